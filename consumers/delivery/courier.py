@@ -99,9 +99,9 @@ class ChannelCourier:
         return max((queue.timeout_s for queue in self._queues.values()), default=0.0)
 
     def stop(self, deadline_s: float) -> None:
-        """Wait for batches in progress, at most until the deadline, then close the channels and end the thread.
+        """Wait for batches in progress, at most `deadline_s` seconds, then close the channels and end the thread.
 
-        At the deadline, calls in progress are cancelled and report RETRY; others are reported as not started.
+        After that time, calls in progress are cancelled and report RETRY; others are reported as not started.
         """
         self._stopping = True
         if not self._ended.is_set():

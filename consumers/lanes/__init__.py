@@ -1,1 +1,1 @@
-"""Consumers on lanes: opening, prefetch, draining, giving back. What is sent is decided by `dispatcher.engine`."""
+"""Consumers on lanes: opening, prefetch, draining, giving back. `dispatcher.engine` decides what to send."""

@@ -1,7 +1,7 @@
 """One consumer on one lane, from attaching to closing.
 
-It is made of pulsar-client's raw consumer: its asynchronous calls need no thread each, and per message they cost half
-of the public ones, which wrap every message and wait for every acknowledgement.
+It uses pulsar-client's raw consumer: its asynchronous calls need no thread each, and a message costs half of what it
+costs with the public consumer, which wraps every message and waits for every acknowledgement.
 """
 
 import logging
@@ -23,55 +23,58 @@ from dispatcher.wire.envelope import MAX_CHUNK, Envelope, decode_envelope
 
 _log = logging.getLogger(__name__)
 RETURN_AFTER_S = 5.0
-"""Longer than what is held waits to be asked about again."""
+"""Longer than an envelope answered with HELD waits before it is asked about again (`held_longest_s`, 2 s)."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all attachments of a worker share. ready: told of a lane with something to drain, from any thread.
-    undecodable: given the attachment, a message that is no envelope, and why not."""
+    """The objects that all attachments of a worker share."""
 
     opener: Opener
     background: Background
     clock: Clock
     ready: Callable[[str], None]
+    """Called with a lane that has something to drain, from any thread."""
     undecodable: Callable[["Attachment", Any, FairlaneError], None]
+    """Called with the attachment, a message that is no envelope, and the decoding error."""
     newer: Callable[[str], float | None]
-    """Called with the lane of an envelope of a later version. Returns after how many seconds its message is to be given
-    back; None: the whole lane is left."""
+    """Called with the lane of an envelope of a later version. Returns the seconds after which to give back the message;
+    None: the whole lane is left."""
     missing: MissingChannels
     move_aside: Callable[["Attachment", Any, Envelope], bool]
-    """Called with a message whose channel is missing. Returns whether it is moved to a side lane."""
+    """Called with a message whose channel is missing. Returns whether the message is moved to a side lane."""
     returner: Background
     """Gives messages back."""
 
 
 class Attachment:
-    """Opening, open or closed. `drain` and `ack` belong to the engine's thread, opening and closing to the
-    background's; `_arrived` comes from a thread of the client's.
+    """The attachment of one lane: opening, open or closed.
 
-    An idle lane has exactly one receive outstanding ("armed"), whose message lands in `_messages`. Arming with a
-    message in the client's queue hands it over at once, in the same call: that is also the cheapest way to take one
-    (4 us; a receive with a timeout costs 100 us when there is nothing).
+    `drain` and `ack` belong to the engine's thread, opening and closing to the background's; `_arrived` is called by a
+    thread of the client.
+
+    An idle lane has exactly one outstanding receive (it is "armed"), whose message is put into `_messages`. If the
+    client's queue holds a message, arming hands it over at once, in the same call. That is also the cheapest way to
+    take one (4 us; a receive with a timeout costs 100 us when there is nothing).
     """
 
     def __init__(self, lane: str, queue: int, around: Surroundings, topic: str = "") -> None:
-        """Starts to attach. queue: envelopes the client may hold ahead of time. topic: the lane's partition, where it
-        has some."""
+        """Start to attach. queue: envelopes the client may hold ahead of time. topic: the lane's partition, if it has
+        some."""
         self.lane = lane
         self._topic = topic or lane
         self.queue = queue
         self.held = 0
-        """Messages given out and not acked."""
+        """The number of messages given out and not acked."""
         self.closed = False
         self.given_up = False
-        """The lane is not there."""
+        """Whether the lane does not exist."""
         self._around = around
         self._consumer: Any = None
         self._given_back: ReturnedMessages | None = None
         self._returned: ReturnedMessages | None = None
-        """Messages beyond what may be held; apart from those whose channel is missing, which are moved if they are
-        many."""
+        """Messages above the limit of held ones. Those whose channel is missing are kept apart: if they are many, they
+        are moved."""
         self._messages: deque[Any] = deque()
         self._armed = False
         self._arming = False
@@ -110,7 +113,7 @@ class Attachment:
                 continue
             except Malformed as error:
                 self._around.undecodable(self, message, error)
-                room -= MAX_CHUNK  # its letter may be large: few in one turn
+                room -= MAX_CHUNK  # its letter may be large: few per turn
                 continue
             room -= len(envelope.targets) or 1
             if not lacks(envelope.channel):
@@ -124,13 +127,15 @@ class Attachment:
         return deliveries, room > 0
 
     def give_back(self, message: Any, envelope: Envelope | None = None, after_s: float | None = None) -> None:
-        """Leave a message to any worker, this one included: see GivenBack.put."""
+        """Leave a message to any worker, including this one: see ReturnedMessages.put."""
         if self._given_back is not None:
             self._given_back.put(message, envelope, after_s)
 
     def _leave_to_others(self, message: Any, envelope: Envelope) -> bool:
-        """Leave an envelope to workers that have its channel. Return False if there is no room for it now; the lane
-        announces itself when there is."""
+        """Leave an envelope to workers that have its channel.
+
+        Return False if there is no room for it now; the lane announces itself once there is.
+        """
         missing = self._around.missing
         missing.note(envelope.channel, self.lane)
         full = self._given_back is not None and self._given_back.full
@@ -142,8 +147,10 @@ class Attachment:
         return True
 
     def _refuse(self, message: Any) -> bool:
-        """Leave the message to workers that can read it: at first to any, and where the lane is left, with all behind
-        it. Return whether the lane is drained on."""
+        """Leave the message to workers that can read it. Return whether to continue draining the lane.
+
+        At first the message goes to any worker; if the lane is left, it goes with all messages behind it.
+        """
         after_s = self._around.newer(self.lane)
         if after_s is not None:
             self.give_back(message, after_s=after_s)
@@ -153,10 +160,11 @@ class Attachment:
         return False
 
     def _fill(self, consumer: Any) -> bool:
-        """Gets the next messages if there are any; arms the lane if there are none.
+        """Take the next messages if there are any; arm the lane if there are none.
 
-        While more is there than is asked for, whole batches are taken, at 1 us less a message (of 3.8, ack included).
-        The first batch that is not full has waited 1 ms for more, so that is the last until the lane is ahead again.
+        While more messages are available than requested, whole batches are taken, which saves 1 us per message (of 3.8,
+        ack included). The first batch that is not full has waited 1 ms for more, so it is the last until the lane is
+        ahead again.
         """
         if self._armed:
             return False
@@ -176,13 +184,13 @@ class Attachment:
     def _take_batch(self, consumer: Any) -> list[Any]:
         try:
             batch: list[Any] = consumer.batch_receive()
-        except pulsar.PulsarException as error:  # closed meanwhile: arming says so, too, and has it opened again
+        except pulsar.PulsarException as error:  # closed meanwhile: arming reports it too and reopens it
             _log.debug("No batch from the lane %s: %s", self.lane, error)
             return []
         return batch
 
     def ack(self, messages: Sequence[Any]) -> None:
-        """Acknowledgements are gathered by the client and sent within 0.1 s; one that is lost means a copy later."""
+        """Acknowledge messages. The client gathers acks and sends them within 0.1 s; a lost ack means a copy later."""
         consumer = self._consumer
         if consumer is None or self.closed:
             return
@@ -193,7 +201,7 @@ class Attachment:
 
     @property
     def returning(self) -> int:
-        """Messages that are to be given back and are not yet."""
+        """The number of messages waiting to be given back."""
         return 0 if self._returned is None else self._returned.waiting
 
     def return_later(self, messages: Sequence[Any]) -> None:
@@ -207,16 +215,18 @@ class Attachment:
         self.held = max(0, self.held - len(messages))
 
     def close(self, closed: Callable[[], None]) -> None:
-        """Lets go, in the background; what is not acked goes to others. closed: called when that is done, from any
-        thread."""
+        """Close the consumer in the background; unacked messages go to others.
+
+        closed: called when that is done, from any thread.
+        """
         self.closed = True
         self._around.background.do(partial(self._close, closed))
 
     # ------------------------------------------------------------- a client's thread
     def _arrived(self, result: Any, message: Any) -> None:
-        """The outstanding receive is over. It may neither raise nor arm again here: the client would not survive it.
+        """Store the result of the outstanding receive. This must neither raise nor arm again: the client would crash.
 
-        While `_arming`, the engine is inside `receive_async` and looks for itself right after it.
+        While `_arming`, the engine is inside `receive_async` and checks the result itself right after it.
         """
         if result == OK:
             self._messages.append(message)
@@ -250,7 +260,7 @@ class Attachment:
         self.given_up = True
 
     def _lost(self) -> None:
-        """The client gave the consumer up (it heals lost connections by itself): attach anew."""
+        """Attach again: the client gave up the consumer. (It repairs lost connections by itself.)"""
         if self._consumer is not None and not self.closed:
             _log.warning("The consumer of the lane %s was lost; attaching again", self.lane)
             self._consumer.close_async(ignore)

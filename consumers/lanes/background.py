@@ -1,4 +1,4 @@
-"""A thread that does small things later, so that others need not wait."""
+"""A thread that runs small actions later, so that others need not wait for them."""
 
 import heapq
 import itertools
@@ -14,23 +14,23 @@ _log = logging.getLogger(__name__)
 
 
 class Background:
-    """Does actions one after the other, in one thread, each when it is due. An action must be quick and may raise."""
+    """Runs actions one after the other in one thread, each when it is due. An action must be quick and may raise."""
 
     def __init__(self, name: str) -> None:
         self._new: queue.SimpleQueue[tuple[float, Action] | None] = queue.SimpleQueue()
         self._due: list[tuple[float, int, Action]] = []
         self._numbers = itertools.count()
         self.under_way: Action | None = None
-        """Return the action in progress."""
+        """The action in progress, if any."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def do(self, action: Action, after_s: float = 0.0) -> None:
-        """Has `action` done after so many seconds. Never blocks; from any thread."""
+        """Run `action` after `after_s` seconds. Never blocks; callable from any thread."""
         self._new.put((time.monotonic() + after_s, action))
 
     def stop(self, deadline_s: float) -> bool:
-        """Forgets what is not yet done. False if the thread was still busy at the deadline."""
+        """Drop the actions not yet run. Return False if the thread was still busy at the deadline."""
         self._new.put(None)
         self._thread.join(deadline_s)
         return not self._thread.is_alive()
@@ -41,7 +41,7 @@ class Background:
                 self._do(heapq.heappop(self._due)[2])
 
     def _take(self) -> bool:
-        """Waits for news or for the next action to be due; False at the end."""
+        """Wait for a new action or for the next one to be due; return False at the end."""
         wait_s = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
         try:
             news = self._new.get(timeout=wait_s)

@@ -14,41 +14,42 @@ from dispatcher.wire.envelope import Envelope
 
 _log = logging.getLogger(__name__)
 MAX_MOVING = 1_000
-"""Maximum envelopes of a worker that are on their way to a side lane."""
+"""The maximum number of a worker's envelopes that are on their way to a side lane."""
 
 
 @dataclass(frozen=True)
 class GiveBackSettings:
-    """An envelope whose channel this worker lacks is held for first_s, and for twice as long each time it comes again.
+    """How long to hold an envelope whose channel this worker lacks, and when to move it to a side lane.
 
-    Two kinds leave a lane of many for the side lane of their app and channel, which workers with the channel hold.
-    Those that came tries times while a live worker has the channel: where few have it, another try would mostly be
-    another worker that lacks it. And those beyond max_waiting, or others would wait behind them. max_waiting: of one
-    consumer, a tenth of the 50,000 unacknowledged messages at which the broker stops it.
+    It is held for first_s, and for twice as long each time it comes again. Two kinds of envelopes leave a shared lane
+    for the side lane of their app and channel, which workers with the channel attach to. First, those that came `tries`
+    times while a live worker has the channel: if few workers have it, another try would mostly reach another worker
+    that lacks it. Second, those above max_waiting, because others would wait behind them.
     """
 
     first_s: float = 1.0
     longest_s: float = 60.0
     tries: int = 3
     max_waiting: int = 5_000
+    """The limit per consumer: a tenth of the 50,000 unacknowledged messages at which the broker stops it."""
 
     def delay_s(self, deliveries: int) -> float:
-        """Return how long to hold a message that was delivered so often before."""
+        """Return how long to hold a message that was delivered this often before."""
         return min(self.longest_s, self.first_s * 2.0 ** min(deliveries, 30))
 
 
 @dataclass(frozen=True)
 class MissingChannels:
-    """What a worker needs to know of envelopes whose channel it may lack. By default it has every channel."""
+    """Information about the channels a worker may lack. By default it has every channel."""
 
     channels: frozenset[str] | None = None
-    """The channels that it has; None: every one."""
+    """The channels of the worker; None: every one."""
     ended: Callable[[Sequence[str]], Mapping[str, bool]] = lambda _tasks: {}
     """Returns whether each known task has ended. Raises FairlaneError."""
     move: Callable[[Envelope, Done], None] | None = None
     """Publishes an envelope to the side lane of its app and channel."""
     elsewhere: Callable[[str], bool] = lambda _channel: False
-    """Returns whether another live worker says that it has the channel."""
+    """Returns whether another live worker reports the channel."""
     settings: GiveBackSettings = field(default_factory=GiveBackSettings)
     _noted: set[str] = field(default_factory=set)
 
@@ -57,7 +58,7 @@ class MissingChannels:
         return self.channels is not None and channel not in self.channels
 
     def tried(self, message: Any, channel: str) -> bool:
-        """Return whether the message came often enough, and a worker that has the channel is there."""
+        """Return whether the message came often enough and another worker has the channel."""
         return bool(message.redelivery_count() >= self.settings.tries) and self.elsewhere(channel)
 
     def note(self, channel: str, lane: str) -> None:
@@ -68,7 +69,8 @@ class MissingChannels:
 
 
 class ReturnedMessages:
-    """The messages of one consumer that wait to be given back. `put` and `start` belong to the engine's thread."""
+    """The messages of one consumer that are held before they are given back. `put` and `start` belong to the engine's
+    thread."""
 
     def __init__(self, consumer: Any, returner: Background, missing: MissingChannels, room: Callable[[], None]) -> None:
         """room: called when messages have been given back, from the returner's thread."""
@@ -89,14 +91,16 @@ class ReturnedMessages:
         return self.waiting >= self._missing.settings.max_waiting
 
     def put(self, message: Any, envelope: Envelope | None = None, after_s: float | None = None) -> None:
-        """Hold a message for after_s, or by how often it was delivered. It is given back once `start` was called. Its
-        body is not kept."""
+        """Hold a message for after_s, or for a time that depends on how often it was delivered.
+
+        It is given back some time after `start` was called. Its body is not kept.
+        """
         delay_s = self._missing.settings.delay_s(message.redelivery_count()) if after_s is None else after_s
         self._new.setdefault(delay_s, []).append((message.message_id(), envelope.task if envelope else ""))
         self._put += 1
 
     def start(self) -> None:
-        """Begin the delays of what was put since the last time."""
+        """Start the delays of the messages put since the last call."""
         settings = self._missing.settings
         new, self._new = self._new, {}
         for delay_s, held in new.items():
@@ -104,7 +108,10 @@ class ReturnedMessages:
             self._returner.do(partial(self._give_back, held, ask), delay_s)
 
     def _give_back(self, held: Sequence[tuple[Any, str]], ask: bool) -> None:
-        """ask: nobody took them for long, so their tasks may have ended: then nobody will, and they are done with."""
+        """Give messages back. ask: nobody took them for long, so check whether their tasks have ended.
+
+        Messages of ended tasks are acknowledged, since nobody will take them.
+        """
         ended = self._ended({task for _, task in held}) if ask else frozenset()
         try:
             for message_id, task in held:
@@ -117,7 +124,7 @@ class ReturnedMessages:
             self._room()
 
     def _ended(self, tasks: set[str]) -> frozenset[str]:
-        """Return those that are known to have ended; none if the registry does not answer."""
+        """Return the tasks known to have ended; none if the registry does not answer."""
         try:
             return frozenset(task for task, ended in self._missing.ended(sorted(tasks)).items() if ended)
         except FairlaneError as error:

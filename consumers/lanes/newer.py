@@ -12,25 +12,26 @@ from dispatcher.wire.lease import LaneKind
 
 @dataclass(frozen=True)
 class NewerSettings:
-    """A task's own lane is left at once, so that newer workers get all of it at once: for first_s, doubled each time up
-    to longest_s. finish_s: how long what was taken out of it before is waited for.
+    """When to leave lanes with envelopes of a later version.
 
-    If the envelope is still there after that, no newer worker has come, and other envelopes may stand behind it. Then,
-    and always in a lane of many, the message alone is refused: it is given back after again_s. Above max_refused_own or
-    max_refused within that time the lane is left nevertheless: the broker stops a consumer at 50,000 unacknowledged
-    messages.
+    A task's own lane is left at once, so that newer workers get all of it at once: for first_s, doubled each time up to
+    longest_s. If the envelope is still there after that, no newer worker has come, and other envelopes may wait behind
+    it. In that case, and always in a shared lane, only the message is refused: it is given back after again_s. Above
+    max_refused_own or max_refused messages within that time the lane is left nevertheless: the broker stops a consumer
+    at 50,000 unacknowledged messages.
     """
 
     first_s: float = 30.0
     longest_s: float = 480.0
     finish_s: float = 10.0
+    """How long to wait for envelopes that were taken out of the lane before."""
     again_s: float = 30.0
     max_refused: int = 5_000
     max_refused_own: int = 100
 
 
 class _NewerLane:
-    """One lane. left_until_s: end of keeping out of it. named_until_s: until when `names` returns it."""
+    """One lane. left_until_s: when keeping out of it ends. named_until_s: until when `names` returns it."""
 
     __slots__ = ("count_from_s", "left_s", "left_until_s", "named_until_s", "refused", "wait_s")
 
@@ -40,7 +41,7 @@ class _NewerLane:
         self.refused = 0
 
     def is_known(self, now_s: float) -> bool:
-        """Return whether the lane's last leaving is remembered."""
+        """Return whether the last time the lane was left is still remembered."""
         return now_s < max(self.named_until_s, self.left_until_s + self.wait_s)
 
 
@@ -83,12 +84,12 @@ class NewerFormats:
         return 0.0 if met is None else max(0.0, met.left_until_s - self._clock.monotonic_s())
 
     def is_finished(self, lane: str) -> bool:
-        """Return whether envelopes taken before have had time to settle."""
+        """Return whether the envelopes taken before have had time to settle."""
         met = self._met.get(lane)
         return met is None or self._clock.monotonic_s() - met.left_s >= self._settings.finish_s
 
     def names(self) -> list[str]:
-        """Return the lanes that are kept out of, or in which messages were refused a moment ago."""
+        """Return the lanes that are kept out of, and those in which messages were refused a moment ago."""
         now_s = self._clock.monotonic_s()
         with self._lock:
             for name in [name for name, met in self._met.items() if met.named_until_s and not met.is_known(now_s)]:
@@ -97,7 +98,7 @@ class NewerFormats:
 
 
 class Absent:
-    """Stands in for the attachment of a lane that is kept out of."""
+    """A placeholder for the attachment of a lane that is kept out of."""
 
     open = closed = given_up = False
     left = True

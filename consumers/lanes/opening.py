@@ -1,4 +1,4 @@
-"""Opens consumers on lanes, a few at a time, and tries again for as long as they are wanted."""
+"""Open consumers on lanes, a few at a time, with retries for as long as they are needed."""
 
 import logging
 from collections import deque
@@ -21,39 +21,43 @@ _MOST_BATCH = 100
 _BATCH_WAIT_MS = 1
 _NO_LIMIT = -1
 _MOST_UNANSWERED = 5
-"""Attempts of one lane that the client still works on: with the quick patience the last comes after 0.45 s."""
+"""The maximum number of attempts per lane that the client still works on. With the quick patience the last begins after
+0.45 s."""
 _FEW = 8
-"""Attempts under way that do not hold each other up."""
+"""Up to this number, attempts in progress do not hold each other up."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class OpenSettings:
-    """at_once: attempts under way in all. After a failure the wait is wait_s, doubled each time up to longest_wait_s. A
-    lane whose topic is missing is looked for for missing_s: it may be about to be created, or deleted a moment ago.
-
-    patience_s: an attempt unanswered for so long (doubled each time, too) gets another one beside it. The client never
-    answers an attempt that met a topic whose subscription was not there yet, a matter of milliseconds when a task is
-    new, before its operation timeout of many seconds. While few are under way quick_s is waited instead: the worker
-    often hears of a new task from the control topic before its lane is there, and an attempt takes 5 ms then.
-
-    batch_index_acks: tell the broker of acknowledgements within a producer's batch. Without it a batch of which some
-    messages are unacked comes whole when it comes again: copies, which are dropped by their identity. It costs a third
-    more per message (the client sends one acknowledgement a message instead of one a batch; 5.3 us instead of 3.9), and
-    the broker miscounts what is unacked (60 received, 40 acked: -160).
-    """
+    """Limits and delays for opening consumers."""
 
     at_once: int = 64
+    """The maximum number of attempts in progress over all lanes."""
     wait_s: float = 0.02
+    """The wait after a failure, doubled each time up to longest_wait_s."""
     patience_s: float = 0.15
+    """An attempt unanswered for this time (also doubled each time) gets another one beside it. The client does not
+    answer an attempt that met a topic without its subscription (a state of milliseconds when a task is new) before its
+    operation timeout of many seconds."""
     quick_s: float = 0.03
+    """Used instead of patience_s while few attempts are in progress: the worker often hears of a new task from the
+    control topic before its lane exists, and an attempt takes 5 ms then."""
     longest_wait_s: float = 5.0
     missing_s: float = 30.0
+    """How long to look for a lane whose topic is missing: it may be about to be created, or deleted a moment ago."""
     batch_index_acks: bool = False
+    """Tell the broker of acknowledgements within a producer's batch. Without this, a batch with some unacked messages
+    is redelivered whole; the copies are dropped by their identity. It costs a third more per message (the client sends
+    one acknowledgement per message instead of one per batch; 5.3 us instead of 3.9), and the broker miscounts the
+    unacked messages (60 received, 40 acked: -160)."""
 
 
 class Opening:
-    """One lane's way to a consumer. opened: given the raw consumer, once. given_up: called if the lane is not there."""
+    """The process of opening one lane's consumer.
+
+    opened: called once with the raw consumer. given_up: called if the lane does not exist.
+    """
 
     def __init__(self, lane: str, queue: int, opened: Callable[[Any], None], given_up: Callable[[], None]) -> None:
         """queue: envelopes the client may hold ahead of time."""
@@ -62,14 +66,14 @@ class Opening:
         self.opened = opened
         self.given_up = given_up
         self.over = False
-        """Opened, given up, or no longer wanted."""
+        """Whether the lane was opened, given up, or is no longer needed."""
         self.attempts = 0
         self.unanswered = 0
         self.since_s = 0.0
 
 
 class Opener:
-    """All its work is done in the background's thread; `open` may be called from any."""
+    """Opens consumers. All its work is done in the background's thread; `open` may be called from any."""
 
     def __init__(self, client: pulsar.Client, background: Background, clock: Clock, settings: OpenSettings) -> None:
         self._client = client
@@ -80,7 +84,8 @@ class Opener:
         self._under_way = 0
 
     def open(self, opening: Opening) -> None:
-        """Starts; ends with `opened` or `given_up`, in the background's thread, unless `opening.over` is set before."""
+        """Start an opening. It ends with `opened` or `given_up` in the background's thread, unless `opening.over` is
+        set first."""
         opening.since_s = self._clock.monotonic_s()
         self._background.do(partial(self._enqueue, opening))
 
@@ -127,7 +132,7 @@ class Opener:
         opening.opened(consumer)
 
     def _overdue(self, attempt: "_Attempt") -> None:
-        """Its place goes to others; it may still be answered."""
+        """Free the place of an overdue attempt; it may still be answered."""
         if attempt.ended:
             return
         self._ended(attempt)
@@ -158,7 +163,7 @@ class Opener:
 
 
 class _Attempt:
-    """ended: answered, or overdue."""
+    """One attempt to open a lane. ended: answered or overdue."""
 
     __slots__ = ("ended", "number", "opening")
 
@@ -173,11 +178,14 @@ class _Attempt:
 
 
 def ignore(_result: Any) -> None:
-    """For what cannot fail, or whose failure means a copy later. (A callback that raises would end the process.)"""
+    """Ignore the result of an operation that cannot fail, or whose failure only means a copy later.
+
+    (A callback that raises would end the process.)
+    """
 
 
 _GIVEN_BACK_MS = 100
-"""The client's least. Delays before that are ours (consumers/lanes/give_back.py), since they differ by message."""
+"""The client's minimum. Longer delays are ours (consumers/lanes/give_back.py), since they differ by message."""
 
 
 def _configuration(queue: int, settings: OpenSettings) -> Any:
@@ -192,5 +200,8 @@ def _configuration(queue: int, settings: OpenSettings) -> Any:
 
 
 def batch_messages(queue: int) -> int:
-    """Messages that one batch_receive takes: well below what the client may hold, so that a full one does not wait."""
+    """Return the number of messages that one batch_receive takes.
+
+    It is well below the number the client may hold, so that a full batch does not wait.
+    """
     return max(1, min(_MOST_BATCH, queue // 4))

@@ -11,14 +11,14 @@ from dispatcher.wire.topics import topics_of_lane
 
 
 class PartitionedAttachment:
-    """An Attachment for each partition, so that one whose broker is away is opened later and holds up no other (the
-    client's own consumer of many topics opens all or none). To be used like an Attachment.
+    """An Attachment for each partition, used like a single Attachment.
 
-    Each drain begins with the next partition, so that none waits for the others to run empty.
+    A partition whose broker is away is opened later and holds up no other. (The client's own consumer of many topics
+    opens all or none.) Each drain begins with the next partition, so that none waits for the others to run empty.
     """
 
     def __init__(self, lane: str, queue: int, least_queue: int, partitions: int, around: Surroundings) -> None:
-        """queue: envelopes over all partitions; least_queue: of one of them, one producer batch."""
+        """queue: envelopes over all partitions. least_queue: the minimum for one of them, one producer batch."""
         self.lane = lane
         self.queue = queue
         share = max(least_queue, -(-queue // partitions))
@@ -32,7 +32,7 @@ class PartitionedAttachment:
 
     @property
     def given_up(self) -> bool:
-        """A partition is not there."""
+        """Whether a partition does not exist."""
         return any(part.given_up for part in self._order)
 
     @property
@@ -42,7 +42,7 @@ class PartitionedAttachment:
 
     @property
     def held(self) -> int:
-        """Messages given out and not acked."""
+        """The number of messages given out and not acked."""
         return sum(part.held for part in self._order)
 
     def drain(self, max_targets: int) -> tuple[list[Delivery], bool]:
@@ -61,22 +61,22 @@ class PartitionedAttachment:
         return deliveries, True
 
     def ack(self, messages: Sequence[Any]) -> None:
-        """As Attachment.ack; each where it came from."""
+        """Acknowledge each message at the partition it came from, as Attachment.ack does."""
         for topic, of_part in groupby(messages, lambda message: message.topic_name()):
             self._parts[topic].ack(list(of_part))
 
     @property
     def returning(self) -> int:
-        """Messages that are to be given back and are not yet."""
+        """The number of messages waiting to be given back."""
         return sum(part.returning for part in self._order)
 
     def return_later(self, messages: Sequence[Any]) -> None:
-        """As Attachment.return_later; each where it came from."""
+        """Return each message to the partition it came from, as Attachment.return_later does."""
         for topic, of_part in groupby(messages, lambda message: message.topic_name()):
             self._parts[topic].return_later(list(of_part))
 
     def close(self, closed: Callable[[], None]) -> None:
-        """closed: called when all have let go."""
+        """Close all partitions. closed: called when all are closed."""
         left, lock = len(self._order), threading.Lock()
 
         def one_closed() -> None:

@@ -1,4 +1,4 @@
-"""How many envelopes each lane's consumer may hold ahead of time: receiver queues, paid from one budget of targets."""
+"""The number of envelopes each lane's consumer may hold ahead of time: queues paid from one budget of targets."""
 
 from dataclasses import dataclass
 
@@ -7,33 +7,40 @@ from dispatcher.ports import LaneInfo
 from dispatcher.scheduling.read_ahead import largest_batch
 
 ENVELOPE_COST = 8
-"""Targets' worth of memory that an envelope takes besides its targets (about 1 kB of client objects and message)."""
+"""The memory of an envelope besides its targets, in targets (about 1 kB of client objects and message)."""
 _PART = 4
-"""A lane gets at most one part in so many of what is left, so that those who come later find something."""
+"""A lane gets at most one part in this many of the remaining budget, so that lanes that come later get a part too."""
 _MIDDLING, _MOST = 2_000, max(DEFAULT_TIER_WEIGHTS.values())
-"""Tier weights, in thousandths: of a lane that gets just what it wants, and the largest. With no capacity set the
-broker's delivering may set the pace: it then follows the queues, so that equal ones would let low have a fifth."""
+"""Tier weights in thousandths: of a lane that gets exactly the queue it wants, and the largest weight. With no capacity
+set, the broker's delivery may set the pace. The pace then follows the queues, and equal queues would give low a
+fifth."""
 RESIZE_FACTOR = 4
-"""A queue is exchanged for another only if the wanted size differs by more than this."""
+"""A queue is replaced only if the wanted size differs by more than this factor."""
 
 
 @dataclass(frozen=True)
 class PrefetchSettings:
-    """budget_targets: for the queues of all lanes together. producer_batch: the largest batch a producer
-    makes (fewer of large envelopes). Where the budget allows, a queue fits `batches` of them and `least_queue`
-    envelopes (three times as many in the high tier, half as many in low); it never fits more than `largest_queue`
-    (half of that in medium, a sixth in low)."""
+    """Sizes of the queues. Tiers scale `least_queue` and `largest_queue`."""
 
     budget_targets: int = 400_000
+    """The budget for the queues of all lanes together."""
     producer_batch: int = 100
+    """The largest batch a producer makes, in envelopes; batches of large envelopes are smaller."""
     batches: int = 4
+    """Where the budget allows, a queue fits this many producer batches."""
     least_queue: int = 24
+    """Where the budget allows, a queue fits this many envelopes (three times as many in the high tier, half as many in
+    low)."""
     largest_queue: int = 4_000
+    """A queue never fits more envelopes than this (half of this in medium, a sixth in low)."""
 
 
 class PrefetchBudget:
-    """Shares the budget between lanes. Nobody gets less than one producer batch: permits count messages, but a batch is
-    delivered whole, so a smaller queue starves between batches (measured: a tenth of the rate)."""
+    """Shares the budget between lanes. Every lane gets at least one producer batch.
+
+    Permits count messages, but a batch is delivered whole, so a smaller queue starves between batches (measured: a
+    tenth of the rate).
+    """
 
     def __init__(self, settings: PrefetchSettings) -> None:
         self._settings = settings
@@ -42,12 +49,15 @@ class PrefetchBudget:
 
     @property
     def spent_targets(self) -> int:
-        """What all queues together may hold."""
+        """The number of targets that all queues together may hold."""
         return self._spent
 
     def take(self, lane: LaneInfo, wanted_targets: int) -> int:
-        """Returns the lane's queue size in envelopes and charges it to the budget. A lane for which nothing is wanted,
-        since it is known to hold little or nothing, gets one producer batch, free of charge."""
+        """Return the lane's queue size in envelopes and charge it to the budget.
+
+        If nothing is wanted, because the lane is known to hold little or nothing, it gets one producer batch free of
+        charge.
+        """
         queue = self.affordable_queue(lane, wanted_targets)
         self.give_back(lane.name)
         self._costs[lane.name] = queue * _cost(lane) if wanted_targets else 0
@@ -58,7 +68,7 @@ class PrefetchBudget:
         self._spent -= self._costs.pop(lane, 0)
 
     def affordable_queue(self, lane: LaneInfo, wanted_targets: int) -> int:
-        """The queue `take` would return."""
+        """Return the queue size that `take` would return."""
         batch = self._batch(lane)
         if not wanted_targets:
             return batch
@@ -70,15 +80,15 @@ class PrefetchBudget:
         return max(batch, min(wanted, settings.largest_queue, left // (_PART * _cost(lane))))
 
     def _batch(self, lane: LaneInfo) -> int:
-        """Envelopes in a producer's batch."""
+        """Return the number of envelopes in a producer's batch."""
         return min(self._settings.producer_batch, largest_batch(lane.chunk))
 
 
 def _cost(lane: LaneInfo) -> int:
-    """Of one envelope, in targets."""
+    """Return the cost of one envelope, in targets."""
     return max(1, lane.chunk) + ENVELOPE_COST
 
 
 def too_different(queue: int, wanted: int) -> bool:
-    """Whether a queue should be exchanged for one of the wanted size."""
+    """Return whether a queue should be replaced by one of the wanted size."""
     return queue * RESIZE_FACTOR < wanted or wanted * RESIZE_FACTOR < queue

@@ -1,4 +1,4 @@
-"""The lanes a worker is attached to, on Pulsar: implements dispatcher.ports.Lanes."""
+"""The lanes a worker is attached to, on Pulsar. Implements dispatcher.ports.Lanes."""
 
 import logging
 import threading
@@ -27,19 +27,21 @@ from dispatcher.wire.lease import LaneKind
 
 DEAD_LETTER_FORMAT = 1
 _MAX_LETTERS = 8
-"""Maximum undecodable messages of a lane whose letters are not stored yet: each may have 5 MiB."""
+"""The maximum number of a lane's undecodable messages with letters not stored yet: each may have 5 MiB."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class LaneSettings:
-    """most_held: unacked messages of one lane given out, above which it yields nothing until some are acked; with its
-    queue and what waits to be given back it must stay below the 50,000 at which the broker stops a consumer."""
+    """Settings of a worker's lanes."""
 
     prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
     opening: OpenSettings = field(default_factory=OpenSettings)
     newer: NewerSettings = field(default_factory=NewerSettings)
     most_held: int = 40_000
+    """Above this number of unacked messages given out, a lane yields nothing until some are acked. Together with its
+    queue and the messages waiting to be given back it must stay below the 50,000 at which the broker stops a
+    consumer."""
 
 
 @dataclass
@@ -48,16 +50,16 @@ class _Lane:
     attachment: Attachment | PartitionedAttachment | Absent
     prefetch_targets: int
     full: bool = False
-    """It yielded nothing because too much is held."""
+    """Whether it yielded nothing because too many messages are held."""
     wanted_targets: int | None = None
-    """The prefetch it is to be attached with once nothing of it is held."""
+    """The prefetch to attach with once none of its messages are held."""
 
 
 class PulsarLanes:
     """One Shared consumer per lane. All calls come from the engine's thread; nothing here blocks it.
 
-    ready: told of a lane with something to drain, from any thread; it must be quick and must not raise. It may hear of
-    a lane that turns out to be empty, or is no longer attached.
+    ready: called with a lane that has something to drain, from any thread; it must be quick and must not raise. The
+    lane may turn out to be empty, or may no longer be attached.
     """
 
     def __init__(
@@ -80,9 +82,9 @@ class PulsarLanes:
         self._background = Background("lane-attacher")
         self._returner = Background("lane-returner")
         self._buried: deque[tuple[Attachment, Any]] = deque()
-        """Undecodable messages whose dead letters are stored; put in from any thread."""
+        """Undecodable messages whose dead letters are stored; added from any thread."""
         self._unstored: dict[str, set[object]] = {}
-        """Number of letters of undecodable messages not stored yet, by lane."""
+        """Letters of undecodable messages not stored yet, by lane."""
         opener = Opener(client, self._background, clock, self._settings.opening)
         self._around = Surroundings(
             opener,
@@ -96,16 +98,19 @@ class PulsarLanes:
             self._returner,
         )
         self._moving = 0
-        """Envelopes on their way to a side lane."""
+        """The number of envelopes on their way to a side lane."""
         self._moved: deque[tuple[Attachment, Any, Envelope, Exception | None]] = deque()
-        """Those that have arrived there, or have not; put in from any thread."""
+        """Envelopes that arrived there or failed to; added from any thread."""
         self._closing = 0
         self._all_closed = threading.Condition()
 
     # ------------------------------------------------------------- the port
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
-        """Attaches in the background. Said again of an attached lane it may exchange its consumer for one with a larger
-        or smaller queue (as soon as nothing is held), and it looks again for a lane that was given up."""
+        """Attach a lane in the background.
+
+        For an attached lane this may replace its consumer by one with a larger or smaller queue, as soon as no messages
+        are held. A lane that was given up is looked for again.
+        """
         known = self._lanes.get(lane.name)
         if known is not None and not known.attachment.given_up:
             known.info, known.prefetch_targets = lane, prefetch_targets
@@ -132,7 +137,7 @@ class PulsarLanes:
             self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around), prefetch_targets)
 
     def detach(self, lane: str) -> None:
-        """Lets go: what is not acked will be delivered to others. Of a lane that is not attached: nothing."""
+        """Detach a lane; its unacked messages are delivered to others. Does nothing for a lane that is not attached."""
         known = self._lanes.pop(lane, None)
         if known is None:
             return
@@ -142,8 +147,10 @@ class PulsarLanes:
         known.attachment.close(self._one_closed)
 
     def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
-        """What the lane has now, up to max_targets (over it by less than one envelope), in order; and whether it ran
-        empty (then it announces itself). Never blocks."""
+        """Return the lane's available deliveries in order, and whether it ran empty (then it announces itself later).
+
+        The deliveries exceed max_targets by less than one envelope. Never blocks.
+        """
         if self._buried:
             self._ack_buried()
         if self._moved:
@@ -162,7 +169,7 @@ class PulsarLanes:
         return known.attachment.drain(max_targets)
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        """Of a lane that is no longer attached: nothing, copies will be told by their identity."""
+        """Acknowledge deliveries. Does nothing for a detached lane: copies are recognised by their identity."""
         known = self._lanes.get(lane)
         if known is None:
             return
@@ -170,7 +177,7 @@ class PulsarLanes:
         self._holds_less(known)
 
     def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        """See Lanes.give_back. Until they are given back they count as held, so `most_held` bounds them, too."""
+        """Give deliveries back, see Lanes.give_back. Until then they count as held, so `most_held` bounds them too."""
         known = self._lanes.get(lane)
         if known is not None:
             known.attachment.return_later([delivery.handle for delivery in deliveries])
@@ -187,7 +194,7 @@ class PulsarLanes:
 
     # ------------------------------------------------------------- the worker's
     def attached(self) -> int:
-        """Lanes whose consumer is open."""
+        """Return the number of lanes whose consumer is open."""
         return sum(known.attachment.open for known in self._lanes.values())
 
     def opening(self) -> object | None:
@@ -199,18 +206,20 @@ class PulsarLanes:
         return self._returner.under_way
 
     def held(self, lane: str) -> int:
-        """Messages of the lane given out and not acked."""
+        """Return the number of the lane's messages given out and not acked."""
         known = self._lanes.get(lane)
         return 0 if known is None else known.attachment.held
 
     def queue(self, lane: str) -> int:
-        """Envelopes the lane's consumer may hold ahead of time; 0 if it is not attached."""
+        """Return how many envelopes the lane's consumer may hold ahead of time; 0 if it is not attached."""
         known = self._lanes.get(lane)
         return 0 if known is None else known.attachment.queue
 
     def stop(self, deadline_s: float) -> bool:
-        """Detaches all lanes. False if some consumers were still open after so many seconds; closing the client ends
-        them."""
+        """Detach all lanes. Return False if some consumers were still open after `deadline_s` seconds.
+
+        Closing the client ends those.
+        """
         until_s = self._clock.monotonic_s() + deadline_s
         for lane in list(self._lanes):
             self.detach(lane)
@@ -224,7 +233,7 @@ class PulsarLanes:
 
     # ------------------------------------------------------------- inside
     def _queue_differs(self, queue: int, lane: LaneInfo, prefetch_targets: int) -> bool:
-        """Whether a lane with this queue should have another."""
+        """Return whether a lane with this queue should have another."""
         wanted = self._budget.affordable_queue(lane, prefetch_targets)
         return too_different(queue, wanted) or (not prefetch_targets and queue > wanted)
 
@@ -290,8 +299,10 @@ class PulsarLanes:
 
     # ------------------------------------------------------------- messages that are no envelopes
     def _undecodable(self, attachment: Attachment, message: Any, error: FairlaneError) -> None:
-        """Never lost, never in the way: its body goes to the dead letters, then it is acked. Its place in the lane
-        tells copies apart."""
+        """Store the body of an undecodable message as a dead letter, then ack it: it is not lost and blocks nothing.
+
+        Its position in the lane distinguishes copies.
+        """
         _log.error("%s Lane %s; it goes to the dead letters.", error, attachment.lane)
         attachment.held += 1
         letter = DeadLetter(
@@ -314,7 +325,10 @@ class PulsarLanes:
         self._dead_letters.publish(letter, partial(self._letter_stored, attachment, message, token))
 
     def _letter_stored(self, attachment: Attachment, message: Any, token: object, error: Exception | None) -> None:
-        """From any thread. Without a receipt the message stays unacked and is delivered again."""
+        """Note the result of storing a letter. Called from any thread.
+
+        Without a receipt the message stays unacked and is delivered again.
+        """
         self._unstored[attachment.lane].discard(token)
         if error is None:
             self._buried.append((attachment, message))
