@@ -15,9 +15,9 @@ class FairlaneError(Exception):
         cause, next_step = without_credentials(cause), without_credentials(next_step)
         super().__init__(f"{cause} {next_step}".strip())
         self.cause = cause
-        """What happened, in one sentence."""
+        """The cause, in one sentence."""
         self.next_step = next_step
-        """What to do, in one sentence; may be empty."""
+        """The next step for the user, in one sentence; may be empty."""
 
 
 class InvalidInput(FairlaneError):
