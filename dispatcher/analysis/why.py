@@ -85,8 +85,8 @@ class Why(NamedTuple):
     parts: list[Part]
     """The causes, the largest first. They add up to the age."""
     now: str
-    """What holds it back now, as far as the registry, the settings and the workers show. Empty if nothing does, or if
-    it has ended."""
+    """The cause that holds it back now, as far as the registry, the settings and the workers show. Empty if there is
+    none, or if it has ended."""
     channel: str = ""
     """The task's channel."""
     last_error: SendError | None = None
