@@ -1,5 +1,4 @@
-"""Record in the outcome topics what ended without an outcome: claims past their end, and tasks that were cancelled,
-stopped or have expired."""
+"""Record ends without an outcome in the outcome topics: overdue claims, and cancelled, stopped or expired tasks."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,16 +12,16 @@ from dispatcher.wire.outcome import FORMAT, ClaimsEnded, CloseTask, OutcomeRecor
 
 _log = logging.getLogger(__name__)
 CLOSE_ANYWAY_S, END_ANYWAY_S = 15.0, 30.0
-"""How long a task that an operator closed waits for its claims (others end within 13 s); for its outcome topic."""
+"""How long a task that an operator closed waits for its claims (others end within 13 s), and for its outcome topic."""
 STEP_S, COMPARED_S = 1.0, 60.0
-"""The step of Redis' clock that a claim's margin covers; the span over which gains are added up."""
+"""The step of Redis' clock that a claim's margin covers, and the time over which steps are added up."""
 
 
 class ClaimTable(Protocol):
-    """The ledger's side. All raise Unreachable."""
+    """The part of the ledger that closing needs. All methods raise Unreachable."""
 
     def due_claims(self) -> Mapping[int, Sequence[str]]:
-        """By partition: claims past their end that no ClaimsEnded of the last few seconds names."""
+        """Return the overdue claims by partition, without those that a ClaimsEnded of the last few seconds names."""
         ...
 
     def now_ms(self) -> int:
@@ -30,18 +29,23 @@ class ClaimTable(Protocol):
         ...
 
     def lengthen_claims(self, step_ms: int) -> None:
-        """Lengthen live claims: the ledger's clock was set forward by this much."""
+        """Lengthen live claims by this much: the ledger's clock was set forward."""
         ...
 
     def closable(self) -> Sequence[Closable]:
-        """Return tasks that are cancelled, stopped or expired, have not ended and have no live claim, and those that an
-        operator closed."""
+        """Return tasks to close: cancelled, stopped or expired tasks that have not ended and have no live claim.
+
+        Tasks that an operator closed are included.
+        """
         ...
 
 
 class Closing:
-    """Two chores. What waits for the end of a claim is not sent until it is said here, so they share a thread with
-    nothing slow."""
+    """Two chores that end claims and close tasks.
+
+    Targets that wait for the end of a claim are not sent until it is recorded here, so these chores share a thread with
+    nothing slow.
+    """
 
     def __init__(
         self,
@@ -52,8 +56,8 @@ class Closing:
         end_anyway: Callable[[Sequence[str]], None],
         close_again_s: float = 5.0,
     ) -> None:
-        """end_anyway: ends tasks that an operator closed, whatever is recorded; returns at once. close_again_s: a task
-        named in a CloseTask is not named in another before that."""
+        """end_anyway: ends tasks that an operator closed, whatever is recorded; returns at once. close_again_s: the
+        minimum time between two CloseTask records that name the same task."""
         self._claims = claims
         self._outcomes = outcomes
         self._partition_of = partition_of
@@ -62,10 +66,10 @@ class Closing:
         self._end_anyway = end_anyway
         self._closed_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
-        """Since when tasks that an operator closed have been seen not to end."""
+        """Since when tasks that an operator closed have been seen without an end."""
         self._comparison = ClockComparison(COMPARED_S)
         self._step_ms = 0
-        """Forward steps of the ledger's clock that claims were not lengthened by yet."""
+        """Forward steps of the ledger's clock by which claims are not lengthened yet."""
 
     def begin(self) -> None:
         """Begin a term. Drop clock readings of an earlier term, since others may have acted on them."""
@@ -73,10 +77,10 @@ class Closing:
         self._step_ms = 0
 
     def end_claims(self) -> None:
-        """Say which claims have ended. Raises Unreachable.
+        """Record which claims have ended. Raises Unreachable.
 
-        A forward step of the ledger's clock ends none: it is added to their ends. The first call of a term ends none
-        either, since it has nothing to compare the clocks with.
+        A forward step of the ledger's clock ends no claim: it is added to their ends. The first call of a term ends
+        none either, since it has nothing to compare the clocks with.
         """
         due = self._claims.due_claims()
         asked_s = self._clock.monotonic_s()
@@ -95,7 +99,7 @@ class Closing:
             self._append_all(self._ended_claims(due))
 
     def close_tasks(self) -> None:
-        """Raises Unreachable."""
+        """Record which tasks are to be closed, and end those whose outcome topic is not read. Raises Unreachable."""
         self._append_all(self._closed_tasks())
 
     def _ended_claims(self, due: Mapping[int, Sequence[str]]) -> Iterator[tuple[int, OutcomeRecord]]:
@@ -118,7 +122,7 @@ class Closing:
             self._closed_s[task] = now_s
 
     def _append_all(self, records: Iterator[tuple[int, OutcomeRecord]]) -> None:
-        """Append the records; after a failure go on with the other partitions, then raise the first failure."""
+        """Append the records. After a failure continue with the other partitions, then raise the first failure."""
         failed: dict[int, FairlaneError] = {}
         for partition, record in records:
             if partition not in failed:

@@ -1,4 +1,4 @@
-"""The fold of the control topic into the registry, so that a client that died half-way loses nothing."""
+"""The fold of the control topic into the registry, so that a client that crashes midway loses nothing."""
 
 import logging
 import threading
@@ -15,33 +15,36 @@ from dispatcher.wire.outcome import EpochMark
 
 _log = logging.getLogger(__name__)
 CONTROL = "control"
-"""The topic's name among the records passed over."""
+"""The topic's name in the list of skipped records."""
 
 
 class _Batch(NamedTuple):
-    """Records of the topic that were applied. marked: the epoch's mark is among them. sealed: tasks that they complete
-    if all their targets have an outcome."""
+    """The result of applying some records of the topic."""
 
     marked: bool
+    """Whether the epoch's mark is among them."""
     sealed: list[str]
+    """Tasks that the records complete if all their targets have an outcome."""
 
 
 class ControlView(Protocol):
-    """The registry, as this fold needs it."""
+    """The part of the registry that this fold needs."""
 
     def control_cursor(self) -> str | None: ...
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
-        """Applies (position, record)s. Idempotent; older never undoes newer."""
+        """Apply (position, record) pairs. Idempotent; an older record never undoes a newer one."""
         ...
 
     def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
-        """False, and nothing changed, if the cursor stands elsewhere than expected or the view is another by now.
-        marked: the epoch's mark was among what was read."""
+        """Move the cursor. Return False, without a change, if it is not at `expected` or the epoch is another by now.
+
+        marked: whether the epoch's mark was among the records read.
+        """
         ...
 
     def complete_among(self, tasks: Sequence[str]) -> Sequence[str]:
-        """Those of these tasks whose targets all have an outcome. A seal counts once the cursor is behind it."""
+        """Return those of the tasks whose targets all have an outcome. A seal counts once the cursor is behind it."""
         ...
 
 
@@ -49,8 +52,8 @@ class ControlFolder:
     """Applies every record of the control topic to the registry and keeps the cursor there.
 
     The cursor is moved after the records before it are applied, and only in the epoch (None: there is no view) that was
-    there before: a view emptied in between never skips what it lost. The epoch's mark counts with that move alone, for
-    a folder may still be reading the end of the topic when the view is new and wants it from the beginning.
+    current before: a view emptied in between never skips the records it lost. The epoch's mark counts only with that
+    move, since a folder may still be reading the end of the topic when a new view needs it from the beginning.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class ControlFolder:
         settings: FoldSettings,
         kept: Kept,
     ) -> None:
-        """kept: the records passed over."""
+        """kept: the skipped records."""
         self._kept = kept
         self._epoch = epoch
         self._view = view
@@ -73,7 +76,7 @@ class ControlFolder:
         self._settings = settings
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when `stop` is set. A server that is gone is waited for."""
+        """Run until `stop` is set. Waits for a server that is gone."""
         run_while_held(self._term, self._held, stop, self._settings.pause_s, "fold of control")
 
     def _term(self, stop: threading.Event) -> None:
@@ -103,7 +106,7 @@ class ControlFolder:
         self._finish(self._apply(records, "").sealed)
 
     def _apply(self, records: Sequence[Record], epoch: str) -> _Batch:
-        """Keep positions of records passed over before the cursor moves past them."""
+        """Apply the records. Store the positions of skipped ones before the cursor moves past them."""
         readable, passed = _read(records)
         self._kept.keep(CONTROL, passed)
         self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
@@ -117,7 +120,7 @@ class ControlFolder:
 
 
 def _read(records: Sequence[Record]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:
-    """Return the records with their original positions, and the reasons of those passed over by position."""
+    """Return the records with their original positions, and the reasons for skipped records by position."""
     readable: list[tuple[str, ControlRecord]] = []
     passed: dict[str, str] = {}
     for record in records:

@@ -1,11 +1,13 @@
-"""The epoch, as the jobs that are done for all see it."""
+"""The epoch, in the form that the jobs done for all need."""
 
 from typing import Protocol
 
 
 class EpochState(Protocol):
-    """The epoch as stored. started_ms: Redis' time. wait_ms: until the longest claim made before it has ended (0: it
-    has)."""
+    """The epoch as stored.
+
+    started_ms: Redis' time. wait_ms: the time until the longest claim made before the epoch has ended; 0: it has ended.
+    """
 
     @property
     def id(self) -> str: ...
@@ -28,7 +30,7 @@ class EpochState(Protocol):
 
     @property
     def address(self) -> str:
-        """Where the view is; empty in one of 0.2."""
+        """The address of the Redis that holds the view; empty in a view of 0.2."""
         ...
 
     @property
@@ -38,10 +40,10 @@ class EpochState(Protocol):
 
     @property
     def broken(self) -> str:
-        """The error with which a script failed half-way; empty if none did."""
+        """The error with which a script failed midway; empty if none did."""
         ...
 
     @property
     def foreign(self) -> str:
-        """Address of another Redis that holds the view of this installation; empty if this one does."""
+        """The address of another Redis that holds this installation's view; empty if this one does."""
         ...

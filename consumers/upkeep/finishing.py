@@ -1,4 +1,4 @@
-"""Ends tasks whose targets all have an outcome: the tombstone goes to the control topic first, then into the view."""
+"""End tasks whose targets all have an outcome. The tombstone goes to the control topic first, then into the view."""
 
 import logging
 import queue
@@ -15,14 +15,14 @@ from dispatcher.wire.control import FORMAT, ControlRecord, Finished
 
 _log = logging.getLogger(__name__)
 _BATCH = 100
-"""Tasks ended at once: they share their way to the disk."""
+"""The number of tasks ended at once: they share a disk write."""
 
 
 class TaskTable(Protocol):
-    """The registry, as finishing needs it. All raise Unreachable."""
+    """The part of the registry that finishing needs. All methods raise Unreachable."""
 
     def tasks_by_id(self, tasks: Sequence[str]) -> Sequence[TaskView]:
-        """The known ones among them."""
+        """Return those of the tasks that are known."""
         ...
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None: ...
@@ -32,7 +32,7 @@ class Tombstones(Protocol):
     """The control topic. Raises Unreachable."""
 
     def append_many(self, records: Sequence[ControlRecord]) -> Sequence[str]:
-        """Stores all, with one wait, and returns their positions."""
+        """Store all records with one wait and return their positions."""
         ...
 
 
@@ -77,7 +77,7 @@ def _nothing_sent(task: str, counts: TargetCounts) -> str:
 
 
 class Finisher:
-    """Takes the ids of complete tasks from the folds (and from the housekeeper, for those a crash left) and ends them.
+    """Ends complete tasks. The ids come from the folds, and from the housekeeper for those a crash left.
 
     Ending twice is harmless: the first `Finished` wins.
     """
@@ -85,7 +85,7 @@ class Finisher:
     def __init__(
         self, tasks: TaskTable, complete: Callable[[], bool], control: Tombstones, clock: Clock, retry_s: float = 0.5
     ) -> None:
-        """complete: whether the view is; one that is being rebuilt may not know yet that a task has ended long ago."""
+        """complete: whether the view is complete; a view being rebuilt may not know yet that a task ended long ago."""
         self._tasks = tasks
         self._complete = complete
         self._control = control
@@ -93,25 +93,28 @@ class Finisher:
         self._retry_s = retry_s
         self._inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._queued: set[str] = set()
-        """What is in the inbox: a task that cannot be ended now is named again and again."""
+        """The contents of the inbox: a task that cannot be ended now is offered repeatedly."""
         self._anyway: set[str] = set()
-        """Tasks to be ended although targets of theirs have no outcome."""
+        """Tasks to be ended although some of their targets have no outcome."""
 
     def take(self, tasks: Sequence[str]) -> None:
-        """From any thread; returns at once."""
+        """Queue tasks to be ended. Callable from any thread; returns at once."""
         for task in tasks:
             if task not in self._queued:
                 self._queued.add(task)
                 self._inbox.put(task)
 
     def end_anyway(self, tasks: Sequence[str]) -> None:
-        """End tasks that an operator closed and whose outcome topic is not read: targets without an outcome in the view
-        end as cancelled. From any thread; returns at once, and is to be called again for a task that has not ended."""
+        """End tasks that an operator closed and whose outcome topic is not read.
+
+        Targets without an outcome in the view end as cancelled. Callable from any thread; returns at once. Call it
+        again for a task that has not ended.
+        """
         self._anyway.update(tasks)
         self.take(tasks)
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when `stop` is set. What is not ended by then, the next housekeeper finds."""
+        """Run until `stop` is set. The next housekeeper finds the tasks not ended by then."""
         while not stop.is_set():
             tasks = self._next()
             try:
@@ -134,7 +137,7 @@ class Finisher:
                 _log.exception("Task %s has an outcome for every target and cannot be ended. This is a defect", task)
 
     def _next(self) -> list[str]:
-        """What is there, up to a batch; waits a little for the first."""
+        """Return the queued tasks, up to a batch; wait a little for the first."""
         found: dict[str, None] = {}
         try:
             found[self._inbox.get(timeout=0.2)] = None
@@ -146,7 +149,7 @@ class Finisher:
         return list(found)
 
     def finish(self, tasks: Sequence[str]) -> list[str]:
-        """Those that were ended here. Raises Unreachable."""
+        """Return the tasks that were ended here. Raises Unreachable."""
         if not tasks or not self._complete():
             return []
         views = [view for view in map(self._as_asked, self._tasks.tasks_by_id(tasks)) if _is_done(view)]
@@ -158,7 +161,7 @@ class Finisher:
         return [view.id for view in views]
 
     def _as_asked(self, view: TaskView) -> TaskView:
-        """Give open targets of a task that is to be ended anyway their outcome."""
+        """Give the open targets of a task that is to be ended anyway their outcome."""
         if view.id not in self._anyway:
             return view
         self._anyway.discard(view.id)

@@ -19,7 +19,7 @@ class PartitionReader(Protocol):
     """Reads one topic from a position on, without a subscription."""
 
     def read(self, max_records: int, timeout_s: float) -> Sequence[Record]:
-        """Waits for the first record at most timeout_s, then takes what is there. Raises Unreachable."""
+        """Wait at most timeout_s for the first record, then return the available records. Raises Unreachable."""
         ...
 
     def at_end(self) -> bool:
@@ -32,25 +32,28 @@ class PartitionReader(Protocol):
 OpenReader = Callable[[str | None], PartitionReader]
 """Opens a reader behind a position, or at the topic's beginning (None). Raises Unreachable."""
 Held = Callable[[], bool]
-"""Whether this worker is still the one that does the job."""
+"""Returns whether this worker still holds the job."""
 
 
 @dataclass(frozen=True)
 class FoldSettings:
-    """batch: most records applied in one script. poll_s: how long one read waits. idle_check_s: how often an idle fold
-    looks whether the view still is where it left it. pause_s: between two tries when a server is gone."""
+    """Settings of a fold."""
 
     batch: int = 200
+    """The maximum number of records applied in one script."""
     poll_s: float = 0.25
+    """How long one read waits."""
     idle_check_s: float = 5.0
+    """How often an idle fold checks that the view is unchanged."""
     pause_s: float = 0.5
+    """The pause between two tries when a server is gone."""
 
 
 class OutcomeFolder:
     """Folds one outcome topic for as long as this worker is elected to do so.
 
-    Two folders at once are harmless: the view refuses a batch that does not start at its cursor. An emptied view
-    has no cursor, so the fold starts from the topic's beginning by itself.
+    Two folders at once are harmless: the view refuses a batch that does not start at its cursor. An emptied view has no
+    cursor, so the fold then starts from the topic's beginning by itself.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class OutcomeFolder:
         settings: FoldSettings,
         kept: Kept | None = None,
     ) -> None:
-        """kept: this topic's records passed over. None: they are not read again."""
+        """kept: this topic's skipped records. None: they are not read again."""
         self._kept = kept
         self._partition = partition
         self._fold = fold
@@ -73,11 +76,11 @@ class OutcomeFolder:
         self._settings = settings
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when `stop` is set. A server that is gone is waited for."""
+        """Run until `stop` is set. Waits for a server that is gone."""
         run_while_held(self._term, self._held, stop, self._settings.pause_s, f"fold of outcomes-{self._partition}")
 
     def _term(self, stop: threading.Event) -> None:
-        """From one reading of the cursor to the moment it is no longer ours, or not where we left it."""
+        """Fold from one reading of the cursor until the job is no longer ours or the cursor was moved by another."""
         cursor = self._fold.cursor(self._partition)
         if self._kept is not None and cursor:
             recheck(self._kept, str(self._partition), self._open_reader, partial(self._apply_again, cursor))
@@ -98,12 +101,12 @@ class OutcomeFolder:
             reader.close()
 
     def _apply_again(self, cursor: str, records: Sequence[Record]) -> None:
-        """Raise Unreachable if another folder has moved the view's cursor."""
+        """Apply skipped records. Raise Unreachable if another folder has moved the view's cursor."""
         if records and not self._fold.apply(self._partition, cursor, cursor, *_columns(records)).applied:
             raise Unreachable(f"Another worker has moved the view of outcomes-{self._partition}.", "It is tried again.")
 
     def _apply(self, expected: str | None, records: Sequence[Record]) -> str | None:
-        """The new cursor, or None if the view stood elsewhere."""
+        """Apply the records. Return the new cursor, or None if the view's cursor is not at `expected`."""
         result = self._fold.apply(self._partition, expected, records[-1].position, *_columns(records))
         if result.finished:
             self._finished(list(result.finished))
@@ -121,7 +124,7 @@ def _columns(records: Sequence[Record]) -> tuple[list[bytes], list[str]]:
 
 
 class IdleWatch:
-    """Counts reads that found nothing, and says when a look at the view is due."""
+    """Counts reads that found nothing, and says when to check the view."""
 
     def __init__(self, settings: FoldSettings) -> None:
         self._every = max(1, round(settings.idle_check_s / max(settings.poll_s, 0.001)))
@@ -138,8 +141,10 @@ class IdleWatch:
 def run_while_held(
     term: Callable[[threading.Event], None], held: Held, stop: threading.Event, pause_s: float, what: str
 ) -> None:
-    """Runs `term` again and again while `held`; when Pulsar or Redis is gone, says so once and waits for them. So too
-    where one refuses, or a topic is missing: ending the thread would end one worker after the other."""
+    """Run `term` repeatedly while `held`. If Pulsar or Redis is gone, log it once and wait for them.
+
+    This also applies to refusals and missing topics: ending the thread would end one worker after another.
+    """
     reachable = True
     while not stop.is_set():
         if not held():

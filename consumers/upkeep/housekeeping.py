@@ -1,4 +1,4 @@
-"""What one worker does for all, again and again: chores of which each is done by another round at the latest."""
+"""Periodic chores that one worker does for all. A chore that fails is done in a later round."""
 
 import logging
 import threading
@@ -11,27 +11,33 @@ from dispatcher.model.errors import FairlaneError, Unreachable
 
 _log = logging.getLogger(__name__)
 LONGEST_REST_S = 10.0
-"""Pause after a chore that failed or took long because a server was slow or gone."""
+"""The maximum pause after a chore that failed or took long because a server was slow or gone."""
 
 
 @dataclass(frozen=True)
 class Chore:
-    """do: must be idempotent, so that two housekeepers do no harm; may raise FairlaneError: it is then done again.
-    every_s: between two times; 0 for every round. rest: it is not done again before so many times as long as it took,
-    for one that looks at all live tasks. begin: called when a term begins, to forget what an earlier one knew."""
+    """One periodic chore."""
 
     do: Callable[[], object]
+    """The action. It must be idempotent, so that two housekeepers do no harm. If it raises FairlaneError, it is done
+    again."""
     every_s: float = 0.0
+    """The time between two runs; 0: every round."""
     rest: float = 0.0
+    """The minimum time before the next run, as a multiple of the last run's duration; for chores that read all live
+    tasks."""
     begin: Callable[[], None] | None = None
+    """Called when a term begins, to drop state of an earlier term."""
 
 
 class Housekeeper:
-    """Runs in every worker; only the elected one acts. Its chores wait for one another: what must not wait for a slow
-    one is another housekeeper's."""
+    """Runs chores in every worker; only the elected one acts.
+
+    Its chores wait for one another: a chore that must not wait for a slow one belongs to another housekeeper.
+    """
 
     def __init__(self, chores: Sequence[Chore], held: Held, clock: Clock, period_s: float = 1.0) -> None:
-        """period_s: between two rounds."""
+        """period_s: the time between two rounds."""
         self._chores = tuple(chores)
         self._held = held
         self._clock = clock
@@ -39,7 +45,7 @@ class Housekeeper:
         self._due_s = [0.0] * len(self._chores)
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when `stop` is set. A server that is gone is waited for."""
+        """Run until `stop` is set. Waits for a server that is gone."""
         elected = False
         while not stop.is_set():
             held = self._held()
@@ -51,8 +57,7 @@ class Housekeeper:
             stop.wait(self._period_s)
 
     def round(self) -> None:
-        """Every chore that is due; one that cannot be done for want of a server does not keep the others from being
-        done."""
+        """Run every chore that is due. A chore that fails because a server is gone does not stop the others."""
         for index, chore in enumerate(self._chores):
             began_s = self._clock.monotonic_s()
             if began_s >= self._due_s[index]:
@@ -67,9 +72,11 @@ class Housekeeper:
                 chore.begin()
 
     def _try(self, do: Callable[[], object]) -> bool:
-        """Return False for an unexpected error. Its cause is stored, so it would end every worker that does this chore,
-        one after another. The chore is done again in a later round, so nothing is lost; a refusal is for the
-        operator to fix."""
+        """Run a chore; return False for an unexpected error.
+
+        Its cause is stored, so it would end every worker that does this chore, one after another. The chore is done
+        again in a later round, so nothing is lost. The operator has to resolve a refusal.
+        """
         try:
             do()
         except Unreachable as error:

@@ -1,4 +1,4 @@
-"""Clears lanes away: those of ended tasks as soon as nobody is attached, and those that a crash left behind."""
+"""Delete lanes: those of ended tasks as soon as nobody is attached, and those that a crash left behind."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,18 +11,18 @@ from dispatcher.wire.topics import task_of_lane
 
 _log = logging.getLogger(__name__)
 _SLICE = 200
-"""Tasks asked about in one call."""
+"""The number of tasks checked in one call."""
 
 
 class LaneTopics(Protocol):
-    """Topic administration. All raise Unreachable."""
+    """Topic administration. All methods raise Unreachable."""
 
     def list_topics(self, namespace: str) -> Sequence[str]:
-        """Full names."""
+        """Return the full names of the topics."""
         ...
 
     def delete_topic(self, topic: str) -> bool:
-        """False if somebody is attached; True if it is gone."""
+        """Delete a topic. Return False if somebody is attached, True if it is gone."""
         ...
 
 
@@ -40,36 +40,40 @@ class Ended(Protocol):
 
 
 class TombstoneReader(Protocol):
-    """The registry, as the cleaner needs it. All raise Unreachable."""
+    """The part of the registry that the cleaner needs. All methods raise Unreachable."""
 
     def ended_since(self, at_ms: int) -> Sequence[str]:
-        """Ids of those that ended at that time or later."""
+        """Return the ids of tasks that ended at that time or later."""
         ...
 
     def tombstones(self, tasks: Sequence[str]) -> Sequence[Ended]:
-        """Of those among them that have ended."""
+        """Return the tombstones of those tasks that have ended."""
         ...
 
     def ends(self, tasks: Sequence[str]) -> Mapping[str, bool]:
-        """Whether each known task among them has ended."""
+        """Return whether each known task has ended."""
         ...
 
 
 @dataclass(frozen=True)
 class CleanupSettings:
-    """sweep_s: between two orphan sweeps. grace_s: how long a topic of an unknown task is left alone.
-    retry_s: first and longest wait before a lane with somebody attached is tried again.
+    """Settings of the cleanup.
 
-    What waits is deleted within about `drain_s`, at a rate between `slowest` and `fastest` a round (of a second): a
-    deletion costs the broker 3 ms of a core, which dispatching wants too. at_once: deletions under way."""
+    Waiting lanes are deleted within about `drain_s`, at a rate between `slowest` and `fastest` per round (of a second):
+    a deletion costs the broker 3 ms of a core, which dispatching needs too.
+    """
 
     sweep_s: float = 180.0
+    """The time between two sweeps for orphans."""
     grace_s: float = 600.0
+    """How long a topic of an unknown task is left alone."""
     retry_s: tuple[float, float] = (0.5, 10.0)
+    """The first and the longest wait before retrying a lane with somebody attached."""
     drain_s: float = 30.0
     slowest: int = 40
     fastest: int = 200
     at_once: int = 4
+    """The number of concurrent deletions."""
 
 
 @dataclass
@@ -79,7 +83,7 @@ class _Waiting:
 
 
 class LaneCleaner:
-    """Deletes the topics of ended own lanes; run by the elected housekeeper, one round each second."""
+    """Deletes the topics of ended tasks' own lanes; the elected housekeeper runs one round each second."""
 
     def __init__(
         self,
@@ -91,21 +95,21 @@ class LaneCleaner:
         settings: CleanupSettings = CleanupSettings(),
         all_read: Callable[[], bool] = lambda: True,
     ) -> None:
-        """all_read: whether every control record could be read; one that was passed over may be the record of a lane's
-        unknown task."""
+        """all_read: whether every control record could be read; a skipped one may be the record of a lane's unknown
+        task."""
         self._topics = topics
         self._tasks = tasks
         self._complete = complete
         self._namespaces = tuple(namespaces)
         self._tenant = f"persistent://{namespaces[0].partition('/')[0]}/"
-        """Prefix of the topics that may be deleted: a record may name one of another tenant."""
+        """Prefix of the topics that may be deleted: a record may name a topic of another tenant."""
         self._clock = clock
         self._settings = settings
         self._all_read = all_read
         self.begin()
 
     def begin(self) -> None:
-        """Forgets what an earlier term knew: the first round sweeps."""
+        """Drop the state of an earlier term: the first round sweeps."""
         self._waiting: dict[str, _Waiting] = {}
         self._unknown_since_s: dict[str, float] = {}
         self._noted: set[str] = set()
@@ -113,7 +117,7 @@ class LaneCleaner:
         self._next_sweep_s = self._clock.monotonic_s()
 
     def round(self) -> None:
-        """Notes newly ended tasks, deletes what can be deleted, sweeps when it is time. Raises Unreachable."""
+        """Note newly ended tasks, delete what can be deleted, sweep when it is time. Raises Unreachable."""
         self._note_ended()
         if self._clock.monotonic_s() >= self._next_sweep_s:
             self._next_sweep_s = self._clock.monotonic_s() + self._settings.sweep_s
@@ -121,10 +125,11 @@ class LaneCleaner:
         self._delete_due()
 
     def sweep(self) -> None:
-        """Looks at every topic in the task namespaces for one that nobody needs. Raises Unreachable.
+        """Check every topic in the task namespaces for orphans. Raises Unreachable.
 
-        The topics are listed first and the view is asked whether it is complete after that: a task is in the
-        control topic before its lane is made, so a complete view knows every listed lane's task, or will in the grace.
+        The topics are listed before the view is checked for completeness. A task is in the control topic before its
+        lane is created, so a complete view knows the task of every listed lane, or will know it within the grace
+        period.
         """
         listed = [topic for namespace in self._namespaces for topic in self._topics.list_topics(namespace)]
         lanes = {topic: task for topic in listed if (task := task_of_lane(topic))}
@@ -138,12 +143,14 @@ class LaneCleaner:
         self._add(self._long_unknown([topic for topic, task in lanes.items() if task not in known]))
 
     def _known(self, tasks: list[str]) -> dict[str, bool]:
-        """Whether each known task has ended."""
+        """Return whether each known task has ended."""
         return {task: ended for part in _slices(tasks) for task, ended in self._tasks.ends(part).items()}
 
     def _note_ended(self) -> None:
-        """Read a little of the past again: another worker's clock may be behind. If it is far ahead, the
-        ends that it dates are no measure."""
+        """Note newly ended tasks, reading a little of the past again: another worker's clock may be behind.
+
+        If that clock is far ahead, the ends that it dates are not used as a measure.
+        """
         now_ms = self._clock.wall_ms()
         recent = self._tasks.ended_since(self._ended_ms - 10_000)
         new = [task for task in recent if task not in self._noted]
@@ -154,8 +161,11 @@ class LaneCleaner:
         self._noted = set(recent)
 
     def _long_unknown(self, topics: list[str]) -> list[str]:
-        """Return lanes that were unknown long enough. The registry is complete, so only a newer version could know
-        them, if it can read a record that this one passed over."""
+        """Return lanes that were unknown long enough.
+
+        The registry is complete, so only a newer version could know them, if it can read a record that this one
+        skipped.
+        """
         now_s = self._clock.monotonic_s()
         self._unknown_since_s = {topic: self._unknown_since_s.get(topic, now_s) for topic in topics}
         old = [topic for topic, since_s in self._unknown_since_s.items() if now_s - since_s >= self._settings.grace_s]
@@ -177,8 +187,8 @@ class LaneCleaner:
             self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry_s[0]))
 
     def _delete_due(self) -> None:
-        """As many as the pace allows, at_once together. One that fails waits its turn again and keeps no other from
-        being deleted."""
+        """Delete as many lanes as the pace allows, at_once together. A failed one waits again and does not stop the
+        others."""
         now_s, settings = self._clock.monotonic_s(), self._settings
         due = [topic for topic, waiting in self._waiting.items() if waiting.due_s <= now_s]
         count = min(settings.fastest, max(settings.slowest, round(len(due) / settings.drain_s)))
