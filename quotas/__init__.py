@@ -1,1 +1,1 @@
-"""Who may send now: the ledger in Redis, one Lua file per operation and a typed function per script."""
+"""The ledger in Redis, which decides who may send now: one Lua file per operation, one typed method per script."""

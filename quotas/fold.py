@@ -1,4 +1,4 @@
-"""The fold in Redis: counts, final bits and cursor change in one script."""
+"""The fold in Redis: one script changes counts, final bits and cursor together."""
 
 from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
@@ -17,20 +17,20 @@ from dispatcher.wire.positions import all_positions, pack_flags
 _encode = msgspec.msgpack.Encoder().encode
 _FINAL = len(Outcome)
 _UNTRIED = 127
-"""Instead of a code, of a position that an attempt did not have. Not final either."""
+"""Stands in for the code of a position that an attempt did not include; not a final code."""
 _TRIED = bytes(0x30 if code == _UNTRIED else 0x31 for code in range(256))
 _LEFT = bytes(0x31 if _FINAL <= code != _UNTRIED else 0x30 for code in range(256))
 
 Call = tuple[str, list[bytes]]
-"""A new cursor, and the records behind the old one up to it."""
+"""A new cursor, and the records from the old cursor up to it."""
 
 
 class RedisFold:
-    """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone; the call may be made again:
-    the cursor tells how much of the lost one was carried out."""
+    """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone. The call may be repeated: the
+    cursor tells how much of the failed one was carried out."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None, reader: str = "") -> None:
-        """folder: of the scripts, if not this package's. reader: this version, as PassedOver has it."""
+        """folder: holds the scripts; default: this package's. reader: this version, as in PassedOver."""
         self._reader = reader
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
         self._prefix = view.keys.prefix
@@ -47,8 +47,11 @@ class RedisFold:
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,
     ) -> FoldResult:
-        """Fold records, in as many calls of the script as dispatcher/wire/fold_cost.py wants. One that cannot be read,
-        or is of a later version, is counted (`malformed`), kept by its position and passed over: a fold must go on."""
+        """Fold records, in as many script calls as dispatcher/wire/fold_cost.py requires.
+
+        A record that cannot be read, or is of a later version, is counted (`malformed`) and passed over, and its
+        position is kept: the fold must continue.
+        """
         stands, finished = expected or "", []
         for reached, readable in self._calls(stands, cursor, records, positions):
             args: list[str | bytes | int] = [partition, stands, reached, *readable]
@@ -62,7 +65,7 @@ class RedisFold:
     def _calls(
         self, expected: str, cursor: str, records: Sequence[bytes], positions: Sequence[str] | None
     ) -> Iterator[Call]:
-        """Cut records into calls. The cursor stays before a record that is cut until its last part is folded."""
+        """Split records into calls. The cursor stays before a split record until its last part is folded."""
         reached, cost, readable = expected, 0, list[bytes]()
         for body, position in zip(records, positions or [expected] * len(records), strict=True):
             for part_cost, part in self._parts(body, position or cursor):
@@ -75,7 +78,7 @@ class RedisFold:
         yield cursor, readable
 
     def _parts(self, body: bytes, position: str) -> Iterator[tuple[int, bytes]]:
-        """The parts of a record with their costs."""
+        """Yield the parts of a record with their costs."""
         try:
             record = read_outcomes(body)
         except Malformed as error:
@@ -86,8 +89,8 @@ class RedisFold:
 
 
 def _for_script(record: OutcomeRecord) -> bytes:
-    """Encode a record as Lua can read it: without fields that only others know, whose types its msgpack may not, and
-    without byte strings. What is for the journal alone is left out."""
+    """Encode a record for Lua: without byte strings, and without fields that Lua does not need and whose types its
+    msgpack may not support. Fields for the journal only are left out."""
     if not isinstance(record, Outcomes):
         return _encode(record)
     mixed = [_mixed(one) for one in record.mixed]
@@ -95,7 +98,7 @@ def _for_script(record: OutcomeRecord) -> bytes:
 
 
 def _mixed(mixed: Mixed) -> tuple[str, int, int, int, str, str, list[int], str]:
-    """As `read_mixed` in records.lua has it."""
+    """Return the fields in the order of `read_mixed` in records.lua."""
     codes = mixed.codes if mixed.positions is None else _by_position(mixed.positions, mixed.codes, mixed.size)
     if mixed.positions is None and len(codes) == mixed.size:
         tried = all_positions(mixed.size)

@@ -1,4 +1,4 @@
-"""The ledger in Redis: who may send now. One method per script."""
+"""The ledger in Redis, which decides who may send now. One method per script."""
 
 import logging
 from collections.abc import Mapping
@@ -26,29 +26,30 @@ from dispatcher.wire.outcome import Outcome
 from dispatcher.wire.topics import Topics
 
 PAGE = 200
-"""Live tasks looked at in one call for closable ones: Redis serves nobody else meanwhile, for some milliseconds."""
+"""Live tasks that one call scans for closable ones; Redis serves no other client during these few milliseconds."""
 MOST_CLAIMS = 400
-"""Claims looked at in one call; those of twenty runs each take 25 us of Redis' time."""
+"""Maximum number of claims that one call scans; a claim of twenty runs takes 25 us of Redis' time."""
 SWEEP = "sweep"
-"""The worker that claims envelopes whose claim was lost."""
+"""Name of the worker that claims envelopes whose claim was lost."""
 MAX_LOST = 5_000
-"""Envelopes of a task whose claim was lost that are claimed at once; one call handles up to 1,000."""
+"""Maximum number of envelopes per task that one sweep claims after a lost claim; one call handles up to 1,000."""
 _log = logging.getLogger(__name__)
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class RedisLedger:
-    """Implements dispatcher.ports.Ledger. Methods raise Unreachable when Redis is gone; the call may be made again."""
+    """Implements dispatcher.ports.Ledger. Methods raise Unreachable when Redis is gone; the call may be repeated."""
 
     def __init__(self, view: RedisView, topics: Topics, folder: Traversable | None = None) -> None:
-        """folder: of the scripts, if not this package's."""
+        """folder: holds the scripts; default: this package's."""
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
         self._view = view
         self._prefix = view.keys.prefix
         self._topics = topics
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
-        """What the worker may send. The same number again gets the same answer; raises Refused for a lower one."""
+        """Return the envelopes that the worker may send. Repeating a request's number returns the same answer; raises
+        Refused for a lower number."""
         answer = self._call("lease", encode(request))
         if isinstance(answer, int):
             raise Refused(
@@ -61,8 +62,8 @@ class RedisLedger:
             raise FairlaneError(f"The ledger's answer cannot be read: {error}.", "This is a defect.") from error
 
     def due_claims(self, limit: int = MOST_CLAIMS) -> dict[int, list[str]]:
-        """Claims past their end by outcome partition, for a ClaimsEnded record; each is named again only after a few
-        seconds, and those of a worker that is alive at first not at all."""
+        """Return overdue claims by outcome partition, for a ClaimsEnded record. Each is returned again only after a few
+        seconds. Claims of a live worker are returned later than others."""
         due: dict[int, list[str]] = {}
         for name in self._call("due_claims", limit, DUE_AGAIN_MS, ALIVE_MS, SPARED_MS):
             member = name.decode()
@@ -74,12 +75,15 @@ class RedisLedger:
         return self._view.now_ms()
 
     def lengthen_claims(self, step_ms: int) -> None:
-        """Lengthen claims that were live before Redis' clock was set forward by this much."""
+        """Lengthen claims that were live before Redis' clock was set forward by step_ms."""
         self._call("lengthen_claims", step_ms)
 
     def claim_lost(self) -> int:
-        """Claim envelopes that are marked as claimed and whose claim something deleted; return how many. They may be
-        granted again once that claim has ended like that of a dead worker, since a record may be on its way."""
+        """Claim envelopes that are marked as claimed but whose claim was deleted; return their number.
+
+        They may be granted again once the new claim has ended, like that of a dead worker, since their outcome may be
+        on its way.
+        """
         name, found, index = claim_name(SWEEP, self._view.now_ms()), 0, 0
         while True:
             looked_at, *tasks = self._call("unclaimed", index, PAGE)
@@ -92,7 +96,7 @@ class RedisLedger:
         return found
 
     def _claim_lost_of(self, task: bytes, name: str) -> int:
-        """What is beyond the bound another sweep finds."""
+        """Claim up to MAX_LOST envelopes of one task; the next sweep finds any others."""
         found, goes_on = 0, b""
         while found < MAX_LOST:
             goes_on, claimed = self._call("claim_lost", task, name, goes_on)
@@ -102,8 +106,8 @@ class RedisLedger:
         return found
 
     def closable(self) -> list[Closable]:
-        """Return tasks that are cancelled, stopped or expired and have no live claims, with the outcome of their open
-        targets; and those that an operator closed, with or without claims."""
+        """Return tasks that are cancelled, stopped or expired and have no live claims, with the outcome for their open
+        targets; and tasks that an operator closed, with or without claims."""
         found: list[Closable] = []
         first, looked_at = 0, PAGE
         while looked_at == PAGE:
@@ -118,8 +122,8 @@ class RedisLedger:
         return found
 
     def note_sends(self, errors: Mapping[str, SendError], waits: Mapping[str, int]) -> None:
-        """Store what a worker knows of its sends. errors: by task, since the last call. waits: task -> for how long
-        (ms) some of it has been in its channel."""
+        """Store errors and waits of a worker's sends. errors: by task, since the last call. waits: by task, how long
+        (ms) some of its envelopes have been in the channel."""
         rows = [(task, *msgspec.structs.astuple(error)) for task, error in errors.items()]
         self._call("note_sends", _encode(rows), _encode(list(waits.items())))
 

@@ -1,4 +1,4 @@
-"""What a snapshot of the fold is read from and restored to, in Redis."""
+"""Reads a snapshot of the fold from Redis, and restores one."""
 
 from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
@@ -28,13 +28,13 @@ class RedisSnapshots:
     """All methods raise Unreachable."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None) -> None:
-        """folder: of the scripts, if not this package's."""
+        """folder: holds the scripts; default: this package's."""
         self._view = view
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
         self._keys = view.keys
 
     def cursors(self, partitions: int) -> Cursors:
-        """To be read before the parts."""
+        """Return the cursors. Read them before the parts."""
         keys = self._keys
         found = [
             self._view.command("HGET", key, "cursor") for key in (keys.control, *map(keys.fold, range(partitions)))
@@ -43,7 +43,7 @@ class RedisSnapshots:
         return Cursors(control, outcomes)
 
     def parts(self) -> Iterator[list[Part]]:
-        """Everything, a page at a time: each call to Redis takes some ms of its time at most."""
+        """Yield all parts, a page at a time: each call takes a few ms of Redis' time at most."""
         settings = self._view.command("HGETALL", self._keys.globals)
         yield [SettingsPart([item for pair in settings.items() for item in pair])] if settings else []
         yield list(self._passed())
@@ -58,22 +58,24 @@ class RedisSnapshots:
                         yield from self._copied(name.decode(), copied)
 
     def begin_restore(self, epoch: str) -> str:
-        """Who restores from now on, and nobody else; '' if the view is another by now, or not to be restored."""
+        """Take over the restore and return the new restorer's name; earlier restorers can write nothing from now on.
+        Return '' if Redis now holds another view, or this one needs no restore."""
         who: bytes = self._scripts.call("begin_restore", [self._keys.prefix], [epoch])
         return who.decode()
 
     def restore_parts(self, who: str, parts: Sequence[Part]) -> bool:
-        """In this order, in one round trip. False: the view is another by now, or somebody else restores it."""
+        """Restore parts in this order, in one round trip. Return False if Redis now holds another view or another
+        restorer took over."""
         calls = [(name, [self._keys.prefix], [who, *args]) for part in parts for name, args in _calls(part)]
         return all(self._scripts.call_many(calls)) if calls else True
 
     def end_restore(self, who: str, cursors: Cursors | None) -> bool:
-        """The folds may go on: from these cursors, or (None) from where they are."""
+        """End the restore: the folds continue from these cursors, or (None) from where they are."""
         args = [] if cursors is None else [cursors.control, *cursors.outcomes]
         return bool(self._scripts.call("end_restore", [self._keys.prefix], [who, *args]))
 
     def _passed(self) -> Iterator[PassedPart]:
-        """Read after the cursors, so that they include every record passed over before these."""
+        """Yield the passed-over records. Read after the cursors, so that they include every one before these."""
         partitions = int(self._view.command("HGET", self._keys.epoch, "partitions") or 0)
         for topic in topics(partitions):
             notes = self._view.command("HGETALL", self._keys.passed(topic))
@@ -81,7 +83,7 @@ class RedisSnapshots:
                 yield PassedPart(topic, [word for pair in notes.items() for word in pair])
 
     def _tasks(self) -> Iterator[list[str]]:
-        """Every task that is listed all the while, at least once."""
+        """Yield pages of tasks. Every task that is listed during the whole scan comes at least once."""
         cursor: Any = 0
         seen: set[bytes] = set()
         while True:
@@ -94,7 +96,7 @@ class RedisSnapshots:
                 return
 
     def _copied(self, task: str, count: int) -> Iterator[list[Part]]:
-        """Open envelopes, of a task that had many. Raises Unreachable if they were not all read."""
+        """Yield the open envelopes of a task that had many, from a copy. Raises Unreachable if some were not read."""
         copy = self._keys.dump(task)
         cursor: Any = 0
         while True:
@@ -123,7 +125,8 @@ def _parts_of(row: list[Any]) -> Iterator[Part]:
 
 
 def _stored(envelopes: Sequence[bytes]) -> Iterator[bytes]:
-    """Open envelopes (names and states in turn) as snapshots of all versions have them: with lists of positions."""
+    """Convert open envelopes (names and states alternating) to the snapshot format of all versions, with lists of
+    positions."""
     for name, state in zip(envelopes[::2], envelopes[1::2], strict=True):
         recorded, size, positions, claimed, claim = _decode_kept(state)
         yield name
@@ -131,7 +134,7 @@ def _stored(envelopes: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _kept(envelopes: Sequence[bytes]) -> Iterator[bytes]:
-    """The same as the view keeps them. Raises Malformed."""
+    """Convert open envelopes from the snapshot format to that of the view. Raises Malformed."""
     for name, state in zip(envelopes[::2], envelopes[1::2], strict=True):
         try:
             recorded, size, positions, claimed, claim = _decode_stored(state)
