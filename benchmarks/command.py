@@ -24,9 +24,9 @@ Benchmark = tuple[str, Run]
 
 @click.group(cls=CommandGroup)
 def bench() -> None:
-    """Measure this machine: a tenant of its own, real worker processes, cleared away afterwards.
+    """Measure this machine: its own tenant, real worker processes, cleared away afterwards.
 
-    Figures are medians (with least and most) of --runs runs; seeds are fixed.
+    Figures are medians (with minimum and maximum) of --runs runs; seeds are fixed.
     """
 
 
@@ -80,8 +80,10 @@ def _chunk(default: int) -> Callable[..., Any]:
 )
 @_measured
 def throughput(chunk: int, count: int | None) -> Benchmark:
-    """Submission, two workers on a standing backlog, the client's bare loop on the same messages, CPU an
-    envelope."""
+    """Measure throughput on a standing backlog.
+
+    Measures submission, two workers, the client's bare loop on the same messages, and CPU per envelope.
+    """
     from benchmarks.throughput import Load, default_count, run
 
     targets = count or default_count(chunk)
@@ -92,7 +94,7 @@ def throughput(chunk: int, count: int | None) -> Benchmark:
 @click.option("--low-only", is_flag=True, help="One of the two workers holds only low lanes.")
 @_measured
 def shares(low_only: bool) -> Benchmark:
-    """Shares of the tiers at 2,000/s, all backlogged: the worst deviation in four windows of 5 s."""
+    """Measure the shares of the tiers at 2,000/s, all with a backlog: the worst deviation in four windows of 5 s."""
     from benchmarks.shares import run
 
     return "shares", lambda settings, seed: run(settings, seed, low_only, say)
@@ -103,8 +105,11 @@ def shares(low_only: bool) -> Benchmark:
 @click.option("--no-capacity", is_flag=True, help="None is set: the workers are the limit, 0.1 s a call.")
 @_measured
 def laws(workers: int, no_capacity: bool) -> Benchmark:
-    """Every delivery, all tiers backlogged: the worst of any 10,000 targets, of any 10 s and, at the 2,000/s that are
-    set, the most in any second."""
+    """Judge every delivery while all tiers have a backlog.
+
+    Shows the worst deviation in any 10,000 targets and in any 10 s and, at the 2,000/s that are set, the most targets
+    in any second.
+    """
     from benchmarks.laws import run, run_uncapped
 
     one_run, what = (run_uncapped, ", no capacity") if no_capacity else (run, "")
@@ -117,8 +122,10 @@ def laws(workers: int, no_capacity: bool) -> Benchmark:
 @click.option("--seconds", type=click.IntRange(1, 600), default=6, show_default=True, help="About as long as it takes.")
 @_measured
 def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
-    """Every delivery with no capacity set and a channel that takes no time: how far any 10,000 targets and any second
-    are off the shares."""
+    """Judge every delivery with no capacity set and a channel that takes no time.
+
+    Shows how far any 10,000 targets and any second deviate from the shares.
+    """
     from benchmarks.full_speed import Backlog, run
 
     backlog = Backlog(chunk, seconds)
@@ -130,7 +137,7 @@ def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
 @bench.command()
 @_measured
 def latency() -> Benchmark:
-    """A new high task of 10 targets among a backlog of 250,000 at 2,000/s: from submit to delivery."""
+    """Measure a new high task of 10 targets among a backlog of 250,000 at 2,000/s: from submit to delivery."""
     from benchmarks.latency import run
 
     return "latency", lambda settings, seed: run(settings, seed, say)
@@ -139,12 +146,14 @@ def latency() -> Benchmark:
 @bench.command()
 @_measured
 def controls() -> Benchmark:
-    """Weight, tier, pause, cap, tiers, many tasks by a filter, a channel's pause, a message and a cancel at 2,000/s,
-    eight workers, a million targets queued.
+    """Measure how soon live controls take effect at 2,000/s, with eight workers and a million targets queued.
 
-    Seconds until the shares of a second are as they should be (a channel's pause: until nothing is sent in one; an
-    edit: until the last delivery of the old message, and the targets it had meanwhile); targets in flight at the
-    cancel, and sent after it."""
+    The controls: weight, tier, pause, cap, tiers, many tasks by a filter, a channel's pause, a message and a cancel.
+
+    Shows the seconds until the shares of a second are as expected (a channel's pause: until nothing is sent in a
+    second; an edit: until the last delivery of the old message, and the targets sent with it meanwhile), the targets in
+    flight at the cancel, and those sent after it.
+    """
     from benchmarks.controls import run
 
     return "controls", lambda settings, seed: run(settings, seed, say)
@@ -153,7 +162,7 @@ def controls() -> Benchmark:
 @bench.command()
 @_measured
 def fairness() -> Benchmark:
-    """One task of 100,000 and nine of 1,000 in a tier at 2,000/s: times of the small ones over their fair time."""
+    """Measure one task of 100,000 and nine of 1,000 in a tier at 2,000/s: times of the small ones over fair times."""
     from benchmarks.fairness import run
 
     return "fairness", lambda settings, seed: run(settings, seed, say)
@@ -162,7 +171,7 @@ def fairness() -> Benchmark:
 @bench.command()
 @_measured
 def idle() -> Benchmark:
-    """CPU of a worker that holds 500 live lanes with no messages."""
+    """Measure the CPU of a worker that holds 500 live lanes with no messages."""
     from benchmarks.resources import idle as run
 
     return "idle", lambda settings, _seed: run(settings, say)
@@ -171,7 +180,10 @@ def idle() -> Benchmark:
 @bench.command()
 @_measured
 def memory() -> Benchmark:
-    """Most memory of submitting 10 million targets, and of a worker before a backlog of these and 5 million more."""
+    """Measure the maximum memory of a submission and of a worker.
+
+    The submission has 10 million targets; the worker has a backlog of these and 5 million more.
+    """
     from benchmarks.resources import memory as run
 
     return "memory", lambda settings, _seed: run(settings, say)
@@ -182,7 +194,7 @@ def memory() -> Benchmark:
 @click.option("--rate", type=click.IntRange(1), default=25_000, show_default=True, help="Targets/s in all.")
 @_measured
 def steady(chunk: int, rate: int) -> Benchmark:
-    """A steady load on existing lanes, a task a tier: from published to sent, p50 and p99."""
+    """Measure a steady load on existing lanes, a task a tier: from published to sent, p50 and p99."""
     from benchmarks.steady import SteadyLoad, run
 
     return f"steady chunk {chunk}", lambda settings, _seed: run(settings, SteadyLoad(rate, chunk), say)
@@ -193,7 +205,7 @@ def steady(chunk: int, rate: int) -> Benchmark:
 @click.option("--mixed", is_flag=True, help="Random weights and sizes instead of equal ones.")
 @_measured
 def picks(lanes: int, mixed: bool) -> Benchmark:
-    """The scheduler alone, on one thread, without servers: picks per second."""
+    """Measure the scheduler alone, on one thread, without servers: picks per second."""
     from benchmarks.picks import run
 
     return f"picks {lanes}", lambda _settings, seed: run(lanes, seed, mixed)
@@ -205,8 +217,10 @@ def picks(lanes: int, mixed: bool) -> Benchmark:
 @_chunk(1)
 @_measured
 def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
-    """Live lanes of which 20 are busy, against the 20 alone before and after; idle cost; first send of new high tasks
-    among them."""
+    """Measure many live lanes of which 20 are busy, against the 20 alone before and after.
+
+    Also measures the idle cost, and the first send of new high tasks among them.
+    """
     from benchmarks.many_lanes import ManyLanes, run
 
     return f"many-lanes {lanes}", lambda settings, seed: run(settings, ManyLanes(lanes, count, chunk, seed), say)
@@ -217,7 +231,7 @@ def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
 @click.option("--targets", type=click.IntRange(1), default=100, show_default=True, help="Targets of each.")
 @_measured
 def many_tasks(tasks: int, targets: int) -> Benchmark:
-    """Small tasks with a lane each, from one process: seconds until all are delivered, what is left 2 minutes later."""
+    """Measure small tasks with a lane each: seconds until all are delivered, and what is left 2 minutes later."""
     from benchmarks.many_tasks import ManyTasks, run
 
     return f"many-tasks {tasks}", lambda settings, _seed: run(settings, ManyTasks(tasks, targets), say)
@@ -232,7 +246,7 @@ def many_tasks(tasks: int, targets: int) -> Benchmark:
 @click.option("--rate", type=click.IntRange(1), default=2_000, show_default=True, help="Capacity, targets/s.")
 @_measured
 def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
-    """More backlogged lanes than the workers are attached to: Jain's index of what each was sent in a minute."""
+    """Measure more backlogged lanes than workers attach to: Jain's index of what each was sent in a minute."""
     from benchmarks.rotation import Turns, run
 
     return f"rotation {lanes}", lambda settings, seed: run(settings, Turns(lanes, max_lanes, rate, chunk, seed), say)
@@ -244,8 +258,11 @@ def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
 @click.option("--snapshot/--no-snapshot", default=True, show_default=True, help="Stored before the last tenth of them.")
 @_measured
 def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
-    """Redis emptied behind a history of sent targets: seconds until grants begin again, counted from the emptying and
-    from the end of the longest claim made before."""
+    """Empty Redis behind a history of sent targets.
+
+    Shows the seconds until grants begin again, counted from the emptying and from the end of the longest claim made
+    before.
+    """
     from benchmarks.rebuild import History, run
 
     name = f"rebuild {count} chunk {chunk}{'' if snapshot else ' no snapshot'}"
@@ -256,8 +273,11 @@ def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
 @click.option("--targets", "count", type=click.IntRange(50_000), default=1_000_000, show_default=True, help="At 500.")
 @_measured
 def fold(count: int) -> Benchmark:
-    """Mixed outcomes: the largest calls of Redis' scripts while workers send to a provider that refuses a fifth of all
-    first attempts and a tenth of all targets, replayed on an idle Redis."""
+    """Measure the largest calls of Redis' scripts under mixed outcomes.
+
+    Workers send to a provider that refuses a fifth of all first attempts and a tenth of all targets; the calls are
+    replayed on an idle Redis.
+    """
     from benchmarks.fold import Outcomes, run
 
     return f"fold {count}", lambda settings, seed: run(settings, Outcomes(count, seed), say)
@@ -281,8 +301,10 @@ def fold(count: int) -> Benchmark:
 )
 @_measured
 def producer(partitions: int, chunk: int, count: int | None, compression: CompressionRule, blocked: bool) -> Benchmark:
-    """The client's defaults beside the tuned producer on a topic with partitions: rate, CPU of producer and broker,
-    bytes on the wire, entries, times; each of a target."""
+    """Compare the client's defaults with the tuned producer on a topic with partitions.
+
+    Shows rate, CPU of producer and broker, bytes on the wire, entries and times, each per target.
+    """
     from benchmarks.producer import ProducerLoad, run, run_blocked
 
     targets = count or min(200_000 * chunk, 10_000_000)
@@ -301,11 +323,14 @@ def producer(partitions: int, chunk: int, count: int | None, compression: Compre
 @click.option("--driver-kills", type=click.IntRange(0), default=0, help="And so many drivers before.")
 @_measured
 def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -> Benchmark:
-    """A Parquet table (targets of 60 characters, a variable, 1 % doubles, 0.5 % bad rows) made a task, beside the same
-    job that writes Parquet: seconds after the session's start, memory.
+    """Turn a Parquet table into a task, beside the same job that writes Parquet.
 
-    With --kills or --driver-kills on a cluster of its own (Spark's master and two workers): targets missing and
-    doubled, counted by the channel."""
+    The table has targets of 60 characters, a variable, 1 % doubles and 0.5 % bad rows. Shows the seconds after the
+    session's start, and memory.
+
+    With --kills or --driver-kills on a private cluster (Spark's master and two workers): targets missing and doubled,
+    counted by the channel.
+    """
     if kills or driver_kills:
         from benchmarks.ingest_kills import Kills
         from benchmarks.ingest_kills import run as run_kills
@@ -324,8 +349,10 @@ def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @_measured
 def report(outcomes: int, master: str) -> Benchmark:
-    """The report on the backlog over a made-up day: 8,640 snapshots and the journal; seconds after the session's
-    start, CPU, memory. Needs no servers."""
+    """Measure the report on the backlog over a synthetic day: 8,640 snapshots and the journal.
+
+    Shows the seconds after the session's start, CPU and memory. Needs no servers.
+    """
     from benchmarks.report import run
 
     return f"report {outcomes}", lambda _settings, seed: run(outcomes, master, seed, say)
@@ -336,8 +363,10 @@ def report(outcomes: int, master: str) -> Benchmark:
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @_measured
 def reconcile(targets: int, master: str) -> Benchmark:
-    """A made-up task and its journal compared with its audience target by target, some differences planted: seconds
-    after the session's start, CPU, memory. Needs no servers."""
+    """Compare a synthetic task and its journal with its audience, target by target, with some planted differences.
+
+    Shows the seconds after the session's start, CPU and memory. Needs no servers.
+    """
     from benchmarks.reconcile import run
 
     return f"reconcile {targets}", lambda _settings, seed: run(targets, master, seed, say)
@@ -349,10 +378,12 @@ def reconcile(targets: int, master: str) -> Benchmark:
 @output_option
 @click.pass_context
 def nemesis(ctx: click.Context, output: Output, minutes: float, seed: int) -> None:
-    """Random faults on servers of its own, and a checker outside of Fairlane: targets lost, never ended, called twice.
+    """Apply random faults to private servers, and check that no target is lost, never ended, or called twice.
 
-    Two brokers and two Redis are started, three workers and two submitters. Exits with 1 if a target is lost, never
-    ended, or called twice although its first worker was neither killed, stopped nor cut off."""
+    The checker is independent of Fairlane. Two brokers and two Redis are started, three workers and two submitters.
+    Exits with 1 if a target is lost, never ended, or called twice although its first worker was neither killed, stopped
+    nor cut off.
+    """
     from benchmarks.nemesis.run import Trial, run
 
     report = run(settings_of(ctx), Trial(seed, minutes * 60), say)

@@ -40,9 +40,9 @@ class Memory:
     """Maximum resident memory, in MiB."""
 
     jvm: float = 0.0
-    """Of Spark's JVM."""
+    """Spark's JVM."""
     python: float = 0.0
-    """Of its largest Python worker."""
+    """Spark's largest Python worker."""
     ended: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:

@@ -36,7 +36,7 @@ _DROPPED = re.compile(r'^fairlane_envelopes_total\{event="dropped"\} (\S+)$', re
 
 @dataclass(frozen=True)
 class Kills:
-    """What is killed, and the size of the table."""
+    """The size of the table, and the number of kills."""
 
     rows: int
     memory: str

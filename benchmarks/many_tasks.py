@@ -122,7 +122,10 @@ def deliver_all(scene: Stage, began_s: float) -> float:
 
 
 def clear_away(scene: Stage, before: Left) -> tuple[Left, float]:
-    """Return what is left once everything is cleared away or the time for it is over, and how long it took."""
+    """Return the lanes and keys left, and how long the clearing took.
+
+    Waits until everything is cleared away or the time for it is over.
+    """
     began_s = time.monotonic()
     while True:
         found, passed_s = left(scene), time.monotonic() - began_s

@@ -47,7 +47,7 @@ report."""
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """What to publish."""
+    """The messages to publish, and how."""
 
     url: str
     topic: str
@@ -77,9 +77,9 @@ class Published(msgspec.Struct, frozen=True):
     wire_bytes: int
     """Bytes sent and received."""
     p50_ms: float
-    """From the hand-over to the client until stored."""
+    """Median time from the hand-over to the client until stored."""
     p99_ms: float
-    """The same."""
+    """99th percentile of that time."""
     resident_mib: float
     samples: list[tuple[float, int]] = []
     """(monotonic time, messages stored), every 50 ms."""

@@ -19,7 +19,7 @@ class RedisPair:
     """A primary, its replica, and the proxy that leads to the one in charge."""
 
     def __init__(self, binary: str, servers: ExitStack) -> None:
-        """Start the pair. `servers` ends what is started here."""
+        """Start the pair. `servers` ends the servers that are started here."""
         self._binary = binary
         self._servers = servers
         self.primary = servers.enter_context(running(binary))
@@ -31,7 +31,7 @@ class RedisPair:
         return f"redis://127.0.0.1:{self.proxy.port}/0"
 
     def stop_replication(self) -> None:
-        """Stop replication: from now on the replica lacks what is written to the primary."""
+        """Stop replication: from now on the replica lacks new writes to the primary."""
         _command(self.replica, "REPLICAOF", "NO", "ONE")
 
     def fail_over(self) -> None:

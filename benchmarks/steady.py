@@ -71,7 +71,7 @@ def figures(scene: Stage) -> tuple[list[int], int]:
 
 
 def measure(scene: Stage) -> dict[str, float]:
-    """Return the waits of what is sent within the measured time."""
+    """Return the waits of the envelopes sent within the measured time."""
     wait_for("the first targets", lambda: figures(scene)[1] > 0, 60)
     time.sleep(WARM_S)
     before, sent_before = figures(scene)

@@ -37,7 +37,7 @@ class Fault(NamedTuple):
     """The incarnation that was killed, stopped or cut off; empty if the fault hit something else."""
     from_ms: int
     until_ms: float
-    """When it was over."""
+    """The time at which it was over."""
     what: str = ""
 
 
@@ -51,7 +51,7 @@ class Recorded(NamedTuple):
     envelope: tuple[str, int]
     attempt: int
     codes: Mapping[int, int]
-    """By position."""
+    """Codes by position."""
 
 
 @dataclass(frozen=True)

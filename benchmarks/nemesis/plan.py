@@ -39,7 +39,7 @@ class Shape(NamedTuple):
     """The properties of a kind of fault."""
 
     victim: Victim
-    """What it hits."""
+    """The kind of process that it hits."""
     lasts_s: tuple[float, float] = (0.0, 0.0)
     """Minimum and maximum duration."""
     weight: int = 2
@@ -71,7 +71,7 @@ class Step(NamedTuple):
     """A planned fault."""
 
     at_s: float
-    """From the start."""
+    """Seconds from the start."""
     kind: Kind
     number: int
     """Which of the victims."""

@@ -38,7 +38,7 @@ def cache() -> Path:
 
 
 def install(servers: set[str], python: bool, node: bool) -> Tools:
-    """Install what is missing of the named servers and clients; a second call does nothing."""
+    """Install the named servers and clients that are missing; a second call does nothing."""
     folder = cache()
     folder.mkdir(parents=True, exist_ok=True)
     _servers(sorted(kind for kind in servers if kind in SERVERS and not _found(kind)))

@@ -81,7 +81,7 @@ def _fill(run: Run, tiers: tuple[str, ...], seconds: float, chunk: int) -> None:
 
 
 def _window(run: Run, size: Size) -> list[records.Handled]:
-    """Return what is handled in the window, which begins a second after the first message."""
+    """Return the messages handled in the window, which begins a second after the first message."""
     wait_for("the first message", lambda: run.so_far() > 0, 60)
     began = time.time() + 1.0
     time.sleep(1.2 + size.window_s)

@@ -1,8 +1,8 @@
-"""How run.py speaks with a peer's submitting process: a line of JSON in, a line of JSON out.
+"""The protocol between run.py and a peer's submitting process: a line of JSON in, a line of JSON out.
 
 {"op": "submit", "id", "tier", "first", "count", "chunk"}: all of a task's messages
     -> {"called_s": wall time of the call, "seconds": until stored}
-{"op": "hold"}: before workers start; {"op": "release"}: when they are there (only Fairlane needs these)
+{"op": "hold"}: before workers start; {"op": "release"}: when they run (only Fairlane needs these)
 {"op": "clear"}: the run is over, its queues are deleted
 """
 
