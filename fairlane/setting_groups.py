@@ -56,7 +56,7 @@ class WorkerSettings(SettingGroup):
 
 
 class JournalSettings(SettingGroup):
-    """What outcome records carry for the outcome journal."""
+    """Contents of outcome records for the outcome journal."""
 
     targets: NamedTargets = Field(
         default="dead",

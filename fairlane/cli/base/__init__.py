@@ -1,1 +1,1 @@
-"""What all commands share: groups, arguments, output, exit codes, the invocation."""
+"""Common parts of all commands: groups, arguments, output, exit codes, the invocation."""

@@ -1,4 +1,4 @@
-"""`fairlane doctor`: checks whether everything needed is present, and says how to fix what is not."""
+"""`fairlane doctor`: checks that everything needed is present, and says how to fix problems."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
