@@ -33,24 +33,32 @@ _NOT_HELD_S = 0.1
 
 
 class EpochTable(Protocol):
-    """The epoch in Redis. The setters change nothing if the epoch is no longer `epoch`. All raise Unreachable."""
+    """The epoch in Redis. All methods raise Unreachable.
+
+    The setters change nothing if the epoch is no longer `epoch`.
+    """
 
     def epoch(self) -> EpochState | None: ...
 
     def begin_epoch(
         self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
     ) -> bool:
-        """False if there is one already. restoring: nothing is folded before the restoring is said to be over.
-        replaces: the id of a broken view, whose place it takes."""
+        """Begin an epoch; return False if one exists already.
+
+        restoring: nothing is folded until the restore has been ended. replaces: the id of a broken view to replace.
+        """
         ...
 
     def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
-        """first: no view was ever begun before, so there is no claim to wait for. position: of its EpochStarted.
-        claim_ms: the longest claim that the control topic knows of; the view waits for it too."""
+        """Note that an epoch was announced.
+
+        first: no view was ever begun before, so there is no claim to wait for. position: of its EpochStarted. claim_ms:
+        the longest claim that the control topic knows of; the view waits for it too.
+        """
         ...
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
-        """foreign: address of the other Redis that holds the view of this installation."""
+        """Refuse an epoch. foreign: address of the other Redis that holds the view of this installation."""
         ...
 
     def epoch_marked(self, epoch: str) -> None: ...
@@ -58,25 +66,29 @@ class EpochTable(Protocol):
 
 class OutcomeTopics(Protocol):
     def append(self, partition: int, record: OutcomeRecord) -> object:
-        """Stores a record at the end of one outcome topic; returns when it is stored. Raises Unreachable."""
+        """Store a record at the end of one outcome topic; return when it is stored. Raises Unreachable."""
         ...
 
 
 @dataclass(frozen=True)
 class RebuildSettings:
-    """partitions: outcome topics. claim_max_ms: the longest claim that this worker makes or knows of. poll_s: between
-    two looks at a ready view. remark_s: marks not reached by then are written again. address: of this Redis."""
+    """Settings of the rebuild."""
 
     partitions: int
+    """The number of outcome topics."""
     claim_max_ms: int = CLAIM_MAX_MS
+    """The longest claim that this worker makes or knows of."""
     poll_s: float = 1.0
+    """The time between two checks of a ready view."""
     remark_s: float = 30.0
+    """Marks not reached after this time are written again."""
     address: str = ""
+    """The address of this Redis."""
 
 
 @dataclass(frozen=True)
 class RebuildPorts:
-    """What it works with."""
+    """The servers that a Rebuilder uses."""
 
     epochs: EpochTable
     control: ControlLog
@@ -84,11 +96,11 @@ class RebuildPorts:
     open_control: OpenReader
     """Reads the control topic from a position."""
     cursor: Callable[[], str | None] = lambda: None
-    """Return up to where the view has read the control topic; None for nothing. Raises Unreachable."""
+    """Returns the position up to which the view has read the control topic; None: nothing. Raises Unreachable."""
 
 
 class Rebuilder:
-    """Runs in every worker; only the elected one acts."""
+    """Rebuilds the view. Runs in every worker; only the elected one acts."""
 
     def __init__(
         self,
@@ -99,8 +111,10 @@ class Rebuilder:
         settings: RebuildSettings,
         restore: Callable[[str], None] | None = None,
     ) -> None:
-        """restore: puts the newest snapshot, if there is one, into the view of an epoch, and says that the restoring is
-        over. Raises Unreachable."""
+        """restore: puts the newest snapshot, if there is one, into the view of an epoch, and ends the restore.
+
+        Raises Unreachable.
+        """
         self._epochs = ports.epochs
         self._control = ports.control
         self._outcomes = ports.outcomes
@@ -114,46 +128,53 @@ class Rebuilder:
         self._marked_s = 0.0
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when `stop` is set. A server that is gone is waited for."""
+        """Run until `stop` is set. Waits for a server that is gone."""
         while not stop.is_set():
             pause_s = _NOT_HELD_S
             if self._held():
                 try:
                     pause_s = self.step()
-                except FairlaneError as error:  # a refusal would end one worker after the other
+                except FairlaneError as error:  # a refusal would end one worker after another
                     level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
                     _log.log(level, "rebuild waits: %s", error)
                     pause_s = self._settings.poll_s
             stop.wait(pause_s)
 
     def restate(self) -> None:
-        """Announces a complete view once more: the control topic keeps records for some days only, and a view begun
-        after them must still learn that there were others before it. Raises Unreachable, and Refused as check_home."""
+        """Announce a complete view once more. Raises Unreachable, and Refused as check_home.
+
+        The control topic keeps records for some days only, and a view begun after that must still learn of earlier
+        views.
+        """
         self.check_home()
         epoch = self._epochs.epoch()
         if epoch is not None and epoch.ready:
             self._control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
 
     def check_home(self) -> None:
-        """Raise Refused if the view has moved to another Redis and nothing here has read so yet: it may have been
-        adopted there while no worker ran. To be done before anything is granted. Raises Unreachable."""
+        """Raise Refused if the view has moved to another Redis and no worker here has read this yet.
+
+        It may have been adopted there while no worker ran. Call this before anything is granted. Raises Unreachable.
+        """
         epoch = self._epochs.epoch()
         if epoch is None or not epoch.announced:
-            return  # announcing it tells
+            return  # announcing reveals it
         found = read_views(self._open_control(self._cursor()), epoch.id)
         if found.is_elsewhere(self._settings.address):
             self._epochs.refuse_epoch(epoch.id, found.address)
             raise held_elsewhere(found.address, self._settings.address)
 
     def announce_claims(self) -> None:
-        """Say in the control topic how long this worker's claims last, if that is longer than is always waited for. To
-        be done before the first of them is made. Raises Unreachable."""
+        """Record in the control topic how long this worker's claims last, if that is longer than the standard wait.
+
+        Call this before the first claim is made. Raises Unreachable.
+        """
         claim_ms = min(self._settings.claim_max_ms, MAX_CLAIM_MS)
         if claim_ms > CLAIM_MAX_MS:
             self._control.append(self._started(NO_EPOCH, "", claim_ms))
 
     def step(self) -> float:
-        """Does the next thing there is to do; seconds until the next look. Raises Unreachable."""
+        """Take the next step; return the seconds until the next check. Raises Unreachable."""
         epoch = self._epochs.epoch()
         if epoch is not None and epoch.foreign:
             return self._settings.poll_s
@@ -170,13 +191,13 @@ class Rebuilder:
         return self._mark_if_due(epoch)
 
     def _mark_if_due(self, epoch: EpochState) -> float:
-        """Marks, and marks again should the marks not have been reached for long."""
+        """Write the marks, or write them again if they have not been reached for long."""
         if not epoch.marked or self._clock.monotonic_s() - self._marked_s > self._settings.remark_s:
             return self._mark(epoch.id)
         return self._settings.poll_s / 5
 
     def _begin(self, broken: EpochState | None) -> float:
-        """With the wait, whatever came before: only the control topic can say that there was nothing."""
+        """Begin an epoch, always with the wait: only the control topic can tell that there were no earlier claims."""
         epoch, replaces = self._new_id(), "" if broken is None else broken.id
         settings, restoring = self._settings, self._restore is not None
         if self._epochs.begin_epoch(epoch, settings.claim_max_ms, settings.partitions, restoring, replaces):
@@ -186,8 +207,10 @@ class Rebuilder:
         return 0.0
 
     def _announce(self, epoch: EpochState) -> float:
-        """Announce the view, with its address only if no other Redis is known to hold one: workers that read another
-        address than theirs stop."""
+        """Announce the view. The address is included only if no other Redis is known to hold a view.
+
+        Workers that read another address than theirs stop.
+        """
         before = self._before(epoch.id, self._control.append(self._started(epoch.id, "")))
         if before.is_elsewhere(self._settings.address) and not epoch.adopted:
             _log.error("another Redis, %s, holds the view of this installation; none is made here", before.address)
@@ -199,7 +222,7 @@ class Rebuilder:
         return self._name(epoch, not before.epochs, before.claim_ms)
 
     def _name(self, epoch: EpochState, first: bool = False, claim_ms: int = 0) -> float:
-        """Announce where the view is. One of 0.2 does not say, and the server of any may get another name."""
+        """Announce the address of the view. A view of 0.2 has none, and the server of any view may get another name."""
         claim_ms = max(claim_ms, epoch.claim_ms)
         position = self._control.append(self._started(epoch.id, self._settings.address, claim_ms))
         self._epochs.epoch_announced(epoch.id, first, position, claim_ms)
@@ -209,8 +232,11 @@ class Rebuilder:
         return EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms(), address, claim_ms)
 
     def _before(self, epoch: str, position: str) -> EarlierViews:
-        """Read what the control topic knows of other views, up to our own record. Claims are made only under an epoch
-        that is ready, and that is announced before it is ready: without another there is no claim."""
+        """Read what the control topic knows of other views, up to our own record.
+
+        Claims are made only under an epoch that is ready, and an epoch is announced before it is ready. So without
+        another epoch there is no claim.
+        """
         reader = self._open_control(None)
         found, reached = EarlierViews(), ""
         try:

@@ -1,6 +1,6 @@
-"""Read again the records that another version passed over, and apply those that this version can read.
+"""Read the records that another version skipped again, and apply those that this version can read.
 
-Both folds do this when they begin. Control records may be applied in any order. Of outcome records the first final
+Both folds do this when they begin. Control records may be applied in any order. For outcome records, the first final
 outcome of a target counts; targets that were closed or recorded meanwhile keep their outcome.
 """
 
@@ -16,14 +16,14 @@ _READ_S = 1.0
 
 
 class Kept(Protocol):
-    """The positions in the view (backends.redis.passed_over). All methods raise Unreachable."""
+    """The stored positions of skipped records (backends.redis.passed_over). All methods raise Unreachable."""
 
     def of_others(self, topic: str) -> Sequence[str]:
         """Return the positions that this version has not read, in topic order."""
         ...
 
     def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
-        """Keep positions of records that this version passes over, with the reasons."""
+        """Store the positions of records that this version skips, with the reasons."""
         ...
 
     def forget(self, topic: str, positions: Sequence[str]) -> None: ...
@@ -41,8 +41,11 @@ OpenReader = Callable[[str | None], RecordReader]
 
 
 def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[Record]], None]) -> None:
-    """Read and apply records that others passed over, in topic order. apply: keeps those that it cannot read either, as
-    this version's. Raises Unreachable: all of them are then read the next time."""
+    """Read and apply records that other versions skipped, in topic order.
+
+    apply: stores the positions of those that it cannot read either, under this version. Raises Unreachable; all of them
+    are then read the next time.
+    """
     positions = kept.of_others(topic)
     if not positions:
         return
@@ -53,7 +56,7 @@ def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Se
 
 
 def _at(position: str, open_reader: OpenReader) -> Record | None:
-    """Return the record stored at a position, or None if the topic has forgotten it."""
+    """Return the record stored at a position, or None if the topic has deleted it."""
     with closing(open_reader(before(position))) as reader:
         while not reader.at_end():
             records = reader.read(1, _READ_S)
@@ -63,6 +66,6 @@ def _at(position: str, open_reader: OpenReader) -> Record | None:
 
 
 def before(position: str) -> str:
-    """Return a position after which reading begins with the entry that holds this one."""
+    """Return a position after which reading begins with the entry that holds this position."""
     ledger, entry, _ = position.split(":")
     return f"{ledger}:{int(entry) - 1:020d}:{0:06d}"

@@ -1,4 +1,4 @@
-"""Writes what was said long ago into the control topic again, before it forgets it."""
+"""Republish old records in the control topic before it deletes them."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -14,18 +14,19 @@ _DAY_MS = 86_400_000
 
 
 class Records(Protocol):
-    """What the view holds, as the records that made it. All raise Unreachable."""
+    """The view's content as the records that made it. All methods raise Unreachable."""
 
     def settings(self) -> Sequence[Restated]: ...
 
     def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> Sequence[str]:
-        """The live ones that were accepted before a time; and those that ended since another after so long a life."""
+        """Return the live tasks accepted before a time, and the tasks that ended since another time after at least
+        `lived_ms`."""
         ...
 
     def of_tasks(self, tasks: Sequence[str]) -> Sequence[Restated]: ...
 
     def last_ms(self) -> int:
-        """When all this was last restated; 0: long ago, or in another view."""
+        """Return when everything was last restated; 0: long ago, or in another view."""
         ...
 
     def restated(self, at_ms: int) -> None: ...
@@ -35,27 +36,29 @@ class Appendable(Protocol):
     """The control topic. Raises Unreachable."""
 
     def append_many(self, records: Sequence[Restated]) -> object:
-        """Returns once all are stored."""
+        """Store all records; return once they are stored."""
         ...
 
 
 @dataclass(frozen=True)
 class RestateSettings:
-    """every_ms: between two times, a small part of what the topic is kept for; what is younger is not restated.
-    early_ms: by how much the clocks may differ that say when something ended. at_once: tasks."""
+    """Settings of the restating."""
 
     every_ms: int = _DAY_MS
+    """The time between two runs, a small part of the topic's retention. Younger records are not restated."""
     early_ms: int = 3_600_000
+    """The maximum difference between the clocks that date the ends of tasks."""
     at_once: int = 200
+    """The number of tasks restated at once."""
 
 
 class Restater:
-    """A chore of the housekeeper, for a view that is made from the topic alone: settings, and tasks that live long, are
-    in it however long ago they were set and accepted.
+    """A chore of the housekeeper that lets a view be rebuilt from the topic alone.
 
-    Each record keeps the place where it was said first, so it does not matter what changes while they are read and
-    written, or whether two do it at once. But a task may end meanwhile, and the topic forgets its end before it forgets
-    that the task was restated behind it. So the ends of such tasks are restated the next time.
+    Settings and long-lived tasks are then in the view, however long ago they were set and accepted. Each record keeps
+    its original position, so concurrent changes and concurrent runs do no harm. But a task may end meanwhile, and the
+    topic deletes its end before it deletes the restated task behind it. So the ends of such tasks are restated the next
+    time.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Restater:
         clock: Clock,
         settings: RestateSettings = RestateSettings(),
     ) -> None:
-        """announce: says once more that there is a view (`Rebuilder.restate`)."""
+        """announce: announces the view once more (`Rebuilder.restate`)."""
         self._records = records
         self._control = control
         self._epoch = epoch
@@ -76,19 +79,19 @@ class Restater:
         self._settings = settings
 
     def round(self) -> None:
-        """Restates everything if it is due and the view is complete. Raises Unreachable: it is then done again."""
+        """Restate everything if it is due and the view is complete. Raises Unreachable; it is then done again."""
         now_ms, last_ms, epoch = self._clock.wall_ms(), self._records.last_ms(), self._ready_epoch()
-        # Dated in the future, it was done by a clock that was wrong.
+        # A date in the future comes from a clock that was wrong.
         if not epoch or 0 <= now_ms - last_ms < self._settings.every_ms:
             return
-        # One that cannot be told when it was done (Redis is full) would do it over and over.
+        # If the date cannot be stored (Redis is full), stop here: the work would be repeated over and over.
         self._records.restated(last_ms)
         self._announce()
         count = 0
         for page in self._pages(now_ms, last_ms):
             self._control.append_many(page)
             count += len(page)
-        # Of a view that was emptied meanwhile a part was read.
+        # If the view was emptied meanwhile, only a part was read.
         if self._ready_epoch() == epoch:
             self._records.restated(now_ms)
         _log.info("%d records of long ago are restated in the control topic", count)
@@ -101,6 +104,6 @@ class Restater:
             yield self._records.of_tasks(tasks[first : first + at_once])
 
     def _ready_epoch(self) -> str:
-        """Of the view, if it is complete."""
+        """Return the view's epoch if the view is complete, else an empty text."""
         epoch = self._epoch()
         return epoch.id if epoch is not None and epoch.ready else ""

@@ -1,7 +1,7 @@
-"""Jobs that one worker does for all (folding a topic, rebuilding, housekeeping), shared out by elections in Redis.
+"""Assign the jobs that one worker does for all (folds, rebuild, housekeeping) by elections in Redis.
 
-A seat is a lock with an expiry. It only saves work: what makes two holders harmless is that every change they make is
-guarded (the fold's cursor, the epoch's id) or idempotent.
+A seat is a lock with an expiry. It only saves work. Two holders are harmless because every change they make is guarded
+(the fold's cursor, the epoch's id) or idempotent.
 """
 
 import logging
@@ -23,21 +23,25 @@ class LockTable(Protocol):
     def hold(
         self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
     ) -> dict[str, str]:
-        """Renews those of `names` that are owner's; takes free ones, in order, until it holds `limit`; takes the free
-        ones among `overdue` in any case. Answers with the owner by name, of those that are held."""
+        """Renew the owner's locks among `names` and take free ones; return the owners of the held locks by name.
+
+        Free locks are taken in order up to `limit`; the free ones among `overdue` are always taken.
+        """
         ...
 
     def release(self, names: Sequence[str], owner: str) -> None:
-        """Lets go of those that are owner's."""
+        """Release those of the locks that are the owner's."""
         ...
 
 
 @dataclass(frozen=True)
 class SeatSettings:
-    """ttl_s: how long a seat outlives the last renewal. period_s: between two renewals."""
+    """Times of the seats."""
 
     ttl_s: float = 3.5
+    """How long a seat outlives its last renewal."""
     period_s: float = 1.0
+    """The time between two renewals."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class _Held:
 
 
 class HeldJobs:
-    """Renews this worker's seats and takes free ones: its fair share at once, those nobody took a period later."""
+    """Renews this worker's seats and takes free ones: its fair share at once, others if they are free for a period."""
 
     def __init__(
         self,
@@ -69,12 +73,12 @@ class HeldJobs:
         self._held = _Held()
 
     def held(self, name: str) -> bool:
-        """Whether the seat is ours, as far as the last renewal says."""
+        """Return whether the seat is ours, according to the last renewal."""
         held = self._held
         return name in held.names and self._clock.monotonic_s() < held.until_s
 
     def run(self, stop: threading.Event) -> None:
-        """Renews until `stop` is set; then lets go, so that others take over at once."""
+        """Renew until `stop` is set, then release the seats, so that others take over at once."""
         while not stop.is_set():
             try:
                 self.roll()
@@ -84,7 +88,7 @@ class HeldJobs:
         self._leave()
 
     def roll(self) -> None:
-        """One round: renew, take, give up what is too many."""
+        """Run one round: renew seats, take free ones, release the surplus."""
         asked_s = self._clock.monotonic_s()
         before = self._held
         workers = max(1, self._workers())
@@ -103,8 +107,11 @@ class HeldJobs:
         )
 
     def _share(self, mine: list[str], fair: int) -> list[str]:
-        """Somebody joined: leaves what is above our share. (Only then: a worker that died is counted for a while, and
-        making room for it would leave seats empty.)"""
+        """Release the seats above our share after a worker has joined.
+
+        This happens only then: a dead worker is still counted for a while, and making room for it would leave seats
+        empty.
+        """
         surplus = mine[fair:]
         if surplus:
             self._elections.release(surplus, self._owner)

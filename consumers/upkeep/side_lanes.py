@@ -1,4 +1,4 @@
-"""Clears away side lanes that hold nothing any more, and makes known those that an empty Redis has forgotten."""
+"""Delete empty side lanes, and list those that an empty Redis has forgotten."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -13,21 +13,21 @@ ROUND_S = 10.0
 
 
 class SideTopics(Protocol):
-    """Topic administration. All raise Unreachable."""
+    """Topic administration. All methods raise Unreachable."""
 
     def list_topics(self, namespace: str) -> Sequence[str]: ...
 
     def backlog(self, topic: str) -> int:
-        """Entries not acknowledged. Raises NotFound."""
+        """Return the number of unacknowledged entries. Raises NotFound."""
         ...
 
     def delete_topic(self, topic: str) -> bool:
-        """False if somebody is attached."""
+        """Delete a topic. Return False if somebody is attached."""
         ...
 
 
 class KnownSides(Protocol):
-    """The registry. All raise Unreachable."""
+    """The part of the registry that lists side lanes. All methods raise Unreachable."""
 
     def side_lanes(self) -> frozenset[str]: ...
 
@@ -37,13 +37,16 @@ class KnownSides(Protocol):
 
 
 class SideLaneCleaner:
-    """A side lane that stood empty for a while is taken off the registry's list; workers let go of it then, and its
-    topic is deleted. Whoever moves an envelope there lists it again, and its producer keeps the topic from deletion."""
+    """Removes side lanes that have been empty for a while.
+
+    A lane is taken off the registry's list first; workers then detach, and its topic is deleted. A worker that moves an
+    envelope there lists it again, and its producer protects the topic from deletion.
+    """
 
     def __init__(
         self, topics: SideTopics, sides: KnownSides, complete: Callable[[], bool], namespace: str, clock: Clock
     ) -> None:
-        """complete: whether the view is; while it is being rebuilt nothing is taken off."""
+        """complete: whether the view is complete; while it is being rebuilt no lane is taken off the list."""
         self._topics = topics
         self._sides = sides
         self._complete = complete
@@ -52,12 +55,12 @@ class SideLaneCleaner:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets what an earlier term knew."""
+        """Drop the state of an earlier term."""
         self._empty: set[str] = set()
         self._next_s = self._clock.monotonic_s()
 
     def round(self) -> None:
-        """Every ten seconds: looks at all side lanes. Raises Unreachable."""
+        """Check all side lanes, every ten seconds. Raises Unreachable."""
         now_s = self._clock.monotonic_s()
         if now_s < self._next_s:
             return
@@ -66,7 +69,7 @@ class SideLaneCleaner:
         known = self._sides.side_lanes()
         was_empty, self._empty = self._empty, {topic for topic in known if self._is_empty(topic)}
         for topic in set(listed) - known:
-            # Looked at last thing: what is moved there after that keeps a producer on it, for some seconds.
+            # Checked last: an envelope moved there later keeps a producer on the topic for some seconds.
             if self._is_empty(topic):
                 self._delete(topic)
             else:

@@ -1,4 +1,4 @@
-"""Makes snapshots of the fold now and then, and restores the newest one into an empty view."""
+"""Make snapshots of the fold periodically, and restore the newest one into an empty view."""
 
 import logging
 import threading
@@ -34,46 +34,46 @@ from dispatcher.wire.snapshot import (
 _log = logging.getLogger(__name__)
 _READ, _READ_S = 16, 1.0
 _CONTROL_READ_S = 30.0
-"""How long the control topic's fold may take to its end before a snapshot is put off."""
+"""How long the control topic's fold may take to reach its end before a snapshot is postponed."""
 _TRIES = 5
-"""How often a snapshot (or the list of them) is tried that does not answer, before it is passed over. A second lies
-between two tries, and nothing is granted for 13 s anyway."""
+"""How often a snapshot (or the list of them) that does not answer is tried before it is skipped. The tries are a second
+apart, and nothing is granted for 13 s anyway."""
 _LIST = ""
 
 
 class View(Protocol):
-    """The fold's state. All raise Unreachable."""
+    """The fold's state. All methods raise Unreachable."""
 
     def cursors(self, partitions: int) -> Cursors: ...
 
     def parts(self) -> Iterator[Sequence[Part]]:
-        """Everything, a page at a time."""
+        """Yield all parts, a page at a time."""
         ...
 
     def begin_restore(self, epoch: str) -> str:
-        """Who restores from now on, and nobody else; '' if the view is another by now."""
+        """Begin a restore and return the id of its only restorer; '' if the view is another by now."""
         ...
 
     def restore_parts(self, who: str, parts: Sequence[Part]) -> bool:
-        """False: the view is another by now, or somebody else restores it."""
+        """Restore parts. Return False if the view is another by now or somebody else restores it."""
         ...
 
     def end_restore(self, who: str, cursors: Cursors | None) -> bool:
-        """The restoring is over; the folds go on from these cursors, if there are any. False as above."""
+        """End the restore; the folds continue from these cursors, if any. Return False as `restore_parts` does."""
         ...
 
 
 class Writer(Protocol):
-    """All raise Unreachable."""
+    """Writes one snapshot. All methods raise Unreachable."""
 
     def append(self, record: Record) -> None: ...
 
     def finish(self) -> None:
-        """Returns once everything is stored."""
+        """Return once everything is stored."""
         ...
 
     def close(self) -> None:
-        """What is not stored by now is given up."""
+        """Close the writer; data not stored by now is dropped."""
         ...
 
 
@@ -86,16 +86,16 @@ class SnapshotReader(Protocol):
 
 
 class SnapshotStore(Protocol):
-    """Where snapshots are stored, by number (wall ms of their beginning). All raise Unreachable."""
+    """Stores snapshots by number (wall ms of their beginning). All methods raise Unreachable."""
 
     def numbers(self) -> list[str]:
-        """Newest first, whole or not."""
+        """Return the numbers, newest first, including those of incomplete snapshots."""
         ...
 
     def create(self, number: str) -> Writer: ...
 
     def reader(self, number: str) -> SnapshotReader:
-        """Raises NotFound."""
+        """Open a snapshot for reading. Raises NotFound."""
         ...
 
     def delete(self, number: str) -> None: ...
@@ -103,21 +103,29 @@ class SnapshotStore(Protocol):
 
 @dataclass(frozen=True)
 class SnapshotSettings:
-    """partitions: outcome topics. every_s: between two snapshots, if anything was folded; and no sooner than `rest`
-    times what one took. chunk_bytes: of a record. pause_s: after each page, so that Redis is left to others. again_s:
-    after one that failed. keep: how many are kept, those that were not written to their ends included."""
+    """Settings of snapshots."""
 
     partitions: int
+    """The number of outcome topics."""
     every_s: float = 600.0
+    """The time between two snapshots, if anything was folded."""
     rest: float = 30.0
+    """The minimum time between two snapshots, as a multiple of the duration of one."""
     chunk_bytes: int = 1 << 19
+    """The size of a record."""
     pause_s: float = 0.005
+    """The pause after each page, which leaves Redis to others."""
     again_s: float = 10.0
+    """The time after a failed snapshot."""
     keep: int = 3
+    """How many snapshots are kept, including incomplete ones."""
 
 
 class Snapshotter:
-    """Runs in every worker; only the elected one acts. Two of them do no harm: each snapshot has a topic of its own."""
+    """Makes snapshots. Runs in every worker; only the elected one acts.
+
+    Two of them do no harm: each snapshot has a topic of its own.
+    """
 
     def __init__(
         self,
@@ -129,7 +137,7 @@ class Snapshotter:
         clock: Clock,
         settings: SnapshotSettings,
     ) -> None:
-        """epoch: of the view there is. Raises Unreachable."""
+        """epoch: returns the epoch of the current view. Raises Unreachable."""
         self._view = view
         self._shelf = shelf
         self._control = control
@@ -141,7 +149,7 @@ class Snapshotter:
         self._next_s = 0.0
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when `stop` is set. A server that is gone is waited for."""
+        """Run until `stop` is set. Waits for a server that is gone."""
         if not self._settings.every_s:
             return
         held = False
@@ -171,13 +179,15 @@ class Snapshotter:
         return self._view.cursors(self._settings.partitions)
 
     def _complete(self) -> str:
-        """The epoch, if its view is complete."""
+        """Return the epoch if its view is complete, else an empty text."""
         epoch = self._epoch()
         return epoch.id if epoch is not None and epoch.ready else ""
 
     def take(self, stop: threading.Event) -> str:
-        """Makes one now; its number, or '' if the view is not complete, was emptied meanwhile, or `stop` was set.
-        Raises Unreachable."""
+        """Make a snapshot now and return its number. Raises Unreachable.
+
+        Return '' if the view is not complete, was emptied meanwhile, or `stop` was set.
+        """
         started_s, at, epoch = self._clock.monotonic_s(), self._at(), self._complete()
         if not epoch:
             return ""
@@ -202,8 +212,11 @@ class Snapshotter:
         return number
 
     def _read_control(self, epoch: str, stop: threading.Event) -> str:
-        """Returns once the control topic is folded up to here, with its cursor then. An outcome that was folded before
-        its task was known is in no snapshot, so its record must not be before the snapshot's cursor alone."""
+        """Wait until the control topic is folded up to now; return its cursor at that point.
+
+        An outcome that was folded before its task was known is in no snapshot, so its record must not be before the
+        snapshot's cursor alone.
+        """
         position = self._control.append(EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms()))
         deadline_s = self._clock.monotonic_s() + _CONTROL_READ_S
         while self._at().control < position:
@@ -218,7 +231,7 @@ class Snapshotter:
                 writer.append(chunk)
             if stop.wait(self._settings.pause_s):
                 return False
-        # Emptied meanwhile, it would be the snapshot of a part.
+        # If the view was emptied meanwhile, the snapshot is incomplete.
         if self._complete() != epoch:
             return False
         for record in packer.end():
@@ -228,10 +241,10 @@ class Snapshotter:
 
 
 class Restorer:
-    """Restores the newest snapshot that is whole. Without one the folds read everything.
+    """Restores the newest complete snapshot. Without one the folds read everything.
 
-    Of one that an older version made, all that was counted is right, since it was counted by the same records. But that
-    version passed over control records that this one knows, so the control topic is read from its beginning again.
+    In a snapshot of an older version all counts are right, since they come from the same records. But that version
+    skipped control records that this one knows, so the control topic is read from its beginning again.
     """
 
     def __init__(self, view: View, shelf: SnapshotStore, partitions: int) -> None:
@@ -241,7 +254,8 @@ class Restorer:
         self._failures: Counter[str] = Counter()
 
     def restore(self, epoch: str) -> None:
-        """Puts it into the view of an epoch that waits for it. Raises Unreachable: it may then be done again."""
+        """Restore a snapshot into the view of an epoch that waits for it. Raises Unreachable; it may then be done
+        again."""
         numbers = self._numbers()
         who = self._view.begin_restore(epoch)
         if who and not any(self._restored(number, who) for number in numbers if self._failures[number] < _TRIES):
@@ -252,7 +266,7 @@ class Restorer:
         self._failures.clear()
 
     def _numbers(self) -> list[str]:
-        """None, if they cannot be listed: a view can be made without them."""
+        """Return the numbers of snapshots; empty if they cannot be listed: a view can be made without them."""
         try:
             return self._shelf.numbers()
         except FairlaneError as error:
@@ -263,7 +277,7 @@ class Restorer:
             return []
 
     def _restored(self, number: str, who: str) -> bool:
-        """False: it cannot be used."""
+        """Restore one snapshot; return False if it cannot be used."""
         try:
             begun = check(self._records(number), self._partitions)
             tasks = self._put(number, who, begun.format)
@@ -279,7 +293,8 @@ class Restorer:
         return True
 
     def _put(self, number: str, who: str, form: int) -> int | None:
-        """How many tasks; None if the view is another by now, or somebody else restores it."""
+        """Restore the parts; return the number of tasks, or None if the view is another or somebody else restores
+        it."""
         tasks = 0
         for record in self._records(number):
             if isinstance(record, Chunk):
@@ -295,7 +310,7 @@ class Restorer:
 
 
 def _bodies(reader: SnapshotReader) -> Iterator[bytes]:
-    """All there are by now."""
+    """Yield all bodies stored by now."""
     while True:
         found = reader.read(_READ, _READ_S)
         if not found and reader.at_end():
