@@ -36,14 +36,18 @@ MESSAGE = encode_message({"title": "Benchmark", "body": "x" * 200})
 TIMED_EVERY = 16
 """One in this many messages with their own receipt is timed."""
 BODIES = 512
-"""Number of different bodies, used in turn: more than a batch holds, so that compression finds no additional
-repetition."""
+"""Number of different bodies, used in turn.
+
+It is more than a batch holds, so that compression finds no additional repetition.
+"""
 FIRST = 64
 """Number of bodies by which a submission chooses the compression."""
 SAMPLE_S = 0.05
 ACKED, TCP_INFO_BYTES = 120, 256
-"""Offset at which Linux reports the confirmed bytes of a connection (the received ones follow), and the size of its
-report."""
+"""Offset of the confirmed bytes of a connection in Linux' report, and the size of the report.
+
+The received bytes follow the confirmed ones.
+"""
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -53,8 +57,11 @@ class Spec(msgspec.Struct, frozen=True):
     topic: str
     partitions: int
     variant: str
-    """`defaults` (the client's), `batched` (the same with batching on, as clients of other languages have it), `client`
-    (our settings, its own routing) or `router`."""
+    """The kind of producer.
+
+    `defaults`: the client's. `batched`: the same with batching on, as clients of other languages have it. `client`: our
+    settings, its own routing. `router`: our settings and the router.
+    """
     chunk: int = 1
     messages: int = 0
     """Number of messages in all. 0: publish for `seconds`."""

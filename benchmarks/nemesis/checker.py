@@ -12,8 +12,7 @@ from typing import NamedTuple
 RETRY = 9
 """The code of a result that is not final."""
 UNDELIVERED = frozenset({2, 3, 4})
-"""Codes of outcomes that may be recorded for a target that the recording worker has not called: failed, expired,
-cancelled."""
+"""Codes of outcomes that may be recorded without a call by the recording worker: failed, expired, cancelled."""
 
 
 class Call(NamedTuple):

@@ -63,8 +63,10 @@ SHAPES: dict[Kind, Shape] = {
 PLACES = {Victim.WORKER: WORKERS, Victim.SUBMITTER: SUBMITTERS}
 GAP_S = (0.5, 7.0)
 REST_S = {Victim.BROKER: 25.0, Victim.REDIS: 15.0}
-"""Minimum time between two faults of a victim, so that some work is done: a broker takes about 10 s to start, and
-nothing is granted for 13 s after a fault of Redis."""
+"""Minimum time between two faults of a victim, so that some work is done.
+
+A broker takes about 10 s to start, and nothing is granted for 13 s after a fault of Redis.
+"""
 
 
 class Step(NamedTuple):

@@ -28,8 +28,10 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Return whether no target was lost, left open or called twice without a reason, and every submission
-        completed."""
+        """Return whether no law was broken and every submission completed.
+
+        That is, no target was lost, left open or called twice without a reason.
+        """
         return self.verdict.holds and not self.submissions.open
 
     def document(self) -> dict[str, Any]:

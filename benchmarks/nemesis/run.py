@@ -30,8 +30,10 @@ READY_S = 120.0
 LEAVE_S = 180.0
 """Maximum time for the submitters to have their last task confirmed, without faults."""
 CALM_S = 120.0
-"""A run is over when no target has ended for this long: nothing is granted for 13 s after a fault, and a retry may wait
-for 30 s."""
+"""A run is over when no target has ended for this long.
+
+Nothing is granted for 13 s after a fault, and a retry may wait for 30 s.
+"""
 LOOK_S = 3.0
 CHANNEL = f"{provider.__name__}:{provider.NemesisChannel.__name__}"
 

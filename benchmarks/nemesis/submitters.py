@@ -24,8 +24,10 @@ from fairlane.worker.process.process import stop_on_signals
 CHUNKS = (1, 7, 20)
 SIZES = (20, 200, 1_500)
 AGAIN_S = 0.5
-"""Pause between two attempts, and between two tasks per hundred targets, so that the submitted rate is about the sent
-rate."""
+"""Pause between two attempts, and between two tasks per hundred targets.
+
+The submitted rate is then about the sent rate.
+"""
 PACE = 200.0
 """Targets per second of one submitter: about half of what the workers may send."""
 
