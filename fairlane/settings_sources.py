@@ -86,8 +86,10 @@ class Sources:
         self._all = [("option", options), ("env", env), (f"file {config or FILE_NAME}", file), ("local stack", stack)]
 
     def of(self, path: tuple[str, ...]) -> str:
-        """Return the source of a setting: `option`, `env FAIRLANE_PULSAR_URL`, `file fairlane.toml`, `local stack`,
-        `default`."""
+        """Return the source of a setting.
+
+        Examples: `option`, `env FAIRLANE_PULSAR_URL`, `file fairlane.toml`, `local stack`, `default`.
+        """
         label = next((label for label, values in self._all if _has(values, path)), "default")
         return f"env {_env_name(path)}" if label == "env" else label
 

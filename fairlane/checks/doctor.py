@@ -23,8 +23,10 @@ from fairlane.stack.errors import StackError
 
 SKEW_WARN_MS = 250
 SKEW_FAIL_MS = 2_000
-"""Maximum difference from Redis' clock. Redis' clock decides on leases and ends of claims; ours decides on the times
-that a task states (start, expiry)."""
+"""Maximum difference between our clock and Redis'.
+
+Redis' clock decides on leases and ends of claims; ours decides on the times that a task states (start, expiry).
+"""
 _SHOWN_LANES = 5
 
 

@@ -63,13 +63,19 @@ class Signals(NamedTuple):
     workers: int
     """Workers that are serving."""
     limited_by: str
-    """`demand`: no tier is behind. `capacity`: all of it is used. `caps`: caps hold back the backlog, so that it cannot
-    use the rest of the capacity. `workers`: more workers would send more."""
+    """What limits the rate.
+
+    `demand`: no tier is behind. `capacity`: all of it is used. `caps`: caps hold back the backlog, so that it cannot
+    use the rest of the capacity. `workers`: more workers would send more.
+    """
     caps: list[str]
     """The caps that hold back the backlog, whatever else does: `task/ID`, `channel/NAME`, `app/NAME`, …"""
     workers_needed: int
-    """Workers needed to send what capacity and caps allow: at least 1 and at most twice the present number. 0 if demand
-    limits the rate, because the number cannot be derived then."""
+    """Number of workers needed to send what capacity and caps allow.
+
+    At least 1 and at most twice the present number. 0 if demand limits the rate, because the number cannot be derived
+    then.
+    """
     tiers: list[TierSignals]
     """One for each tier; empty while the backlog is not known."""
     missing: list[WaitingTasks] = []  # noqa: RUF012  # a field of a tuple
@@ -161,8 +167,10 @@ class _Load:
         return "workers", max(1, math.ceil(workers * growth))
 
     def binding_caps(self) -> list[str]:
-        """Return the names of the caps that would be used up if tiers that are behind got all that capacity and caps
-        allow."""
+        """Return the names of the binding caps.
+
+        They are used up when the tiers that are behind get all that capacity and caps allow.
+        """
         jobs = [job for job in self.jobs if self.behind(job.tier)]
         flows = [self._flow(job) for job in jobs]
         used: dict[str, float] = defaultdict(float)
@@ -191,8 +199,10 @@ class _Load:
         )
 
     def _possible(self, probed: str = "") -> dict[str, float]:
-        """Return the targets/s per tier that capacity and caps allow. `probed`: a tier assumed to have unlimited
-        targets."""
+        """Return the targets/s per tier that capacity and caps allow.
+
+        `probed`: a tier assumed to have unlimited targets.
+        """
         flows = [self._flow(job) for job in self.jobs if self.behind(job.tier)]
         flows += [
             TaskClass(tier, "", (), 1.0, max(self.rates[tier], self.arrivals[tier]))

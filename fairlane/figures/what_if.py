@@ -24,8 +24,10 @@ class Effect(NamedTuple):
     tier: str
     pending: int
     eta_s: float | None
-    """Seconds until it finishes without the change. None if that cannot be foreseen: it is paused, waits for its
-    audience, or nothing is sent."""
+    """Seconds until it finishes without the change.
+
+    None if that cannot be foreseen: it is paused, waits for its audience, or nothing is sent.
+    """
     eta_after_s: float | None
     """The same with the change."""
 

@@ -87,8 +87,10 @@ class FittedTable:
         return ColumnWidth(least, whole)
 
     def _leaving(self) -> list[int]:
-        """Return the order of omission: the named columns, then the others from the right, then ids; the first column
-        last."""
+        """Return the order in which columns are omitted.
+
+        First the named columns, then the others from the right, then ids; the first column is last.
+        """
         named = {name: position for position, name in enumerate(self.leaving)}
 
         def order(index: int) -> tuple[bool, bool, int, int]:

@@ -44,8 +44,10 @@ class StackStatus:
     logs: Path
     servers: tuple[ServerStatus, ...]
     addresses: StackAddresses | None
-    """The addresses in force, also of a server that has ended. None if the stack was never started or was stopped by
-    `stack down`."""
+    """The addresses in force, also of a server that has ended.
+
+    None if the stack was never started or was stopped by `stack down`.
+    """
 
 
 def quiet(message: str) -> None:

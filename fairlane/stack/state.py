@@ -48,8 +48,10 @@ class StackState(BaseModel):
     ready: bool = False
     """Whether `stack up` has completed since they were started."""
     ports: StackPorts | None = None
-    """Ports of the last `stack up` that completed. They stay in force until `stack down`, even if a server ends. None
-    in a file of 0.2.0 or before."""
+    """Ports of the last `stack up` that completed.
+
+    They stay in force until `stack down`, even if a server ends. None in a file of 0.2.0 or before.
+    """
 
     @property
     def alive(self) -> bool:

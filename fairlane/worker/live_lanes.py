@@ -49,8 +49,10 @@ class LiveLaneSettings:
     """How long a newly accepted task is assumed to have something to send, although nothing is known to be published.
     """
     late_ms: int = 2_000
-    """How long the other holders leave a new small task to the first one, which will finish it before that. Attaching
-    costs as much as sending it."""
+    """How long the other holders leave a new small task to the first one.
+
+    The first holder will finish it before that; attaching costs as much as sending it.
+    """
     late_targets: int = 2_000
     """Maximum targets of such a task."""
     light_targets: int = 200

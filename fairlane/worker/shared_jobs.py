@@ -23,8 +23,11 @@ from fairlane.worker.process.threads import Threads
 
 CONTROL, REBUILD, HOUSEKEEPING, SNAPSHOT = "control", "rebuild", "housekeeping", "snapshot"
 FINISHED_EVERY_S, SWEEP_EVERY_S, PRUNE_EVERY_S, RESTATE_EVERY_S = 5.0, 60.0, 60.0, 600.0
-"""Intervals of: checks for complete tasks without a tombstone; sweeps of deleted claims; prunings; checks whether old
-records must be republished."""
+"""Intervals of four jobs, in this order.
+
+Checks for complete tasks without a tombstone; sweeps of deleted claims; prunings; checks whether old records must be
+republished.
+"""
 REST = 50.0
 """Checks of all live tasks use at most a fiftieth of Redis' time, however many tasks there are."""
 

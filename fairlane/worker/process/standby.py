@@ -37,7 +37,7 @@ class ViewTable(Protocol):
     def form(self) -> int | None: ...
 
     def check_home(self) -> None:
-        """Raises Refused too."""
+        """Check that this Redis holds the view. Raises Refused, too."""
         ...
 
     def begin_epoch(
