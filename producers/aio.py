@@ -106,7 +106,7 @@ def _page_of(items: Iterator[object], size: int) -> tuple[list[object], BaseExce
     page: list[object] = []
     try:
         for item in islice(items, size):
-            page.append(item)  # noqa: PERF402  # what came before an error is kept
+            page.append(item)  # noqa: PERF402  # items before an error are kept
     except BaseException as error:
         return page, error
     return page, None

@@ -76,7 +76,7 @@ class PushClient:
         threads: the maximum number of threads, and so of concurrent calls of `wait`. Audiences may be async iterables,
         also those of `submit_many`. Callbacks run in the method's thread.
         """
-        from producers.async_client import AsyncPushClient  # its methods are those of this class
+        from producers.async_client import AsyncPushClient  # it imports this module
 
         loop, executor = asyncio.get_running_loop(), ThreadPoolExecutor(threads, thread_name_prefix="fairlane")
         client = await loop.run_in_executor(executor, cls.connect, settings)
@@ -131,7 +131,7 @@ class PushClient:
         LimitReached (its app is at its limit for now; nothing was created), Unreachable. Exceptions of `targets` pass
         through.
         """
-        from producers.submit.intake import AudienceRules  # what only looks or steers need not wait for these
+        from producers.submit.intake import AudienceRules  # slow to import, and only needed for submissions
         from producers.submit.submit import submit
 
         watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates)

@@ -104,7 +104,7 @@ class PulsarLanes:
         self._closing = 0
         self._all_closed = threading.Condition()
 
-    # ------------------------------------------------------------- the port
+    # ------------------------------------------------------------- the Lanes port
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
         """Attach a lane in the background.
 
@@ -192,7 +192,7 @@ class PulsarLanes:
             known.full = False
             self._ready(known.info.name)
 
-    # ------------------------------------------------------------- the worker's
+    # ------------------------------------------------------------- for the worker
     def attached(self) -> int:
         """Return the number of lanes whose consumer is open."""
         return sum(known.attachment.open for known in self._lanes.values())
@@ -231,7 +231,7 @@ class PulsarLanes:
             closed = thread.stop(max(0.1, until_s - self._clock.monotonic_s())) and closed
         return closed
 
-    # ------------------------------------------------------------- inside
+    # ------------------------------------------------------------- internal
     def _queue_differs(self, queue: int, lane: LaneInfo, prefetch_targets: int) -> bool:
         """Return whether a lane with this queue should have another."""
         wanted = self._budget.affordable_queue(lane, prefetch_targets)

@@ -44,9 +44,9 @@ class End(NamedTuple):
 
 
 def end_of(view: TaskView) -> End:
-    """Return the end of a task whose targets all have an outcome. The first line that fits counts:
+    """Return the end of a task whose targets all have an outcome. The first matching row applies:
 
-    | what was asked      | what became of the targets      | end                             |
+    | request             | outcomes of the targets         | end                             |
     |---------------------|---------------------------------|---------------------------------|
     | a cancel            | some cancelled, or not sealed   | cancelled                       |
     | a stop for a reason | some cancelled, or not sealed   | failed, for that reason         |
@@ -55,8 +55,8 @@ def end_of(view: TaskView) -> End:
     | anything            | none sent, at least one failed  | failed, since nothing was sent  |
     | anything            | anything else                   | completed                       |
 
-    A cancel or a stop that came when every target of a sealed task had its outcome has changed nothing. Before the
-    seal it has: the rest of the audience is not taken. A cancelled task stays cancelled when it is stopped besides.
+    A cancel or a stop has no effect once every target of a sealed task has its outcome. Before the seal it has one:
+    the rest of the audience is not taken. A cancelled task stays cancelled when it is also stopped.
     """
     counts = view.targets
     cut_short = not view.sealed

@@ -1,7 +1,7 @@
-"""Begins a view in an empty Redis and says how far the topics must be read before it may grant.
+"""Begin a view in an empty Redis, and determine how far the topics must be read before it may grant claims.
 
-The state is in the epoch itself (a hash in Redis) and in the topics; each step is done again without harm, so a worker
-that dies at any point is followed by another that goes on where it was:
+The state is in the epoch itself (a hash in Redis) and in the topics. Repeating a step does no harm, so a worker
+that dies at any point is followed by another that continues from there:
 
     no epoch -> begun -> (newest snapshot restored) -> announced in the control topic
              -> (the longest claim has ended) -> marked -> ready

@@ -84,7 +84,7 @@ class Restater:
         # A date in the future comes from a clock that was wrong.
         if not epoch or 0 <= now_ms - last_ms < self._settings.every_ms:
             return
-        # If the date cannot be stored (Redis is full), stop here: the work would be repeated over and over.
+        # Test that the date can be stored: with a full Redis the work would be repeated over and over.
         self._records.restated(last_ms)
         self._announce()
         count = 0

@@ -137,7 +137,7 @@ class Router:
                 _log.warning("%d envelopes were spilled and are not published; submit again", self._spill.messages)
             self._spill.close()
 
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ state
     @property
     def in_flight(self) -> UnconfirmedSends:
         """Return the messages and bytes in flight over all partitions, without the spilled ones."""
@@ -216,7 +216,7 @@ class Router:
         waiting = [f"{number}: {window.messages:,}" for number, window in enumerate(self._rotation.windows)]
         return f"Messages not confirmed, by partition: {', '.join(waiting)}."
 
-    # ------------------------------------------------------------ what is spilled
+    # ------------------------------------------------------------ the spill
     def _spilled(self, messages: int) -> None:
         with self._room:
             self._sent += messages

@@ -72,5 +72,5 @@ class Checkpointer:
             self._services.registry.apply(position, record)
             found = self._services.registry.submission(self._task)
         except Unreachable:
-            return  # a view only: the workers bring it up to date from the control topic
+            return  # only the view: workers update it from the control topic
         self.stopped = found.stopped if found is not None else ""

@@ -61,7 +61,7 @@ def slabs_of(
     plain iterable before it is filled; items are added to it one by one. bursts: divides an iterable that is neither a
     list nor a SlabSource.
     """
-    # A check of a protocol takes 0.05 ms, which shows in a small submission: lists are spared it.
+    # Lists skip the protocol check, which takes 0.05 ms: noticeable in a small submission.
     if isinstance(audience, Sequence):
         return slabs_of_bursts([audience], unit, clock_s, begun)
     if isinstance(audience, SlabSource):

@@ -111,7 +111,7 @@ class Publication:
         services.lanes.create(lane, 0)
         change = ControlChange(FORMAT, task, "lane", lane, services.clock.wall_ms())
         position = services.control.append(change)
-        with suppress(Unreachable):  # a view only: the workers bring it up to date from the control topic
+        with suppress(Unreachable):  # only the view: workers update it from the control topic
             services.registry.apply(position, change)
         self._record = msgspec.structs.replace(self._record, lane=lane, shared=False, partitions=0)
         if self._writer is not None and self._checkpoints is not None:

@@ -69,7 +69,7 @@ class WindowCutter:
         self._first_sequence = known.sequences
         self._limit = pace.first_targets
         self._oldest_s: float | None = None
-        # Submissions of 0.1.0 published unannounced, in whole envelopes: short ones would be others under their names.
+        # Submissions of 0.1.0 published whole envelopes unannounced: short ones would reuse their names.
         self._may_be_short = bool(known.record.submitter)
         self._check_end()
 

@@ -129,7 +129,7 @@ def _work(jobs: "SimpleQueue[_Job | None]") -> None:
         try:
             result.set_result(work())
         except StopIteration as error:
-            result.set_exception(RuntimeError(f"deliver_blocking raised {error!r}"))  # a future takes none
+            result.set_exception(RuntimeError(f"deliver_blocking raised {error!r}"))  # a future refuses StopIteration
         except BaseException as error:
             result.set_exception(error)
         del job, work, result  # a waiting thread must not keep envelopes alive
