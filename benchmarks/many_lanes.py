@@ -144,7 +144,7 @@ def run(settings: Settings, load: ManyLanes, say: Callable[[str], None]) -> dict
     """Do one run: the twenty alone, among the many lanes, and alone again."""
     with stage(settings, say, namespaces=16) as scene:
         scene.start_workers(WORKERS)
-        drain(scene, backlog(scene, load, load.seed + 3 * REPEATS))  # what starts up, starts up here
+        drain(scene, backlog(scene, load, load.seed + 3 * REPEATS))  # start-up happens here
         alone = drain_again(scene, load, 0)
         few = first_sends(scene, "first_send_alone")
         open_lanes(scene, load.lanes)

@@ -184,7 +184,7 @@ class LaneWatcher:
         pages = max(1, len(self._lanes) / settings.page_tasks)
         reading.next_at(self._clock.monotonic_s(), settings.page_pause_s, settings.full_s / pages)
 
-    # ------------------------------------------------------------- telling
+    # ------------------------------------------------------------- reporting
     def _tell(self, rotate: bool) -> None:
         lanes, told = self._lanes, self._told
         lanes.choose(self._clock.monotonic_s(), rotate=rotate)
