@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- What is claimed at this moment, for a snapshot of the backlog.
+-- Reads the claims in force, for a snapshot of the backlog.
 --
 -- KEYS[1] prefix
 -- ARGV[1] most claims
--- Returns {how many there are, name, packed...}: claims as quotas/lua/claims/claims.lua packs them, named `<claim>|<task>`;
--- none of them if there are more
+-- Returns {number of claims, name, packed...}: claims as quotas/lua/claims/claims.lua packs them, named
+--   `<claim>|<task>`; no claims if there are more than ARGV[1]
 
 -- include: keys.lua
 

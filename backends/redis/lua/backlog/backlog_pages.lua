@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Where to cut the list of live tasks, so that no page of a snapshot of the backlog holds up Redis for long.
+-- Computes where to cut the list of live tasks, so that no page of a snapshot of the backlog blocks Redis for long.
 --
 -- KEYS[1] prefix
--- ARGV[1] tasks a page
+-- ARGV[1] tasks per page
 -- Returns {created_ms...}: of the last task of each page but the last one
 
 -- include: keys.lua

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- What a snapshot of the backlog says of the service as a whole.
+-- Reads the part of a backlog snapshot that concerns the whole service.
 --
 -- KEYS[1] prefix
 -- Returns {now_ms, epoch, 1 if the view is complete, {field, value...} of the settings, {name, value...} of the

@@ -1,11 +1,11 @@
 #!lua flags=no-writes
--- One page of a snapshot of the backlog: tasks by when they were created (live ones) or when they ended.
+-- Reads one page of a snapshot of the backlog: live tasks by creation time, or ended tasks by end time.
 --
 -- KEYS[1] prefix
--- ARGV[1] tasks | ended, [2] and [3] first and last score, as ZRANGEBYSCORE takes them, [4] most tasks, [5] number n
---         of fields, then n fields. The first are those of task_state.lua. [6 + n] is not read: it makes the call
---         larger than what Redis reads of a client at once, so that it serves the others between two pages
--- Returns {how many were found, packed...}, each the msgpack of {id, state, envelopes with open targets, {value...}};
+-- ARGV[1] tasks | ended, [2] and [3] first and last score, as ZRANGEBYSCORE takes them, [4] maximum number of tasks,
+--         [5] number n of fields, then n fields. The first are those of task_state.lua. [6 + n] is not used: it makes
+--         the call larger than what Redis reads from a client at once, so that it serves others between two pages
+-- Returns {number of tasks found, packed...}, each the msgpack of {id, state, envelopes with open targets, {value...}};
 -- an absent value is false. Tasks whose record is not (or no longer) known are left out
 
 -- include: keys.lua

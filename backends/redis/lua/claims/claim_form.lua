@@ -1,6 +1,6 @@
 -- library
--- A claim as it is stored: msgpack of {end_ms, lease_end_ms, runs}; a run is {writer, attempt, first, count, the tier
--- whose credit paid for it or '', targets in each envelope}.
+-- The stored form of a claim: msgpack of {end_ms, lease_end_ms, runs}. A run is {writer, attempt, first, count, tier
+-- whose credit paid for it or '', targets per envelope}.
 
 local function read_claim(packed)
   local got = cmsgpack.unpack(packed)

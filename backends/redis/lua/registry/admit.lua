@@ -1,18 +1,18 @@
 #!lua
--- Admits a new task of an app, or says which limit of the app it would break. What is admitted is reserved until its
--- record is applied (or a while has passed), so that submissions made at once do not pass a limit together.
+-- Admits a new task of an app, or returns the app's limit that it would break. An admitted task is reserved until its
+-- record is applied (or a while has passed), so that simultaneous submissions do not exceed a limit together.
 --
--- Live tasks are counted exactly: a set for each app. Queued targets are added up over the app's live tasks, at most
--- twice a second (less often for an app of more than 5,000, so that it takes Redis a few per cent of its time at most);
--- the sizes of what is admitted meanwhile are added. So nothing is counted where targets are settled, nothing can
--- drift, and a view that was rebuilt counts the same.
+-- Live tasks are counted exactly, in a set for each app. Queued targets are summed over the app's live tasks at most
+-- twice a second; less often for an app with more than 5,000 tasks, so that it takes a few percent of Redis' time at
+-- most. Sizes of tasks admitted in between are added to the sum. So settling targets updates no counter, nothing can
+-- drift, and a rebuilt view counts the same.
 --
 -- KEYS[1] prefix
 -- ARGV[1] app, [2] task, [3] expected targets (0 if unknown), [4] ms a reservation lasts, [5] submitter, who takes the
---   task's lease ('': none is needed), [6] who that is
--- Returns {verdict, limit, there are now, lease state, who, since_ms, until_ms}. verdict: '' admitted; known: there is
---   such a task; tasks or targets: the limit that is reached; view: the view is being rebuilt and cannot tell. The lease
---   (submission.lua) is taken with the verdicts '' and known; its state is '' if it was not asked for
+--   task's lease ('': no lease), [6] the submitter as shown to others
+-- Returns {verdict, limit, present number, lease state, who, since_ms, until_ms}. verdict: '' admitted; known: the task
+--   exists already; tasks or targets: the limit that is reached; view: the view is being rebuilt and cannot tell. The
+--   lease (submission.lua) is taken with the verdicts '' and known; its state is '' if none was requested
 
 -- include: submission.lua
 -- include: app_tasks.lua
@@ -36,7 +36,7 @@ local function limit_of(kind)
   return own > 0 and own or tonumber(got[2] or 0)
 end
 
--- {number of tasks, their targets, the last sum, its time}; what was reserved for too long is forgotten.
+-- Returns the reserved tasks and targets, the last sum and its time; forgets reservations that have expired.
 local function reserved()
   local found = { tasks = 0, targets = 0, sum = 0, summed_ms = 0, mine = false }
   local got = redis.call('HGETALL', key)

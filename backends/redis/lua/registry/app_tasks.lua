@@ -1,18 +1,18 @@
 -- library
 -- include: keys.lua
--- The live tasks of each app, and what was admitted of it and is not registered yet.
+-- The live tasks of each app, and its tasks that are admitted but not registered yet.
 
 local function app_key(app)
   return P .. ':app:' .. app
 end
 
--- Hash: task -> `<reserved until, ms>:<targets>`; and under '' `<ms>:<sum>`, the queued targets when they were last
--- added up, with what was admitted since.
+-- Hash: task -> `<reserved until, ms>:<targets>`; and under '' `<ms>:<sum>`: when the queued targets were last summed,
+-- and that sum with the targets admitted since.
 local function admitted_key(app)
   return P .. ':admitted:' .. app
 end
 
--- Lists a live task under its app, or takes an ended one off.
+-- Adds a live task to its app's set, or removes an ended one.
 local function list_under_app(task, app, live)
   if not live then
     redis.call('SREM', app_key(app), task)
@@ -21,7 +21,7 @@ local function list_under_app(task, app, live)
   end
 end
 
--- What a task has queued: its size, as far as it is known, less what is settled.
+-- Returns a task's queued targets: its size as far as it is known, minus the settled targets.
 local function queued_of_task(task)
   local got = redis.call('HMGET', task_key(task), 'sealed', 'total', 'expected', 'published', 'finals')
   local size = tonumber(got[2] or 0)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Applies a Checkpoint: the one that got furthest counts, for each writer. It is announced only if the task had nothing
--- to send as far as was known: workers may have let go of its lane.
+-- Applies a Checkpoint: the furthest one counts, for each writer. It is announced only if the task had no known targets
+-- left to send, since workers may then have detached from its lane.
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] writer, [4] sequence, [5] targets, [6] refused, [7] the record

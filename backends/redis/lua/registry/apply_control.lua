@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Applies a ControlChange: the last in the topic counts, for each control; a cancel is never taken back, and of
--- reasons to stop or close the task the first in the topic counts.
+-- Applies a ControlChange: for each control, the last in the topic counts. A cancel is never taken back, and the first
+-- reason in the topic to stop or close the task counts.
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled | stopped | close | lane | override,
@@ -26,7 +26,7 @@ elseif read and read >= position then
 end
 
 if field == 'override' then
-  -- Two edits made at once have the same number: the later one in the topic takes the next.
+  -- Two simultaneous edits have the same number: the later one in the topic takes the next number.
   local number, message = string.match(value, '^(%d+)(:.*)$')
   local last = string.match(redis.call('HGET', key, 'override') or '', '^%d+') or 0
   value = whole(math.max(tonumber(number), tonumber(last) + 1)) .. message

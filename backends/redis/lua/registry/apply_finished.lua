@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Applies a Finished record: the tombstone. Of several the first in the topic counts; its counts are the task's. What
--- the task needs no more goes at once, the rest once no topic has a record of it: counted from when its end was last
--- read, since an end that is restated is in the topic for longer.
+-- Applies a Finished record: the tombstone. If there are several, the first in the topic counts; its counts become
+-- the task's. Keys that an ended task does not need are deleted at once, the rest when no topic has a record of the
+-- task any more. That time is counted from when the end was last read, since a restated end stays in the topic for
+-- longer.
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] state, [4] at_ms, [5] to [9] targets by outcome: sent, invalid, failed, expired,

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Applies a GlobalChange: the last in the topic counts, for each setting. Its position is kept under `pos|` and the
--- field, which cannot be mistaken for a setting of an app or a channel of that name; when a channel was paused and
--- resumed, under `pauses|` and its name.
+-- Applies a GlobalChange: for each setting, the last in the topic counts. Its position is kept in the field
+-- `pos|<field>`, which cannot be mistaken for a setting of an app or a channel of that name. The times when a channel
+-- was paused and resumed are kept in `pauses|<channel>`.
 --
 -- KEYS[1] prefix
 -- ARGV[1] position, [2] field (dispatcher/model/service_settings.py has them all), [3] value, [4] at_ms

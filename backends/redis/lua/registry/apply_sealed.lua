@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Applies a Sealed record: the audience is complete. The first seal in the topic counts, since envelopes of writers it
--- leaves out have been dropped. A seal of a submitter that is not the current one at its position does not count. The
--- seal overrides a total that was only guessed when the task was closed.
+-- leaves out have been dropped. A seal does not count if its submitter is not the current one at its position. The seal
+-- overrides a total that was only guessed when the task was closed.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] position, [3] targets, [4] refused, [5] digest, [6] writers, comma separated, [7] submitter, [8] 1: only if it
---   holds the lease, or this seal counts already
--- Returns 0; -1: it does not, and nothing changed
+-- ARGV[1] task, [2] position, [3] targets, [4] refused, [5] digest, [6] writers, comma separated, [7] submitter,
+--   [8] 1: only if the submitter holds the lease, or this seal counts already
+-- Returns 0; -1: neither is the case, and nothing changed
 
 -- include: submission.lua
 -- include: task_index.lua

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Applies an Announced or a TakenOver: kept as it is, with its position, until a checkpoint has passed it. What follows
--- from these, in the order of the topic, is in dispatcher/wire/submission.py and `may_seal`.
+-- Applies an Announced or a TakenOver: keeps it unchanged, with its position, until a checkpoint has passed it.
+-- dispatcher/wire/submission.py and `may_seal` interpret these records in the order of the topic.
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] the record
@@ -21,7 +21,8 @@ for _, entry in ipairs(entries_of(task)) do
   if entry.position ~= position and not is_below then entries[#entries + 1] = entry end
 end
 table.sort(entries, function(a, b) return a.position < b.position end)
--- One that announced nothing before the next took over says nothing. All are kept for long: the last but one is read.
+-- A takeover whose submitter announced nothing before the next takeover carries no information. It is dropped only
+-- beyond MOST records, since the last but one may still be read.
 local index = 1
 while #entries > MOST and index < #entries - 1 do
   local one, other = entries[index], entries[index + 1]

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Applies a TaskRecord: the static part and the first values of the controls. Of several records under one id the first
--- in the topic counts. A control that was changed since keeps its value.
+-- Applies a TaskRecord: the static part and the initial values of the controls. If there are several records under one
+-- id, the first in the topic counts. A control that was changed since keeps its value.
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] tier, [4] weight, [5] cap, then pairs of field and value: the static part
@@ -17,7 +17,7 @@ local controls = { tier = ARGV[3], weight = ARGV[4], cap = ARGV[5] }
 local read = redis.call('HGET', key, 'record_pos')
 if read and read <= position then return 0 end
 
--- Another app's record, accepted under the same id at the same moment and later in the topic, was applied before.
+-- A record of another app, accepted under the same id at the same moment and later in the topic, was applied first.
 if read then list_under_app(task, redis.call('HGET', key, 'app'), false) end
 redis.call('HSET', key, 'record_pos', position, 'tier0', controls.tier, unpack(ARGV, 6))
 for field, value in pairs(controls) do

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Says which of some tasks are sealed, have an outcome for every target and no tombstone.
+-- Finds those of some tasks that are sealed and have an outcome for every target but no tombstone.
 --
 -- KEYS[1] prefix
 -- ARGV tasks

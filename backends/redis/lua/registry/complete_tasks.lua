@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Finds tasks that are sealed, have an outcome for every target and no tombstone. Looks at a page of the live tasks.
+-- Finds tasks that are sealed and have an outcome for every target but no tombstone. Scans a page of the live tasks.
 --
 -- KEYS[1] prefix
--- ARGV[1] first place in the list of live tasks, [2] how many to look at
--- Returns {how many were looked at, task...}
+-- ARGV[1] first index in the list of live tasks, [2] number of tasks to scan
+-- Returns {number of tasks scanned, task...}
 
 -- include: task_end.lua
 

@@ -1,13 +1,13 @@
 -- library
--- Records of the control topic (dispatcher.wire.control) that are kept as they came.
+-- Records of the control topic (dispatcher.wire.control) that are stored unchanged.
 
 local function read_checkpoint(packed)
   local got = cmsgpack.unpack(packed)
   return { sequence = got[5], targets = got[6], refused = got[7] }
 end
 
--- Of a submission, with its position: an Announced (tag a) says up to which target, a TakenOver (tag o) who took over
--- and when. packed: as it is stored.
+-- Reads a submission's record and its position. An Announced (tag a) has the number of targets announced, a TakenOver
+-- (tag o) who took over and when. packed: the stored form.
 local function read_entry(got)
   local record = got[2]
   local entry = { position = got[1], tag = record[1], packed = got }

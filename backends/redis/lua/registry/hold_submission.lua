@@ -2,9 +2,9 @@
 -- Takes, renews or releases the lease of a task's submission.
 --
 -- KEYS[1] prefix
--- ARGV[1] what to do: take, renew or release, [2] task, [3] submitter, [4] who that is, for others to read
--- Returns {state, who, since_ms, until_ms}; state: 'fresh', 'again' or 'held' of `take` (submission.lua); of `renew` and
---   `release` 'ours', 'held' (by who), or 'gone': nobody has it, for Redis was emptied
+-- ARGV[1] action: take, renew or release, [2] task, [3] submitter, [4] the submitter as shown to others
+-- Returns {state, who, since_ms, until_ms}. state after `take`: 'fresh', 'again' or 'held' (submission.lua); after
+--   `renew` and `release`: 'ours', 'held' (by who), or 'gone': no submitter holds it, since Redis was emptied
 
 -- include: submission.lua
 

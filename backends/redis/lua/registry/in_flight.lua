@@ -1,4 +1,4 @@
--- What is under way of some tasks, all at one moment: what a cancel cannot call back.
+-- Counts the targets in flight of some tasks, all at one moment. A cancel cannot call these back.
 --
 -- KEYS[1] prefix
 -- ARGV[1...] tasks

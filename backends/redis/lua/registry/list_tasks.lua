@@ -2,12 +2,12 @@
 -- Lists tasks, newest first, one page.
 --
 -- KEYS[1] prefix
--- ARGV[1] tasks (live ones, by creation) | index (all, by creation) | ended (by end), [2] msgpack of a map of what to
---         list only: state, app, tier, channel, id (what it begins with); what is left out, all, [3] most rows,
---         [4] most tasks looked at, [5] and [6] the last page's score and id, or '', [7] number n of fields, then
---         n fields. The first are those of task_state.lua
--- Returns {now_ms, score, id, row...}: where the next page begins ('' for both: this was the last), rows as in
--- read_tasks
+-- ARGV[1] tasks (live ones, by creation) | index (all, by creation) | ended (by end), [2] msgpack of a map of filters:
+--         state, app, tier, channel, id (a prefix of it); an absent filter matches all, [3] maximum number of rows,
+--         [4] maximum number of tasks scanned, [5] and [6] score and id from the previous page, or '', [7] number n of
+--         fields, then n fields. The first are those of task_state.lua
+-- Returns {now_ms, score, id, row...}: score and id after which the next page begins ('' for both: this was the last),
+-- rows as in read_tasks
 
 -- include: keys.lua
 -- include: clock.lua
@@ -24,12 +24,12 @@ if only.channel then fields[count + 1] = 'channel' end
 local start = 0
 if ARGV[6] ~= '' then
   local rank = redis.call('ZREVRANK', listed, ARGV[6])
-  -- The last one of the page before may be gone by now.
+  -- The last task of the previous page may be gone by now.
   start = rank and rank + 1 or redis.call('ZCOUNT', listed, '(' .. ARGV[5], '+inf')
 end
 local found = redis.call('ZREVRANGE', listed, start, start + most_looks - 1, 'WITHSCORES')
 
--- The state and the fields of a task that is asked for; nil of another; false of one whose tombstone has expired.
+-- Returns the row of a task that passes the filters; nil if it does not; false if its tombstone has expired.
 local function row_of(task)
   if only.id and string.sub(task, 1, #only.id) ~= only.id then return nil end
   local got = redis.call('HMGET', task_key(task), unpack(fields))

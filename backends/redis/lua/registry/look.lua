@@ -1,4 +1,4 @@
--- Reads what a worker's watch goes by, in one call.
+-- Reads the registry state that a worker watches, in one call.
 --
 -- KEYS[1] prefix
 -- Returns {now_ms, version, {side lane...}, {paused channel...}}

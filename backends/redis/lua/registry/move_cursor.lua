@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Moves the cursor of the control topic's fold, if it stands where the caller thinks and the view is the one it thinks.
+-- Moves the cursor of the control topic's fold, if the cursor and the view are those that the caller expects.
 --
 -- KEYS[1] prefix
--- ARGV[1] expected position ('' for none), [2] new position, [3] epoch, [4] 1 if the epoch's mark stands before the new
+-- ARGV[1] expected position ('' for none), [2] new position, [3] epoch, [4] 1 if the epoch's mark is before the new
 --   position, else 0
 -- Returns 1 if it was moved, else 0
 

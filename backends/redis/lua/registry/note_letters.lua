@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Notes in which blocks of the dead-letter topic tasks have letters, for as long as ended tasks are remembered.
+-- Stores the blocks of the dead-letter topic in which tasks have letters, for as long as ended tasks are remembered.
 --
 -- KEYS[1] prefix
 -- ARGV task and block in turn

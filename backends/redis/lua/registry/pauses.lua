@@ -3,14 +3,14 @@
 
 local MOST_PAUSES = 100
 
--- Keeps the set of paused channels in step with the settings, for readers that must not read them all.
+-- Keeps the set of paused channels in sync with the settings, for readers that must not read all settings.
 local function keep_paused(field, value)
   local channel = string.match(field, '^channel_paused:(.*)$')
   if channel then redis.call(value == '1' and 'SADD' or 'SREM', P .. ':paused', channel) end
 end
 
--- Notes when a task or a channel was paused or resumed, in a field of a hash: `<position>=<1 or 0>@<ms>`, separated by
--- spaces, in the order of the topic whatever the order in which they are applied; of very many the last.
+-- Stores when a task or a channel was paused or resumed, in a field of a hash: `<position>=<1 or 0>@<ms>`, separated by
+-- spaces, in the order of the topic even if applied in another order. Only the last MOST_PAUSES are kept.
 local function note_pause(key, field, position, value, at_ms)
   local entry = position .. '=' .. value .. '@' .. at_ms
   local noted = {}

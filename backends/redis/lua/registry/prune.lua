@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Takes tasks whose tombstones have expired off the lists.
+-- Removes tasks whose tombstones have expired from the lists.
 --
 -- KEYS[1] prefix
--- ARGV[1] most tasks looked at
--- Returns how many
+-- ARGV[1] maximum number of tasks to scan
+-- Returns the number of tasks removed
 
 -- include: keys.lua
 -- include: clock.lua

@@ -1,7 +1,8 @@
 -- library
 -- include: keys.lua
--- A seal counts once the control topic has been read up to it. Its submitter applies it before that, and an earlier
--- seal, which wins, may not have been read yet: dropping envelopes or ending the task by a later one would lose targets.
+-- A seal counts once the control topic has been read up to it. Its submitter applies it before that, when an earlier
+-- seal, which wins, may not have been read yet. Dropping envelopes or ending the task by the later seal would lose
+-- targets.
 
 local function control_cursor()
   return redis.call('HGET', P .. ':control', 'cursor') or ''

@@ -2,44 +2,44 @@
 -- include: keys.lua
 -- include: clock.lua
 -- include: control_records.lua
--- Who submits a task: one at a time, by a lease. Beside the lease, what the control topic says of it.
+-- The submitter of a task: one at a time, by a lease. The control topic also records takeovers.
 local LEASE_MS, REMEMBERED_MS, LOST_LEASES_MS = 5000, 24 * 3600 * 1000, 600 * 1000
 
 local function submitting_key(task)
   return P .. ':submitting:' .. task
 end
 
--- Whether a lease that is not here was never taken: no lease was lost with a view before this one, or with a Redis that
--- was restarted, or that was long ago.
+-- Returns whether a missing lease was never taken: no leases were lost with an earlier view or in a restart of Redis,
+-- or that was long ago.
 local function remembers_leases(now)
   local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'first', 'grants_after_ms')
   return epoch[1] == '1' and (epoch[2] == '1' or now - tonumber(epoch[3] or 0) > LOST_LEASES_MS)
 end
 
--- Takes the lease: {state, who, since_ms, until_ms}. state: 'fresh' (ours; nobody had it within a day),
--- 'again' (ours; somebody had it, or the view is too new to say that nobody had), 'held' (by who).
+-- Takes the lease. Returns {state, who, since_ms, until_ms}. state: 'fresh' (ours; not taken before within a day),
+-- 'again' (ours; taken before, or the view is too new to know), 'held' (by who).
 local function take_lease(task, submitter, who)
   local key, now = submitting_key(task), now_ms()
   local had = redis.call('HMGET', key, 'id', 'who', 'since_ms', 'until_ms')
   if had[1] and had[1] ~= submitter and tonumber(had[4]) > now then
     return { 'held', had[2], tonumber(had[3]), tonumber(had[4]) }
   end
-  -- Later than all before it, even if the clock was set back: takeovers count in this order.
+  -- Later than all earlier leases, even if the clock was set back: takeovers count in this order.
   local since = math.max(now, tonumber(had[3] or 0) + 1)
   redis.call('HSET', key, 'id', submitter, 'who', who, 'since_ms', whole(since), 'until_ms', whole(now + LEASE_MS))
   redis.call('PEXPIRE', key, REMEMBERED_MS)
   return { not had[1] and remembers_leases(now) and 'fresh' or 'again', who, since, now + LEASE_MS }
 end
 
--- What the control topic says of it, by position.
+-- Returns the control topic's records of a task's submission, by position.
 local function entries_of(task)
   local packed, entries = redis.call('HGET', task_key(task), 'submission'), {}
   for i, got in ipairs(packed and cmsgpack.unpack(packed) or {}) do entries[i] = read_entry(got) end
   return entries
 end
 
--- Whether a seal at a position counts: that of the lease's holder, since nobody can have taken over before it; or of the
--- current submitter at that place, as the topic says it.
+-- Returns whether a seal at a position counts. It does if its submitter holds the lease, since no takeover can precede
+-- it, or was the current submitter at that position according to the topic.
 local function may_seal(task, submitter, position)
   if submitter == '' or redis.call('HGET', submitting_key(task), 'id') == submitter then return true end
   local known = redis.call('HMGET', task_key(task), 'record_pos', 'submitter')

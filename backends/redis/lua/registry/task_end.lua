@@ -2,18 +2,18 @@
 -- include: keys.lua
 -- include: seals.lua
 
--- Whether every target of a sealed task has an outcome and its end is not yet written. Says no while the view is not
--- ready: a view being rebuilt knows too little.
+-- Returns whether every target of a sealed task has an outcome and its end is not yet written. False while the view is
+-- not ready: a view being rebuilt knows too little.
 local function is_complete(task)
   if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return false end
   local got = redis.call('HMGET', task_key(task), 'lane', 'sealed', 'total', 'finals', 'ended', 'sealed_pos')
   if not is_settled(got[6], control_cursor()) then return false end
-  -- More than all: it was closed unsealed, and the seal came after all and leaves writers out.
+  -- finals may exceed total: the task was closed unsealed, and its seal came later and leaves writers out.
   local is_over = tonumber(got[4] or 0) >= tonumber(got[3] or 0)
   return got[1] and got[2] == '1' and (got[5] or '') == '' and is_over
 end
 
--- Keys of the state of its envelopes.
+-- Returns the keys that hold the state of a task's envelopes.
 local function envelope_keys(task)
   local keys = { P .. ':open:' .. task }
   for writer in string.gmatch('0,' .. (redis.call('HGET', task_key(task), 'writers') or ''), '[^,]+') do
@@ -23,17 +23,18 @@ local function envelope_keys(task)
   return keys
 end
 
--- Once the task is known, for as long as it lives: what was folded before was kept for a time only.
+-- Keeps the envelope state for as long as the task lives. State folded before the task was known has an expiry.
 local function keep(task)
   for _, key in ipairs(envelope_keys(task)) do redis.call('PERSIST', key) end
 end
 
--- What an ended task needs no more.
+-- Deletes the envelope state, which an ended task does not need.
 local function clear(task)
   for _, key in ipairs(envelope_keys(task)) do redis.call('UNLINK', key) end
 end
 
--- Nor its messages, which may be most of it. Called whichever comes last: the end, the record or the edit.
+-- Deletes an ended task's messages, which may be most of its data. Called after each of the end, the record and the
+-- edit, since any of them may come last.
 local function drop_messages(task)
   local key = task_key(task)
   if (redis.call('HGET', key, 'ended') or '') == '' then return end

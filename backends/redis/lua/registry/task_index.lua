@@ -1,8 +1,8 @@
 -- library
 -- include: keys.lua
 -- include: app_tasks.lua
--- What is derived from a task's hash: where it is listed, and its weight in a shared lane. Called after every change of
--- the static part, the weight or the end, in whatever order these came.
+-- Data derived from a task's hash: the lists it is in, and its weight in a shared lane. Called after every change of
+-- the static part, the weight or the end, in any order.
 
 local function share_of_lane(task, lane, weight)
   local key = task_key(task)
@@ -22,14 +22,14 @@ local function share_of_lane(task, lane, weight)
   end
 end
 
--- A task that was given a lane of its own after it was accepted into a shared one (`moved_lane`). The two records may
--- be applied in any order, and `lane` says that the task's record is known.
+-- Moves a task to its own lane (`moved_lane`) if it got one after it was accepted into a shared lane. The two records
+-- may be applied in any order, and `lane` is set only when the task's record is known.
 local function leave_shared_lane(task)
   local got = redis.call('HMGET', task_key(task), 'moved_lane', 'record_pos')
   if got[1] and got[2] then redis.call('HSET', task_key(task), 'lane', got[1], 'shared', '0') end
 end
 
--- A hash without the static part (its task record has not been read yet, or never will be) does not stay for ever.
+-- Updates the lists. A hash without the static part gets an expiry: its task record may never be read.
 local function reindex(task)
   local key = task_key(task)
   local got = redis.call('HMGET', key, 'lane', 'shared', 'weight', 'ended', 'finished_ms', 'created_ms', 'app')

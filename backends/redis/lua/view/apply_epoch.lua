@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Applies the record of a view that was begun. One behind our own, at another address, is that of another Redis: the
+-- Applies an EpochStarted record. If it comes after our own and has another address, another Redis holds the view: the
 -- installation has moved there, and nothing is granted here any more.
 --
 -- KEYS[1] prefix
@@ -15,7 +15,7 @@ local got = redis.call('HMGET', key, 'id', 'address', 'announced_at')
 if got[1] then note_longest_claim(tonumber(ARGV[4])) end
 if ARGV[3] == '' or not (got[1] and got[2] and got[3]) then return 0 end
 
--- A restart of Redis changes what is behind the dot (note_restart.lua).
+-- A restart of Redis changes the part after the dot (note_restart.lua).
 local function view_of(epoch)
   return string.match(epoch, '^[^.]*')
 end

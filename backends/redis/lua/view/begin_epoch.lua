@@ -2,18 +2,19 @@
 -- Begins a view in an empty Redis, or in place of one that has an older form or is broken.
 --
 -- KEYS[1] prefix
--- ARGV[1] epoch, [2] ms of the longest claim that may be in use, in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis,
---         [5] 1 if a snapshot is to be restored first: until that is done the outcome topics are not folded,
+-- ARGV[1] epoch, [2] ms of the longest claim that may be in use, during which nothing is granted,
+--         [3] number of outcome partitions, [4] run id of this Redis,
+--         [5] 1 if a snapshot must be restored first: until then the outcome topics are not folded,
 --         [6] epoch of the view that is replaced, '' for none, [7] pattern of the prefix's keys,
 --         [8] address of this Redis, [9] 1 if the installation moves here from another Redis
--- Returns 1, or 0 if there is a view already (another than the one to be replaced)
+-- Returns 1, or 0 if there is already a view that is not to be replaced
 
 -- include: feed.lua
 -- include: clock.lua
 -- include: form.lua
 -- include: wipe_all.lua
 
-local MOVED_MS = 10000 -- for workers on another Redis to read that the view has moved; they grant until then
+local MOVED_MS = 10000 -- time for workers on another Redis to notice that the view has moved; they grant until then
 local key = P .. ':epoch'
 local had = redis.call('HMGET', key, 'id', 'form', 'claim_ms', 'broken')
 local wait_ms = tonumber(ARGV[2])

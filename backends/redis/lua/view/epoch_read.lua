@@ -1,8 +1,8 @@
 -- library
 -- include: feed.lua
 
--- A topic (`control`, or the number of an outcome partition) has been read up to the mark of an epoch. When all have
--- been, the view is ready.
+-- Notes that a topic (`control`, or the number of an outcome partition) has been read up to the mark of an epoch. The
+-- view is ready once all topics have been.
 local function epoch_read(topic, epoch)
   local key = P .. ':epoch'
   local got = redis.call('HMGET', key, 'id', 'partitions', 'ready', 'read:' .. topic)

@@ -1,10 +1,10 @@
 -- library
 -- include: keys.lua
--- The form of the view that these scripts keep, as in dispatcher/model/view_form.py.
+-- The form of the view that these scripts write, as in dispatcher/model/view_form.py.
 local FORM = 3
 
--- Whether nothing is granted or folded here: the view is of a higher form, which a newer version keeps, or another Redis
--- holds the view of this installation.
+-- Returns whether granting and folding are disabled here: the view has a higher form, which a newer version keeps, or
+-- another Redis holds the view of this installation.
 local function is_closed_view()
   local got = redis.call('HMGET', P .. ':epoch', 'form', 'foreign')
   return tonumber(got[1] or 1) > FORM or (got[2] or '') ~= ''

@@ -1,6 +1,6 @@
 -- library
--- Stands around every script. Redis keeps what a script wrote before it failed, so the view is not to be believed from
--- then on: it is marked as broken, grants nothing, and is made again from Pulsar (consumers/upkeep/rebuild.py). A script that
+-- Wraps every script that may write. Redis keeps the writes of a script that fails, so the view cannot be trusted after
+-- that: it is marked as broken, grants nothing, and is rebuilt from Pulsar (consumers/upkeep/rebuild.py). A script that
 -- fails before its first write has changed nothing.
 local server, wrote = redis, false
 local READS = {}

@@ -1,7 +1,7 @@
 -- library
 -- Names of keys, as in backends/redis/keys.py. P is the prefix.
 local P = KEYS[1]
--- How long an ended task is remembered: as in dispatcher/wire/retention.py.
+-- How long an ended task is remembered, as in dispatcher/wire/retention.py.
 local TOMBSTONE_MS = 16 * 24 * 3600 * 1000
 
 local function task_key(task)

@@ -1,7 +1,7 @@
 -- library
 -- include: keys.lua
 
--- Keeps the longest claim that any worker is known to make. Returns it (ms).
+-- Stores the longest claim that any worker is known to make, and returns it (ms).
 local function note_longest_claim(claim_ms)
   local key = P .. ':epoch'
   local longest = math.max(claim_ms, tonumber(redis.call('HGET', key, 'claim_ms') or 0))

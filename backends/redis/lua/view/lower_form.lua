@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Notes that a worker of an older version folds a view of this version's form: the view is made again once that worker
--- has gone.
+-- Notes that a worker of an older version folds a view of this version's form: the view is rebuilt once that worker has
+-- gone.
 --
 -- KEYS[1] prefix
 -- ARGV[1] epoch
--- Returns 1, or 0 if the view is another by now
+-- Returns 1, or 0 if Redis now holds another view
 
 -- include: form.lua
 

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Redis is another run than the view knows: it was restarted with its data, or a replica took its place. Claims of the
--- last second may be missing. Nothing is granted until they have ended, and then not before the topics have been read
--- as far as they went at that time: the view gets a new id, so that its rebuild goes on from the stored cursors. It is
--- announced again, since only the control topic surely knows of the longest claim.
+-- Handles a run id that differs from the view's: Redis was restarted with its data, or a replica took its place.
+-- Claims of the last second may be missing. Nothing is granted until they have ended, and until the topics have been
+-- read up to their end at that time: the view gets a new id, so that its rebuild continues from the stored cursors.
+-- It is announced again, since only the control topic is sure to know the longest claim.
 --
 -- KEYS[1] prefix
 -- ARGV[1] when that was noticed (ms), [2] run id of this Redis, [3] ms of the longest claim that the caller knows of;
 --   workers may have made longer ones
--- Returns 1, or 0 if there is no view, or it was begun, or this was noticed, in this run
+-- Returns 1, or 0 if there is no view, or if it began or the restart was noticed in this run already
 
 -- include: feed.lua
 

@@ -2,7 +2,7 @@
 -- Keeps the positions of records that were passed over.
 --
 -- KEYS[1] prefix
--- ARGV[1] topic (`control`, or the number of an outcome partition), then positions and notes in turn
+-- ARGV[1] topic (`control`, or the number of an outcome partition), then positions and notes alternating
 -- Returns 0
 
 -- include: passed_over.lua

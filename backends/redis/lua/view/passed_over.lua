@@ -1,10 +1,11 @@
 -- library
 -- include: keys.lua
--- Records that were passed over, since this version cannot read them, by topic (`control`, or the number of an outcome
+-- Records that were passed over because this version cannot read them, by topic (`control`, or the number of an outcome
 -- partition).
 local MOST_PASSED_OVER = 1000
 
--- Keeps the position of one, with who passed it over and why. Of too many the oldest are kept, and the rest counted.
+-- Keeps the position of a record, with the version that passed it over and the reason. If there are too many, the
+-- oldest are kept and the rest only counted.
 local function pass_over(topic, position, note)
   local key = P .. ':passed:' .. topic
   if redis.call('HEXISTS', key, position) == 0 then

@@ -3,7 +3,7 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] epoch, [2] address of the other Redis
--- Returns 1, or 0 if the view is another by now
+-- Returns 1, or 0 if Redis now holds another view
 
 -- include: feed.lua
 

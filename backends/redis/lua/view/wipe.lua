@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Deletes every key of the prefix, all in one script: a fold that runs meanwhile sees either the old view or none.
+-- Deletes every key of the prefix in one script, so that a concurrent fold sees either the old view or none.
 --
 -- KEYS[1] prefix
 -- ARGV[1] pattern of its keys
--- Returns how many there were
+-- Returns the number of keys deleted
 
 -- include: wipe_all.lua
 

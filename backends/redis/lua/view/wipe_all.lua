@@ -1,6 +1,6 @@
 -- library
 
--- Deletes every key that fits a pattern; returns their number.
+-- Deletes every key that matches a pattern; returns their number.
 local function wipe_all(pattern)
   local cursor, deleted = '0', 0
   repeat

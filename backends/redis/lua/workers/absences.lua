@@ -1,8 +1,8 @@
 -- library
 -- include: keys.lua
--- When no worker served a channel, in the hash P:served: `first:<channel>` and `last:<channel>`, the times of the first
--- and the last heartbeat of a worker that has it, and `gaps:<channel>`, `<from>-<to> ...` in between. Those of the
--- channel '' are of all workers. `outages`: the spans in which no worker that was there reached Redis.
+-- Times when no worker served a channel, in the hash P:served. `first:<channel>` and `last:<channel>`: first and last
+-- heartbeat of any worker that serves it. `gaps:<channel>`: the gaps between, as `<from>-<to> ...`. The channel ''
+-- stands for all workers. `outages`: spans in which running workers could not reach Redis.
 local ABSENT_MS, MAX_GAPS = 3000, 100
 
 local function note_gap(field, from, to)
@@ -12,7 +12,7 @@ local function note_gap(field, from, to)
   redis.call('HSET', P .. ':served', field, table.concat(gaps, ' ', math.max(1, #gaps - MAX_GAPS + 1)))
 end
 
--- A worker that was started before the last heartbeat was there all along: Redis was not.
+-- If a worker started before the last heartbeat, it was running all along, and the gap was an outage of Redis.
 local function note_served(channel, started, now)
   local key = P .. ':served'
   local last = tonumber(redis.call('HGET', key, 'last:' .. channel) or now)

@@ -2,7 +2,7 @@
 -- Stores a worker's heartbeat.
 --
 -- KEYS[1] prefix
--- ARGV[1] worker, [2] heartbeat, [3] ms it is kept, [4] when the worker started (ms), then the channels that it
+-- ARGV[1] worker, [2] heartbeat, [3] ms to keep it, [4] when the worker started (ms), then the channels that it
 --         serves
 -- Returns now_ms
 

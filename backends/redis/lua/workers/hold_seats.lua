@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Renews the seats that are the owner's, takes free ones, and says who has which.
+-- Renews the owner's locks, takes free ones, and returns the owner of each lock.
 --
 -- KEYS[1] prefix
--- ARGV[1] owner, [2] ms until a seat is free again, [3] how many to hold at most, [4] number n of names, then n names,
---   then the names to take if free whatever the limit
--- Returns {name, owner, ...} of the seats that are held
+-- ARGV[1] owner, [2] ms until a lock expires, [3] maximum number to hold, [4] number n of names, then n names, then the
+--   names to take if free regardless of the maximum
+-- Returns {name, owner, ...} of the locks that are held
 
 -- include: keys.lua
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Reads all heartbeats that are kept, and forgets the workers whose are not.
+-- Reads all heartbeats that are kept, and forgets workers whose heartbeat has expired.
 --
 -- KEYS[1] prefix
 -- Returns {now_ms, seen_ms, heartbeat, ...}

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Lets go of the seats that are the owner's.
+-- Releases those of the named locks that the owner holds.
 --
 -- KEYS[1] prefix
 -- ARGV[1] owner, then names
--- Returns how many were
+-- Returns the number of locks released
 
 -- include: keys.lua
 
