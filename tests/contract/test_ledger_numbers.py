@@ -118,7 +118,7 @@ def make_old(world: LawWorld, pool: str, by: int = 2 * LARGEST, *, of_lanes: boo
 
 def test_parts_of_the_largest_amounts_are_exact(view: RedisView) -> None:
     numbers = "tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])"
-    script = assemble("integers", lua_texts(lua_folder("quotas"))) + f"return string.format('%.0f', portion({numbers}))"
+    script = assemble("integers", lua_texts(lua_folder("quotas"))) + f"return string.format('%.0f', mul_div({numbers}))"
     rng = random.Random(1)
     for _ in range(500):
         amount, whole = rng.randrange(LARGEST // 4, LARGEST), rng.randrange(LARGEST // 4, LARGEST)
