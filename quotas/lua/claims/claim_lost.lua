@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Claims what is marked as claimed and in no claim, for a claim was deleted: by an operator, or by Redis where it evicts
--- keys. The new claim ends like that of a dead worker: once the fold has read all that was recorded before, what is left
--- of it may be granted again. Looks at some envelopes a call.
+-- Claims envelopes that are marked as claimed but in no claim, because their claim was deleted: by an operator, or by
+-- Redis if it evicts keys. The new claim ends like that of a dead worker: once the fold has read everything recorded
+-- before, the envelopes left in it may be granted again. Scans a limited number of envelopes per call.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] name of the claim, the same for all calls of a sweep, [3] where to go on; '' at first
--- Returns {where to go on, '' at the end; envelopes claimed}
+-- ARGV[1] task, [2] name of the claim, the same for all calls of a sweep, [3] where to continue; '' at first
+-- Returns {where to continue, '' at the end; envelopes claimed}
 
 -- include: writers.lua
 -- include: claims.lua
@@ -17,7 +17,7 @@ local OPEN = 'open '
 local task, name, now = ARGV[1], ARGV[2], now_ms()
 local member, runs, found = name .. '|' .. task, {}, 0
 
--- No other claim of the task is in force, so all that is marked is lost.
+-- Returns whether no other claim of the task is in force, so that all marked envelopes are lost.
 local function is_unclaimed()
   if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return false end
   local got = redis.call('HMGET', task_key(task), 'lane', 'ended', 'closed', 'claims')
@@ -47,7 +47,7 @@ local function look_at_window(writer, first, size)
   end
 end
 
--- First attempts, one writer after the other. The first window with marks is the last of a call.
+-- Scans first attempts, one writer after the other. The first window with lost marks ends the call.
 local function look_at_bits(index, first)
   local writers = {}
   for writer in pairs(writers_of(task)) do writers[#writers + 1] = writer end
@@ -69,7 +69,7 @@ local function look_at_bits(index, first)
   return whole(index) .. ' ' .. whole(first)
 end
 
--- Later attempts.
+-- Scans later attempts.
 local function look_at_open(cursor)
   local got = redis.call('HSCAN', open_key(task), cursor, 'COUNT', MOST_OPEN)
   for i = 1, #got[2], 2 do

@@ -1,9 +1,9 @@
 -- library
 -- include: envelopes.lua
 -- include: claim_form.lua
--- Claims: P:claims (sorted set of `<claim>|<task>` by end), P:claim:<member>. What is recorded or given back is cut
--- out, so that what is left at its end is what was not. That is known nowhere else, so a claim is kept until it is
--- closed, however long that takes.
+-- Claims: P:claims (sorted set of `<claim>|<task>` by end), P:claim:<member>. Envelopes that are recorded or given back
+-- are cut out of their claim, so that the envelopes left at its end are the unrecorded ones. Nothing else holds this
+-- information, so a claim is kept until it is closed, however long that takes.
 
 local function claim_key(member)
   return P .. ':claim:' .. member
@@ -27,8 +27,8 @@ local function add_run(runs, writer, attempt, first, count, paid, size)
   end
 end
 
--- Counts what became of granted targets (used, returned, expired); `save_tally` writes the sums. At any time what was
--- granted to a tier is the sum of these and of what live claims hold.
+-- Counts granted targets by their fate (used, returned, expired); `save_tally` writes the sums. At any time the targets
+-- granted to a tier are the sum of these and of the targets in live claims.
 local function tally(what, run, count)
   if run.paid == '' then return end
   local field = what .. ':' .. run.paid
@@ -46,7 +46,7 @@ local function write_claim(member, claim)
   redis.call('SET', claim_key(member), pack_claim(claim))
 end
 
--- The claim, read once a call; false if it has ended.
+-- Returns the claim, which is read once per call; false if it has ended.
 local function claim_of(member)
   if call.claims[member] == nil then
     local packed = redis.call('GET', claim_key(member))
@@ -62,7 +62,7 @@ end
 
 local function count_claim_less(member)
   local key = task_key(task_of_claim(member))
-  -- Below 0: the tombstone has expired meanwhile, and nobody would take such a hash away.
+  -- Below 0: the tombstone has expired meanwhile, and nothing else would delete the new hash.
   if redis.call('HINCRBY', key, 'claims', -1) < 0 then redis.call('HDEL', key, 'claims') end
 end
 
@@ -71,7 +71,7 @@ local function close_claim(member)
   count_claim_less(member)
 end
 
--- A claim that is listed and cannot be read: something deleted it.
+-- Drops a claim that is listed but cannot be read, because it was deleted.
 local function drop_lost_claim(member)
   if redis.call('ZREM', P .. ':claims', member) == 1 then count_claim_less(member) end
 end
@@ -82,14 +82,14 @@ local function open_claim(member, claim)
     redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', 1)
     call.undo[#call.undo + 1] = function() count_claim_less(member) end
   else
-    -- The call was made before, and its answer is forgotten by now: what it claimed then it still holds.
+    -- The call is a repeat whose first answer has expired: the claim still holds the envelopes of the first call.
     local before = claim_of(member)
     for _, run in ipairs(before and before.runs or {}) do claim.runs[#claim.runs + 1] = run end
   end
   write_claim(member, claim)
 end
 
--- The sequences of a run from `first` to before `beyond`.
+-- Returns the part of a run with the sequences from `first` up to but not including `beyond`.
 local function part_of(run, first, beyond)
   local writer, attempt, paid, size = run.writer, run.attempt, run.paid, run.size
   return { writer = writer, attempt = attempt, first = first, count = beyond - first, paid = paid, size = size }
@@ -97,7 +97,7 @@ end
 
 local cut_claim
 do
-  -- Ranges {first, beyond} in order and apart.
+  -- Returns the ranges {first, beyond} sorted, with overlapping and adjacent ones merged.
   local function merged(ranges)
     local apart = {}
     table.sort(ranges, function(a, b) return a.first < b.first end)
@@ -116,7 +116,7 @@ do
     return run.writer .. ' ' .. whole(run.attempt)
   end
 
-  -- Stretches {writer, attempt, first, count} as ranges by writer and attempt.
+  -- Returns stretches {writer, attempt, first, count} as ranges by writer and attempt.
   local function ranges_of(stretches)
     local ranges = {}
     for _, stretch in ipairs(stretches) do
@@ -128,7 +128,7 @@ do
     return ranges
   end
 
-  -- The place of the first range that ends behind a sequence, by halves: claims and records may be of many.
+  -- Returns the index of the first range that ends after a sequence. A binary search: claims and records may have many.
   local function first_behind(list, sequence)
     local low, high = 1, #list + 1
     while low < high do
@@ -138,7 +138,7 @@ do
     return low
   end
 
-  -- Takes stretches out of a claim; returns the runs it held of them. `save_claims` writes what is left.
+  -- Cuts stretches out of a claim; returns the runs of them that it held. `save_claims` writes the rest.
   function cut_claim(member, stretches)
     local claim, kept, taken = claim_of(member), {}, {}
     if not claim then return taken end

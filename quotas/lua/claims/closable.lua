@@ -1,11 +1,11 @@
--- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim: one CloseTask record can give
--- all their open targets an outcome, those that wait in a retry lane included. A seal that does not count yet is waited
--- for: how many targets are open follows from it. Tasks that an operator closed are named whatever they wait for. Looks
--- at a page of the live tasks.
+-- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim. One CloseTask record can
+-- give all their open targets an outcome, including those in a retry lane. A task with a seal that does not count yet
+-- must wait for it, since the seal determines the number of open targets. Tasks that an operator closed are returned
+-- even if they wait. Scans a page of the live tasks.
 --
 -- KEYS[1] prefix
--- ARGV[1] first place in the list of live tasks, [2] how many to look at
--- Returns {how many were looked at, {task, 'cancelled' or 'expired', why it was stopped or closed, 1 if an operator
+-- ARGV[1] first index in the list of live tasks, [2] number of tasks to scan
+-- Returns {number of tasks scanned, {task, 'cancelled' or 'expired', why it was stopped or closed, 1 if an operator
 --   closed it, 1 if it waits for claims or its seal}...}
 
 -- include: keys.lua

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Names claims that are past their end, for a ClaimsEnded record; each is named again only after a while, should that
--- record not have been folded by then. Those of a worker that is alive are given longer: it knows what became of them
--- and says so once Pulsar stores records again. While it says in its heartbeat that it has such outcomes, its time
--- stands still at the oldest of them: claims that it held then are kept however long that takes.
+-- Returns overdue claims, for a ClaimsEnded record. Each is returned again only after a while, in case that record has
+-- not been folded by then. Claims of a live worker get more time: it knows their outcomes and records them once Pulsar
+-- stores records again. While its heartbeat reports such unrecorded outcomes, its time stops at the oldest of them:
+-- claims that it held then are kept however long that takes.
 --
 -- KEYS[1] prefix
--- ARGV[1] most claims to look at, [2] milliseconds until a claim is looked at again, [3] milliseconds after its last
--- heartbeat for which a worker counts as alive, [4] milliseconds that the claims of one that is alive are given longer
+-- ARGV[1] maximum number of claims to scan, [2] milliseconds until a claim is scanned again, [3] milliseconds after its
+-- last heartbeat during which a worker counts as alive, [4] extra milliseconds for the claims of a live worker
 -- Returns {`<claim>|<task>`...}
 
 -- include: claims.lua
@@ -14,7 +14,7 @@
 
 local now, due, recorded = now_ms(), {}, {}
 
--- Since when (ms) the worker has outcomes without a record; nil: it does not say (0.2.0 never does).
+-- Returns since when (ms) the worker has outcomes without a record; nil if it does not report any (0.2.0 never does).
 local function read_unrecorded_since(worker)
   local packed = redis.call('GET', P .. ':worker:' .. worker)
   local is_read, beat = pcall(cmsgpack.unpack, packed or '')
@@ -23,7 +23,7 @@ local function read_unrecorded_since(worker)
   return type(unrecorded) == 'table' and tonumber(unrecorded.since_ms) or nil
 end
 
--- Until when (ms) the worker has recorded all outcomes that it knows; false: it is not alive.
+-- Returns until when (ms) the worker has recorded all outcomes that it knows; false if it is not alive.
 local function recorded_until(worker)
   if recorded[worker] == nil then
     local seen_ms = redis.call('ZSCORE', P .. ':workers', worker)

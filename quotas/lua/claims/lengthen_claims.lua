@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Lengthens the claims that were live before the server's clock was set forward by the step, but not beyond the end of
--- a claim made now.
+-- Lengthens claims that were live before the server's clock was set forward, by the same step, but not beyond the end
+-- of a claim made now.
 --
 -- KEYS[1] prefix
 -- ARGV[1] ms by which the clock was set forward
--- Returns their number
+-- Returns the number of claims lengthened
 
 -- include: integers.lua
 -- include: claims.lua

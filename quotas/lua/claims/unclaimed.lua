@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Finds tasks of which no claim is in force, although envelopes are marked as claimed: more are touched than are final
--- or open, or some are open, which `claim_lost.lua` looks at one by one. Looks at a page of the live tasks, which ends
--- early where tasks have many writers.
+-- Finds tasks without any claim in force that may have envelopes marked as claimed: more are touched than final, or
+-- some are open, which `claim_lost.lua` checks one by one. Scans a page of the live tasks, which ends early if tasks
+-- have many writers.
 --
 -- KEYS[1] prefix
--- ARGV[1] first place in the list of live tasks, [2] how many to look at
--- Returns {how many were looked at, task...}
+-- ARGV[1] first index in the list of live tasks, [2] number of tasks to scan
+-- Returns {number of tasks scanned, task...}
 
 -- include: writers.lua
 -- include: integers.lua

@@ -2,7 +2,7 @@
 -- include: envelopes.lua
 -- include: integers.lua
 -- include: clock.lua
--- Counts of tasks, read once a call and written at its end.
+-- Counts of tasks, read once per call and written at its end.
 local OUTCOMES = 5
 local COUNT_FIELDS = { [0] = 'sent', 'invalid', 'failed', 'expired', 'cancelled_n' }
 local RATE_WINDOW_MS, RATE_FRESH_MS = 500, 5000
@@ -23,7 +23,7 @@ local function counts_of(task)
   return counts
 end
 
--- Remembers the writers met, for the life of their bitmaps.
+-- Remembers a writer, whose bitmaps `keep_unknown` keeps or lets expire.
 local function keep_writer(counts, writer)
   counts.writers[writer] = true
 end
@@ -34,12 +34,12 @@ local function added_to(counts)
   return added
 end
 
--- The time of the first record that had an outcome.
+-- Keeps the time of the first record that added an outcome.
 local function note_time(counts, at_ms)
   if not counts.at_ms and added_to(counts) > 0 then counts.at_ms = at_ms end
 end
 
--- Targets per second of late: a mean over windows of at least half a second, weighed by their length.
+-- Returns the recent rate in targets per second: a mean over windows of at least half a second, weighted by length.
 local function fold_rate(key, added, now)
   local got = redis.call('HMGET', key, 'rate', 'rate_n', 'rate_ms')
   local rate, count, since = tonumber(got[1] or 0) * 1000, int(got[2]) + added, int(got[3])
@@ -53,8 +53,8 @@ local function fold_rate(key, added, now)
   return { 'rate', string.format('%.3f', rate / 1000), 'rate_n', whole(count), 'rate_ms', whole(now) }
 end
 
--- What is folded before the task's record is known is kept for a time, since the record may never come; once it is
--- there, `keep` in task_end.lua keeps it for good.
+-- Sets an expiry on state folded before the task's record is known, since the record may never come. Once the record is
+-- known, `keep` in task_end.lua removes the expiry.
 local function keep_unknown(counts)
   local keys = { task_key(counts.task), open_key(counts.task) }
   for writer in pairs(counts.writers) do

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Folds records of one outcome topic into the view, and moves the cursor, together or not at all. How much at once:
--- dispatcher/wire/fold_cost.py.
+-- Folds records of one outcome topic into the view and moves the cursor, both or neither. dispatcher/wire/fold_cost.py
+-- limits the size of a call.
 --
 -- KEYS[1] prefix
 -- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records (records.lua)
--- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood
--- elsewhere, a snapshot is being restored, or the view is of a higher form
+-- Returns {1, new cursor, ids of tasks that now have an outcome for every target}; {0, cursor} if the cursor was not
+-- the expected one, a snapshot is being restored, or the view has a higher form or is held by another Redis
 
 -- include: keys.lua
 -- include: records.lua
@@ -19,9 +19,9 @@
 local partition, expected, cursor = ARGV[1], ARGV[2], ARGV[3]
 local cursor_key = P .. ':fold:' .. partition
 
--- All open targets of a task get one outcome. Without a seal these are what is published, unless the view is not ready
--- and may not know of it. Then, and where the seal does not count yet, the task stays open, and is closed once more
--- later.
+-- Gives all open targets of a task one outcome. Without a seal, the task's total is its published targets, unless the
+-- view is not ready and may not know them all. In that case, and if the seal does not count yet, the targets stay open,
+-- and the task is closed again later.
 local function close_task(record)
   local counts = counts_of(record.task)
   if counts.ended then return end
@@ -37,7 +37,7 @@ local function close_task(record)
   redis.call('HSET', task_key(counts.task), 'closed', '1')
 end
 
--- What these claims still hold is not recorded anywhere before here, so it may be granted again.
+-- Ends claims. The envelopes they still hold are not recorded anywhere before this point, so they may be granted again.
 local function end_claims(record)
   for _, member in ipairs(record.members) do
     local claim, freed = claim_of(member), 0

@@ -1,4 +1,4 @@
--- Where the fold of an outcome topic stands.
+-- Reads the cursor of an outcome topic's fold.
 --
 -- KEYS[1] prefix
 -- ARGV[1] partition

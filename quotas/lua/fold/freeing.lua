@@ -1,6 +1,6 @@
 -- library
 -- include: claims.lua
--- Lets go of what a claim holds: its envelopes may be granted again.
+-- Frees the envelopes of a claim, so that they may be granted again.
 
 local function free_open(task, run, claim)
   local freed = 0
@@ -14,7 +14,7 @@ local function free_open(task, run, claim)
   return freed
 end
 
--- Clears the touched bits of one run of bits that are set and not final, save those recorded with open targets.
+-- Clears the touched bits of a run that is touched and not final, except envelopes recorded with open targets.
 local function free_touched(task, writer, first, count)
   local freed, states = 0, open_states(task, writer, first, count)
   if next(states) == nil then
@@ -30,7 +30,7 @@ local function free_touched(task, writer, first, count)
   return freed
 end
 
--- The sequences of a claim's run that are not recorded may be granted again; returns how many those are.
+-- Frees the sequences of a claim's run that are not recorded; returns their number.
 local function free_run(task, run, claim)
   local writer, freed = run.writer, 0
   if run.attempt > 0 then return free_open(task, run, claim) end

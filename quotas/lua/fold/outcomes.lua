@@ -3,8 +3,8 @@
 -- include: counts.lua
 -- include: bit_lists.lua
 -- include: positions.lua
--- Folds outcome records: per target the first final outcome counts; later ones and "retry" change nothing. Envelopes are
--- read and written many at a time: a command costs as much as all the rest that is done for one.
+-- Folds outcome records: for each target the first final outcome counts; later ones and "retry" change nothing.
+-- Envelopes are read and written in groups, since one command costs as much as all other work on an envelope.
 
 local function repeats(count)
   call.repeats = call.repeats + count
@@ -14,8 +14,9 @@ local function count_code(counts, code, targets)
   counts.by_code[code] = counts.by_code[code] + targets
 end
 
--- Counts the record's final outcomes of positions still open; returns those that stay open. An attempt mostly is of just
--- these positions, and a record that comes twice leaves just these; then all is known from the record.
+-- Counts the record's final outcomes for positions that are still open; returns the positions that stay open. Usually
+-- the open positions are exactly those of the attempt, or, if a record comes twice, those it leaves open. Then the
+-- record's own sums are enough.
 local function count_open(counts, open, mixed)
   if open == mixed.left then return open end
   if open ~= mixed.tried then return take_final(open, mixed.codes, counts.by_code) end
@@ -23,7 +24,7 @@ local function count_open(counts, open, mixed)
   return mixed.left
 end
 
--- envelope: {final, state}, as the view has it before and after.
+-- Folds one envelope. envelope: {final, state}, which is read from the view and updated.
 local function fold_envelope(counts, envelope, mixed)
   if envelope.final then return repeats(1) end
   local state = envelope.state or { recorded = -1, size = mixed.size, open = all_positions(mixed.size), claimed = -1, claim = '' }
@@ -34,7 +35,7 @@ local function fold_envelope(counts, envelope, mixed)
   envelope.state, envelope.final, envelope.changed = state, state.open == '', true
 end
 
--- By sequence; `is_open`: it has a state in the view.
+-- Returns envelopes by sequence; `is_open`: the envelope has a state in the view.
 local function read_envelopes(counts, writer, sequences)
   local envelopes, states = {}, counts.has_open and open_states_of(counts.task, writer, sequences) or {}
   for i, bit in ipairs(read_bits(final_key(counts.task, writer), sequences)) do
@@ -65,7 +66,7 @@ local function write_envelopes(counts, writer, envelopes)
   set_bits(touched_key(counts.task, writer), touched)
 end
 
--- What a record says of one writer's envelopes, each for itself.
+-- Folds the part of a record that lists one writer's envelopes one by one.
 local function fold_mixed(counts, writer, all_mixed)
   local sequences, seen = {}, {}
   for _, mixed in ipairs(all_mixed) do
@@ -77,7 +78,7 @@ local function fold_mixed(counts, writer, all_mixed)
   write_envelopes(counts, writer, envelopes)
 end
 
--- All targets of a run's envelopes that are open get its outcome.
+-- Gives all open targets of a run's envelopes the run's outcome.
 local function fold_run(counts, run)
   local task, writer, first, count = counts.task, run.writer, run.first, run.count
   local final, closed = count_bits(final_key(task, writer), first, count), {}
@@ -93,7 +94,7 @@ local function fold_run(counts, run)
   write_bits(touched_key(task, writer), first, count, true)
 end
 
--- What is recorded is held by its claim no more.
+-- Cuts the recorded envelopes out of their claim.
 local function use(record)
   local stretches = {}
   for i, run in ipairs(record.runs) do stretches[i] = run end
@@ -103,7 +104,7 @@ local function use(record)
   for _, run in ipairs(cut_claim(record.claim .. '|' .. record.task, stretches)) do tally('used', run, run.count) end
 end
 
--- Of a task that was closed or has ended: while a view is made, all that it once was sent is read again.
+-- Counts repeats of a task that was closed or has ended; not during a rebuild, which reads all its records again.
 local function repeat_over(record)
   if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return end
   for _, run in ipairs(record.runs) do repeats(run.count) end

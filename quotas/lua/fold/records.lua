@@ -1,13 +1,13 @@
 -- library
--- Records of the outcome topics (dispatcher.wire.outcome) as quotas/fold.py gives them: msgpack arrays led by their tag, with
--- final runs only.
+-- Records of the outcome topics (dispatcher.wire.outcome) as quotas/fold.py encodes them: msgpack arrays that begin
+-- with their tag, with final runs only.
 
 local function read_run(got)
   return { writer = got[1], attempt = got[2], first = got[3], count = got[4], size = got[5], code = got[6] }
 end
 
--- tried, left: the positions that the attempt had, and those of them without a final outcome. by_code: how many got each
--- final outcome. codes: text, by position, with one that is not final for positions not tried.
+-- tried: positions of the attempt; left: those of them without a final outcome. by_code: number of targets per final
+-- outcome. codes: text, by position; positions that were not tried have a code that is not final.
 local function read_mixed(got)
   local mixed = { writer = got[1], attempt = got[2], sequence = got[3], size = got[4] }
   mixed.tried, mixed.left, mixed.by_code, mixed.codes = got[5], got[6], got[7], got[8]
@@ -20,7 +20,7 @@ local function all_read(read, packed)
   return found
 end
 
--- By tag. Of one that is passed over {?, position, note}.
+-- Readers by tag. A record that is passed over is {?, position, note}.
 local READ = {
   o = function(got)
     local runs, mixed = all_read(read_run, got[7]), all_read(read_mixed, got[8])

@@ -1,6 +1,6 @@
 -- library
 -- include: envelopes.lua
--- Writers of a task: the first one, those that have a checkpoint, and those that the seal counts.
+-- Returns the writers of a task: the first one, those with a checkpoint, and those that the seal counts.
 local function writers_of(task)
   local names = { ['0'] = true }
   for _, field in ipairs(redis.call('HKEYS', task_key(task))) do

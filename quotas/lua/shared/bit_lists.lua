@@ -2,10 +2,10 @@
 -- include: keys.lua
 -- Bits of bitmaps by sequence, in any order.
 
--- In one command: Lua's `unpack` takes some 8,000 words.
+-- Maximum number of bits per command: Lua's `unpack` takes about 8,000 words.
 local BITS_AT_ONCE = 1000
 
--- One command for many sequences in any order. word: what it does with each bit.
+-- Runs a command for many sequences, in any order. word: the operation on each bit.
 local function each_bit(command, key, sequences, word)
   local bits = {}
   for from = 1, #sequences, BITS_AT_ONCE do

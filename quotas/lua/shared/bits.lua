@@ -35,15 +35,15 @@ local function count_bits(key, first, count)
   return redis.call('BITCOUNT', key, whole(first), whole(first + count - 1), 'BIT')
 end
 
--- Where the bits next differ from `bit`, from `at` on (`last` + 1 if nowhere before the end `last`, which the bitmap
--- holds).
+-- Returns the first index from `at` on whose bit differs from `bit`; `last` + 1 if there is none up to `last`, which
+-- must be inside the bitmap.
 local function next_change(key, bit, at, last)
   local found = redis.call('BITPOS', key, 1 - bit, whole(at), whole(last), 'BIT')
   if found < 0 or found > last then return last + 1 end
   return found
 end
 
--- The range as runs of equal bits: {bit, first, count} each. Beyond its end a bitmap has zeros.
+-- Returns the range as runs of equal bits, {bit, first, count} each. Beyond its end a bitmap has zeros.
 local function bit_runs(key, first, count)
   local set = count_bits(key, first, count)
   if set == 0 then return { { 0, first, count } } end

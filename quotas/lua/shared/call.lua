@@ -1,23 +1,23 @@
 -- library
--- What one call has read and what it is about to write, each part by the file that fills it.
+-- The state of one call: the data it has read and the data it will write. Each part names the file that fills it.
 local call = {
-  settings = { caps = {}, pools = {} }, -- settings.lua: those of the service that the call needs
+  settings = { caps = {}, pools = {} }, -- settings.lua: settings of the service that the call needs
   globals = {}, -- settings.lua: fields as stored
   wanted = {}, -- settings.lua: fields to be read
   tasks = {}, -- tasks.lua: by id
-  cursor = nil, -- tasks.lua: up to where the control topic has been read
+  cursor = nil, -- tasks.lua: position up to which the control topic has been read
   opened = {}, -- marks.lua: open envelopes that this call claims
-  ends = {}, -- marks.lua: by writer, where its wants end
+  ends = {}, -- marks.lua: by writer, the end of its wants
   copies = {}, -- marks.lua: by writer, whether its wants overlap
   claims = {}, -- claims.lua: by member; false if it has ended
   tallied = {}, -- claims.lua: sums to be added to the ledger's counters
   counts = {}, -- counts.lua: by task
   repeats = 0, -- outcomes.lua: envelopes recorded before
-  counted = {}, -- counts.lua: tasks in the order in which they came
+  counted = {}, -- counts.lua: tasks in order of appearance
   pools = {}, -- pools.lua: by name
   parts = {}, -- app_parts.lua: by tier and app
   lists = {}, -- demand.lua: names in a text
   written = {}, -- demand.lua: demand to be stored
   due = {}, -- demand.lua: when it is forgotten
-  undo = {}, -- functions that take back what a call that fails has written, run from the last to the first
+  undo = {}, -- functions that undo the writes of a failed call, run from the last to the first
 }

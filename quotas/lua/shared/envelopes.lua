@@ -1,11 +1,11 @@
 -- library
 -- include: bits.lua
 -- include: call.lua
--- State of envelopes: bitmaps `final` (all targets have an outcome) and `touched` (attempt 0 is claimed or recorded; it
--- covers `final`) by sequence, and P:open:<task> (hash `<writer>:<sequence>`) for those recorded with open targets:
--- msgpack of {recorded, size, open positions (positions.lua), attempt claimed or -1, its claim}. What a call claims it can
--- take back (call.undo): Redis does not roll back a script that fails, and envelopes marked without a claim would be
--- marked for ever.
+-- State of envelopes: bitmaps by sequence, `final` (all targets have an outcome) and `touched` (attempt 0 is claimed or
+-- recorded; it covers `final`), and P:open:<task> (hash `<writer>:<sequence>`) for envelopes recorded with open
+-- targets: msgpack of {recorded, size, open positions (positions.lua), attempt claimed or -1, its claim}. A call can
+-- undo its claims (call.undo): Redis does not roll back a failed script, and envelopes marked without a claim would
+-- stay marked for ever.
 
 local function final_key(task, writer)
   return P .. ':final:' .. task .. ':' .. writer
@@ -37,7 +37,7 @@ local function write_open(task, field, state)
   redis.call('HSET', open_key(task), field, pack_open(state))
 end
 
--- Calls a command with a task's open envelopes and some of its fields, a page at a time; returns the answers in order.
+-- Runs a command on a task's open envelopes, with these words, a page at a time; returns the answers in order.
 local function each_open(command, task, words)
   local answers = {}
   for from = 1, #words, 1000 do
@@ -49,7 +49,7 @@ local function each_open(command, task, words)
   return answers
 end
 
--- The open states of envelopes by sequence; absent ones are left out.
+-- Returns the open states of envelopes by sequence; envelopes without one are left out.
 local function open_states_of(task, writer, sequences)
   local states, fields = {}, {}
   for i, sequence in ipairs(sequences) do fields[i] = open_field(writer, sequence) end

@@ -1,5 +1,5 @@
 -- library
--- Arithmetic on whole numbers below 2^53, which Lua's doubles hold exactly. Buckets hold millionths of a target
+-- Arithmetic on whole numbers below 2^53, which Lua's doubles hold exactly. Buckets count millionths of a target
 -- (UNIT), so that targets/s times microseconds needs no rounding. WINDOW_US: the buckets of a cap hold as much as it
 -- lets through in this time.
 local UNIT = 1000000
@@ -16,7 +16,8 @@ local function div(a, b)
   return math.floor(a / b)
 end
 
--- rest * part / whole, rounded down, bit by bit: for products that a double does not hold. rest is below whole.
+-- Returns rest * part / whole, rounded down. It works bit by bit, for products that a double cannot hold. rest is below
+-- whole.
 local function long_portion(rest, part, whole_part)
   local quotient, left, bit = 0, 0, 1
   while bit * 2 <= part do bit = bit * 2 end
@@ -29,7 +30,7 @@ local function long_portion(rest, part, whole_part)
   return quotient
 end
 
--- amount * part / whole, rounded down, without the large product. part is at most whole.
+-- Returns amount * part / whole, rounded down, without computing the large product. part is at most whole.
 local function mul_div(amount, part, whole_part)
   local times = div(amount, whole_part)
   local rest = amount - times * whole_part

@@ -1,8 +1,8 @@
 -- library
--- Positions of targets as text (dispatcher/wire/positions.py): a hexadecimal digit for each four of them, the first of them
--- its lowest bit. '' for none.
+-- Positions of targets as text (dispatcher/wire/positions.py): one hexadecimal digit for every four positions, with the
+-- first in its lowest bit. '' for none.
 
--- Places of the bits in each digit, by the digit's byte; and the digits by value.
+-- Indexes of the set bits in each digit, by the digit's byte; and the digits by value.
 local BITS, HEX = {}, {}
 for value = 0, 15 do
   HEX[value] = string.format('%x', value)
@@ -14,7 +14,7 @@ for value = 0, 15 do
   BITS[string.byte(HEX[value])] = bits
 end
 
--- All positions of an envelope of this size.
+-- Returns all positions of an envelope of this size.
 local function all_positions(size)
   local rest = size % 4
   return string.rep('f', (size - rest) / 4) .. (rest > 0 and string.format('%x', 2 ^ rest - 1) or '')
@@ -27,7 +27,7 @@ local function count_positions(positions, size)
   return count
 end
 
--- Adds up the final codes of positions by code; returns the positions that have none. codes: text, by position.
+-- Adds the final codes of positions to by_code; returns the positions that have none. codes: text, by position.
 local function take_final(positions, codes, by_code)
   local digits, told, left = { string.byte(positions, 1, -1) }, { string.byte(codes, 1, -1) }, {}
   local is_any = false

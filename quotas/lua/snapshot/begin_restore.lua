@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Takes over the restoring of a view: whoever did it before can put nothing into it any more. (Two at once would undo
--- each other's parts.)
+-- Takes over the restore of a view: an earlier restorer can write nothing to it any more. (Two at once would undo each
+-- other's parts.)
 --
 -- KEYS[1] prefix
 -- ARGV[1] epoch
--- Returns who restores from now on, or '' if the view is another by now, or not to be restored (any more)
+-- Returns the new restorer's name, or '' if Redis now holds another view or this one needs no restore (any more)
 
 -- include: keys.lua
 

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Reads tasks whole for a snapshot, each as it is at one moment, until some 256 kB are read. Claims and what follows
--- from time are left out. Where many envelopes are open, these are copied, to be read bit by bit.
+-- Reads complete tasks for a snapshot, each as of one moment, until about 256 kB are read. Claims and time-dependent
+-- fields are left out. If a task has many open envelopes, they are copied, to be read in portions.
 --
 -- KEYS[1] prefix
 -- ARGV tasks
--- Returns {task...}, as many as were read, in order: {id, ms kept, {field, value...}, {writer, final bits...}, {name,
---   open envelope...}, how many of these are in the copy instead}; a task that is not known (any more) is {id}
+-- Returns {task...} for the tasks read, in order: {id, ms kept, {field, value...}, {writer, final bits...}, {name,
+--   open envelope...}, number of open envelopes in the copy instead}; a task that is not known (any more) is {id}
 
 -- include: writers.lua
 

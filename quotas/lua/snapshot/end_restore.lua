@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Ends the restoring of a view: the folds go on, from the cursors of the snapshot if one was restored.
+-- Ends the restore of a view: the folds continue, from the cursors of the snapshot if one was restored.
 --
 -- KEYS[1] prefix
--- ARGV[1] who restored, as begin_restore.lua said, then, of a snapshot: the cursor of the control topic, those of the
---   outcome topics by partition ('' for the beginning)
--- Returns 1, or 0 if the view is another by now, is restored, or somebody else restores it
+-- ARGV[1] the restorer's name from begin_restore.lua, then, if a snapshot was restored: the cursor of the control
+--   topic, and those of the outcome topics by partition ('' for the beginning)
+-- Returns 1, or 0 if Redis now holds another view, the restore has ended, or another restorer took over
 
 -- include: feed.lua
 

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Puts one part of a snapshot (dispatcher.wire.snapshot) into a view that is being rebuilt. Done again it changes nothing.
+-- Writes one part of a snapshot (dispatcher.wire.snapshot) to a view that is being rebuilt. A repeat changes nothing.
 --
 -- KEYS[1] prefix
--- ARGV[1] who restores, as begin_restore.lua said, [2] kind, then: task: id, ms kept, field, value...; bits: id, writer,
---   offset, bits; open: id, name, state...; settings: field, value...; passed: topic, position, note...
--- Returns 1, or 0 if the view is another by now, is restored, or somebody else restores it
+-- ARGV[1] the restorer's name from begin_restore.lua, [2] kind, then: task: id, ms kept, field, value...; bits: id,
+--   writer, offset, bits; open: id, name, state...; settings: field, value...; passed: topic, position, note...
+-- Returns 1, or 0 if Redis now holds another view, the restore has ended, or another restorer took over
 
 -- include: writers.lua
 -- include: task_index.lua
@@ -14,14 +14,15 @@
 
 local put = {}
 
--- The rest of ARGV, fields and values in turn. A call takes some 8,000 words at most.
+-- Writes the rest of ARGV, fields and values alternating. A Redis call takes about 8,000 words at most.
 local function put_fields(key, first)
   for from = first, #ARGV, 1000 do
     redis.call('HSET', key, unpack(ARGV, from, math.min(from + 999, #ARGV)))
   end
 end
 
--- Versions before 0.2.0 kept tombstones for eight days, and with their messages.
+-- Keeps a tombstone for the full time, without messages. Versions before 0.2.0 kept tombstones for eight days, with
+-- their messages.
 local function keep_tombstone(task, kept_ms)
   local ended_ms = tonumber(redis.call('HGET', task_key(task), 'finished_ms') or 0)
   local left_ms = math.min(ended_ms + TOMBSTONE_MS - now_ms(), TOMBSTONE_MS)
@@ -29,7 +30,7 @@ local function keep_tombstone(task, kept_ms)
   drop_messages(task)
 end
 
--- What was known of it goes first: it may be of a newer snapshot that proved unreadable half-way.
+-- Writes a task. Deletes its existing state first, which may come from a newer snapshot that was unreadable half-way.
 function put.task(task, kept_ms)
   share_of_lane(task, '', 0)
   for writer in pairs(writers_of(task)) do redis.call('UNLINK', final_key(task, writer), touched_key(task, writer)) end
