@@ -1,10 +1,10 @@
 -- library
 -- include: app_parts.lua
 -- include: demand.lua
--- Takes in what the lanes of a call want. lane.wanting: counted; lane.idle: it had no
--- demand before; lane.waited: it had, and nobody held it.
+-- Records the demand of a call's lanes. lane.wanting: its demand is counted; lane.idle: it had no demand before;
+-- lane.waited: it had demand, and no worker held it.
 
--- Counts the lane's part of its app, before any lane's weight is made of it.
+-- Counts the lane's part of its app, before the weights of lanes are computed from it.
 local function take_part(lane)
   local old = lane.demand
   if old then count_part(old.tier, old.app, -old.part) end
@@ -15,8 +15,8 @@ local function take_part(lane)
   end
 end
 
--- What the lane wants, cut to what its caps let through in a window: its task's, and its part of its pools'. So its
--- tier keeps no more of the capacity from the others than it can use.
+-- Returns the lane's demand, limited to what its caps let through in a window: its task's cap, and its part of its
+-- pools' caps. So its tier withholds no more of the capacity from the others than it can use.
 local function within_caps(lane, now)
   local targets = lane.asked
   if lane.cap > 0 then targets = math.min(targets, div(depth_of(lane.cap, lane.cap_burst), UNIT)) end
@@ -31,7 +31,8 @@ local function within_caps(lane, now)
   return targets
 end
 
--- The largest demand announced of late counts, so that a holder with an empty buffer does not hide another's.
+-- Returns the lane's new demand. The largest recent one counts, so that a worker with an empty buffer does not hide the
+-- demand of another.
 local function renewed(lane, now, request)
   local till = now + (lane.waiting and request.waiting_ms or request.demand_ms)
   local targets, old = within_caps(lane, now), lane.demand
@@ -71,7 +72,7 @@ local function announce_all(lanes, now, request)
   save_demand()
 end
 
--- Takes the lanes that may draw, or begin or end to wait, into their pools.
+-- Enters lanes into their pools if they may draw, or if they start or stop waiting.
 local function enter_all(lanes)
   local entering, names = {}, {}
   for _, lane in ipairs(lanes) do

@@ -1,7 +1,7 @@
 -- library
 -- include: settings.lua
--- Where apps share: P:parts (hash `<tier> <app>`): summed weights of an app's lanes that have demand. A lane's weight
--- is then its part of its app's, so that apps share by theirs, however many tasks each has.
+-- Sharing by apps: P:parts (hash `<tier> <app>`): summed weights of an app's lanes that have demand. A lane's weight is
+-- then its part of its app's weight, so that apps share by their weights, for any number of tasks.
 local APP_SCALE = 100
 local PARTS_KEPT_MS = 600000
 
@@ -21,7 +21,8 @@ local function count_part(tier, app, part)
   call.parts[field] = parts_of(tier, app) + part
 end
 
--- By task weight; where apps share, the lane's part of its app's. What holds tasks of many apps counts as one.
+-- Returns the lane's weight: its task's, or with sharing by apps its part of its app's. A lane with tasks of many apps
+-- counts as one app.
 local function weight_in_tier(lane)
   if not call.settings.by_app then return lane.weight end
   if lane.app == '' then return MILLI * APP_SCALE end

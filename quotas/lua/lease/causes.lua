@@ -1,18 +1,18 @@
 -- library
 -- include: share.lua
 -- include: why.lua
--- What a task's time goes to, counted while leases are asked for. Twice a second at most (less often where lanes are
--- many), whichever worker asks, the time since a task was counted last is given to what holds it back at that moment:
--- its own cap (`task_cap`), the pool that binds its lane (`cap:<pool>`), that no worker holds its lane (`no_worker`),
--- or nothing (`sending`: it got all that was asked for). Of a lane that the capacity itself holds back, the time is
--- divided as the capacity was: what other tiers had (`tier_share`), other apps (`app_weight`), tasks (`task_weight`),
--- and itself (`cap_total`). Time in which nobody asked is given to nothing, but for that between one attempt and the
--- next (`retry_wait`, and `provider`, the call before it). COVERED_MS: within this a task that is held back is asked
--- about again.
+-- Counts a task's time by cause, while workers request leases. At most twice a second (less often with many lanes), for
+-- a request of any worker, the time since the task was last counted goes to the cause that holds it back at that
+-- moment: its own cap (`task_cap`), the pool that binds its lane (`cap:<pool>`), no worker that holds its lane
+-- (`no_worker`), or nothing (`sending`: it got everything requested). If the capacity itself holds a lane back, the
+-- time is divided as the capacity was: between other tiers (`tier_share`), other apps (`app_weight`), other tasks
+-- (`task_weight`) and the lane itself (`cap_total`). Time without requests is not counted, except between two attempts
+-- (`retry_wait`, and `provider`, the call before it). COVERED_MS: a task that is held back is requested again within
+-- this time.
 local COUNT_EVERY_MS, COUNT_EVERY_AT_MOST_MS = 500, 2500
 local COVERED_MS = 3000
 
--- Of a lane that the capacity holds back: where the capacity went in that time.
+-- Returns where the capacity went in that time, for a lane that the capacity holds back.
 local function parts_of_capacity(lane, ms)
   local pool, theirs = call.pools.total, 0
   local share, spare = pool.tiers[lane.tier], pool.lanes[lane.name].spare
@@ -30,7 +30,7 @@ local function parts_of_capacity(lane, ms)
   return { tier_share = ms - rest, app_weight = apps, task_weight = peers - apps, cap_total = rest - peers }
 end
 
--- What keeps a lane from more, now that all is shared; only where something is left that it wants.
+-- Returns what limits a lane after all is shared; only for a lane with demand left.
 local function held_back_by(lane, now)
   local level = lane.cap > 0 and cap_level(lane.task, now)
   if level and level <= 0 then return 'task_cap' end
@@ -43,7 +43,7 @@ local function held_back_by(lane, now)
   return 'sending'
 end
 
--- Gives the time since the task was counted last to a cause, if it was asked for all along.
+-- Adds the time since the task was last counted to a cause, if it was requested throughout.
 local function count_cause(task, lane, cause, now, covered)
   local ms = now - task.why_ms
   if task.why_ms > 0 and ms <= covered then
@@ -56,7 +56,7 @@ local function is_due(task, now)
   return now - task.why_ms >= call.count_every_ms
 end
 
--- Who announces a lane need not know that another worker holds it.
+-- Returns whether a worker holds the lane. The worker that announces it may not know that another one does.
 local function is_held(lane, now)
   return lane.demand and lane.demand.held > now
 end
@@ -73,8 +73,9 @@ local function count_own(lane, now, waiting_ms)
   end
 end
 
--- The tasks in a lane of many: what is left of them is held back with the lane. One that is tried again and was not
--- asked about in between has waited for it, at most as long as the lane delays, and was in its channel before that.
+-- Counts the tasks in a lane of many: envelopes left over are held back with the lane. A task that is retried and was
+-- not requested in between has waited for the retry, at most as long as the lane delays, and was in its channel before
+-- that.
 local function count_many(lane, now)
   local cause, delay_ms = nil, lane.delay_ms
   for i = #lane.queue, 1, -1 do
@@ -95,7 +96,7 @@ local function count_many(lane, now)
   end
 end
 
--- The more lanes there are in a call, the less often.
+-- Counts the causes of all lanes; less often the more lanes a call has.
 local function count_causes(lanes, now, waiting_ms)
   call.count_every_ms = math.min(math.max(2 * #lanes, COUNT_EVERY_MS), COUNT_EVERY_AT_MOST_MS)
   for _, lane in ipairs(lanes) do

@@ -1,14 +1,14 @@
 -- library
 -- include: lane_times.lua
 -- include: app_parts.lua
--- Announced demand of lanes. P:demand (sorted set): when a lane is forgotten. P:demand_of (hash), while it has demand:
--- `<tier> <weight> <targets> <targets_until_ms> <until_ms> <held_until_ms> <part> <0 or 1: waiting> <app or ->
--- <pool,pool>`; and of a lane that went idle ahead of its tier, whose virtual times are kept a while:
+-- Announced demand of lanes. P:demand (sorted set): when a lane is forgotten. P:demand_of (hash), while a lane has
+-- demand: `<tier> <weight> <targets> <targets_until_ms> <until_ms> <held_until_ms> <part> <0 or 1: waiting> <app or ->
+-- <pool,pool>`; for a lane that went idle ahead of its tier, whose virtual times are kept for DEBT_MS:
 -- `debt <pool,pool>`.
 local DEBT_MS = 60000
 
 
--- The names of pools in a text, which few lanes have differently.
+-- Returns the names of pools in a text; cached, since most lanes share the same text.
 local function list_of(text)
   local names = call.lists[text]
   if not names then
@@ -19,7 +19,7 @@ local function list_of(text)
   return names
 end
 
--- The demand, and the pools in which the lane has a time.
+-- Returns the demand, and the pools in which the lane has a virtual time.
 local function read_demand(text)
   if not text then return nil, '' end
   local debt = string.match(text, '^debt (%S+)$')
@@ -33,7 +33,7 @@ local function read_demand(text)
   return demand, pools
 end
 
--- `save_demand` writes it.
+-- Queues a lane's demand; `save_demand` writes it.
 local function write_demand(lane, demand)
   call.written[#call.written + 1] = lane
   local form = '%s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s'
@@ -54,7 +54,7 @@ local function save_demand()
   redis.call('PEXPIRE', P .. ':demand_of', POOL_KEPT_MS)
 end
 
--- sign 1 to count a lane's demand in its pools, -1 to take it out.
+-- Adds a lane's demand to its pools (sign 1) or removes it (sign -1).
 local function count_demand(demand, sign, now)
   for _, name in ipairs(list_of(demand.pools)) do
     local pool = pool_of(name, now * 1000)
@@ -66,7 +66,7 @@ local function count_demand(demand, sign, now)
   end
 end
 
--- The lane's time in these pools is forgotten, but for those of `kept`.
+-- Deletes the lane's virtual times in these pools, except for those in `kept`.
 local function leave_pools(lane, pools, kept)
   local keep = {}
   for _, name in ipairs(list_of(kept)) do keep[name] = true end
@@ -88,7 +88,7 @@ local function is_ahead(lane, demand, now)
   return false
 end
 
--- Takes out the demand whose time has passed.
+-- Removes expired demand.
 local function forget_demand(now)
   local past = redis.call('ZRANGEBYSCORE', P .. ':demand', '-inf', whole(now), 'LIMIT', 0, 1000)
   for _, lane in ipairs(past) do
@@ -107,7 +107,8 @@ local function forget_demand(now)
   end
 end
 
--- After a call that failed: it has counted some lanes in some pools. All are announced again within a call or two.
+-- Clears all demand after a failed call, which may have counted only some lanes in some pools. All lanes are announced
+-- again within a call or two.
 local function forget_demand_of_all()
   redis.call('UNLINK', P .. ':demand', P .. ':demand_of', P .. ':parts')
   local pools = { 'total' }

@@ -1,11 +1,11 @@
 -- library
--- A heap of entries by time and then place: the first is the least.
+-- A heap of entries ordered by time, then place; the first is the smallest.
 local function is_before(a, b)
   if a.time ~= b.time then return a.time < b.time end
   return a.place < b.place
 end
 
--- Moves the first entry of a heap to where it belongs by now.
+-- Moves the first entry of a heap to its right position.
 local function sift(heap)
   local at, size = 1, #heap
   while true do

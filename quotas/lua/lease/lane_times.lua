@@ -1,12 +1,12 @@
 -- library
 -- include: pools.lua
--- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`; owed: by how much more
--- than a window it may lag, for the time in which it had backlog and nobody held it. At most LONGEST_WAIT_WINDOWS are
--- owed: ten minutes. A lane is granted at least one envelope at a time, and about one of QUANTA parts of its window.
+-- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`. owed: how much more than a
+-- window the lane may lag, for the time when it had backlog and no worker held it; at most LONGEST_WAIT_WINDOWS, which
+-- is ten minutes. A lane is granted about 1/QUANTA of its window at a time, and at least one envelope.
 local LONGEST_WAIT_WINDOWS = 2400
 local QUANTA = 8
 
--- Once the pool is refilled and all demand is announced.
+-- Returns a lane's window. Call it after the pool is refilled and all demand is announced.
 local function window_of(share)
   share.window = share.window or div(share.depth, math.max(share.busy, 1))
   return share.window
@@ -38,8 +38,8 @@ local function save_times(pool)
   if #args > 0 then redis.call('PEXPIRE', P .. ':vt:' .. pool.name, POOL_KEPT_MS) end
 end
 
--- A lane asks: one that was idle starts at its tier's present time, one that lags is owed at most a window, and what it
--- lagged more when it was taken up, if it waited with nobody to hold it.
+-- Enters a lane that requests credit. A lane that was idle starts at its tier's present time. A lane that lags is owed
+-- at most a window, plus, if it waited without a worker, its further lag when a worker took it.
 local function enter_pool(pool, lane, tier, weight, idle, waited)
   local share, entry = pool.tiers[tier], pool.lanes[lane]
   if not entry or entry.tier ~= tier then
@@ -58,8 +58,8 @@ local function enter_pool(pool, lane, tier, weight, idle, waited)
   if entry.time < floor then entry.time, entry.carry = floor, 0 end
 end
 
--- After all lanes of a call have entered: the tier's time is that of its lanes in the mean, so those that come from far
--- behind draw it back, and the others wait until they have caught up.
+-- Adjusts the tiers' times after all lanes of a call have entered. A tier's time is the mean of its lanes', so lanes
+-- that are far behind pull it back, and the others wait until these have caught up.
 local function settle_in(pool)
   for _, tier in ipairs(TIERS) do
     local share = pool.tiers[tier]
@@ -67,30 +67,31 @@ local function settle_in(pool)
   end
 end
 
--- Whether the bucket stands half full: the lanes that share it are not using their part.
+-- Returns whether the bucket is at least half full, so that the lanes that share it are not using their part.
 local function pool_spares(pool, tier)
   local share = pool.tiers[tier]
   return share.bucket > 0 and 2 * share.bucket >= share.depth
 end
 
--- Whether the lane may draw. Ahead by more than a window it may only while the bucket stands half full: its peers are
--- not using their part then.
+-- Returns whether the lane may draw. If it is more than a window ahead, it may only while the bucket is at least half
+-- full: its peers are not using their part then.
 local function pool_allows(pool, lane, tier)
   local share, entry = pool.tiers[tier], pool.lanes[lane]
   if share.bucket <= 0 then return false end
   return entry.time <= share.time + window_of(share) or 2 * share.bucket >= share.depth
 end
 
--- What a lane is granted at once: an eighth of its window (at least one envelope, whatever this says).
+-- Returns how much a lane is granted at once: an eighth of its window. The caller grants at least one envelope.
 local function quantum_of(pool, tier, weight)
   local share = pool.tiers[tier]
   return div(mul_div(share.depth, weight, math.max(share.busy, weight)), QUANTA)
 end
 
--- The bucket may go below zero by less than one envelope. The tier's time moves on by its part of what is granted;
--- before that, where the lane draws what its peers leave, so far that the lane is ahead by a window only: for that it
--- does not owe them. (By all that such a lane draws the tier's time must not move: with envelopes larger than windows
--- those behind would lose their turn for one late call.)
+-- Charges a grant to the bucket, the lane's time and the tier's time. The bucket may go below zero by less than one
+-- envelope. The tier's time advances by its part of the grant. If the lane draws credit that its peers leave unused,
+-- the tier's time first advances until the lane is only a window ahead, since it owes its peers nothing for that
+-- credit. (The tier's time must not advance by all that such a lane draws: with envelopes larger than windows, lanes
+-- behind would lose their turn for one late call.)
 local function charge_pool(pool, lane, tier, weight, targets)
   local share, entry, amount = pool.tiers[tier], pool.lanes[lane], targets * UNIT
   entry.spare = entry.time > share.time + window_of(share)
@@ -105,7 +106,7 @@ local function charge_pool(pool, lane, tier, weight, targets)
   share.time = share.time + ahead
 end
 
--- Takes back what was granted and not used; a bucket does not rise above its depth by it.
+-- Refunds granted targets that were not used; this never raises a bucket above its depth.
 local function refund_pool(pool, lane, tier, weight, targets)
   local share = pool.tiers[tier]
   share.bucket = math.min(share.bucket + targets * UNIT, math.max(share.bucket, share.depth))

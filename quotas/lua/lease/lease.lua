@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Says which of the wanted envelopes one worker may send now, and claims those. Many lanes in one call; the same number
--- again gets the same answer.
+-- Decides which of the wanted envelopes a worker may send now, and claims those. One call serves many lanes; repeating
+-- a call's number returns the same answer.
 --
 -- KEYS[1] prefix
 -- ARGV[1] msgpack of dispatcher.wire.lease.LeaseRequest
--- Returns msgpack of dispatcher.wire.lease.LeaseAnswer; the worker's last number if the one asked with is lower
+-- Returns msgpack of dispatcher.wire.lease.LeaseAnswer; the worker's last number if the request's number is lower
 
 -- include: keys.lua
 -- include: clock.lua
@@ -25,14 +25,14 @@ local function packed(ready, answer)
   return cmsgpack.pack({ number, ready, answer, call.settings.capacity, shares, now })
 end
 
--- Reads what the lanes' tasks, apps and channels are set to.
+-- Reads the settings of the lanes' tasks, apps and channels.
 local function look_up_all()
   for _, lane in ipairs(lanes) do look_up(lane) end
   for _, given in ipairs(request.given_back) do task_of(given.task) end
   read_settings()
 end
 
--- Opens the pools that have to do with the call, and gives each lane its own: their names, and the pools themselves.
+-- Opens the pools that the call needs, and assigns each lane its pools, by name and as tables.
 local function open_pools()
   for name in pairs(call.settings.caps) do pool_of(name, now * 1000) end
   for _, lane in ipairs(lanes) do
@@ -98,7 +98,7 @@ local function lease()
   return answer
 end
 
--- The lease of a call that is made for the first time, or an error if it could not be carried out.
+-- Returns the lease for a call made for the first time, or an error after undoing a failed one.
 local function try_lease()
   local done, answer = pcall(function() return packed(true, lease()) end)
   if done then return answer end
@@ -118,7 +118,7 @@ local function answer_call()
     read_settings()
     return packed(false, held_answer(lanes))
   end
-  -- Nothing is granted for this long after a restart of Redis (backends/redis/lua/view/note_restart.lua).
+  -- claim_ms is how long nothing is granted after a restart of Redis (backends/redis/lua/view/note_restart.lua).
   if int(epoch[3]) < request.claim_ms then redis.call('HSET', P .. ':epoch', 'claim_ms', whole(request.claim_ms)) end
   local answer = try_lease()
   if type(answer) == 'string' then

@@ -1,14 +1,14 @@
 -- library
 -- include: envelopes.lua
--- Marks of what this call claims: touched bits, and the claim in the state of open envelopes. What may be granted, or
--- is cancelled or expired, is marked when it is judged where a call may hold copies, so that one further on is not
--- granted too; elsewhere not before it is granted.
+-- Marks of this call's claims: touched bits, and the claim in the state of open envelopes. If a call may hold copies,
+-- envelopes that may be granted or are cancelled or expired are marked when they are judged, so that a later copy is
+-- not granted too. Otherwise they are marked only when granted.
 
 local function writer_of(want)
   return want.task .. ' ' .. want.writer
 end
 
--- Notes, for every want of the call before the first is judged, whether it may overlap one before it.
+-- Notes whether a want may overlap an earlier one. Called for every want of the call before the first is judged.
 local function note_want(want)
   local key = writer_of(want)
   if want.first < (call.ends[key] or 0) then call.copies[key] = true end
@@ -21,12 +21,12 @@ local function touch(want, first, count)
   write_bits(key, first, count, true)
 end
 
--- Marks envelopes as claimed, if that was not done at once.
+-- Marks envelopes as claimed, unless they were marked when judged.
 local function mark(want, first, count)
   if want.attempt == 0 and not call.copies[writer_of(want)] then touch(want, first, count) end
 end
 
--- Lets go of marked envelopes that were not granted after all.
+-- Unmarks envelopes that were marked when judged but not granted.
 local function unmark(want, first, count)
   if want.attempt == 0 and not call.copies[writer_of(want)] then return end
   if want.attempt == 0 then return write_bits(touched_key(want.task, want.writer), first, count, false) end

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Notes what a worker knows of its sends: the errors of tasks, and which tasks have been in their channels for long.
+-- Stores errors and waits of a worker's sends: the errors of tasks, and the tasks that have long been in their
+-- channels.
 --
 -- KEYS[1] prefix
 -- ARGV[1] msgpack of {task, reason, count, at_ms, attempt, retry_ms}...; [2] msgpack of {task, ms}...
@@ -8,7 +9,7 @@
 -- include: why.lua
 -- include: clock.lua
 
--- A task that has been asked for since then is counted by the ledger (causes.lua).
+-- A task that was requested within this time is counted by the ledger (causes.lua).
 local NOT_COUNTED_MS = 2500
 local now = now_ms()
 

@@ -2,19 +2,19 @@
 -- include: keys.lua
 -- include: settings.lua
 -- Pools: caps that lanes share. In the hash P:pool:<name>, for each tier: bucket, refilled by the tiers' weights;
--- depth, what it may hold; time and carry, its virtual time, in millionths of a target per thousandth of weight, and
--- what the last division left over; busy, summed weight of the lanes that have demand and are held; wanted, announced
--- targets; waiting, summed weight of the lanes that have demand and nobody attached to them. And refilled_us, and
--- rate, the lowest rate since then.
+-- depth, the most it may hold; time, its virtual time in millionths of a target per thousandth of weight; carry, the
+-- remainder of the last division; busy, summed weight of lanes with demand that a worker holds; wanted, announced
+-- targets; waiting, summed weight of lanes with demand and no worker attached. Also refilled_us, and rate, the lowest
+-- rate since then.
 --
--- A tier's bucket is as deep as its demand, and at least a part (RESERVE_PART) of its share of the window, for the
--- moment it wakes; all together are one window. So what a tier does not want is not kept from the others, and a lull
--- saves up no more than one window.
+-- A tier's bucket is as deep as its demand, and at least 1/RESERVE_PART of its share of the window, for the moment it
+-- wakes; all depths together are one window. So credit that a tier does not want goes to the others, and a lull saves
+-- up no more than one window.
 local RESERVE_PART = 5
 local POOL_KEPT_MS = 600000
 local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted', 'waiting' }
 
--- Reads a pool. One that is new begins full, as if it had been unused for long; the total begins empty.
+-- Reads a pool. A new pool begins full, as if it had been unused for long, except for the total, which begins empty.
 local function load_pool(name, now_us)
   local fields = { 'refilled_us', 'rate' }
   for _, tier in ipairs(TIERS) do
@@ -43,7 +43,7 @@ local function save_pool(pool)
   redis.call('PEXPIRE', P .. ':pool:' .. pool.name, POOL_KEPT_MS)
 end
 
--- A pool, read once a call.
+-- Returns a pool, which is read once per call.
 local function pool_of(name, now_us)
   call.pools[name] = call.pools[name] or load_pool(name, now_us)
   return call.pools[name]
@@ -71,8 +71,8 @@ local function pour_once(amount, levels, limits, weights)
   return left
 end
 
--- Shares an amount between levels by weight, none above its limit; the rest goes to the others at once. Returns what
--- found no room.
+-- Shares an amount between levels by weight, none above its limit; any excess goes to the others at once. Returns the
+-- amount that did not fit.
 local function fill_by_weight(amount, levels, limits, weights)
   for _, tier in ipairs(TIERS) do
     if levels[tier] > limits[tier] then
@@ -88,7 +88,7 @@ local function fill_by_weight(amount, levels, limits, weights)
   return amount
 end
 
--- How much each tier's bucket holds: by demand, at least a fifth of its share; all together one window.
+-- Returns the depth of each tier's bucket: its demand, at least a fifth of its share; all together one window.
 local function depths_of(pool, weights)
   local window, total, limits, depths = depth_of(unpack(call.settings.caps[pool.name])), 0, {}, {}
   for _, tier in ipairs(TIERS) do total = total + weights[tier] end
@@ -102,9 +102,8 @@ local function depths_of(pool, weights)
   return depths
 end
 
--- Brings the buckets to the present; from now on, where the clock stepped back. As with a task's cap, the time since
--- the last call counts at the lowest rate meanwhile. Virtual times begin at 0 again before they grow too large to be
--- exact.
+-- Refills the buckets for the time since the last call; for none if the clock stepped back. As with a task's cap, that
+-- time counts at the lowest rate meanwhile. Virtual times restart at 0 before they grow too large to be exact.
 local function refill_pool(pool, now_us)
   local capacity, weights = call.settings.caps[pool.name][1], call.settings.weights
   local rate = lowest_rate(pool.rate, capacity)

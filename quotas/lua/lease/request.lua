@@ -3,13 +3,13 @@
 -- include: claims.lua
 -- include: announce.lua
 -- include: returns.lua
--- A lease request (dispatcher.wire.lease.LeaseRequest) unpacked, and its answer.
+-- Unpacks a lease request (dispatcher.wire.lease.LeaseRequest) and builds its answer.
 
 local function read_want(got)
   return { task = got[1], writer = got[2], attempt = got[3], first = got[4], count = got[5], size = got[6] }
 end
 
--- task, app, channel: '' where the lane is not of one.
+-- Reads a lane. task, app, channel: '' if the lane does not belong to a single one.
 local function read_lane(got)
   local lane = { name = got[1], kind = got[2], tier = got[3], asked_for = got[4], wanted = {} }
   for i, want in ipairs(got[5]) do lane.wanted[i] = read_want(want) end
@@ -27,7 +27,7 @@ local function read_request(packed)
   return request
 end
 
--- Reads the tasks that a lane has to do with, and notes which settings the call needs.
+-- Reads the tasks of a lane, and notes which settings the call needs.
 local function look_up(lane)
   lane.wants, lane.queue, lane.head, lane.granted = {}, {}, 1, 0
   if lane.kind == 'd' then want_settings(lane.app, lane.channel) else lane.app, lane.channel = '', '' end
@@ -38,8 +38,8 @@ local function look_up(lane)
   end
 end
 
--- Tier, weight, caps of a lane at present; parked where its own task may not be sent now. app, channel: of all that is
--- in the lane; empty where it is of many.
+-- Sets the lane's present tier, weight and caps. parked: its own task, or its channel, may not be sent now. app,
+-- channel: those of everything in the lane; empty for a lane of many.
 local function place(lane, now)
   lane.weight, lane.cap, lane.parked = MILLI, 0, false
   if lane.kind == 's' then
@@ -76,7 +76,7 @@ local function piece(segment, status, count)
   return { status, count }
 end
 
--- Puts the pieces of a segment into `pieces` and what is claimed into runs[task]; lets go of what was not granted.
+-- Adds a segment's pieces to `pieces` and its claimed envelopes to runs[task]; unmarks envelopes that were not granted.
 local function settle(segment, tier, pieces, runs)
   local want = segment.want
   local function hold(count, paid)
@@ -113,7 +113,7 @@ local function answer_of(lanes, runs)
   return answer
 end
 
--- The answer while the view is not ready: everything is held.
+-- Returns the answer while the view is not ready: everything is held.
 local function held_answer(lanes)
   local answer = {}
   for i, lane in ipairs(lanes) do

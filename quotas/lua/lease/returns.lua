@@ -10,7 +10,8 @@ local function read_given_back(got)
   return given
 end
 
--- Lets go of what the claim still holds of it; returns {tier, targets} to be refunded (none after the lease's end).
+-- Frees the given-back envelopes that the claim still holds; returns {tier, targets} to refund (none after the lease's
+-- end).
 local function give_back(given, now)
   local member, refunds = given.claim .. '|' .. given.task, {}
   local claim = claim_of(member)

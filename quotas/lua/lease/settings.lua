@@ -2,30 +2,31 @@
 -- include: keys.lua
 -- include: integers.lua
 -- include: call.lua
--- The settings of the whole service (P:globals): of those of apps and channels, only what a call needs.
+-- The settings of the whole service (P:globals); for apps and channels, only those that a call needs.
 
--- `RATE` or `RATE:BURST`: targets/s (0: none), and targets (0: a quarter of a second).
+-- Parses `RATE` or `RATE:BURST`. Returns targets/s (0: no cap), and targets (0: a quarter of a second's).
 local function read_cap(text)
   local rate, burst = string.match(text or '', '^(%d+):?(%d*)$')
   return int(rate), burst ~= '' and int(burst) or 0
 end
 
--- What the buckets of a cap hold.
+-- Returns how much the buckets of a cap hold.
 local function depth_of(rate, burst)
   return burst > 0 and burst * UNIT or math.max(rate * WINDOW_US, UNIT)
 end
 
--- At what rate a bucket is credited with the time since it was last read. kept: the lowest meanwhile; 0: not known.
+-- Returns the rate at which a bucket is credited for the time since it was last read. kept: the lowest meanwhile; 0:
+-- not known.
 local function lowest_rate(kept, rate)
   return kept > 0 and math.min(kept, rate) or rate
 end
 
--- Names of the pools, besides the total, that an app's tasks on a channel may share with others.
+-- Returns the names of the pools, besides the total, that an app's tasks on a channel may share with others.
 local function capped_by(app, channel)
   return { 'channel/' .. channel, 'app/' .. app, 'app_channel/' .. app .. '/' .. channel }
 end
 
--- Notes that the call has to do with an app on a channel.
+-- Notes that the call needs the settings of an app on a channel.
 local function want_settings(app, channel)
   local pair = app .. '/' .. channel
   if call.settings.pools[pair] then return end
@@ -45,7 +46,7 @@ local function read_globals(fields)
   end
 end
 
--- Reads what was noted: the pools of each app and channel are those that have a cap.
+-- Reads the noted settings. The pools of each app and channel are those that have a cap.
 local function read_settings()
   local fields = { 'capacity', 'tiers', 'sharing' }
   for field in pairs(call.wanted) do fields[#fields + 1] = field end

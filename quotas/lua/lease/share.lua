@@ -6,14 +6,14 @@
 
 local NONE = {}
 
--- What must wait leaves a lane of many.
+-- Moves envelopes that must wait out of a lane of many.
 local function move(lane, segment, task)
   segment.waits, segment.lane = MOVE, exit_lane(task)
   lane.head = lane.head + 1
   return true
 end
 
--- The pools of a task in a lane of many, which is in none of them itself.
+-- Returns the pools of a task in a lane of many; the lane itself is in none of them.
 local function passed_through(lane, task)
   if lane.app ~= '' or not call.settings.any_cap then return NONE end
   local pools = {}
@@ -34,7 +34,7 @@ local function grant(lane, segment, task, count, passed)
   if segment.granted == segment.count then lane.head = lane.head + 1 end
 end
 
--- How many envelopes of this size the lane may draw at once; 0: none, nil: they must leave the lane.
+-- Returns how many envelopes of this size the lane may draw at once; 0: none now, nil: they must leave the lane.
 local function quantum(lane, size, most, passed)
   for _, pool in ipairs(lane.bound) do
     if not pool_allows(pool, lane.name, lane.tier) then return 0 end
@@ -52,7 +52,7 @@ local function quantum(lane, size, most, passed)
   return most
 end
 
--- Grants one quantum; false if the lane can have no more.
+-- Grants one quantum; returns false if the lane can get no more.
 local function draw(lane, now)
   local segment = lane.queue[lane.head]
   if not segment then return false end
@@ -71,8 +71,8 @@ local function draw(lane, now)
   return true
 end
 
--- How far a lane is ahead of its tier, in the pool where it is furthest ahead. In a pool that does not bind all lag
--- alike, so it is the pool that binds a lane that gives it its place.
+-- Returns how far a lane is ahead of its tier, in the pool where it is furthest ahead. In a pool that does not bind,
+-- all lanes lag alike, so the pool that binds a lane decides its place.
 local function ahead_of(lane, present)
   local first, ahead = lane.bound[1], 0
   if first then ahead = first.lanes[lane.name].time - present[first.name] end
@@ -83,7 +83,7 @@ local function ahead_of(lane, present)
   return ahead
 end
 
--- Shares the buckets of one tier between the lanes of this call; lane.bound: their pools. Sorted, they make a heap.
+-- Shares the buckets of one tier between the lanes of this call; lane.bound: their pools. A sorted list is a heap.
 local function share_tier(tier, lanes, now)
   local heap, present, total = {}, {}, call.settings.caps.total and call.pools.total.tiers[tier]
   for name in pairs(call.settings.caps) do present[name] = call.pools[name].tiers[tier].time end

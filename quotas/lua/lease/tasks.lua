@@ -2,7 +2,7 @@
 -- include: keys.lua
 -- include: settings.lua
 -- include: seals.lua
--- What the ledger needs of a task's hash, read once a call, and what it says of the task's envelopes.
+-- The part of a task's hash that the ledger needs, read once per call, and its consequences for the task's envelopes.
 local GRANTABLE, GRANTED, NO_CREDIT, HELD, DROP, REPUBLISH = -1, 0, 1, 2, 3, 4
 local CANCELLED, EXPIRED, UNKNOWN, PARKED, MOVE = 5, 6, 7, 8, 9
 local MAIN_WRITER = '0'
@@ -12,7 +12,7 @@ local TASK_FIELDS = {
   'cap_rate', 'sealed_pos',
 }
 
--- lane is false where the task's record has not been read. The cap is kept as `RATE` or `RATE:BURST`.
+-- Returns a task. lane is false if the task's record has not been read. The cap is stored as `RATE` or `RATE:BURST`.
 local function task_of(id)
   local task = call.tasks[id]
   if task then return task end
@@ -38,7 +38,7 @@ local function is_own(task, lane)
   return task.lane == lane.name and not task.shared
 end
 
--- The lane to which a task's envelopes leave a shared or retry lane: its own, or a side lane.
+-- Returns the lane to which a task's envelopes leave a shared or retry lane: its own, or a side lane.
 local function exit_lane(task)
   if not task.shared then return task.lane end
   local lane = 'persistent://' .. call.shared_namespace .. '/side.' .. task.app .. '~' .. task.channel
@@ -46,7 +46,7 @@ local function exit_lane(task)
   return lane
 end
 
--- What a task's state says of its unclaimed envelopes in a lane: GRANTABLE, or the status and the lane to move to.
+-- Returns the status of a task's unclaimed envelopes in a lane, GRANTABLE or another, and the lane to move to.
 local function gate(task, lane, now)
   local expired = task.expires_ms > 0 and task.expires_ms <= now
   local waits = task.paused or task.start_ms > now or (task.hold and not task.sealed)
@@ -60,14 +60,14 @@ local function gate(task, lane, now)
   return PARKED, ''
 end
 
--- The same for a first attempt: a task that was given a lane of its own leaves the lanes of others, whatever its state.
+-- As `gate`, for a first attempt: a task that got its own lane leaves the lanes of others in any state.
 local function gate_of_first(task, lane, now)
   if not task.shared and task.lane ~= lane.name then return MOVE, task.lane end
   return gate(task, lane, now)
 end
 
--- nil if envelopes of the writer count; else what becomes of them. A seal may name thousands: each that is met is
--- looked for once a call.
+-- Returns nil if the writer's envelopes count, else their status. A seal may name thousands of writers, so each writer
+-- is looked up once per call.
 local function writer_status(task, writer)
   if task.writers then
     if task.counts[writer] == nil then
@@ -80,8 +80,8 @@ local function writer_status(task, writer)
   return HELD
 end
 
--- Brings the bucket of a task's cap to the present; it is full at first. nil without a cap. The time since it was last
--- read counts at the lowest rate the cap had meanwhile: at a new, higher one it would be paid more than was allowed.
+-- Refills the bucket of a task's cap and returns its level; nil without a cap. A new bucket is full. The time since the
+-- last read counts at the lowest rate the cap had meanwhile: a new, higher rate would credit more than was allowed.
 local function cap_level(task, now)
   if task.cap <= 0 then return nil end
   local depth = depth_of(task.cap, task.cap_burst)

@@ -1,8 +1,8 @@
 -- library
 -- include: tasks.lua
 -- include: marks.lua
--- What the ledger says of wanted envelopes before quotas. A segment is consecutive envelopes of a want with one
--- verdict.
+-- The ledger's verdicts on wanted envelopes, before quotas. A segment is a run of consecutive envelopes of a want with
+-- the same verdict.
 local function add_segment(segments, status, want, first, count, extra)
   local last, lane = segments[#segments], extra and extra.lane or ''
   local goes_on = last and last.first + last.count == first
@@ -20,7 +20,7 @@ local function is_claiming(status)
   return status == GRANTABLE or status == CANCELLED or status == EXPIRED
 end
 
--- Envelopes of which nothing is known but the state of their task.
+-- Judges envelopes of which only the state of their task is known.
 local function judge_fresh(segments, task, lane, want, first, count, now)
   local status, target = writer_status(task, want.writer), ''
   if not status then
@@ -32,7 +32,7 @@ local function judge_fresh(segments, task, lane, want, first, count, now)
   add_segment(segments, status, want, first, count, { lane = target })
 end
 
--- Attempt 0, claimed or recorded, not final.
+-- Judges first attempts (attempt 0) that are claimed or recorded but not final.
 local function judge_touched(segments, task, want, first, count)
   local barred = writer_status(task, want.writer)
   if barred then return add_segment(segments, barred, want, first, count) end
@@ -63,7 +63,7 @@ local function judge_first(segments, task, lane, want, now)
   end
 end
 
--- One envelope of a later attempt, not final.
+-- Judges one envelope of a later attempt that is not final.
 local function judge_later(segments, task, lane, want, sequence, now, claim)
   local barred = writer_status(task, want.writer)
   if barred then return add_segment(segments, barred, want, sequence, 1) end
@@ -88,7 +88,7 @@ local function judge_later(segments, task, lane, want, sequence, now, claim)
   return add_segment(segments, status, want, sequence, 1, { lane = target })
 end
 
--- The segments of a want, in order.
+-- Returns the segments of a want, in order.
 local function judge(lane, want, now, claim)
   local segments, task = {}, task_of(want.task)
   if not task.lane then

@@ -1,10 +1,10 @@
 -- library
 -- include: keys.lua
 -- include: integers.lua
--- What a task's time went to, in its hash: `why`, `<cause>=<ms> ...`, what was counted last at the end; `why_from` and
--- `why_ms`, from when and until when its time is counted.
+-- A task's time by cause, in its hash: `why`, `<cause>=<ms> ...`, with the causes counted last at the end; `why_from`
+-- and `why_ms`, the start and end of the counted time.
 
--- Adds to what the task's time went to until now. task: {id, why_ms}. added: ms by cause.
+-- Adds the task's time until now to its causes. task: {id, why_ms}. added: ms by cause.
 local function add_causes(task, added, now)
   local text, from = {}, now
   for _, ms in pairs(added) do from = from - ms end
