@@ -25,7 +25,7 @@ Call = tuple[str, Sequence[Arg]]
 
 
 class RedisSnapshots:
-    """All methods raise Unreachable."""
+    """Reads and restores the parts of a snapshot. All methods raise Unreachable."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None) -> None:
         """folder: holds the scripts; default: this package's."""
