@@ -15,7 +15,7 @@ _RECEIPT_S = 30.0
 
 
 class SnapshotTopics:
-    """All methods raise Unreachable."""
+    """Creates, lists, reads and deletes snapshots. All methods raise Unreachable."""
 
     def __init__(self, client: pulsar.Client, admin: PulsarAdmin, topics: Topics) -> None:
         self._client = client

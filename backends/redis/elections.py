@@ -6,7 +6,7 @@ from backends.redis.view import RedisView
 
 
 class JobLocks:
-    """All methods raise Unreachable."""
+    """Takes, renews and releases the locks. All methods raise Unreachable."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view

@@ -24,7 +24,7 @@ class LetterSpan(NamedTuple):
 
 
 class LetterIndex:
-    """All methods raise Unreachable."""
+    """The index in Redis. All methods raise Unreachable."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view
