@@ -1,4 +1,4 @@
-"""What `make test` leaves to `make test-all`: more seeds, a second server, rarer deaths, more of Spark's sessions.
+"""Tests that only `make test-all` runs: more seeds, a second server, rarer deaths, more of Spark's sessions.
 Every law and every behavior has a test in `make test`.
 
 Patterns are of test ids; a file's name alone means all of it.

@@ -63,7 +63,7 @@ class Signals(NamedTuple):
     workers: int
     """Workers that are serving."""
     limited_by: str
-    """What limits the rate.
+    """The limit of the rate.
 
     `demand`: no tier is behind. `capacity`: all of it is used. `caps`: caps hold back the backlog, so that it cannot
     use the rest of the capacity. `workers`: more workers would send more.

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from producers.submit.validation import Accepted, digest_text
 
 Duplicates = Literal["keep", "count", "remove"]
-"""What to do with repeated targets. count: count them among the first 100,000 targets, and keep them. remove: keep the
+"""Treatment of repeated targets. count: count them among the first 100,000 targets, and keep them. remove: keep the
 first of each; takes about 110 bytes of memory per target."""
 COUNTED: Final = 100_000
 """The number of targets among which duplicates are counted; this takes 8 ms. Counting all targets of an audience of

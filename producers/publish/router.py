@@ -20,7 +20,7 @@ from producers.publish.spill import Spill
 from producers.publish.tuning import ProducerSettings
 
 WhenFull = Literal["wait", "fail", "spill"]
-"""What to do with messages that no partition takes: wait, raise QueueFull, or write them to a file."""
+"""Treatment of messages that no partition takes: wait, raise QueueFull, or write them to a file."""
 _log = logging.getLogger(__name__)
 
 

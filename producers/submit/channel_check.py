@@ -10,7 +10,7 @@ from dispatcher.model.view import WorkerBeat
 
 _log = logging.getLogger(__name__)
 _KEPT_S = 1.0
-"""Workers beat once a second, so many submissions in a row share one read."""
+"""Workers beat once a second. Submissions in quick succession share one read."""
 
 
 class ChannelCheck:

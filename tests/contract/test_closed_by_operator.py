@@ -34,7 +34,7 @@ def claimed(world: LawWorld, *controls: ControlChange) -> None:
 
 
 def close(world: LawWorld, reason: str = WHY) -> None:
-    """What `fairlane task close` stores."""
+    """Store the records of `fairlane task close`."""
     world.apply(change("t", "stopped", reason))
     world.apply(change("t", "close", reason))
 
@@ -50,7 +50,7 @@ def read_all(world: LawWorld) -> list[OutcomeRecord]:
 
 
 def keep_house(world: LawWorld, seconds: int) -> None:
-    """What the elected worker does in that time, but for reading outcome topics."""
+    """Do the elected worker's jobs in that time, except for reading outcome topics."""
     for _ in range(seconds):
         world.closing.close_tasks()
         world.finisher.finish(["t"])
@@ -102,7 +102,7 @@ def test_a_claim_that_does_not_end_holds_no_closed_task_up_and_what_it_records_l
 
 
 def test_a_closed_task_ends_without_its_outcome_topic(world: LawWorld) -> None:
-    """What is recorded there and was not read ends as cancelled, also once it is read: the tombstone counts."""
+    """Outcomes recorded there and not read end as cancelled, even if they are read later: the tombstone counts."""
     claimed(world)
     close(world)
     stored(world, outcomes("t", run(0, 4)))

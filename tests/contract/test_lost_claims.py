@@ -39,7 +39,7 @@ def pass_time(world: LawWorld, ms: int) -> None:
 
 
 def lost(world: LawWorld) -> LawWorld:
-    """Of twenty envelopes ten were claimed; four of them are recorded, one of these to be tried again."""
+    """Ten of twenty envelopes were claimed. Four of these are recorded, one of them to be tried again."""
     world.apply(task_record("t"))
     world.apply(sealed("t", 20))
     assert statuses(world.ledger.lease(request(1, ask_own("t", 2, 10)))) == [(GRANTED, 10)]

@@ -1,4 +1,4 @@
-"""What is left to `make test-all` is there."""
+"""The tests that only `make test-all` runs exist."""
 
 import re
 from pathlib import Path
