@@ -12,7 +12,6 @@ from backends.redis.view import RedisView
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.wire.lease import (
-    ALIVE_MS,
     DUE_AGAIN_MS,
     SPARED_MS,
     Closable,
@@ -65,7 +64,7 @@ class RedisLedger:
         """Return overdue claims by outcome partition, for a ClaimsEnded record. Each is returned again only after a few
         seconds. Claims of a live worker are returned later than others."""
         due: dict[int, list[str]] = {}
-        for name in self._call("due_claims", limit, DUE_AGAIN_MS, ALIVE_MS, SPARED_MS):
+        for name in self._call("due_claims", limit, DUE_AGAIN_MS, SPARED_MS):
             member = name.decode()
             due.setdefault(self._topics.partition_of(member.partition("|")[2]), []).append(member)
         return due

@@ -20,6 +20,12 @@ class Keys:
         return f"{self.prefix}:epoch"
 
     @property
+    def unrecorded(self) -> str:
+        """Hash: task -> `|<worker>|<worker>|`, the live workers that hold outcomes of it which no topic has, of claims
+        made before this view."""
+        return f"{self.prefix}:unrecorded"
+
+    @property
     def globals(self) -> str:
         """Hash: settings of the service (dispatcher.model.service_settings); under `pos|`, the positions that set them;
         under `pauses|`, when channels were paused."""

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from dispatcher.settle import Draft
 
-LATE_S = 5.0
-"""A record is late after this time. That is far longer than it takes while Pulsar answers, and far shorter than the
-time for which claims of a live worker are spared anyway (`lease.SPARED_MS`)."""
-MAX_TASKS = 50
-"""Maximum tasks named."""
+LATE_S = 1.0
+"""A record is late after this time, which is longer than it takes while Pulsar answers. A new view must hear of it
+before it grants anything: REPORT_MS in backends/redis/lua/view/longest_claim.lua is longer."""
+MAX_TASKS = 5_000
+"""Maximum tasks named. A heartbeat with so many has 200 kB. A new view does not hold back more of them."""
 
 
 class LateRecords(NamedTuple):

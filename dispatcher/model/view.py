@@ -130,8 +130,12 @@ WAIT_BUCKETS_MS: tuple[float, ...] = (
 )  # fmt: skip
 
 
+UNRECORDED_MS = 5_000
+"""Age of the oldest unrecorded outcome from which on it is worth a warning."""
+
+
 class Unrecorded(msgspec.Struct, frozen=True):
-    """Outcomes that a worker knows and Pulsar has not stored for some seconds. Its claims are kept meanwhile."""
+    """Outcomes that a worker knows and Pulsar has not stored for a second. Its claims are kept meanwhile."""
 
     since_ms: int
     """Wall time of the oldest."""
@@ -187,11 +191,13 @@ class WorkerBeat(msgspec.Struct, frozen=True):
 
     @property
     def unrecorded(self) -> Unrecorded | None:
-        """Outcomes whose records are late; None if there are none or it does not report them (0.2.0 and older)."""
+        """Outcomes that Pulsar has not stored for UNRECORDED_MS; None if there are none or it does not report them
+        (0.2.0 and older)."""
         try:
-            return msgspec.convert(self.extra.get("unrecorded"), Unrecorded | None)
+            found = msgspec.convert(self.extra.get("unrecorded"), Unrecorded | None)
         except msgspec.ValidationError:
             return None
+        return found if found and self.seen_ms - found.since_ms >= UNRECORDED_MS else None
 
 
 class Globals(msgspec.Struct, frozen=True):

@@ -11,8 +11,6 @@ FORMAT = 1
 
 DUE_AGAIN_MS = 3_000
 """How long before an overdue claim is reported again."""
-ALIVE_MS = 5_000
-"""A worker counts as alive for this long after a heartbeat."""
 SPARED_MS = 60_000
 """Extra time after the end of a live worker's claims, for when Pulsar is down and the worker's records are late."""
 

@@ -63,7 +63,7 @@ class LawWorld(EngineWorld):
         self.place.clock.set(self.clock.wall_ms())
 
     def beat(self, worker: str, extra: object = None) -> None:
-        """At the time of the tests; a real server has its own. extra: what the heartbeat says of it, by name."""
+        """Store a heartbeat at the time of the tests; a real server has its own. extra: more fields of it, by name."""
         beat = {"id": worker, "state": "serving"} | ({} if extra is None else {"extra": extra})
         self.view.client.set(self.view.keys.worker(worker), msgspec.msgpack.encode(beat))
         self.view.client.zadd(self.view.keys.workers, {worker: self.clock.wall_ms()})

@@ -77,7 +77,7 @@ def test_the_time_without_redis_and_the_wait_behind_it_are_known(view: RedisView
     assert len(workers.absences()) == 1, "workers were there"
     Epochs(view).begin_epoch("e1", 13_000, 1)
     waits_ms = Epochs(view).epoch().started_ms  # type: ignore[union-attr]  # it was just begun
-    assert workers.outages() == [TimeSpan(gone_ms, back_ms), TimeSpan(waits_ms, waits_ms + 13_000)]
+    assert workers.outages() == [TimeSpan(gone_ms, back_ms), TimeSpan(waits_ms, waits_ms + 17_000)]
 
 
 def test_the_oldest_of_many_gaps_are_forgotten(view: RedisView, workers: Workers) -> None:

@@ -130,7 +130,7 @@ def test_of_two_that_raise_a_view_at_once_one_does(old_view: RedisView) -> None:
 def newer(view: RedisView) -> RedisView:
     """A view that a later version has raised under this one."""
     Epochs(view).begin_epoch("e", 0, 2)
-    view.command("HSET", view.keys.epoch, "ready", "1", "form", FORM + 1)
+    view.command("HSET", view.keys.epoch, "ready", "1", "grants_after_ms", 0, "form", FORM + 1)
     Registry(view).apply(position(1), task_record("t"))
     return view
 

@@ -31,6 +31,9 @@ class Faults:
         return [
             Menu(partial(self._crashes, i), ("left", f"left {me}", crash, f"{crash} lane")),
             Menu(partial(self._stalls, i), ("left", f"left {me}", f"left {me} calls", f"left {me} calls lane")),
+            Menu(
+                partial(self._records_late, i), ("left", f"left {me}", f"left {me} epoch", f"left {me} epoch view lane")
+            ),
             Menu(partial(self._redelivers, i), ("left", f"left {me}", f"left {me} lane")),
         ]
 
@@ -51,6 +54,20 @@ class Faults:
                 stalled = self._stalled(self._scene.moved(world, i, ("check", index)), i)
                 excused = stalled.excused | self._scene.call_bits(call.kinds)
                 yield Step((i, "STANDS STILL between check and call"), True, stalled._replace(excused=excused))
+
+    def _records_late(self, i: int, world: WorldState) -> Iterator[Step]:
+        """Its outcome topic cannot be written for longer than claims last; its heart beats on and reports that."""
+        if not self._scene.may(world, "late record"):
+            return
+        hands, state = world.hands(i), self._scene.state(world, i)
+        if state.idle or state.overdue or hands.reports or not hands.unrecorded:
+            return
+        after = self._scene.moved(
+            world, i, ("stall",), late=hands.late | state.mask, reports=True, left=world.left - 1
+        )  # fmt: skip
+        if world.waiting and hands.old:
+            after = after._replace(view=self._scene.ledger.report(world.view, i))
+        yield Step((i, "CANNOT RECORD"), True, after)
 
     def _redelivers(self, i: int, world: WorldState) -> Iterator[Step]:
         if not self._scene.may(world, "redelivery"):
@@ -80,7 +97,7 @@ class Faults:
         hands, state = world.hands(i), self._scene.state(world, i)
         excused = world.excused | hands.unrecorded
         return self._scene.moved(
-            world, i, ("stall",), late=hands.late | state.mask, excused=excused, left=world.left - 1
+            world, i, ("stall",), late=hands.late | state.mask, reports=False, excused=excused, left=world.left - 1
         )
 
     # ------------------------------------------------------------- of servers
@@ -100,8 +117,12 @@ class Faults:
 
     def _flushed(self, world: WorldState) -> WorldState:
         one, two = (world.hands(i)._replace(old=self._scene.state(world, i).mask) for i in (0, 1))
+        view = self._scene.ledger.empty(REBUILT)
+        for i in (0, 1):
+            if world.hands(i).reports:
+                view = self._scene.ledger.report(view, i)
         rest = tuple(entry for entry in world.done + world.rest if entry[0] in (OUTCOME, CLOSE))
         return world._replace(
-            one=one, two=two, view=self._scene.ledger.empty(REBUILT), done=(), rest=rest, known=0, epoch=REBUILT,
+            one=one, two=two, view=view, done=(), rest=rest, known=0, epoch=REBUILT,
             waiting=True, marked=False, left=world.left - 1,
         )  # fmt: skip

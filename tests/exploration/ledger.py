@@ -1,6 +1,6 @@
 """Ledger and fold as a machine: states of the view, and what the scripts that ship make of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import msgpack
 
+from backends.redis.workers import Workers
 from dispatcher.clock import VirtualClock
+from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
 from dispatcher.wire.control import ControlRecord, encode_control
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status
@@ -20,6 +22,7 @@ from simulator.world import COUNT_FIELDS, World, view_in
 from tests.exploration.envelopes import TASK
 from tests.exploration.machine import WorkerState
 from tests.exploration.worker import NAME
+from tests.exploration.world import UNRECORDED
 
 T = TypeVar("T")
 Name = tuple[int, int]
@@ -30,6 +33,12 @@ def claim_of(name: Name) -> str:
     return f"{NAME}{name[0]}.{name[1]}"
 
 
+def member_of(name: Name) -> str:
+    """What the outcome topic calls a claim that has ended."""
+    worker, number = name
+    return f"{claim_of((worker, number if number != UNRECORDED else STARTED_MS))}|{TASK}"
+
+
 def name_of(claim: str) -> Name:
     worker, _, rest = claim.removeprefix(NAME).partition(".")
     return int(worker), int(rest.partition("|")[0])
@@ -38,7 +47,8 @@ def name_of(claim: str) -> Name:
 @dataclass(frozen=True)
 class ViewState:
     """What the world sees of the view. claims: live ones; names: all it mentions. last: by
-    worker, the number of the call whose answer it keeps."""
+    worker, the number of the call whose answer it keeps. held: workers that have yet to record what they sent before
+    this view."""
 
     id: int
     ready: bool
@@ -49,6 +59,7 @@ class ViewState:
     closable: bool
     ended: bool
     counts: tuple[int, ...]
+    held: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,7 @@ class LedgerMachine:
         if known is None:
             self._store.clear()
             self._world.begin_view(str(epoch))
+            self._epoch()[b"grants_after_ms"] = b"%d" % STARTED_MS  # the world knows what it waits for
             if not epoch:
                 self._epoch()[b"ready"] = b"1"
             self._whole.append(self._store.snapshot())
@@ -147,9 +159,28 @@ class LedgerMachine:
         def end() -> None:
             member = f"{claim_of(name)}|{TASK}"
             self._store.make(_key("claims"), SortedSet).put(member.encode(), self._clock.wall_ms())
-            assert self._world.ledger.due_claims() == {0: [member]}
+            assert member in self._world.ledger.due_claims()[0]
 
         return self._do(("end", state, name), state, end)
+
+    def report(self, state: int, worker: int) -> int:
+        """A heartbeat reports outcomes that no topic has, known before this view granted anything."""
+        extra = {"unrecorded": {"since_ms": STARTED_MS - 1, "targets": 1, "tasks": [TASK]}}
+        beat = WorkerBeat(f"{NAME}{worker}", "", 1, "serving", 0, 0, "", 0, 0, 0, 0.0, {}, extra=extra)
+
+        def report() -> None:
+            Workers(self._world.view).beat(beat)
+            self._store.delete(_key("workers"))  # the world knows who lives
+
+        return self._do(("report", state, worker), state, report)
+
+    def end_hold(self, state: int, worker: int) -> int:
+        """Housekeeping sees that it no longer reports them."""
+
+        def end() -> None:
+            assert member_of((worker, UNRECORDED)) in self._world.ledger.due_claims()[0]
+
+        return self._do(("end hold", state, worker), state, end)
 
     def gone(self, state: int, worker: int) -> int:
         """A worker's process is gone; the next one has a name of its own, so that its calls are nobody's repetition."""
@@ -209,6 +240,7 @@ class LedgerMachine:
         opened = [msgpack.decode(packed)[4] for packed in (self._store.get(OPEN, Hash) or {}).values()]
         answered = {worker: self._store.get(_call(worker), Hash) for worker in (0, 1)}
         calls = {worker: int(call[b"number"]) for worker, call in answered.items() if call}
+        holds = (self._store.get(_key("unrecorded"), Hash) or {}).get(TASK.encode(), b"")
         counts = tuple(int(task.get(field, 0)) for field in COUNT_FIELDS) if task else ()
         ready, ended = self._epoch()[b"ready"] == b"1", bool(task.get("ended"))
         sealed = "lane" in task and task.get("sealed") == b"1"
@@ -222,6 +254,7 @@ class LedgerMachine:
             ready and bool(self._world.ledger.closable()),
             ended,
             counts,
+            tuple(worker for worker in (0, 1) if f"|{NAME}{worker}|".encode() in holds),
         )
 
     def _epoch(self) -> Hash:
@@ -243,6 +276,9 @@ class LedgerMachine:
             self._store.delete(_call(worker))
             if call is not None:
                 self._store.put(_call(worker), call)
+        holds = self._store.get(_key("unrecorded"), Hash) or Hash()
+        for field, value in holds.items():
+            holds[field] = _listed([_other(worker) for worker in value.decode().split("|")[1:-1]])
         opened = self._store.get(OPEN, Hash) or Hash()
         for field, value in opened.items():
             *rest, claim = msgpack.decode(value)
@@ -266,6 +302,9 @@ def plain(store: Store) -> None:
     if epoch[b"ready"] == b"1":
         epoch.clear()
         epoch.update(READY)
+    holds = store.get(_key("unrecorded"), Hash) or Hash()
+    for field, workers in holds.items():
+        holds[field] = _listed(workers.decode().split("|")[1:-1])
     control = store.get(_key("control"), Hash) or Hash()
     control.update(dict.fromkeys(control, BEFORE))
     task = store.get(_key("task", TASK), Hash) or Hash()
@@ -284,6 +323,10 @@ def _ordered(contents: Mapping[bytes, tuple[Any, Any]]) -> list[Any]:
             value = sorted(value.items())
         found.append((key, sorted(value) if isinstance(value, frozenset) else value))
     return found
+
+
+def _listed(workers: Iterable[str]) -> bytes:
+    return f"|{'|'.join(sorted(workers))}|".encode()
 
 
 def _key(*parts: str) -> bytes:
@@ -310,7 +353,13 @@ BEFORE = b"0"
 """The position of all that has been read."""
 OPEN = _key("open", TASK)
 BITMAPS = (_key("touched:"), _key("final:"))
-FORGOTTEN = tuple(map(_key, ("feed", "version", "stats", "demand", "pool:", "vt:", "parts", "fold:", "served")))
-READY = {b"id": b"ready", b"ready": b"1", b"grants_after_ms": b"0", b"partitions": b"1", b"form": b"%d" % FORM}
+FORGOTTEN = tuple(
+    map(_key, ("feed", "version", "stats", "demand", "pool:", "vt:", "parts", "fold:", "served", "worker"))
+)
+STARTED_MS = VirtualClock().wall_ms()
+READY = {
+    b"id": b"ready", b"ready": b"1", b"started_ms": b"%d" % STARTED_MS, b"grants_after_ms": b"0", b"partitions": b"1",
+    b"form": b"%d" % FORM,
+}  # fmt: skip
 SUMS = {b"claims", b"finals", *(field.encode() for field in COUNT_FIELDS)}
 FIGURES = {b"rate", b"rate_n", b"rate_ms", b"why", b"why_ms", b"why_from", b"pauses", b"first_outcome_ms"}

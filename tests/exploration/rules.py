@@ -102,6 +102,7 @@ _SCRIPTS: Mapping[str, tuple[str, str, str]] = {
         "elseif task.over then",
         "elseif task.over and (want.attempt > 0 or task.shared or task.lane == lane) then",
     ),
+    "what a live worker has yet to record is held": ("tasks.lua", "if task.unrecorded then return HELD, '' end", ""),
     "a pause spends nothing": ("tasks.lua", "local waits = task.paused or", "local waits ="),
     "a writer is dropped only if the seal leaves it out": ("tasks.lua", "  return HELD\nend", "  return DROP\nend"),
 }

@@ -88,6 +88,7 @@ class Scene:
         late, old = changes.pop("late", hands.late) & mask, changes.pop("old", hands.old) & mask
         unrecorded = changes.pop("unrecorded", hands.unrecorded)
         kept = tuple([held[slot] or (0, 0, False) for slot in moved])
-        after = type(hands)(number, kept, late, old, unrecorded)
+        reports = changes.pop("reports", hands.reports) and unrecorded != 0
+        after = type(hands)(number, kept, late, old, unrecorded, reports)
         changes["two" if worker else "one"] = after
         return world._replace(lane=lane, **changes)

@@ -157,7 +157,7 @@ class Steps:
 
     def plain_hands(self, hands: Hands) -> Hands:
         """Where no fault may follow."""
-        return hands._replace(unrecorded=0)
+        return hands if hands.reports else hands._replace(unrecorded=0)
 
     def named(self, view: int, rest: tuple[Any, ...]) -> tuple[Any, ...]:
         """What is still to be read, without what will be nothing to the view when it comes to it, and without the names

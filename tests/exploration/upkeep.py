@@ -7,12 +7,12 @@ from typing import Any
 from dispatcher.wire.outcome import ClaimsEnded, CloseTask, EpochMark, Outcome, encode_record
 from tests.exploration.envelopes import SIZE, TASK, filled
 from tests.exploration.footprint import HANDS, Menu
-from tests.exploration.ledger import claim_of
+from tests.exploration.ledger import claim_of, member_of
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
 from tests.exploration.scene import Scene
 from tests.exploration.truth import Truth
 from tests.exploration.variants import OWN
-from tests.exploration.world import CLOSE, ENDED, LIMBO, MARK, OUTCOME, Hands, Step, WorldState
+from tests.exploration.world import CLOSE, ENDED, LIMBO, MARK, OUTCOME, UNRECORDED, Hands, Step, WorldState
 
 NOBODYS = 99
 """Number of a claim that is never made."""
@@ -34,6 +34,10 @@ class Upkeep:
                 Menu(partial(self._ends_claims, i), ("view", f"view {me}", f"view {me} rest"))
                 for i, me in enumerate(HANDS)
             ),
+            *(
+                Menu(partial(self._ends_holds, i), ("view", f"view {me}", f"view {me} rest"))
+                for i, me in enumerate(HANDS)
+            ),
             Menu(self._closes, ("view", "view rest")),
             Menu(self._marks, ("epoch", "epoch one two rest")),
             Menu(self._finishes, ("view", over, f"{over} done rest")),
@@ -48,10 +52,19 @@ class Upkeep:
                 continue
             in_hand = self._scene.state(world, i).mask >> number & 1
             late = world.hands(i).late >> number & 1
-            if (late or not in_hand) and (ENDED, i, number) not in world.rest:
+            is_spared = in_hand and world.hands(i).reports
+            if (late or not in_hand) and not is_spared and (ENDED, i, number) not in world.rest:
                 view = self._scene.ledger.end_claim(world.view, (i, number))
                 after = world._replace(view=view, rest=(*world.rest, (ENDED, i, number)))
                 yield Step((i, "has a claim end:", number), False, after)
+
+    def _ends_holds(self, i: int, world: WorldState) -> Iterator[Step]:
+        """What it had recorded late is in the topic, or it is gone."""
+        is_held = i in self._scene.ledger.states[world.view].held
+        if is_held and not world.hands(i).reports and (ENDED, i, UNRECORDED) not in world.rest:
+            view = self._scene.ledger.end_hold(world.view, i)
+            after = world._replace(view=view, rest=(*world.rest, (ENDED, i, UNRECORDED)))
+            yield Step((i, "has recorded what it knew"), False, after)
 
     def _closes(self, world: WorldState) -> Iterator[Step]:
         if self._scene.ledger.states[world.view].closable and (CLOSE,) not in world.rest:
@@ -89,7 +102,7 @@ class Upkeep:
                 claim = claim_of((entry[2], entry[3])) if entry[3] else ""
                 return filled(self._scene.bodies[entry[1]], claim)
             case 1:
-                return encode_record(ClaimsEnded(1, [f"{claim_of((entry[1], entry[2]))}|{TASK}"]))
+                return encode_record(ClaimsEnded(1, [member_of((entry[1], entry[2]))]))
             case 2:
                 return CLOSED
             case _:

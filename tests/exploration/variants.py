@@ -18,6 +18,8 @@ TOPICS = Topics(outcome_partitions=1)
 SHARED, OWN = TOPICS.shared_lane(0), TOPICS.own_lane(TASK)
 FAULTS = ("crash", "stall", "redelivery", "lost receipt", "lost answer", "forgotten ack", "flush")
 """Redis out of reach is none (see Steps.outages_felt)."""
+LATE = ("late record", "flush", "redelivery", "crash")
+"""With records that cannot be stored for longer than claims last."""
 LEFT_OUT = "x"
 """A writer that the seal does not name."""
 
@@ -117,6 +119,8 @@ VARIANTS = (
     Variant("a copy of it, and several in hand", 1, envelopes=COPY, hands=2),
     Variant("cancelled, any number in hand", 1, events=("cancel",), letting_go=True),
     Variant("cancelled in a shared lane, any number in hand", 1, events=("cancel",), shared=True),
+    Variant("records that come late", 3, kinds=LATE, hands=1),
+    Variant("records that come late of a cancelled task", kinds=LATE, events=("cancel",), hands=1),
     Variant("two envelopes received together", faults=0, envelopes=TWO, together=True),
 )
 """The longest first. In all worlds two faults of the seven, with one delivery at a time in a worker's hands. With
@@ -148,6 +152,7 @@ BROKEN = (
         "the tombstone is looked at before a move", "I4", envelopes=COPY, events=("move",), shared=True, letting_go=True
     ),
     _without("a pause spends nothing", "I9", events=("pause", "resume")),
+    _without("what a live worker has yet to record is held", "I3", "late record", "flush", "redelivery"),
     _without("nothing is sent past its use-by", "I3", "stall", "redelivery"),
     _without(EARLY_MARK, "I3", "flush", "redelivery"),
     _without(EARLY_WORD, "I5", events=("cancel",)),

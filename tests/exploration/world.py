@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 OUTCOME, ENDED, CLOSE, MARK, TRUTH = range(5)
 """Entries of the outcome topic: (OUTCOME, record, worker, number), (ENDED, worker, number), (CLOSE,), (MARK, epoch);
 and (TRUTH, outcomes by target) for all that stands before."""
+UNRECORDED = 0
+"""In ENDED, instead of a number: the worker's outcomes of claims before this view have been recorded."""
 REBUILT = 1
 """Epoch of every view after the first: marks of those before are taken out of the topic, for nothing reads them."""
 Place = tuple[int, int]
@@ -17,13 +19,15 @@ Held = tuple[int, int, bool]
 
 class Hands(NamedTuple):
     """One worker. held: its deliveries. late: claims (bits by number) whose use-by has passed. old: claims of a view
-    that is gone. unrecorded: calls (bits) made whose record is not stored."""
+    that is gone. unrecorded: calls (bits) made whose record is not stored. reports: whether its heartbeats report them,
+    because their records are late."""
 
     state: int
     held: tuple[Held, ...] = ()
     late: int = 0
     old: int = 0
     unrecorded: int = 0
+    reports: bool = False
 
 
 class WorldState(NamedTuple):

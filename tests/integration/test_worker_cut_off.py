@@ -11,7 +11,6 @@ import pytest
 from backends.pulsar.client import topics
 from backends.redis.view import RedisView, open_view
 from benchmarks.cuttable_proxy import CuttableProxy, cuttable_proxy
-from dispatcher.wire.lease import ALIVE_MS
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.view_checks import unrecorded_findings
 from quotas.ledger import MOST_CLAIMS, RedisLedger
@@ -41,7 +40,7 @@ def named_due(view: RedisView, settings: Settings) -> set[bytes]:
     for _ in range(20):
         for name in view.command("ZRANGE", view.keys.claims, 0, -1):
             view.command("ZADD", view.keys.claims, "XX", 0, name)
-        found.update(ledger._call("due_claims", MOST_CLAIMS, 1, ALIVE_MS, SPARED_MS))
+        found.update(ledger._call("due_claims", MOST_CLAIMS, 1, SPARED_MS))
     return found
 
 

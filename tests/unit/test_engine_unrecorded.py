@@ -8,6 +8,7 @@ from dispatcher.wire.lease import SPARED_MS
 from tests.unit.engine_world import EngineWorld, Worker
 
 CUT_OFF_S = 5 * SPARED_MS / 1000
+LONGEST_CLAIM_MS = 13_000
 
 
 def unrecorded(worker: Worker) -> Unrecorded | None:
@@ -83,3 +84,54 @@ def test_a_worker_that_stops_gives_up_what_it_has_not_recorded(world: EngineWorl
     assert unrecorded(worker) is not None
     worker.heart.beat("stopped", 60.0)
     assert unrecorded(worker) is None
+
+
+def empty_redis(world: EngineWorld) -> None:
+    """Another view is made from the topics; it waits for the longest claim that it knows of."""
+    world.view.wipe()
+    world.begin_view("again", LONGEST_CLAIM_MS)
+    world.find_ledger()
+    world.read_marks("again")
+
+
+def test_what_a_live_worker_has_not_recorded_is_not_granted_by_a_view_that_begins_meanwhile(world: EngineWorld) -> None:
+    """Its claims were those of the view before, and the outcome topic cannot be written for longer than they last."""
+    first, _ = world.worker(), world.worker()
+    world.add_task("t", 20_000, chunk=10)
+    world.run(within_s=5.0)
+    first.cut_off()
+    world.run(within_s=2.0)
+    empty_redis(world)
+    world.run(within_s=CUT_OFF_S)
+    assert not world.finished("t")
+    assert set(world.calls().values()) == {1}
+    first.reconnect()
+    world.run(lambda: world.finished("t") and world.settled())
+    assert world.counts("t") == {"sent": 20_000}
+    assert set(world.calls().values()) == {1}
+
+
+def test_other_tasks_are_sent_by_that_view(world: EngineWorld) -> None:
+    first, _ = world.worker(), world.worker()
+    world.add_task("t", 2_000, chunk=10)
+    world.run(within_s=1.0)
+    first.cut_off()
+    world.run(within_s=2.0)
+    empty_redis(world)
+    world.add_task("u", 2_000, chunk=10)
+    world.run(lambda: sum(target.startswith("u:") for target, _ in world.calls()) == 2_000, within_s=30.0)
+    assert set(world.calls().values()) == {1}
+
+
+def test_a_view_that_begins_meanwhile_grants_it_once_that_heart_stops(world: EngineWorld) -> None:
+    first, _ = world.worker(), world.worker()
+    world.add_task("t", 20_000, chunk=10)
+    world.run(within_s=5.0)
+    first.cut_off()
+    world.run(within_s=2.0)
+    empty_redis(world)
+    world.run(within_s=CUT_OFF_S)
+    first.die()
+    world.run(lambda: world.finished("t") and world.settled(), within_s=60.0)
+    assert world.counts("t") == {"sent": 20_000}
+    assert max(world.calls().values()) == 2

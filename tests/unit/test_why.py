@@ -60,7 +60,7 @@ def task(**fields: object) -> TaskView:
 def test_workers_that_hold_outcomes_of_the_task_are_named_while_they_live() -> None:
     def beat(worker: str, state: str, *tasks: str) -> WorkerBeat:
         extra = {"unrecorded": {"since_ms": 7, "targets": 1, "tasks": list(tasks)}} if tasks else {}
-        return WorkerBeat(worker, "h", 1, state, 0, 0, "0", 0, 0, 0, 0.0, {}, extra=extra)
+        return WorkerBeat(worker, "h", 1, state, 0, 9_000, "0", 0, 0, 0, 0.0, {}, extra=extra)
 
     beats = [beat("a", "serving", "t", "u"), beat("b", "draining", "t"), beat("c", "lost", "t")]
     beats += [beat("d", "serving", "u"), beat("e", "serving"), beat("f", "stopped", "t")]

@@ -1,4 +1,5 @@
--- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim. One CloseTask record can
+-- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim, nor outcomes of claims before
+-- this view that a live worker has yet to record. One CloseTask record can
 -- give all their open targets an outcome, including those in a retry lane. A task with a seal that does not count yet
 -- must wait for it, since the seal determines the number of open targets. Tasks that an operator closed are returned
 -- even if they wait. Scans a page of the live tasks.
@@ -21,7 +22,8 @@ local function closing(task)
   local got = redis.call('HMGET', task_key(task), 'lane', 'ended', 'claims', 'sealed', 'total', 'finals',
     'cancelled', 'expires_ms', 'stopped', 'sealed_pos', 'close')
   if not got[1] or (got[2] or '') ~= '' then return nil end
-  local waits = int(got[3]) > 0 or not is_settled(got[10], cursor)
+  local is_held = int(got[3]) > 0 or redis.call('HEXISTS', P .. ':unrecorded', task) == 1
+  local waits = is_held or not is_settled(got[10], cursor)
   if waits and not got[11] then return nil end
   if got[4] == '1' and int(got[6]) >= int(got[5]) then return nil end
   if got[11] then return { task, 'cancelled', got[11], 1, waits and 1 or 0 } end

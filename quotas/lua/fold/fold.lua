@@ -15,6 +15,7 @@
 -- include: task_end.lua
 -- include: passed_over.lua
 -- include: form.lua
+-- include: unrecorded.lua
 
 local partition, expected, cursor = ARGV[1], ARGV[2], ARGV[3]
 local cursor_key = P .. ':fold:' .. partition
@@ -50,6 +51,7 @@ local function end_claims(record)
       claim.runs, claim.changed = {}, true
       if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', whole(freed)) end
     else
+      release_unrecorded(member)
       drop_lost_claim(member)
     end
   end

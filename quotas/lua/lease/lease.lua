@@ -27,6 +27,7 @@ end
 
 -- Reads the settings of the lanes' tasks, apps and channels.
 local function look_up_all()
+  call.holds_unrecorded = redis.call('EXISTS', P .. ':unrecorded') == 1
   for _, lane in ipairs(lanes) do look_up(lane) end
   for _, given in ipairs(request.given_back) do task_of(given.task) end
   read_settings()

@@ -25,6 +25,7 @@ local function task_of(id)
   task.sealed = got[11] == '1' and is_settled(got[22], call.cursor)
   task.over = (got[13] or '') ~= '' or got[14] == '1'
   task.writers = (task.sealed and (got[12] or '') ~= '') and ',' .. got[12] .. ','
+  task.unrecorded = call.holds_unrecorded and redis.call('HEXISTS', P .. ':unrecorded', id) == 1
   task.counts = {}
   task.bucket, task.bucket_us = got[15] and int(got[15]), int(got[16])
   task.bucket_rate = int(got[21])
@@ -46,8 +47,11 @@ local function exit_lane(task)
   return lane
 end
 
--- Returns the status of a task's unclaimed envelopes in a lane, GRANTABLE or another, and the lane to move to.
+-- Returns the status of a task's unclaimed envelopes in a lane, GRANTABLE or another, and the lane to move to. Live
+-- workers may hold outcomes of it that no topic has (backends/redis/lua/workers/unrecorded.lua): what they sent must not
+-- be granted again.
 local function gate(task, lane, now)
+  if task.unrecorded then return HELD, '' end
   local expired = task.expires_ms > 0 and task.expires_ms <= now
   local waits = task.paused or task.start_ms > now or (task.hold and not task.sealed)
   local stopped = is_stopped(task.channel)

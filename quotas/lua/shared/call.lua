@@ -5,6 +5,7 @@ local call = {
   globals = {}, -- settings.lua: fields as stored
   wanted = {}, -- settings.lua: fields to be read
   tasks = {}, -- tasks.lua: by id
+  holds_unrecorded = false, -- lease.lua: whether any task waits for outcomes that no topic has
   cursor = nil, -- tasks.lua: position up to which the control topic has been read
   opened = {}, -- marks.lua: open envelopes that this call claims
   ends = {}, -- marks.lua: by writer, the end of its wants

@@ -19,7 +19,7 @@ if ARGV[4] then
   local longest = note_longest_claim(tonumber(ARGV[6]))
   local got = redis.call('HMGET', key, 'ready', 'grants_after_ms', 'started_ms', 'waits_from_ms')
   if got[1] ~= '1' then
-    local claims_end_ms = math.max(tonumber(got[4] or got[3]) + longest, tonumber(got[2]))
+    local claims_end_ms = math.max(tonumber(got[4] or got[3]) + longest + REPORT_MS, tonumber(got[2]))
     redis.call('HSET', key, 'grants_after_ms', whole(claims_end_ms))
   end
 end
