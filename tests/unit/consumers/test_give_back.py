@@ -130,6 +130,21 @@ def test_the_delay_doubles_each_time_it_comes_again_from_a_second_to_a_minute() 
     assert GiveBackSettings().delay_s(1_000_000) == 60
 
 
+def test_an_unload_that_resets_the_count_of_deliveries_only_starts_the_delays_again() -> None:
+    """The broker keeps that count in memory."""
+    given_back = []
+    for deliveries, delay_s in ((0, 1), (1, 2), (2, 4), (0, 1), (1, 2), (2, 4), (3, 8)):
+        lane = Lane([Message(0, "http", deliveries)], elsewhere=lambda _: True)
+        lane.room_aside = 1
+        assert lane.drained() == []
+        assert (lane.aside, lane.consumer.acked) == ([0] if deliveries == 3 else [], [])
+        if deliveries < 3:
+            assert [after_s for after_s, _ in lane.later.due] == [delay_s]
+            lane.later.pass_time()
+            given_back += lane.consumer.given_back
+    assert given_back == [0] * 6
+
+
 def test_no_more_than_the_bound_wait_and_the_lane_goes_on_when_they_have_gone() -> None:
     messages = [Message(number, "http") for number in range(5)]
     lane = Lane([*messages, Message(5, "null")], settings=GiveBackSettings(max_waiting=3))
