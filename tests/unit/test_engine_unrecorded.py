@@ -41,6 +41,14 @@ def test_what_a_worker_sent_that_is_cut_off_from_pulsar_only_is_sent_by_nobody_e
     assert unrecorded(first) is None
 
 
+def test_the_rest_of_a_task_goes_on_while_the_view_holds_the_claims_of_what_is_not_recorded(world: EngineWorld) -> None:
+    first, _ = world.worker(), world.worker()
+    world.add_task("t", 20_000, chunk=10)
+    world.run(within_s=5.0)
+    first.cut_off()
+    world.run(lambda: len(world.calls()) == 20_000, within_s=60.0)
+
+
 def test_what_a_cut_off_worker_held_is_sent_by_another_once_its_heart_stops(world: EngineWorld) -> None:
     first, _ = world.worker(), world.worker()
     world.add_task("t", 20_000, chunk=10)
