@@ -1,1 +1,2 @@
-"""Measurements of the real service: the local stack, real worker processes, the `null` channel."""
+"""Measurements of the real service: the local stack, real worker processes, the `null` channel. Not installed; what a
+user runs is in `fairlane`."""

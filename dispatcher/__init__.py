@@ -1,4 +1,8 @@
-"""The core without servers: types, scheduling, verdicts and life cycles; no network, environment or wall clock."""
+"""The core: types, messages, scheduling, verdicts and life cycles.
+
+No network, environment or wall clock belongs here, and no third party but pydantic and msgspec. Servers are in
+`backends`, the ledger's rules in `quotas`.
+"""
 
 from dispatcher.public_names import warn_of_imports_from
 

@@ -3,6 +3,8 @@
 The public interface: `from fairlane import PushClient, PushTask, Settings`. Errors are in `fairlane.errors`; what the
 author of a channel needs is in `fairlane.channels`. Names are imported when first used, so that `fairlane --help` does
 not load the Pulsar client.
+
+Commands, the worker process, the local stack and all output on a terminal belong here; rules of sending do not.
 """
 
 from typing import TYPE_CHECKING

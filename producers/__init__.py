@@ -1,4 +1,7 @@
-"""Put tasks into lanes: the public Python API, cutting audiences into envelopes, and publishing them."""
+"""Put tasks into lanes: the public Python API, cutting audiences into envelopes, publishing, and changes of tasks.
+
+Nothing here sends to a provider or draws on a terminal; the commands are in `fairlane.cli`.
+"""
 
 from dispatcher.public_names import warn_of_imports_from
 

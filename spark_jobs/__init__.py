@@ -1,5 +1,7 @@
 """Spark jobs that turn tables into tasks and explain the backlog, and a data source to write to.
 
+Only this package imports pyspark. Its commands are in `fairlane.cli.tables`.
+
 >>> from spark_jobs import SessionSettings, make_session
 >>> spark = make_session(SessionSettings(app_name="sale"))
 >>> table = spark.read.parquet("audience").select("target", "name").write.format("fairlane").mode("append")

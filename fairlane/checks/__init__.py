@@ -1,1 +1,1 @@
-"""Checks for `fairlane doctor`."""
+"""Checks for `fairlane doctor`: each yields findings with a fix. They change nothing."""

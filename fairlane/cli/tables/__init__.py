@@ -1,1 +1,1 @@
-"""Commands on tables: ingest, journal, reconcile, backlog."""
+"""Commands on tables: ingest, journal, reconcile, backlog. The jobs are in `spark_jobs`."""

@@ -1,1 +1,1 @@
-"""Commands on tasks."""
+"""Commands on tasks: submit, show, change, wait, explain, end. What they do is in `producers`."""
