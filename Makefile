@@ -2,9 +2,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PY := .venv/bin/python
-# More processes than cores, since they mostly wait; one Pulsar serves them all. The tests of one file stay together;
-# long files come first, unit tests fill what is left.
-PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
+# More processes than cores, since they mostly wait; one Pulsar serves them all. The tests of one file stay together,
+# and those of Spark (tests/conftest.py); long files come first, unit tests fill what is left.
+PYTEST := $(PY) -m pytest -n 5 --dist loadfile --no-loadscope-reorder --durations=25
 CLASSES := .venv/share/fairlane/classes
 .DEFAULT_GOAL := help
 .PHONY: help setup classes demo test test-all lint check clean
@@ -27,8 +27,8 @@ demo: setup ## the whole service on this machine: local stack, workers, nine tas
 	@$(PY) -m fairlane demo
 
 test: setup ## every law and behavior, real Pulsar and Redis included: some eight minutes
-	@FAIRLANE_TEST_SEEDS=100 $(PYTEST) -m "not alone and not thorough"
-	@FAIRLANE_TEST_SEEDS=100 $(PY) -m pytest -m "alone and not thorough"
+	@FAIRLANE_TEST_SEEDS=50 $(PYTEST) -m "not alone and not thorough"
+	@FAIRLANE_TEST_SEEDS=50 $(PY) -m pytest -m "alone and not thorough"
 
 test-all: setup classes ## all tests: a thousand seeds, every server, more deaths, more of Spark: some twenty minutes
 	@$(PYTEST) -m "not alone"

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from backends.extras import Missing
 from backends.settings import PulsarSettings, RedisSettings
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:-UsePerfData")
 GIVEN = dict(os.environ)
 """The environment as it was before any test."""
+SPARK = ("test_backlog_snapshot", "test_ingest", "test_journal", "test_spark_source")
+"""Files outside of tests/unit/spark_jobs with tests of Spark that `make test` runs."""
 ADDRESSES = ("FAIRLANE_PULSAR_URL", "FAIRLANE_PULSAR_ADMIN_URL", "FAIRLANE_REDIS_URL")
 
 hypothesis.settings.register_profile("desk", deadline=None)  # how long an example takes is the machine's
@@ -46,10 +49,26 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class SparkInOneProcess(LoadFileScheduling):
+    """Keeps the tests of a file together, and those of Spark too: each process that has some starts a session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "spark" if is_spark(Path(file)) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return SparkInOneProcess(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def is_spark(file: Path) -> bool:
+    return file.parent.name == "spark_jobs" or file.stem in SPARK
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs servers by what it asks for, so that `-m "not needs_stack"` can be relied on. The
-    seeds take one process for minutes: they begin first, so that all processes end together."""
-    items.sort(key=lambda item: item.path.parent.name != "simulation")
+    """Mark what needs servers by what it asks for, so that `-m "not needs_stack"` can be relied on. Spark and the seeds
+    take one process for minutes each: they begin first, so that all processes end together."""
+    items.sort(key=lambda item: not is_spark(item.path) and item.path.parent.name != "simulation")
     for item in items:
         if "stack" in getattr(item, "fixturenames", ()):
             item.add_marker("needs_stack")

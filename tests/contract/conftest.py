@@ -23,7 +23,8 @@ SERVERS = [
     for number, engine in enumerate(sorted(binaries()))
 ]
 """Every server; `make test` asks the first one."""
-EVERY_REDIS = [IN_PROCESS, *SERVERS]
+EVERY_REDIS = [pytest.param(IN_PROCESS, marks=pytest.mark.thorough), *SERVERS]
+"""The one in this process is compared with a server command by command in test_memory_redis.py, also by `make test`."""
 
 
 @pytest.fixture(scope="session")
