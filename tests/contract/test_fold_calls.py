@@ -1,11 +1,14 @@
 """A fold takes a bounded part of a topic in each call, and may be cut off between any two: all is counted once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import redis
 
+from backends.redis.client import Scripts
 from backends.redis.view import RedisView
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.fold_cost import CALL_COMMANDS
@@ -22,20 +25,21 @@ def positions(records: Sequence[OutcomeRecord]) -> list[str]:
     return [f"{number:06d}" for number in range(1, len(records) + 1)]
 
 
-class CutOff:
-    """Lets some calls of the fold pass, and then none."""
+@contextmanager
+def cut_off(passing: int) -> Iterator[list[str]]:
+    """Let some calls of the fold pass, and then none. Yields those that passed."""
+    passed: list[str] = []
+    call = Scripts.call
 
-    def __init__(self, fold: RedisFold, passing: int) -> None:
-        self.calls, self._passing, self._call = 0, passing, fold._scripts.call
-        fold._scripts.call = self  # type: ignore[method-assign,assignment]  # this fold's own
+    def passing_call(scripts: Scripts, name: str, *args: Any) -> Any:
+        if name == "fold":
+            if len(passed) == passing:
+                raise Unreachable("The cable was cut.", "Splice it.")
+            passed.append(name)
+        return call(scripts, name, *args)
 
-    def __call__(self, name: str, *args: Any) -> Any:
-        if name != "fold":
-            return self._call(name, *args)
-        if self.calls == self._passing:
-            raise Unreachable("The cable was cut.", "Splice it.")
-        self.calls += 1
-        return self._call(name, *args)
+    with patch.object(Scripts, "call", passing_call):
+        yield passed
 
 
 def fold_on(world: LawWorld, records: Sequence[OutcomeRecord]) -> None:
@@ -54,13 +58,12 @@ def test_a_worker_that_dies_between_two_calls_leaves_nothing_uncounted_or_counte
     world.apply(task_record("t"))
     records = [outcomes("t", run(SIZE, 10, size=3)), RETRIES, outcomes("t", run(SIZE + 10, 10, 1, size=3))]
     dying = RedisFold(world.view, world.place.lua)
-    calls = CutOff(dying, passing)
     bodies = [encode_record(record) for record in records]
-    try:
+    with cut_off(passing) as passed, suppress(Unreachable):
         dying.apply(0, None, positions(records)[-1], bodies, positions(records))
-    except Unreachable:
+    if len(passed) < 6:
         assert world.fold.cursor(0) in (None, *positions(records)[:2])
-    assert calls.calls == min(passing, 6)
+    assert len(passed) == min(passing, 6)
     if world.fold.cursor(0) != positions(records)[-1]:
         fold_on(world, records)
     assert world.counts("t") == {"sent": SIZE + 30, "invalid": SIZE + 30, "failed": 0, "expired": 0, "cancelled": 0}
@@ -68,10 +71,10 @@ def test_a_worker_that_dies_between_two_calls_leaves_nothing_uncounted_or_counte
 
 def test_the_cursor_stays_before_a_record_until_its_last_part_is_folded(world: LawWorld) -> None:
     world.apply(task_record("t"))
-    calls = CutOff(dying := RedisFold(world.view, world.place.lua), 3)
-    with pytest.raises(Unreachable):
+    dying = RedisFold(world.view, world.place.lua)
+    with cut_off(3) as passed, pytest.raises(Unreachable):
         dying.apply(0, None, "000001", [encode_record(RETRIES)], ["000001"])
-    assert (calls.calls, world.fold.cursor(0)) == (3, None)
+    assert (len(passed), world.fold.cursor(0)) == (3, None)
     assert 0 < world.counts("t")["sent"] < SIZE
 
 
@@ -122,9 +125,8 @@ WORST = {
 def test_no_call_does_more_than_the_stated_number_of_commands(
     server_view: RedisView, records: list[OutcomeRecord]
 ) -> None:
-    found = RedisFold(server_view)
     commands: list[int] = []
-    call = found._scripts.call
+    call = Scripts.call
 
     def counted(*args: Any) -> Any:
         before = processed(server_view.client)
@@ -132,8 +134,9 @@ def test_no_call_does_more_than_the_stated_number_of_commands(
         commands.append(processed(server_view.client) - before)
         return answer
 
-    found._scripts.call = counted  # type: ignore[method-assign]  # this fold's own
-    found.apply(0, None, "9", [encode_record(record) for record in records], positions(records))
+    with patch.object(Scripts, "call", counted):
+        bodies = [encode_record(record) for record in records]
+        RedisFold(server_view).apply(0, None, "9", bodies, positions(records))
     assert len(commands) > 1
     assert max(commands) <= CALL_COMMANDS
 

@@ -9,8 +9,11 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from types import SimpleNamespace
 
+from backends.redis.registry import Registry
+from backends.redis.view import open_view
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.model.task import PushTask
 from producers.client import PushClient
@@ -33,17 +36,17 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     pulsar, redis = PulsarSettings(**given["pulsar"]), RedisSettings(**given["redis"])
     settings = SimpleNamespace(pulsar=pulsar, redis=redis, producer=ProducerOptions())
-    with PushClient.connect(settings) as client:
-        client.submit(push(sys.argv[2]), _dying(client, sys.argv[2], sys.argv[3]))
+    with PushClient.connect(settings) as client, closing(open_view(redis)) as view:
+        client.submit(push(sys.argv[2]), _dying(Registry(view), sys.argv[2], sys.argv[3]))
 
 
-def _dying(client: PushClient, task: str, when: str) -> Iterator[str]:
+def _dying(registry: Registry, task: str, when: str) -> Iterator[str]:
     """Slow enough for checkpoints to be due while it lasts."""
     seen = 0
     for number, target in enumerate(audience()):
         if number % _PACE == 0:
             time.sleep(0.01)
-            seen += client._connection.registry.checkpoint(task) is not None
+            seen += registry.checkpoint(task) is not None
         if (when == "checkpoint" and seen == 1) or (when == "more" and seen == 20):
             os.kill(os.getpid(), signal.SIGKILL)
         yield target

@@ -16,7 +16,7 @@ from consumers.lanes.pulsar_lanes import PulsarLanes
 from dispatcher.model.errors import InvalidInput
 from dispatcher.ports import DeadLetter, Done
 from dispatcher.wire.letters import MAX_LETTER_BYTES
-from dispatcher.wire.outcome import MAX_REASON_BYTES, CloseTask, encode_record
+from dispatcher.wire.outcome import MAX_REASON_BYTES, CloseTask
 from dispatcher.wire.topics import Topics
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.doctor import examine
@@ -144,8 +144,8 @@ def test_few_messages_that_are_no_envelopes_are_in_memory_at_once(client: pulsar
 def test_an_outcome_record_that_is_refused_keeps_no_other_waiting(client: pulsar.Client, names: Topics) -> None:
     """No record of the engine's is so large; a fault would show here."""
     topic, done = OutcomeTopic(client, names), Answers()
-    for body in (NOISE, encode_record(CloseTask(1, "t", 4, 0))):
-        topic._producers[0].publish(body, done)
+    for reason in (NOISE.decode("latin-1"), "t"):
+        topic.publish("t", CloseTask(1, reason, 4, 0), done)
     assert sorted(error is None for error in done.wait(2)) == [False, True]
     assert topic.close()
 

@@ -3,6 +3,7 @@
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pulsar
 import pytest
@@ -169,13 +170,21 @@ def test_a_record_is_kept_until_its_topic_can_be_written_again(
 
 
 def test_a_broken_producer_is_replaced_and_publishes_again_what_has_no_receipt(
-    client: pulsar.Client, names: Topics
+    client: pulsar.Client, names: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made: list[pulsar.Producer] = []
+    create = client.create_producer
+
+    def kept(*args: Any, **named: Any) -> pulsar.Producer:
+        made.append(create(*args, **named))
+        return made[-1]
+
+    monkeypatch.setattr(client, "create_producer", kept)
     producer, stored = RecordProducer(client, names.outcomes(0)), Answers()
     for number in range(300):
         producer.publish(b"%d" % number, stored)
         if number == 150:
-            producer._producer.close_async(lambda _result: None)  # as the client does when a broker fences it off
+            made[0].close()  # as the client does when a broker fences it off
     assert stored.wait(300) == [None] * 300
     found = [record.body for record in read_all(TopicReader(client, names.outcomes(0)))]
     assert set(found) == {b"%d" % number for number in range(300)}

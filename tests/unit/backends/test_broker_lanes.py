@@ -1,10 +1,13 @@
 """The lanes in what a broker says of all its topics."""
 
 import json
+from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import pytest
 
-from backends.pulsar.broker_lanes import Broker, BrokerLanes, BrokerLook, LaneStats, lanes_of, lanes_told
+from backends.pulsar import broker_lanes
+from backends.pulsar.broker_lanes import BrokerLanes, BrokerLook, LaneStats, lanes_of, lanes_told
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed, Refused, Unreachable
 from dispatcher.wire.topics import Topics
@@ -55,28 +58,46 @@ def test_what_is_not_readable_is_said() -> None:
         lanes_of(b'{"fairlane/tasks-00": [1]}', [OWN])
 
 
-class Admin:
-    def __init__(self, answer: bytes | FairlaneError) -> None:
-        self._answer = answer
-
-    def topic_statistics(self) -> bytes:
-        if isinstance(self._answer, FairlaneError):
-            raise self._answer
-        return self._answer
+LanesAt = Callable[..., BrokerLanes]
 
 
-def lanes_at(*answers: bytes | FairlaneError) -> BrokerLanes:
-    lanes = BrokerLanes(PulsarSettings(), Topics())
-    lanes._brokers = [Broker(f"b{number}", Admin(answer)) for number, answer in enumerate(answers)]  # type: ignore[arg-type]
-    return lanes
+@pytest.fixture
+def lanes_at(monkeypatch: pytest.MonkeyPatch) -> LanesAt:
+    """The lanes of a cluster with a broker for each of the answers."""
+
+    def make(*answers: bytes | FairlaneError) -> BrokerLanes:
+        by_name = {f"b{number}": answer for number, answer in enumerate(answers)}
+
+        class Admin:
+            def __init__(self, settings: PulsarSettings) -> None:
+                self._at = urlsplit(settings.admin_url or "").hostname or ""
+
+            def brokers(self) -> list[str]:
+                return list(by_name)
+
+            def runtime_configuration(self) -> dict[str, str]:
+                return {}
+
+            def topic_statistics(self) -> bytes:
+                answer = by_name[self._at]
+                if isinstance(answer, FairlaneError):
+                    raise answer
+                return answer
+
+            def close(self) -> None: ...
+
+        monkeypatch.setattr(broker_lanes, "PulsarAdmin", Admin)
+        return BrokerLanes(PulsarSettings(admin_url="http://pulsar:8080"), Topics())
+
+    return make
 
 
-def test_a_broker_that_does_not_answer_is_named_and_the_others_are_told_of() -> None:
+def test_a_broker_that_does_not_answer_is_named_and_the_others_are_told_of(lanes_at: LanesAt) -> None:
     looks = lanes_at(Unreachable("It is gone."), statistics(t=TOPIC)).look()
     assert looks[0] == BrokerLook("b0", None, "It is gone.")
     assert [(broker, lane.topic) for broker, lane in lanes_told(looks)] == [("b1", "t")]
 
 
-def test_who_may_not_ask_is_told_so() -> None:
+def test_who_may_not_ask_is_told_so(lanes_at: LanesAt) -> None:
     with pytest.raises(Refused, match="No rights"):
         lanes_at(statistics(t=TOPIC), Refused("No rights.")).look()

@@ -66,9 +66,10 @@ class Stubborn(Channel):
 class Office:
     """A courier, its clock and what it reported."""
 
-    def __init__(self, courier: ChannelCourier, clock: VirtualClock) -> None:
+    def __init__(self, courier: ChannelCourier, clock: VirtualClock, loop: asyncio.AbstractEventLoop) -> None:
         self.courier = courier
         self.clock = clock
+        self.loop = loop
         self.reports: queue.SimpleQueue[tuple[Batch, Sequence[Report | None]]] = queue.SimpleQueue()
 
     def send(self, one: Batch) -> None:
@@ -77,7 +78,7 @@ class Office:
     def send_together(self, *batches: Batch, before: Callable[[], None] = lambda: None) -> None:
         """The courier's event loop finds them all at once, after `before`."""
         hold = threading.Event()
-        self.courier._loop.call_soon_threadsafe(hold.wait, TIMEOUT_S)
+        self.loop.call_soon_threadsafe(hold.wait, TIMEOUT_S)
         for one in batches:
             self.send(one)
         before()
@@ -89,11 +90,11 @@ class Office:
 
 @contextmanager
 def office(channel: Channel) -> Iterator[Office]:
-    clock = VirtualClock()
-    courier = ChannelCourier({"x": channel}, clock)
+    clock, loop = VirtualClock(), asyncio.new_event_loop()
+    courier = ChannelCourier({"x": channel}, clock, loop)
     courier.start(Threads(threading.Event()).start)
     try:
-        yield Office(courier, clock)
+        yield Office(courier, clock, loop)
     finally:
         channel.gate.set()
         courier.stop(TIMEOUT_S)

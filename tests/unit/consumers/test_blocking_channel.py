@@ -59,14 +59,15 @@ def channel() -> Iterator[Blocking]:
 
 @contextmanager
 def office(
-    channel: Blocking, loop: Callable[[VirtualClock], asyncio.AbstractEventLoop] = ClockLoop
+    channel: Blocking, make_loop: Callable[[VirtualClock], asyncio.AbstractEventLoop] = ClockLoop
 ) -> Iterator[Office]:
     """A courier whose timers are due by its virtual clock."""
     clock = VirtualClock()
-    courier = ChannelCourier({"x": channel, "y": Channel()}, clock, loop(clock))
+    loop = make_loop(clock)
+    courier = ChannelCourier({"x": channel, "y": Channel()}, clock, loop)
     courier.start(Threads(threading.Event()).start)
     try:
-        yield Office(courier, clock)
+        yield Office(courier, clock, loop)
     finally:
         for gate in channel.held.values():
             gate.set()
@@ -76,7 +77,7 @@ def office(
 def time_out(at: Office) -> Sequence[Report | None]:
     """The report of the call under way when its timeout has passed."""
     at.clock.advance(61.0)
-    at.courier._loop.call_soon_threadsafe(lambda: None)
+    at.loop.call_soon_threadsafe(lambda: None)
     return at.reported()[1]
 
 

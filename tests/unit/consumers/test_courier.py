@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -93,14 +94,13 @@ def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> None:
             calls.put(batch([envelope(number)], use_by_s=use_by_s), lambda _batch, reports: reported.append(reports))
         await asyncio.sleep(0)
         assert channel.running == 1
-        make_up = calls._start_calls
 
-        def make_up_and_stand_still() -> None:
-            make_up()
+        def stand_still(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> "asyncio.Task[Any]":
             if not calls.in_flight.waiting:
                 clock.advance(2.0)
+            return asyncio.Task(work, loop=loop, **named)
 
-        calls._start_calls = make_up_and_stand_still  # type: ignore[method-assign]
+        asyncio.get_running_loop().set_task_factory(stand_still)
         channel.gate.set()
         assert await calls.idle(TIMEOUT_S)
 
@@ -261,9 +261,8 @@ def test_many_batches_cost_few_wake_ups() -> None:
     with office(Channel()) as at:
         wakes: list[int] = []
         hold = threading.Event()
-        loop = at.courier._loop
-        wake = loop.call_soon_threadsafe
-        loop.call_soon_threadsafe = lambda *given, **named: (wakes.append(1), wake(*given, **named))[1]  # type: ignore[method-assign]
+        wake = at.loop.call_soon_threadsafe
+        at.loop.call_soon_threadsafe = lambda *given, **named: (wakes.append(1), wake(*given, **named))[1]  # type: ignore[method-assign]
         wake(hold.wait, TIMEOUT_S)
         for n in range(100):
             at.send(batch([envelope(n)]))

@@ -91,7 +91,8 @@ def test_a_channel_that_keeps_the_event_loop_is_left_behind(
         release.wait(TIMEOUT_S)
         return [ALL_SENT] * len(envelopes)
 
-    courier = ChannelCourier({"x": Channel(keep)}, VirtualClock())
+    loop = asyncio.new_event_loop()
+    courier = ChannelCourier({"x": Channel(keep)}, VirtualClock(), loop)
     threads = Threads(threading.Event())
     courier.start(threads.start)
     courier.send(batch([envelope(0)]), lambda *_: None)
@@ -100,5 +101,5 @@ def test_a_channel_that_keeps_the_event_loop_is_left_behind(
     assert "does not give the event loop back" in caplog.text
     release.set()
     assert threads.join(TIMEOUT_S) == []
-    courier._loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(courier._loop)))
+    loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(loop)))
     courier.stop(0.01)

@@ -6,13 +6,16 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from unittest.mock import Mock
+from contextvars import copy_context
+from functools import partial
+from unittest.mock import Mock, patch
 
 import pytest
 
+from consumers.delivery import courier as courier_module
 from consumers.delivery.calls import ChannelQueue
 from consumers.delivery.courier import ChannelCourier
-from consumers.delivery.loop_watch import LoopWatch
+from consumers.delivery.loop_watch import CHANNEL, LoopWatch
 from dispatcher.clock import VirtualClock
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
@@ -84,7 +87,13 @@ class Watched:
         assert self.reported.acquire(timeout=TIMEOUT_S)
         self.watch.look()
 
-    def _run(self) -> None:
+    def turn(self) -> threading.Event:
+        """Return an event that is set when the loop comes round."""
+        turned = threading.Event()
+        self.loop.call_soon_threadsafe(turned.set)
+        return turned
+
+    def run(self) -> None:
         self.watch.thread = threading.get_ident()
         self.loop.run_forever()
 
@@ -92,7 +101,7 @@ class Watched:
 @pytest.fixture
 def watched() -> Iterator[Watched]:
     made = Watched()
-    thread = threading.Thread(target=made._run)
+    thread = threading.Thread(target=made.run)
     thread.start()
     yield made
     made.waits.gate.set()
@@ -153,25 +162,23 @@ def test_a_socket_whose_callback_runs_again_and_again_does_not_block(
     read, write = os.pipe()
     os.write(write, b"x")
 
-    def listen() -> None:
-        watched.queues[1]._context.run(watched.loop.add_reader, read, watched.blocks.block)
-
+    context = copy_context()
+    context.run(CHANNEL.set, watched.blocks)
+    listen = partial(context.run, watched.loop.add_reader, read, watched.blocks.block)
     watched.loop.call_soon_threadsafe(listen)
     for _ in range(4):
         assert watched.blocks.blocked.wait(TIMEOUT_S)
         watched.look(0.6)
+        turned = watched.turn()
         watched.blocks.let_go()
-        eventually(lambda: watched.watch._turned)
+        assert turned.wait(TIMEOUT_S)
     assert watched.blocks.blocked.wait(TIMEOUT_S)
     watched.loop.call_soon_threadsafe(watched.loop.remove_reader, read)
+    turned = watched.turn()
     watched.blocks.let_go()
-    eventually(lambda: not _at_work(watched))
-    assert warnings(caplog) == []
-
-
-def _at_work(watched: Watched) -> bool:
+    assert turned.wait(TIMEOUT_S)
     watched.watch.look()
-    return watched.watch._channel is not None
+    assert warnings(caplog) == []
 
 
 def test_a_channel_without_a_name_that_can_be_read_does_not_end_the_worker(
@@ -184,28 +191,44 @@ def test_a_channel_without_a_name_that_can_be_read_does_not_end_the_worker(
     assert threads.failure is None
 
 
+class Serving:
+    """A courier, and the watch that it made."""
+
+    def __init__(self, channel: Blocks) -> None:
+        made: list[LoopWatch] = []
+
+        class Kept(LoopWatch):
+            def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+                super().__init__(loop)
+                made.append(self)
+
+        with patch.object(courier_module, "LoopWatch", Kept):
+            self.courier = ChannelCourier({"x": channel}, VirtualClock())
+        (self._watch,) = made
+        self._channel = channel
+
+    def block_until_noticed(self) -> None:
+        assert self._channel.blocked.wait(TIMEOUT_S)
+        eventually(lambda: self._watch.blocked_s > 1.0)
+        self._channel.let_go()
+        eventually(lambda: self._watch.blocked_s == 0.0)
+
+
 @contextmanager
-def serving(channel: Channel) -> Iterator[ChannelCourier]:
-    courier = ChannelCourier({"x": channel}, VirtualClock())
-    courier.start(Threads(threading.Event()).start)
+def serving(channel: Blocks) -> Iterator[Serving]:
+    at = Serving(channel)
+    at.courier.start(Threads(threading.Event()).start)
     try:
-        yield courier
+        yield at
     finally:
-        courier.stop(TIMEOUT_S)
-
-
-def block_until_noticed(courier: ChannelCourier, channel: Blocks) -> None:
-    assert channel.blocked.wait(TIMEOUT_S)
-    eventually(lambda: courier._watch.blocked_s > 1.0)
-    channel.let_go()
-    eventually(lambda: courier._watch.blocked_s == 0.0)
+        at.courier.stop(TIMEOUT_S)
 
 
 def test_a_courier_watches_its_calls(caplog: pytest.LogCaptureFixture) -> None:
     channel = Blocks()
-    with serving(channel) as courier:
-        courier.send(batch([envelope(0)]), lambda *_: None)
-        block_until_noticed(courier, channel)
+    with serving(channel) as at:
+        at.courier.send(batch([envelope(0)]), lambda *_: None)
+        at.block_until_noticed()
     assert "The channel x blocked the event loop for" in warnings(caplog)[0]
 
 
@@ -218,7 +241,7 @@ def test_a_task_that_open_made_is_watched_and_the_watch_ends_with_the_loop(caplo
             await self.push()
 
     channel = Opens()
-    with serving(channel) as courier:
-        block_until_noticed(courier, channel)
+    with serving(channel) as at:
+        at.block_until_noticed()
     assert "The channel x blocked the event loop for" in warnings(caplog)[0]
     eventually(lambda: "channel watch" not in {thread.name for thread in threading.enumerate()})

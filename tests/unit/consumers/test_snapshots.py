@@ -310,7 +310,7 @@ def test_who_takes_over_goes_by_the_age_of_the_newest() -> None:
     world.shelf.stored[f"{world.clock.wall_ms():016d}"] = []
     with running(world.snapshotter.run):
         world.held = True
-        eventually(lambda: world.snapshotter._next_s > 0)
+        eventually(lambda: world.shelf.looks > 0)
         assert len(world.shelf.stored) == 1
         world.clock.advance(0.1)
         eventually(lambda: len(world.shelf.stored) == 2)

@@ -5,8 +5,9 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,20 +52,29 @@ def test_a_port_asked_for_by_number_must_be_free(taken: int) -> None:
     assert caught.value.next_step
 
 
-def test_data_that_is_bound_to_a_taken_port_is_not_started_elsewhere(tmp_path: Path, taken: int) -> None:
+@pytest.fixture
+def start_pulsar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], ServerState]:
+    """Start Pulsar, but for its process."""
     home = Home(tmp_path)
     home.make()
-    pulsar_server.bookie_port_file(home).write_text(str(taken))
+    monkeypatch.setattr(java, "find", lambda _env: tmp_path / "java")
+    monkeypatch.setattr(distribution, "ensure", lambda *_: tmp_path / "pulsar")
+    monkeypatch.setattr(pulsar_server, "command", lambda *_: [])
+    monkeypatch.setattr(processes, "start_detached", lambda *_: os.getpid())
+    return lambda: launch.start_pulsar(home, StackOptions(), tmp_path, {}, quiet)
+
+
+def test_data_that_is_bound_to_a_taken_port_is_not_started_elsewhere(
+    tmp_path: Path, taken: int, start_pulsar: Callable[[], ServerState]
+) -> None:
+    pulsar_server.bookie_port_file(Home(tmp_path)).write_text(str(taken))
     with pytest.raises(PortTaken, match=f"Port {taken}.* data is bound") as caught:
-        launch._pulsar_ports(home, StackOptions(), quiet)
+        start_pulsar()
     assert "--wipe" in caught.value.next_step
 
 
-def test_the_storage_port_is_kept(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    home.make()
-    first = launch._pulsar_ports(home, StackOptions(), quiet)
-    assert launch._pulsar_ports(home, StackOptions(), quiet).bookie == first.bookie
+def test_the_storage_port_is_kept(start_pulsar: Callable[[], ServerState]) -> None:
+    assert start_pulsar().ports["bookie"] == start_pulsar().ports["bookie"]
 
 
 # ---------------------------------------------------------------- processes
@@ -186,11 +196,11 @@ def test_a_cached_distribution_needs_neither_network_nor_maven(tmp_path: Path) -
 @pytest.fixture
 def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk with room, whatever the machine's is like."""
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10**13, 0, 10**13))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=10**13))
 
 
 def test_too_little_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10**9, 10**9, 1))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1))
     with pytest.raises(NoSpace, match="free on the disk") as caught:
         LocalStack(tmp_path).up()
     assert "FAIRLANE_HOME" in caught.value.next_step

@@ -161,12 +161,12 @@ def test_audiences_in_submissions_may_be_async(proxy: AsyncWhole, made: Callable
     asyncio.run(use())
 
 
-def test_a_list_of_targets_is_passed_on_as_it_is(proxy: AsyncWhole) -> None:
+def test_a_list_of_targets_is_passed_on_as_it_is(whole: Whole, proxy: AsyncWhole) -> None:
     """Its length tells how many are expected."""
     given = [("token-1", {"name": "Ann"}), ("token-2", {})]
 
     async def use() -> None:
-        proxy._target.same = lambda items: items is given  # type: ignore[attr-defined]
+        whole.same = lambda items: items is given  # type: ignore[attr-defined]
         assert await proxy.same(given)
 
     asyncio.run(use())
@@ -219,7 +219,7 @@ def test_async_and_sync_iterables_are_streamed(proxy: AsyncWhole, whole: Whole, 
     assert whole.taken == [*range(count), *range(count)]
 
 
-def test_an_async_source_is_not_read_far_ahead(proxy: AsyncWhole) -> None:
+def test_an_async_source_is_not_read_far_ahead(whole: Whole, proxy: AsyncWhole) -> None:
     gate, read = threading.Event(), 0
 
     async def source() -> AsyncIterator[int]:
@@ -234,7 +234,7 @@ def test_an_async_source_is_not_read_far_ahead(proxy: AsyncWhole) -> None:
         return sum(1 for _ in taken)
 
     async def use() -> None:
-        proxy._target.slowly = slowly  # type: ignore[attr-defined]
+        whole.slowly = slowly  # type: ignore[attr-defined]
         call = asyncio.create_task(proxy.slowly(source()))
         for _ in range(1_000):
             await asyncio.sleep(0)

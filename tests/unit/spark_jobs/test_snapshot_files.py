@@ -1,5 +1,6 @@
 """The files that snapshots of the backlog are kept in."""
 
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,17 +71,17 @@ def test_a_file_ends_with_its_day(make: Make, tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_taken_up(make: Make, tmp_path: Path) -> None:
-    killed = make()
-    for after_s in (0, 20):
-        killed.add(snapshot(after_s))
-    killed._lock.close()  # as the end of a process does
-    killed._spool._file.close()  # type: ignore[union-attr]
-    spool = next((tmp_path / FOLDER).glob("_spool-*"))
+    left = tmp_path / "left"
+    with make() as killed:
+        for after_s in (0, 20):
+            killed.add(snapshot(after_s))
+        shutil.copytree(tmp_path / FOLDER, left / FOLDER)
+    spool = next((left / FOLDER).glob("_spool-*"))
     spool.write_bytes(spool.read_bytes()[:-7])
-    with make() as files:
+    with SnapshotFiles(FileSettings(left)) as files:
         assert files.take_up() == 1
         assert files.take_up() == 0
-    assert seconds(tmp_path) == [0]
+    assert seconds(left) == [0]
 
 
 def test_a_run_that_died_after_the_file_was_made_leaves_nothing_double(make: Make, tmp_path: Path) -> None:
