@@ -60,6 +60,10 @@ class MemoryBroker:
         """Return the envelopes that are not acked yet."""
         return [message.envelope for message in self._topic(lane).messages if not message.acked]
 
+    def held(self, consumer: "MemoryLanes", lane: str) -> int:
+        """Return the number of messages that the consumer has and has not acked."""
+        return sum(message.holder is consumer and not message.acked for message in self._topic(lane).messages)
+
     def take_away(self, lane: str, most: int | None = None) -> None:
         """Break the connection of the lane's consumers: all or some of their messages are delivered again."""
         topic = self._topic(lane)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pulsar
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from consumers.lanes.opening import OpenSettings
+from consumers.lanes import attachment
+from consumers.lanes.opening import Opening, OpenSettings
 from consumers.lanes.prefetch import PrefetchSettings
 from consumers.lanes.pulsar_lanes import LaneSettings
 from dispatcher.ports import Delivery
@@ -34,6 +36,19 @@ def docks(client: pulsar.Client) -> Iterator[Callable[..., Dock]]:
 @pytest.fixture
 def dock(docks: Callable[..., Dock]) -> Dock:
     return docks()
+
+
+@pytest.fixture
+def openings(monkeypatch: pytest.MonkeyPatch) -> list[Opening]:
+    """Every opening of a consumer that begins."""
+    begun: list[Opening] = []
+
+    def begin(*args: Any) -> Opening:
+        begun.append(Opening(*args))
+        return begun[-1]
+
+    monkeypatch.setattr(attachment, "Opening", begin)
+    return begun
 
 
 def sequences(deliveries: Sequence[Delivery]) -> list[int]:
@@ -180,29 +195,32 @@ def test_a_lane_may_be_attached_before_it_is_made(
 
 
 def test_a_lane_whose_subscription_comes_late_is_attached_soon(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, dock: Dock
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics, dock: Dock, openings: list[Opening]
 ) -> None:
     """The client does not answer such an attempt before its operation timeout (30 s)."""
     lane = names.own_lane("half-made-task")
     admin.create_topic(lane)
     dock.attach(lane)
-    eventually(lambda: dock.lanes._lanes[lane].attachment._opening.attempts >= 2, "it was tried again")
+    eventually(lambda: openings[0].attempts >= 2, "it was tried again")
     admin.create_lane(lane)
     publish_envelopes(client, lane, [0])
     assert sequences(dock.take(1)) == [0]
 
 
 def test_a_missing_lane_is_given_up_and_looked_for_again_when_asked(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, docks: Callable[..., Dock]
+    client: pulsar.Client,
+    admin: PulsarAdmin,
+    names: Topics,
+    docks: Callable[..., Dock],
+    openings: list[Opening],
 ) -> None:
     dock = docks(LaneSettings(opening=OpenSettings(missing_s=0.0)))
     lane = names.own_lane("deleted-task")
     dock.attach(lane)
-    known = dock.lanes._lanes[lane]
-    eventually(lambda: known.attachment.given_up, "given up")
+    eventually(lambda: openings[0].over, "given up")
     admin.create_lane(lane)
     publish_envelopes(client, lane, [0])
-    dock.attach(lane)
+    eventually(lambda: dock.attach(lane) or not dock.ready.empty(), "attached")
     assert sequences(dock.take(1)) == [0]
 
 

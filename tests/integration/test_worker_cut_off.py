@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from backends.pulsar.client import topics
+from backends.redis.client import lua_folder
 from backends.redis.view import RedisView, open_view
 from benchmarks.cuttable_proxy import CuttableProxy, cuttable_proxy
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.view_checks import unrecorded_findings
-from quotas.ledger import MOST_CLAIMS, RedisLedger
+from quotas.ledger import MOST_CLAIMS
 from tests.integration.worker_crew import Crew, audience, crew, eventually
 
 TARGETS = 20_000
@@ -33,14 +33,14 @@ def proxied(settings: Settings) -> Iterator[tuple[Settings, list[CuttableProxy]]
         yield settings.model_copy(update={"pulsar": pulsar}), [binary, rest]
 
 
-def named_due(view: RedisView, settings: Settings) -> set[bytes]:
+def named_due(view: RedisView) -> set[bytes]:
     """Return the claims that would be ended now. The workers look, too, and then not again for some seconds: so each
     look here begins with all of them, and is made several times."""
-    ledger, found = RedisLedger(view, topics(settings.pulsar)), set[bytes]()
+    scripts, found = view.scripts.of(lua_folder("quotas")), set[bytes]()
     for _ in range(20):
         for name in view.command("ZRANGE", view.keys.claims, 0, -1):
             view.command("ZADD", view.keys.claims, "XX", 0, name)
-        found.update(ledger._call("due_claims", MOST_CLAIMS, 1, SPARED_MS))
+        found.update(scripts.call("due_claims", [view.keys.prefix], [MOST_CLAIMS, 1, SPARED_MS]))
     return found
 
 
@@ -75,7 +75,7 @@ def test_a_worker_cut_off_from_pulsar_only_keeps_its_claims_and_nothing_is_sent_
         assert beat.id.startswith("w1-")
         eventually(lambda: view.now_ms() > beat.seen_ms + 20_000, 30, "all claims of that time are past their end")
         assert any(name.startswith(b"w1-") for name in view.command("ZRANGE", view.keys.claims, 0, -1))
-        assert not [name for name in named_due(view, fresh_settings) if name.startswith(b"w1-")]
+        assert not [name for name in named_due(view) if name.startswith(b"w1-")]
         for proxy in proxies:
             proxy.set_cut(False)
         client.set_capacity(0)

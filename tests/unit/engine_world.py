@@ -12,7 +12,7 @@ from dispatcher.engine.events import Drain, LaneReady, LanesChanged
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.tier import Tier
-from dispatcher.ports import Done, LaneInfo
+from dispatcher.ports import Done, LaneInfo, Ledger
 from dispatcher.testing.courier import MemoryCourier, Script, all_sent
 from dispatcher.testing.lanes import MemoryLanes, MemoryPublisher
 from dispatcher.testing.leases import MemoryLeaseCaller
@@ -84,8 +84,15 @@ class WorkerOutcomes:
 class Worker:
     """One engine over the world's broker, logs and ledger."""
 
-    def __init__(self, world: "EngineWorld", name: str, clock: Clock | None = None, **settings: Any) -> None:
-        """clock: its own, if not the world's."""
+    def __init__(
+        self,
+        world: "EngineWorld",
+        name: str,
+        clock: Clock | None = None,
+        ledger: Ledger | None = None,
+        **settings: Any,
+    ) -> None:
+        """clock, ledger: its own, if not the world's."""
         clock = clock or world.clock
         self.name = name
         self.world = world
@@ -94,7 +101,7 @@ class Worker:
         self.wire = Tripwire()
         self.lanes = MemoryLanes(world.broker, lambda lane: self.inbox.put(LaneReady(lane)), clock)
         self.courier = MemoryCourier(clock, world.answer)
-        self.leases = MemoryLeaseCaller(world.ledger)
+        self.leases = MemoryLeaseCaller(ledger or world.ledger)
         self.publisher = MemoryPublisher(world.broker)
         self.outcomes = WorkerOutcomes(world)
         ports = EnginePorts(
@@ -177,7 +184,7 @@ class EngineWorld(World):
         if capacity:
             self.set_global("capacity", str(capacity))
         for topic, tier, delay_s in self.topics.retry_lanes():
-            self._add_lane(LaneInfo(topic, LaneKind.RETRY, str(tier), 1000, 100, delay_s=delay_s))
+            self.add_lane(LaneInfo(topic, LaneKind.RETRY, str(tier), 1000, 100, delay_s=delay_s))
 
     def answer(self, envelope: Envelope) -> Any:
         self.provider_calls.append(envelope)
@@ -259,7 +266,7 @@ class EngineWorld(World):
             )
         if known and seal:
             self.write(Sealed(1, task, targets, 0, "digest", ["0"]))
-        self._add_lane(LaneInfo(lane, kind, str(tier), weight, chunk, "" if shared else task, channel))
+        self.add_lane(LaneInfo(lane, kind, str(tier), weight, chunk, "" if shared else task, channel))
         if publish:
             self.publish(task, lane, targets, chunk=chunk, channel=channel, max_attempts=max_attempts, expires=expires)
         return lane
@@ -302,7 +309,7 @@ class EngineWorld(World):
             )
         self.broker.publish(lane, envelopes)
 
-    def _add_lane(self, info: LaneInfo) -> None:
+    def add_lane(self, info: LaneInfo) -> None:
         self.broker.create(info.name)
         self.lanes[info.name] = info
         for worker in self.workers:

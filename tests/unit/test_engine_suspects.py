@@ -34,10 +34,8 @@ def bad(one: Want | GivenBack) -> bool:
 
 
 def faulty(world: EngineWorld, fails_for: At = bad, **settings: Any) -> tuple[Worker, FaultyLedger]:
-    worker = world.worker(**settings)
     ledger = FaultyLedger(world, fails_for)
-    worker.leases._ledger = ledger  # type: ignore[assignment]
-    return worker, ledger
+    return world.worker(ledger=ledger, **settings), ledger
 
 
 def letters(world: EngineWorld) -> set[tuple[str, int]]:
@@ -136,7 +134,7 @@ def test_a_worker_may_drain_at_any_time_while_calls_are_halved(steps: int) -> No
     world.run(lambda: worker.engine.drained, within_s=30.0)
     stats = worker.engine.stats
     assert stats.held_envelopes == stats.buffered_targets == 0
-    assert not worker.engine._leases.pending
+    assert not world.held()
 
 
 def test_a_lane_may_be_let_go_of_while_its_envelopes_are_halved() -> None:

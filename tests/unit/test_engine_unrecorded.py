@@ -2,6 +2,7 @@
 
 import pytest
 
+from backends.redis.workers import Workers
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import Unrecorded
 from dispatcher.wire.lease import SPARED_MS
@@ -13,7 +14,7 @@ LONGEST_CLAIM_MS = 13_000
 
 def unrecorded(worker: Worker) -> Unrecorded | None:
     """As its heartbeat says."""
-    beats = {beat.id: beat for beat in worker.heart._beats.workers()}
+    beats = {beat.id: beat for beat in Workers(worker.world.view).workers()}
     return beats[worker.name].unrecorded
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dispatcher.engine.waiting import SLICE, Waiting
 from dispatcher.ports import WaitingLane
+from tests.unit.reachable import texts_in
 
 CALLS_S = 0.05
 """Between two calls of a worker, which may take a slice along."""
@@ -85,5 +86,5 @@ def test_where_nothing_is_announced_for_days_lanes_of_the_past_are_forgotten() -
     waiting = Waiting()
     for day in range(1_000):
         waiting.change(lanes(10, f"day{day}-"))
-    assert len(waiting._queue) + len(waiting._queued) < 10 * SLICE
+    assert len(texts_in(waiting)) < 10 * SLICE
     assert taken(waiting, 0.0) == {f"day999-{number}" for number in range(10)}

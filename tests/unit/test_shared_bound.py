@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.scheduling.shared_bound import SharedBound
+from tests.unit.reachable import texts_in
 
 BOUND = 1_200
 
@@ -49,5 +50,5 @@ def test_what_was_added_can_be_taken_away_and_leaves_nothing(added: list[tuple[s
     for task, targets in added:
         counted.add(task, -targets)
     assert counted.targets == 0
+    assert not texts_in(counted) & {task for task, _ in added}
     assert filled(counted, "0a", "1a") == filled(fresh, "0a", "1a")
-    assert not counted._tasks.keys() - {"0a", "1a"}

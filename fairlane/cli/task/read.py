@@ -25,8 +25,8 @@ _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "reason")
 """Fields that the table of one task shows first."""
 _SHOWN = 1_000
 """Default number of failures in a table: 300,000 lines took 90 s to draw."""
-_FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
-_REASON_COLUMNS = ("count", "outcome", "reason", "example")
+FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
+REASON_COLUMNS = ("count", "outcome", "reason", "example")
 
 
 def task_fields(view: TaskView) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 def failures(ctx: click.Context, output: Output, task_id: str, by_reason: bool, limit: int | None) -> None:
     """List the targets that failed or are invalid, with the reason."""
     most = limit or (None if output.as_json else _SHOWN)
-    columns = _REASON_COLUMNS if by_reason else _FAILURE_COLUMNS
+    columns = REASON_COLUMNS if by_reason else FAILURE_COLUMNS
     with client_of(ctx) as client:
         task = client.task(task_id)
         found: Iterator[Any] = iter(task.failures_by_reason()) if by_reason else task.failures()

@@ -3,23 +3,29 @@
 import json
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from io import StringIO
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock, patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
+from dispatcher.analysis.situation import Situation
 from dispatcher.clock import VirtualClock
-from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
+from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat, globals_of
 from fairlane.cli.base.output import Output
+from fairlane.cli.main import run
 from fairlane.cli.service import app, channel
 from fairlane.cli.service import change as service
 from fairlane.cli.service.worker import fields_of
 from fairlane.cli.task import read as task_read
 from fairlane.demo.report import DemoResult, ShareMeter, tasks_report, tiers_report
+from fairlane.figures import what_if
 from fairlane.figures.usage import AppUsage
 from fairlane.figures.what_if import Effect
 from fairlane.screen.fields import Kind
@@ -131,7 +137,12 @@ effects = st.builds(Effect, names, names, tiers, counts, seconds, seconds)
 
 @given(widths, st.lists(effects, min_size=1, max_size=3))
 def test_no_number_of_a_dry_run_is_cut(width: int, found: list[Effect]) -> None:
-    check(service._table(found, 10_000), width)
+    tables: list[RenderableType] = []
+    output = SimpleNamespace(emit=lambda _fields, table: tables.append(table()), as_json=True)
+    situation = Situation([SALE], globals_of({}), 1.0, 0)
+    with patch.object(what_if, "effects", lambda *_: found):
+        service.show_effects(cast("Output", output), situation, situation, None)
+    check(tables[0], width)
 
 
 words = st.text("abc, ", max_size=60)
@@ -148,8 +159,8 @@ values = st.one_of(
 COMMANDS: dict[str, tuple[str, ...]] = {
     "app list": app.COLUMNS,
     "channel list": channel.COLUMNS,
-    "task failures": task_read._FAILURE_COLUMNS,
-    "task failures --by-reason": task_read._REASON_COLUMNS,
+    "task failures": task_read.FAILURE_COLUMNS,
+    "task failures --by-reason": task_read.REASON_COLUMNS,
     "task submit": ("id", "accepted", "refused", "seconds"),
     "signals": ("tier", "weight", "backlog", "arrival_rate", "rate", "drain_s", "wanted", "actual", "spare"),
     "signals' first line": ("capacity", "rate", "workers", "workers_needed", "limited_by", "caps"),
@@ -273,8 +284,18 @@ def test_an_app_without_limits_shows_one_sign_for_none() -> None:
     assert row.split() == ["shop", "1", "-", "-", "-", "2", "-", "60,000", "-", "0"]
 
 
+@pytest.fixture
+def sale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that knows one task."""
+    client = Mock()
+    client.task.return_value.progress.return_value = SALE
+    client.channel_trouble.return_value = ""
+    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(client))
+
+
+@pytest.mark.usefixtures("sale")
 def test_a_task_is_shown_with_what_matters_first(capsys: pytest.CaptureFixture[str]) -> None:
-    task_read._emit(Output(), SALE)
+    assert run(["task", "show", SALE.id]) == 0
     lines = capsys.readouterr().out.splitlines()
     first = [line.split("  ")[0] for line in lines[: lines.index("")]]
     assert first == ["id", "state", "done", "targets/s", "ETA", "targets.failed", "reason"]
@@ -282,8 +303,9 @@ def test_a_task_is_shown_with_what_matters_first(capsys: pytest.CaptureFixture[s
     assert not any("_ms" in line for line in lines)
 
 
+@pytest.mark.usefixtures("sale")
 def test_a_task_as_json_keeps_its_raw_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    task_read._emit(Output(as_json=True), SALE)
+    assert run(["task", "show", SALE.id, "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == task_read.task_fields(SALE)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.model.errors import FairlaneError
+from dispatcher.model.view_home import EarlierViews
 from producers.async_client import AsyncPushClient
 from producers.client import PushClient
 from producers.settings import ProducerOptions
@@ -27,8 +29,11 @@ class Pulsar:
     def __init__(self, _settings: object) -> None:
         self.pid = os.getpid()
 
-    def letters(self, _task: str) -> str:
-        return f"letters read by {os.getpid()}"
+    def services(self, *_: object) -> None:
+        raise FairlaneError(f"used by {os.getpid()}")
+
+    def earlier_views(self, *_: object) -> EarlierViews:
+        return EarlierViews()
 
     def close(self) -> None:
         assert os.getpid() == self.pid
@@ -60,40 +65,56 @@ def in_child(act: Callable[[], object]) -> str:
     return said
 
 
-def letters(client: PushClient) -> object:
-    return client._connection._connected().letters("x")  # type: ignore[call-arg]
+def use(client: PushClient) -> str:
+    """What comes of a call that needs Pulsar."""
+    with pytest.raises(FairlaneError) as caught:
+        client.set_capacity(1)
+    return f"{caught.type.__name__}: {caught.value}"
 
 
 def test_a_client_used_before_a_fork_says_so_in_the_child(client: PushClient) -> None:
-    letters(client)
-    said = in_child(lambda: letters(client))
+    use(client)
+    said = in_child(lambda: use(client))
     assert said.startswith(f"Refused: This client belongs to process {os.getpid()}")
     assert "PushClient.connect in each process" in said
-    assert letters(client) == f"letters read by {os.getpid()}"
+    assert f"used by {os.getpid()}" in use(client)
 
 
 def test_submitting_and_steering_say_it(client: PushClient) -> None:
-    letters(client)
+    use(client)
     for act in (lambda: client.submit(None, []), lambda: client.set_capacity(1), lambda: client.pause_channel("x")):  # type: ignore[arg-type]
         assert in_child(act).startswith("Refused: This client belongs to process")
 
 
-def test_a_lock_that_a_thread_held_during_the_fork_holds_up_nobody(client: PushClient) -> None:
-    letters(client)
-    with client._connection._lock:
-        assert in_child(lambda: letters(client)).startswith("Refused: ")
+def test_a_lock_that_a_thread_held_during_the_fork_holds_up_nobody(
+    client: PushClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting, go_on = threading.Event(), threading.Event()
+
+    def wait_for_pulsar(*_: object) -> None:
+        connecting.set()
+        go_on.wait(5.0)
+        raise FairlaneError("Too slow.")
+
+    monkeypatch.setattr(Pulsar, "services", wait_for_pulsar)
+    with ThreadPoolExecutor(1) as threads:
+        used = threads.submit(use, client)
+        assert connecting.wait(5.0)
+        assert in_child(lambda: use(client)).startswith("Refused: ")
+        go_on.set()
+        assert "Too slow" in used.result()
 
 
 def test_a_client_made_before_a_fork_and_used_after_it_works(client: PushClient) -> None:
     """As a web server does that loads the application first (gunicorn --preload)."""
-    assert in_child(lambda: letters(client)).startswith("letters read by")
-    assert letters(client) == f"letters read by {os.getpid()}"
+    assert "used by" in in_child(lambda: use(client))
+    assert f"used by {os.getpid()}" in use(client)
 
 
 def test_a_child_closes_only_what_is_its_own(client: PushClient) -> None:
-    letters(client)
+    use(client)
     assert in_child(client.close) == "None"
-    letters(client)
+    use(client)
 
 
 def test_an_async_client_says_it_too(client: PushClient) -> None:

@@ -82,9 +82,9 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor() -> None:
         )
         for name in "ab"
     )
-    redis.beat(other._beat("serving"), 60.0)
+    other.beat("serving", 60.0)
     mine.run(Seconds(clock, 1, lambda _second: None))
-    redis.beat(mine._beat("serving"), 60.0)
+    mine.beat("serving", 60.0)
     assert [peer.newer for peer in mine.peers()] == [tuple(lanes[:50])] * 2
     (finding,) = newer_findings(redis.workers())
     assert finding.what.startswith("50 lanes hold envelopes of a later version (lane-000, lane-001, ")

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from dispatcher.wire.control import encode_override
 from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import Topics
+from fairlane.worker import watcher
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
 from tests.unit.tasks import live_task as live
@@ -380,8 +382,9 @@ class AlwaysNews(LiveLanes):
 def test_nothing_is_missed_by_choosing_only_where_there_is_news(
     steps: list[tuple[int, str, int]], max_lanes: int
 ) -> None:
-    watch, other = Watch(page=3, max_lanes=max_lanes), Watch(page=3, max_lanes=max_lanes)
-    other.watcher._lanes.__class__ = AlwaysNews
+    watch = Watch(page=3, max_lanes=max_lanes)
+    with patch.object(watcher, "LiveLanes", AlwaysNews):
+        other = Watch(page=3, max_lanes=max_lanes)
     for one in steps:
         step(watch, *one)
         step(other, *one)
