@@ -49,7 +49,7 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class SparkInOneProcess(LoadFileScheduling):
+class SparkInOneProcess(LoadFileScheduling):  # type: ignore[misc]
     """Keeps the tests of a file together, and those of Spark too: each process that has some starts a session."""
 
     def _split_scope(self, nodeid: str) -> str:
@@ -107,7 +107,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
     """Servers for the whole run: the ones named in the environment, else a local stack that the run's processes share.
     Tests have names of their own there: see fresh_settings."""
     if all(GIVEN.get(name) for name in ADDRESSES):
-        yield StackAddresses(*(GIVEN[name] for name in ADDRESSES))
+        pulsar, admin, redis = (GIVEN[name] for name in ADDRESSES)
+        yield StackAddresses(pulsar, admin, redis)
         return
     home = folder_of_run(tmp_path_factory) / "stack"
     with held(home):

@@ -84,7 +84,7 @@ def test_bad_targets_are_told_with_their_lines_and_do_not_stop_the_rest(fairlane
     assert (view["targets"]["total"], view["targets"]["sent"], view["refused"]) == (2, 2, 2)
 
 
-TASKS = [
+TASKS: list[dict[str, Any]] = [
     {"id": "f-1", "app": "news", "tier": "high", "channel": "log", "message": {"title": "T"}, "targets": "all.csv"},
     {"id": "f-2", "app": "shop", "tier": "low", "channel": "log", "message": "Hi", "targets": ["a", {"target": "b"}]},
     {

@@ -87,7 +87,7 @@ class LawEngines(LawWorld):
     def __init__(self, place: Place, size: int) -> None:
         self.size = size
         self.pushes: dict[str, Push] = {}
-        self.calls: list[Call] = []
+        self.lease_calls: list[Call] = []
         self.sent: list[Sent] = []
         self.caps: dict[str, int] = {}
         self.outages: list[Outage] = []
@@ -115,7 +115,7 @@ class LawEngines(LawWorld):
         """A task with one envelope, or with a standing backlog."""
         push = self.pushes[name] = Push(name, channel, standing)
         self.write(task_record(name, tier, app="app", channel=channel, chunk=self.size))
-        self._add_lane(LaneInfo(own_lane(name), LaneKind.OWN, tier, MILLI, self.size, name, channel))
+        self.add_lane(LaneInfo(own_lane(name), LaneKind.OWN, tier, MILLI, self.size, name, channel))
         self.more(push, 1)
         self._top_up()
         return push
@@ -185,7 +185,7 @@ class LawEngines(LawWorld):
         wait_s = worker.work()
         for request in worker.leases.requests:
             lanes = frozenset(ask.lane for ask in request.lanes if ask.wants)
-            self.calls.append(Call(self.now_s, worker.name, lanes))
+            self.lease_calls.append(Call(self.now_s, worker.name, lanes))
         worker.leases.requests.clear()
         return wait_s
 
@@ -226,7 +226,9 @@ class LawEngines(LawWorld):
     # ------------------------------------------------------------- what the law is asserted of
     def calls_within(self, from_s: float, to_s: float) -> Counter[str]:
         """By worker."""
-        return Counter(call.worker for call in self.calls[self._place(self.calls, from_s) :] if call.at_s < to_s)
+        return Counter(
+            call.worker for call in self.lease_calls[self._place(self.lease_calls, from_s) :] if call.at_s < to_s
+        )
 
     def sent_within(self, from_s: float, to_s: float) -> Iterator[Sent]:
         for sent in self.sent[self._place(self.sent, from_s) :]:
@@ -235,7 +237,7 @@ class LawEngines(LawWorld):
             yield sent
 
     def _place(self, log: list[Call] | list[Sent], from_s: float) -> int:
-        return bisect_left(log, from_s, key=lambda entry: entry.at_s)  # type: ignore[type-var, arg-type]
+        return bisect_left(log, from_s, key=lambda entry: entry.at_s)
 
     def finish(self, within_s: float = 40.0) -> None:
         """All is sealed and sent, whatever it takes."""

@@ -86,7 +86,7 @@ class Held(NamedTuple):
     lane: str
     want: Want
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # tuple has a method of this name
     lease_end_ms: int
     tier: str
 
@@ -324,4 +324,4 @@ def check(machine: type[RuleBasedStateMachine], worlds: Worlds, *, examples: int
     chosen = settings(
         max_examples=TIMES * examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
     )
-    run_state_machine_as_test(here, settings=chosen)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(here, settings=chosen)

@@ -5,7 +5,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from dispatcher.model.tier import MILLI, TIERS
 from dispatcher.wire.lease import LaneAsk, Status
@@ -139,13 +139,17 @@ def assert_whole(world: LawWorld) -> None:
         assert abs(int(number)) < MOST, f"{name} is {number}"
 
 
+def _fields(world: LawWorld, key: bytes) -> list[tuple[bytes, bytes]]:
+    return list(cast("dict[bytes, bytes]", world.view.client.hgetall(key)).items())
+
+
 def _pool_numbers(world: LawWorld) -> Iterator[tuple[str, str]]:
     client, prefix = world.view.client, world.view.keys.prefix
     for key in client.scan_iter(f"{prefix}:pool:*"):
-        for name, value in client.hgetall(key).items():
+        for name, value in _fields(world, key):
             yield f"{name!r} of {key!r}", value.decode()
     for key in client.scan_iter(f"{prefix}:vt:*"):
-        for lane, value in client.hgetall(key).items():
+        for lane, value in _fields(world, key):
             for word in value.decode().split(" ")[1:]:
                 yield f"{lane!r} of {key!r}", word
 

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -45,7 +45,7 @@ class Held(NamedTuple):
     lane: str
     want: Want
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # tuple has a method of this name
 
 
 class Twins(RuleBasedStateMachine):
@@ -117,7 +117,7 @@ class Twins(RuleBasedStateMachine):
         claim, _, wanted, first, count = rng.choice(self.held)
         some = rng.randint(1, count)
         start = first + rng.randint(0, count - some)
-        more = {"attempt": wanted.attempt, "size": wanted.size}
+        more: dict[str, Any] = {"attempt": wanted.attempt, "size": wanted.size}
         if rng.random() < 0.6:
             parts = [run(start, some, rng.choice([0, 0, 1, 4, 9]), writer=wanted.writer, **more)]
             self.fold(*[outcomes(wanted.task, *parts, claim=claim)] * times)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -242,8 +242,8 @@ def ask(
     return LaneAsk(lane, kind, tier, demand, list(wants), waiting, task, app, channel, delay_s)
 
 
-def ask_own(task: str, first: int, count: int, **more: int) -> LaneAsk:
-    return ask(own_lane(task), want(task, first, count, **more))  # type: ignore[arg-type]
+def ask_own(task: str, first: int, count: int, **more: Any) -> LaneAsk:
+    return ask(own_lane(task), want(task, first, count, **more))
 
 
 def ask_retry(*wants: Want, tier: str = "high") -> LaneAsk:

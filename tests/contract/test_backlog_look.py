@@ -1,5 +1,8 @@
 """What one round trip to Redis tells of the backlog."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -40,8 +43,17 @@ def round_trips(world: LawWorld, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     scripts = world.view.scripts
     one, many = scripts.call, scripts.call_many
-    monkeypatch.setattr(scripts, "call", lambda name, keys, args=(): seen.append(1) or one(name, keys, args))
-    monkeypatch.setattr(scripts, "call_many", lambda calls: seen.append(len(calls)) or many(calls))
+
+    def call(*args: Any) -> Any:
+        seen.append(1)
+        return one(*args)
+
+    def call_many(calls: Sequence[Any]) -> Any:
+        seen.append(len(calls))
+        return many(calls)
+
+    monkeypatch.setattr(scripts, "call", call)
+    monkeypatch.setattr(scripts, "call_many", call_many)
     return seen
 
 

@@ -8,9 +8,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.ports import FoldResult
-from dispatcher.wire.control import Checkpoint
+from dispatcher.wire.control import Checkpoint, ControlRecord
 from dispatcher.wire.lease import Closable, Status
-from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, EpochMark, Outcome, Outcomes, encode_record
+from dispatcher.wire.outcome import (
+    OUTCOME_NAMES,
+    RETRY,
+    CloseTask,
+    EpochMark,
+    Outcome,
+    OutcomeRecord,
+    Outcomes,
+    encode_record,
+)
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (
     TOPICS,
@@ -121,12 +130,17 @@ def test_a_close_that_a_rebuild_reads_before_the_control_topic_closes_all_that_i
     world: LawWorld, known: str
 ) -> None:
     """A cancelled, unsealed task of which 100 of 5,000 had an outcome ends as cancelled, with all 5,000."""
-    controls = [task_record("t"), Checkpoint(1, "t", "0", 3, 300, 0, 300, "d"), change("t", "cancelled", "1")]
+    controls: list[ControlRecord] = [
+        task_record("t"),
+        Checkpoint(1, "t", "0", 3, 300, 0, 300, "d"),
+        change("t", "cancelled", "1"),
+    ]
     world.restart_epoch(0)
     for record in controls[: ["nothing", "the task", "a part of its audience"].index(known)]:
         world.apply(record)
     assert fold(world, outcomes("t", run(0, 100)), CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == []
-    for record in (*controls, Checkpoint(1, "t", "0", 50, 5_000, 0, 5_000, "d"), EpochMark(1, "again")):
+    rest: list[ControlRecord] = [*controls, Checkpoint(1, "t", "0", 50, 5_000, 0, 5_000, "d"), EpochMark(1, "again")]
+    for record in rest:
         world.apply(record)
     for partition in range(TOPICS.outcome_partitions):
         fold(world, EpochMark(1, "again"), partition=partition)
@@ -142,12 +156,16 @@ def test_a_close_that_a_rebuild_reads_before_the_control_topic_closes_all_that_i
 def test_outcomes_before_a_close_count_and_those_behind_it_do_not(world: LawWorld, together: bool) -> None:
     world.apply(task_record("t"))
     world.apply(sealed("t", 10))
-    log = [outcomes("t", run(0, 4)), CloseTask(1, "t", Outcome.CANCELLED, 5), outcomes("t", run(4, 3))]
+    log: list[OutcomeRecord] = [
+        outcomes("t", run(0, 4)),
+        CloseTask(1, "t", Outcome.CANCELLED, 5),
+        outcomes("t", run(4, 3)),
+    ]
     if together:
         fold(world, *log)
     else:
-        for record in log:
-            fold(world, record)
+        for one in log:
+            fold(world, one)
     assert {name: count for name, count in world.counts("t").items() if count} == {"sent": 4, "cancelled": 6}
 
 

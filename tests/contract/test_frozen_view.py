@@ -47,7 +47,8 @@ def test_a_task_is_shown_as_it_was(old_view: RedisView) -> None:
     assert task is not None
     assert (task.tier, task.weight, task.cap, task.cap_burst) == ("high", 1.5, 400, 50)
     assert (task.targets.total, task.targets.sent, task.targets.pending) == (60, 27, 31)
-    assert Registry(old_view).task("moved").lane == TOPICS.own_lane("moved")
+    [moved] = Registry(old_view).tasks_by_id(["moved"])
+    assert moved.lane == TOPICS.own_lane("moved")
 
 
 def test_the_settings_of_the_service_are_read(old_view: RedisView) -> None:
@@ -67,6 +68,8 @@ def test_its_epoch_workers_and_submissions_are_read(old_view: RedisView) -> None
     assert (beat.id, beat.version) == ("w-1", "0.1.0")
     row = Registry(old_view).submission("running")
     assert row is not None
+    assert row.seal is not None
+    assert row.checkpoint is not None
     assert (row.seal.targets, row.checkpoint.sequence, row.override) == (60, 6, 1)
 
 
@@ -83,7 +86,8 @@ def test_its_envelopes_are_folded_and_leased(old_view: RedisView) -> None:
     partition = TOPICS.partition_of("running")
     record = Outcomes(1, "running", "w-1.2", 5, "http", [Run("0", 0, 4, 2, 10, 0)], [])
     assert fold.apply(partition, fold.cursor(partition), "9", [encode_record(record)]).applied
-    assert Registry(old_view).task("running").targets.sent == 47
+    [running] = Registry(old_view).tasks_by_id(["running"])
+    assert running.targets.sent == 47
     assert ledger.lease(request(3, ask_own("spark", 0, 1, size=10))).ready
 
 

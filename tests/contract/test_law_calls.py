@@ -61,7 +61,7 @@ class Calls(Judged):
             )
         crew.run_for(AT_ONCE_S)
         if self._is_calm(from_s):
-            asked = {lane for call in crew.calls[-200:] if call.at_s >= from_s for lane in call.lanes}
+            asked = {lane for call in crew.lease_calls[-200:] if call.at_s >= from_s for lane in call.lanes}
             assert asked >= {own_lane(name) for name in names}, "new demand is asked for at once"
 
     def _is_calm(self, now_s: float) -> bool:
@@ -135,7 +135,7 @@ class Calls(Judged):
     def _judge_calls(self) -> None:
         """In no second more than while lanes wake up, whatever happens."""
         by_worker: dict[str, list[float]] = {}
-        for call in self.crew.calls:
+        for call in self.crew.lease_calls:
             times = by_worker.setdefault(call.worker, [])
             times.append(call.at_s)
             from_s = times[-WAKING_CALLS_S - CALLS_BURST] if len(times) >= WAKING_CALLS_S + CALLS_BURST else -1.0

@@ -30,7 +30,9 @@ class Gaps(Judged):
         workers=st.integers(1, 3),
         period_ms=st.integers(3, 12),
     )
-    def begin(self, cap: str, rate: int, sizes, weights, lanes: int, workers: int, period_ms: int) -> None:  # type: ignore[no-untyped-def]
+    def begin(  # type: ignore[no-untyped-def]
+        self, cap: str, rate: int, sizes, weights, lanes: int, workers: int, period_ms: int
+    ) -> None:
         self.service = LawService(self.worlds(), ask_targets=rate // 4 + 100)
         self.rate, self.period_ms, self.lanes = rate, period_ms, lanes
         self.sizes = dict(zip(NAMES, sizes, strict=True))
@@ -96,7 +98,7 @@ class Gaps(Judged):
         whole, weight = sum(self.weights.values()), self.weights[tier]
         others = sum(self.sizes[other] for other in NAMES if other != tier)
         between_calls = self.rate * (self.period_ms * 1.2 + 1) / 1_000
-        return (whole - weight) / weight * self.sizes[tier] + others + between_calls
+        return float((whole - weight) / weight * self.sizes[tier] + others + between_calls)
 
 
 @pytest.mark.timeout(400)

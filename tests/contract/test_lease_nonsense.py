@@ -27,7 +27,13 @@ LANES = st.sampled_from(["own", "shared", "retry"])
 
 
 def lane_ask(kind: str, wants: list[Want]) -> LaneAsk:
-    return {"shared": ask_shared, "retry": ask_retry}.get(kind, lambda *some: ask(own_lane("bad"), *some))(*wants)
+    match kind:
+        case "shared":
+            return ask_shared(*wants)
+        case "retry":
+            return ask_retry(*wants)
+        case _:
+            return ask(own_lane("bad"), *wants)
 
 
 def a_world(worlds: Worlds) -> LawWorld:

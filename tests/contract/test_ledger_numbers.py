@@ -1,6 +1,7 @@
 """Whole numbers, and no drift: after a thousand million grants, and where virtual times begin again at 0."""
 
 import random
+from typing import cast
 
 import pytest
 
@@ -110,7 +111,7 @@ def make_old(world: LawWorld, pool: str, by: int = 2 * LARGEST, *, of_lanes: boo
     client, keys = world.view.client, world.view.keys
     lanes_by = by if of_lanes else 0
     client.hincrby(keys.pool(pool), "time:high", by)
-    for lane, text in client.hgetall(keys.virtual_times(pool)).items():
+    for lane, text in cast("dict[bytes, bytes]", client.hgetall(keys.virtual_times(pool))).items():
         tier, time, *rest = text.decode().split(" ")
         if tier == "high":
             client.hset(keys.virtual_times(pool), lane, " ".join([tier, str(int(time) + lanes_by), *rest]))

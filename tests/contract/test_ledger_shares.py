@@ -10,7 +10,7 @@ from tests.contract.ledger_worlds import Worlds, capacity, change
 CAPACITY = 2_000
 LANES = {"high": 3, "medium": 3, "low": 2}
 WEIGHTS = {"high": 0.6, "medium": 0.3, "low": 0.1}
-HOLDINGS = {
+HOLDINGS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, int]]] = {
     "both hold all": ({"a": ("high", "medium", "low"), "b": ("high", "medium", "low")}, {"a": 100, "b": 100}),
     "one holds only low": ({"a": ("high", "medium", "low"), "b": ("low",)}, {"a": 100, "b": 100}),
     "low asks ten times as often": ({"a": ("high", "medium"), "b": ("low",)}, {"a": 100, "b": 10}),

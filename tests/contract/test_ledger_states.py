@@ -306,7 +306,8 @@ def test_a_view_is_ready_when_the_last_topic_is_read_to_its_own_mark(world: LawW
             world.apply(EpochMark(1, epoch))
 
     world.restart_epoch(0)
-    for topic in {"control", 0, 1} - {last}:
+    topics: set[str | int] = {"control", 0, 1}
+    for topic in topics - {last}:
         read_to_the_mark(topic, "again")
     read_to_the_mark(last, EPOCH)
     assert not world.ready()

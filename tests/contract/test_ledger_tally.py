@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from dispatcher.wire.lease import GivenBack, Status
-from dispatcher.wire.outcome import RETRY, ClaimsEnded, CloseTask, Outcome
+from dispatcher.wire.outcome import RETRY, ClaimsEnded, CloseTask, Mixed, Outcome, Run
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,
@@ -73,7 +73,7 @@ class Tally(RuleBasedStateMachine):
     def record(self, rng: random.Random, times: int) -> None:
         for claim, task, attempt, first, count, size in self._some(rng):
             some = rng.randint(1, count)
-            whole = run(first, some, rng.choice([0, 1]), size=size, attempt=attempt)
+            whole: Run | Mixed = run(first, some, rng.choice([0, 1]), size=size, attempt=attempt)
             again = mixed(first, [RETRY] * size, attempt=attempt, size=size)
             fold(self.world, *[outcomes(task, rng.choice([whole, again]), claim=claim)] * times)
 
@@ -98,7 +98,7 @@ class Tally(RuleBasedStateMachine):
 
 def test_what_was_granted_is_used_returned_expired_or_held(worlds: Worlds) -> None:
     machine = type("TallyHere", (Tally,), {"worlds": staticmethod(worlds)})
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)

@@ -41,7 +41,9 @@ fields = st.lists(st.tuples(names, values), min_size=1, max_size=3).map(
 members = st.lists(st.tuples(scores, names), min_size=1, max_size=3).map(
     lambda pairs: [w for pair in pairs for w in pair]
 )
-limit = st.just([]) | st.tuples(wholes, wholes).map(lambda ends: ["LIMIT", *ends])
+limit: st.SearchStrategy[list[object]] = st.just(list[object]()) | st.tuples(wholes, wholes).map(
+    lambda ends: ["LIMIT", *ends]
+)
 word = st.tuples(st.sampled_from(["u1", "u8", "u13", "u48", "u63", "u64", "x"]), wholes, wholes).map(
     lambda chosen: ["SET", *chosen]
 )
@@ -284,7 +286,7 @@ def test_a_store_is_copied_and_put_back_whole() -> None:
     server = MemoryRedis(lambda: NOW_MS)
     client = server.client()
     for command in FILLED:
-        client.execute_command(*command)
+        client.execute_command(*command)  # type: ignore[no-untyped-call]
     kept, contents = server.store.snapshot(), server.store.contents()
     client.hset("hash", "a", "2")
     client.zadd("zset", {"a": 9})

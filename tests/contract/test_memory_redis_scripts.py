@@ -36,7 +36,7 @@ def contents(world: Any) -> dict[bytes, Any]:
 def test_scripts_answer_and_leave_alike(real_worlds: Worlds, test_lua: Path) -> None:
     here = {"worlds": staticmethod(real_worlds), "reference": staticmethod(in_process_worlds(lua=test_lua))}
     machine = type("ServerTwinsHere", (ServerTwins,), here)
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)

@@ -1,6 +1,7 @@
 """The registry over every Redis and Valkey there is on this machine."""
 
 import itertools
+from typing import Any
 
 import msgspec
 import pytest
@@ -65,7 +66,7 @@ def test_state_follows_the_time(registry: Registry, start_ms: int, expires_ms: i
 
 def test_a_task_that_leaves_its_shared_lane_weighs_there_no_more(registry: Registry, view: RedisView) -> None:
     shared, own = "persistent://fairlane/shared/low-1", "persistent://fairlane/tasks-01/t1"
-    records = [task_record(shared=True), change("t1", "lane", own), change("t1", "weight", "5000")]
+    records: list[ControlRecord] = [task_record(shared=True), change("t1", "lane", own), change("t1", "weight", "5000")]
     for order in itertools.permutations(enumerate(records, 1)):
         view.wipe()
         registry.apply(position(9), task_record("t2", shared=True))
@@ -99,7 +100,7 @@ def test_a_cancel_is_never_taken_back(registry: Registry) -> None:
 
 def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Registry, view: RedisView) -> None:
     stops = [stopping("t1", reason, 0) for reason in ("first", "second", "")]
-    records = [task_record(), *stops, change("t1", "paused", "1")]
+    records: list[ControlRecord] = [task_record(), *stops, change("t1", "paused", "1")]
     for order in itertools.permutations(list(enumerate(records, 1))):
         view.wipe()
         registry.apply_all([(position(number), record) for number, record in order])
@@ -319,7 +320,11 @@ def everything(view: RedisView) -> dict[bytes, object]:
     for key in list(view.client.scan_iter("test:*")):
         if key not in (b"test:feed", b"test:version"):
             kind = view.command("TYPE", key)
-            read = {b"hash": ("HGETALL", key), b"zset": ("ZRANGE", key, 0, -1, "WITHSCORES"), b"string": ("GET", key)}
+            read: dict[bytes, tuple[Any, ...]] = {
+                b"hash": ("HGETALL", key),
+                b"zset": ("ZRANGE", key, 0, -1, "WITHSCORES"),
+                b"string": ("GET", key),
+            }
             value = sorted(view.command("SMEMBERS", key)) if kind == b"set" else view.command(*read[kind])
             found[key] = (value, view.command("PTTL", key) > 0)
     return found

@@ -13,9 +13,9 @@ REPORT_MS = 4_000
 
 def restart(world: LawWorld) -> str:
     """As if Redis had been started now, with its data. Return the id that the view has from then on."""
-    args = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
+    args: list[str | int] = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
     assert world.view.scripts.call("note_restart", [world.view.keys.prefix], args) == 1
-    epoch: bytes | None = world.view.client.hget(world.view.keys.epoch, "id")
+    epoch: bytes | None = world.view.command("HGET", world.view.keys.epoch, "id")
     assert epoch is not None
     return epoch.decode()
 
@@ -53,7 +53,7 @@ def test_nothing_is_granted_until_the_topics_are_read_as_far_as_they_went(world:
 def test_a_restart_is_noted_once(world: LawWorld) -> None:
     """By each worker, whenever it notices: the later ones must not make the view wait again."""
     epoch = restart(world)
-    args = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
+    args: list[str | int] = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
     assert world.view.scripts.call("note_restart", [world.view.keys.prefix], args) == 0
     read_to_the_mark(world, epoch)
 

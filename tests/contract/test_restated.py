@@ -2,7 +2,8 @@
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -79,14 +80,14 @@ def restated_of(view: RedisView) -> list[Restated]:
 def contents(view: RedisView) -> dict[bytes, object]:
     """Every key but the feed, whose entries have times; the version counts them."""
     client = view.client
-    readers = {
+    readers: dict[bytes, Callable[[bytes], object]] = {
         b"hash": client.hgetall,
         b"set": client.smembers,
         b"string": client.get,
         b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
     }
-    keys = sorted(client.scan_iter(f"{view.keys.prefix}:*"))
-    return {key: readers[client.type(key)](key) for key in keys if key != view.keys.feed.encode()}
+    keys = sorted(cast("Iterable[bytes]", client.scan_iter(f"{view.keys.prefix}:*")))
+    return {key: readers[view.command("TYPE", key)](key) for key in keys if key != view.keys.feed.encode()}
 
 
 def shown(registry: Registry) -> object:

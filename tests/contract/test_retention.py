@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from typing import cast
 
 import msgspec
 import pytest
@@ -48,7 +49,7 @@ def free_after_ms(view: RedisView, task: str) -> int:
 
 def test_an_id_that_is_used_again_is_not_lost_by_a_rebuild(registry: Registry, view: RedisView) -> None:
     ready(view)
-    first = [task_record(), sealed("t1", 10), ENDED]
+    first: list[ControlRecord] = [task_record(), sealed("t1", 10), ENDED]
     registry.apply_all([(position(number), record) for number, record in enumerate(first)])
     again_ms = free_after_ms(view, "t1") - SLACK_MS
     view.wipe()  # as Redis forgets it then, and the topic what is as old as it keeps records
@@ -61,7 +62,7 @@ def test_an_id_that_is_used_again_is_not_lost_by_a_rebuild(registry: Registry, v
 
 
 def test_an_end_that_is_restated_is_remembered_from_then_on(registry: Registry, view: RedisView) -> None:
-    registry.apply_all([(position(number), record) for number, record in enumerate([task_record(), ENDED])])
+    registry.apply_all([(position(0), task_record()), (position(1), ENDED)])
     restated = ViewRecords(view).of_tasks(["t1"])
     view.client.pexpire(view.keys.task("t1"), TOMBSTONE_MS - 5 * DAY_MS)  # five days later
     registry.apply_all([read_control("", encode_control(record)) for record in restated])
@@ -73,10 +74,11 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
     message = msgspec.Raw(msgspec.msgpack.encode({"body": "a message" * 1_000, "empty": {}, "deep": [[[{}]]]}))
     record = task_record(message=message, digest="x" * 32, expected_targets=-1, expires_ms=2**42)
     edit = change("t1", "override", encode_override(1, {"body": "another message" * 1_000}))
-    for order in itertools.permutations(list(enumerate([record, edit, ENDED]))):
+    records: list[ControlRecord] = [record, edit, ENDED]
+    for order in itertools.permutations(list(enumerate(records))):
         view.wipe()
         registry.apply_all([(position(number), one) for number, one in order])
-        stored = view.client.hgetall(view.keys.task("t1"))
+        stored = cast("dict[bytes, bytes]", view.client.hgetall(view.keys.task("t1")))
         assert b"message" not in b"".join(stored.values())
         kept = registry.submission("t1")
         assert kept is not None
@@ -90,7 +92,7 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
 def test_an_ended_task_that_is_submitted_again_is_still_compared(registry: Registry) -> None:
     task = PushTask(id="t1", app="shop", tier=Tier.HIGH, message="Sale")
     record = accept(task, "t1", 10, 1_700_000_000_000, Topics())
-    registry.apply_all([(position(number), one) for number, one in enumerate([record, ENDED])])
+    registry.apply_all([(position(0), record), (position(1), ENDED)])
     stored = registry.record("t1")
     assert stored is not None
     check_same(task, stored)

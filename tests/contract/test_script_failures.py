@@ -1,7 +1,7 @@
 """A script that fails at any of its commands has changed nothing, or the view says that it is broken."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis.exceptions import ResponseError
@@ -191,7 +191,7 @@ def test_a_call_that_failed_leaves_the_shares_as_they_are_counted() -> None:
 def _assert_counted(world: LawWorld, failing: int) -> None:
     """The pools' sums of demand are those of the lanes that have it."""
     keys, client = world.view.keys, world.view.client
-    demand = client.hgetall(f"{keys.prefix}:demand_of").values()
+    demand = cast("dict[bytes, bytes]", client.hgetall(f"{keys.prefix}:demand_of")).values()
     wanted = sum(int(text.split()[2]) for text in demand if not text.startswith(b"debt"))
     sums = client.hmget(keys.pool("total"), [f"wanted:{tier}" for tier in ("high", "medium", "low")])
     assert sum(int(one or 0) for one in sums) == wanted, failing

@@ -206,7 +206,7 @@ def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(world: LawWorl
     fold(world, outcomes("t", run(0, 2, writer="s1")))
     restore(world)
     world.apply(sealed("t", 3, ["0", "s1"]))
-    answer = world.ledger.lease(request(1, ask_own("t", 0, 3, writer="s1")))  # type: ignore[arg-type]
+    answer = world.ledger.lease(request(1, ask_own("t", 0, 3, writer="s1")))
     assert statuses(answer) == [(Status.DROP, 2), (Status.GRANTED, 1)]
 
 
@@ -305,7 +305,7 @@ def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: LawWo
     newer, who = snapshot_of(world), empty(world)
     for dump in (newer, older):
         assert RedisSnapshots(world.view).restore_parts(who, dump)
-    assert (world.registry.settings(), world.registry.look().paused) == (wanted, set())
+    assert (world.registry.settings(), world.registry.look().paused) == (wanted, frozenset())
 
 
 def test_large_tasks_come_back_to_the_last_envelope(world: LawWorld) -> None:

@@ -8,7 +8,16 @@ from backends.redis.keys import Keys
 from backends.redis.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
-from dispatcher.wire.control import FORMAT, Announced, Checkpoint, Sealed, TakenOver, TaskRecord, encode_control
+from dispatcher.wire.control import (
+    FORMAT,
+    Announced,
+    Checkpoint,
+    ControlRecord,
+    Sealed,
+    TakenOver,
+    TaskRecord,
+    encode_control,
+)
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import WrittenAhead, written_ahead
 from tests.contract.registry_records import position, ready, sealed, task_record
@@ -186,7 +195,13 @@ def test_the_seal_of_many_writers_counts(registry: Registry) -> None:
 
 
 def test_what_is_announced_is_restated(registry: Registry, view: RedisView) -> None:
-    records = [of("a"), announced("a", 10, 20), taken("b", 5), announced("a", 20, 30), announced("b", 20, 40)]
+    records: list[ControlRecord] = [
+        of("a"),
+        announced("a", 10, 20),
+        taken("b", 5),
+        announced("a", 20, 30),
+        announced("b", 20, 40),
+    ]
     for number, record in enumerate(records, 1):
         registry.apply(position(number), record)
     before = ahead(registry)

@@ -197,7 +197,7 @@ class Shelf:
         self._left = [type("Stored", (), {"body": body}) for body in self._bodies]
         return self
 
-    def read(self, max_records: int, timeout_s: float) -> list[object]:
+    def read(self, max_records: int, timeout_s: float) -> list[type]:
         found, self._left = self._left, []
         return found
 

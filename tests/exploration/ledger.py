@@ -240,7 +240,8 @@ class LedgerMachine:
         opened = [msgpack.decode(packed)[4] for packed in (self._store.get(OPEN, Hash) or {}).values()]
         answered = {worker: self._store.get(_call(worker), Hash) for worker in (0, 1)}
         calls = {worker: int(call[b"number"]) for worker, call in answered.items() if call}
-        holds = (self._store.get(_key("unrecorded"), Hash) or {}).get(TASK.encode(), b"")
+        unrecorded: Mapping[bytes, bytes] = self._store.get(_key("unrecorded"), Hash) or {}
+        holds = unrecorded.get(TASK.encode(), b"")
         counts = tuple(int(task.get(field, 0)) for field in COUNT_FIELDS) if task else ()
         ready, ended = self._epoch()[b"ready"] == b"1", bool(task.get("ended"))
         sealed = "lane" in task and task.get("sealed") == b"1"

@@ -101,7 +101,7 @@ class _Course:
 
     def of(self, worlds: Rows, at: Columns) -> Any:
         """At each of these places the number of its list."""
-        found = np.zeros(len(at), np.int32)
+        found: Any = np.zeros(len(at), np.int32)
         left = np.flatnonzero(self._open.of(worlds, at))
         for known in self._known:
             lists = known.of(worlds, at[left])

@@ -15,7 +15,7 @@ class Growing:
     """An array of rows to which columns are added. Its length is what it was filled to."""
 
     def __init__(self, rows: int) -> None:
-        self._all = np.empty((rows, 1024), np.int32)
+        self._all: Any = np.empty((rows, 1024), np.int32)
         self._length = 0
 
     def __len__(self) -> int:
@@ -64,9 +64,10 @@ class Known:
 
     def __init__(self) -> None:
         self._count = 0
-        self._slots = np.zeros(0, np.int32)
+        self._slots: Any = np.zeros(0, np.int32)
         """Of each slot the place of what it holds and 1 more, or 0."""
-        self._hashes, self._given = np.empty(1024, np.uint64), np.empty(1024, np.int32)
+        self._hashes: Any = np.empty(1024, np.uint64)
+        self._given: Any = np.empty(1024, np.int32)
 
     def of(self, hashes: Any) -> tuple[Any, Any]:
         """What was given, and where nothing was."""

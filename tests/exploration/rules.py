@@ -113,9 +113,10 @@ _SCRIPTS: Mapping[str, tuple[str, str, str]] = {
 def left_out(rule: str) -> Iterator[None]:
     """Without this rule; with all if it is empty."""
     if rule in _SCRIPTS:
-        with TemporaryDirectory() as place, patch("tests.exploration.ledger.scripts_folder", lambda: folder):
+        with TemporaryDirectory() as place:
             folder = _changed(Path(place) / "lua", *_SCRIPTS[rule])
-            yield
+            with patch("tests.exploration.ledger.scripts_folder", lambda: folder):
+                yield
     elif rule in _PATCHES:
         with patch.object(*_PATCHES[rule]):
             yield

@@ -166,7 +166,7 @@ class Search:
     def _look_for_dead_ends(self) -> None:
         """From every state a good end is reached without further faults. Most steps lead on to states found later, so
         looking backwards a few times is enough."""
-        good = np.zeros(len(self._worlds), np.bool_)
+        good: Any = np.zeros(len(self._worlds), np.bool_)
         good[self._ends] = True
         count, more = 0, len(self._ends)
         while more > count:

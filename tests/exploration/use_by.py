@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from consumers.delivery.calls import ChannelQueue
 from dispatcher.clock import VirtualClock
-from dispatcher.ports import Batch, BatchChannel
+from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
 
 DEADLINE_S = 30.0
 
 
-class Provider(BatchChannel):
+class Provider:
     """A channel that notes that it was called."""
 
     name = "null"
@@ -23,9 +23,13 @@ class Provider(BatchChannel):
     def __init__(self) -> None:
         self.called = False
 
+    async def open(self) -> None: ...
+
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         self.called = True
         return [ALL_SENT] * len(envelopes)
+
+    async def close(self) -> None: ...
 
 
 class UseByCheck:

@@ -111,6 +111,9 @@ class Ports:
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
         self.acks += [delivery.handle for delivery in deliveries]
 
+    def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        raise AssertionError("Nothing that is explored gives messages back.")
+
     # ---- LeaseCaller
     def ask(self, request: LeaseRequest, answered: Callable[[LeaseAnswer | None, Exception | None], None]) -> None:
         self.request = request

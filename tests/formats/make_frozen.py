@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -30,6 +30,7 @@ from dispatcher.wire.control import (
     MAIN_WRITER,
     Checkpoint,
     ControlChange,
+    ControlRecord,
     EpochStarted,
     Finished,
     GlobalChange,
@@ -98,7 +99,7 @@ ENVELOPES = {
     ),
 }  # fmt: skip
 
-CONTROL = [
+CONTROL: list[ControlRecord] = [
     EpochStarted(1, "3f2a", AT_MS),
     task("running", tier=Tier.MEDIUM, cap=500, cap_burst=100, partitions=2, weight=2_500),
     checkpoint("running"),
@@ -257,8 +258,8 @@ def position(number: int) -> str:
 def dumped(view: RedisView) -> Iterator[dict[str, Any]]:
     """Every key, with its kind, its value and how long it is kept (ms, -1: for ever)."""
     client = view.client
-    for name in sorted(client.keys(f"{PREFIX}:*")):
-        kind = client.type(name).decode()
+    for name in sorted(cast("list[bytes]", client.keys(f"{PREFIX}:*"))):
+        kind = view.command("TYPE", name).decode()
         kept_ms = client.pttl(name)
         key = name.decode().removeprefix(PREFIX)
         yield {"key": key, "kind": kind, "kept_ms": kept_ms, "value": plain(VALUE_OF[kind](client, name))}

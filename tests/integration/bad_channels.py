@@ -75,14 +75,14 @@ class HangsTheEngine(_Breaks):
     """The engine's next call of the Pulsar client does not return."""
 
     async def break_it(self) -> None:
-        PulsarLanes.ack = hang  # type: ignore[method-assign]
+        PulsarLanes.ack = hang  # type: ignore[method-assign,assignment]
 
 
 class HangsTheLedger(_Breaks):
     """The next call to the ledger does not return."""
 
     async def break_it(self) -> None:
-        RedisLedger.lease = hang  # type: ignore[method-assign]
+        RedisLedger.lease = hang  # type: ignore[method-assign,assignment]
 
 
 def is_due() -> bool:

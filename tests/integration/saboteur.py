@@ -25,7 +25,7 @@ class Saboteur(NemesisChannel):
             else:
                 done(None)
 
-        OutcomeTopic.publish = forgetful  # type: ignore[method-assign]
+        OutcomeTopic.publish = forgetful  # type: ignore[method-assign,assignment]
         self.calls = count(1)
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:

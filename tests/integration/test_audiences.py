@@ -90,7 +90,7 @@ def test_a_query_that_prints_nothing_is_no_campaign(
     use(monkeypatch, module_settings)
 
     def submit(text: str, *options: str) -> int:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))  # type: ignore[arg-type]
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
         given = ["--id", "sale", "--app", "shop", "--channel", "log", "--body", "Hi", "--targets", "-"]
         return run(["task", "submit", *given, *options])
 
@@ -116,14 +116,14 @@ def test_a_file_that_is_larger_than_its_app_may_have_is_refused(push_client: Pus
 
 def test_async_callers_are_refused_what_is_no_audience_or_empty(module_settings: Settings) -> None:
     async def nothing() -> AsyncIterator[str]:
-        return
-        yield ""
+        for target in list[str]():
+            yield target
 
     async def use() -> None:
         async with PushClient.connect_async(module_settings) as client:
             for audience_of in (nothing, lambda: "token-1", lambda: None):
                 with pytest.raises(InvalidInput, match=r"is empty|of type (str|NoneType)"):
-                    await client.submit(push(id="async"), audience_of())  # type: ignore[arg-type,operator]
+                    await client.submit(push(id="async"), audience_of())  # type: ignore[arg-type]
             with pytest.raises(NotFound):
                 await client.task("async")
 

@@ -48,7 +48,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def sent(self: redis.connection.Connection, command: object, check_health: bool = True) -> None:
         seen.append("redis")
-        send(self, command, check_health=False)
+        send(self, command, check_health=False)  # type: ignore[no-untyped-call]
 
     def opened(self: urllib3.HTTPConnectionPool, method: str, url: str, *args: object, **more: object) -> object:
         seen.append(url.rpartition("/admin/v2/")[2])
@@ -62,7 +62,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def push(number: int) -> PushTask:
     return PushTask(
         id=f"task-{number:02d}", app=f"app-{number % 2}", tier="high", channel="log", message="hi", chunk=5, weight=2.0
-    )  # type: ignore[arg-type]
+    )
 
 
 def make_ready(settings: Settings, folder: Path) -> None:
@@ -136,7 +136,8 @@ def test_a_lane_of_which_one_partition_is_full_is_reported_as_skewed(
                 fill(client, topic, count)
 
     def told() -> bool:
-        return sum(one["backlog"] for one in snapshotter.take()["lanes"] if one["partition"] >= 0) == 120 + 160
+        counts: list[int] = [one["backlog"] for one in snapshotter.take()["lanes"] if one["partition"] >= 0]
+        return sum(counts) == 120 + 160
 
     eventually(told, STATISTICS_S, "all entries")
     row = snapshotter.take()

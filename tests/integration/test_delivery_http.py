@@ -199,7 +199,7 @@ def test_failures_are_counted_by_reason_and_read_where_the_index_says_or_everywh
     service: Provider, push_client: PushClient, module_settings: Settings
 ) -> None:
     async def partly(body: Body) -> web.Response:
-        reasons = {"3": {"reason": "gone", "invalid": True}, "7": {"reason": "blocked"}}
+        reasons: dict[str, dict[str, Any]] = {"3": {"reason": "gone", "invalid": True}, "7": {"reason": "blocked"}}
         failed = [{"target": target, **reasons[target[-1]]} for target in body["targets"] if target[-1] in reasons]
         return web.json_response({"failed": failed})
 

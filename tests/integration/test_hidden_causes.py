@@ -132,7 +132,7 @@ def check_errors(client: PushClient, said: Any, members: Crew) -> None:
         "refused-closed": "ClientConnectorError",
     }
     for task, reason in reasons.items():
-        eventually(lambda task=task: client.task(task).progress().last_error, 10, f"{task} has an error")
+        eventually(lambda: client.task(task).progress().last_error is not None, 10, f"{task} has an error")  # noqa: B023
         error = client.task(task).progress().last_error
         assert error is not None
         assert reason in error.reason, "the first error, or the last of all attempts"

@@ -220,7 +220,12 @@ def test_a_missing_lane_is_given_up_and_looked_for_again_when_asked(
     eventually(lambda: openings[0].over, "given up")
     admin.create_lane(lane)
     publish_envelopes(client, lane, [0])
-    eventually(lambda: dock.attach(lane) or not dock.ready.empty(), "attached")
+
+    def announced() -> bool:
+        dock.attach(lane)
+        return not dock.ready.empty()
+
+    eventually(announced, "attached again")
     assert sequences(dock.take(1)) == [0]
 
 

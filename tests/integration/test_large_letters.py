@@ -14,13 +14,14 @@ from backends.pulsar.topic_reader import TopicReader
 from backends.system_clock import SystemClock
 from consumers.lanes.pulsar_lanes import PulsarLanes
 from dispatcher.model.errors import InvalidInput
-from dispatcher.ports import DeadLetter, Done
+from dispatcher.ports import DeadLetter, Delivery, Done
+from dispatcher.wire.envelope import encode_envelope
 from dispatcher.wire.letters import MAX_LETTER_BYTES
 from dispatcher.wire.outcome import MAX_REASON_BYTES, CloseTask
 from dispatcher.wire.topics import Topics
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.doctor import examine
-from tests.integration.lane_helpers import Dock, encode_envelope, envelope, publish
+from tests.integration.lane_helpers import Dock, envelope, publish
 from tests.integration.pulsar_helpers import DEADLINE_S, Answers, eventually
 from tests.integration.worker_crew import audience, crew
 
@@ -129,7 +130,7 @@ def test_few_messages_that_are_no_envelopes_are_in_memory_at_once(client: pulsar
     dock.lanes = PulsarLanes(client, dock.ready.put, letters, SystemClock())
     publish(client, lane, [b"garbage"] * 300 + [encode_envelope(envelope(0))])
     dock.attach(lane)
-    most, found = 0, []
+    most, found = 0, list[Delivery]()
     while not found:
         found = dock.drained(dock.ready.get(timeout=DEADLINE_S))
         most = max(most, len(letters.waiting))

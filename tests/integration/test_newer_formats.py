@@ -112,7 +112,7 @@ def comes_to_a_newer_worker(client: pulsar.Client, lane: str, dock: Dock) -> Non
     def comes() -> bool:
         dock.drained(lane)
         try:
-            return newer.receive(100).data() == NEWER
+            return bool(newer.receive(100).data() == NEWER)
         except pulsar.Timeout:
             return False
 

@@ -1,7 +1,7 @@
 """Envelopes into lanes: order, confirmation, bounds and failures."""
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -47,11 +47,8 @@ def test_senders_in_many_threads_keep_each_their_order(client: pulsar.Client, la
         for start in range(0, 300, 30):
             producer.send(numbered(30, start=1_000 * sender + start), done)
 
-    senders = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
-    for sender in senders:
-        sender.start()
-    for sender in senders:
-        sender.join()
+    with ThreadPoolExecutor(4) as senders:
+        list(senders.map(send, range(4)))
     producer.flush(20)
     assert done.wait(40) == [None] * 40
     received = [int(body[:10]) for body in bodies_in(client, lane, 1_200)]

@@ -50,7 +50,8 @@ def test_with_redis_gone_and_lanes_unloaded_nothing_is_sent_and_later_all_of_it_
             before = sum(members.targets(going.id).values())
             for unloads in range(6):
                 admin.unload(lanes.own_lane(going.id))
-                eventually(lambda n=unloads: time.time() > gone_s + 5.0 + 2 * n, 10, "it is unloaded every 2 s")
+                next_s = gone_s + 5.0 + 2 * unloads
+                eventually(lambda: time.time() > next_s, 10, "it is unloaded every 2 s")  # noqa: B023
             assert sum(members.targets(going.id).values()) == before
             with redis_server.running(binary, *durable, port=server.port):
                 assert going.wait(120).targets.sent == 40_000

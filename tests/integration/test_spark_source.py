@@ -229,7 +229,8 @@ def test_a_stream_makes_a_task_of_each_batch_and_goes_on_where_it_was(
         )
         query.awaitTermination(DELIVERED_S)
 
-    arrive(0), arrive(1)
+    arrive(0)
+    arrive(1)
     run()
     for log in ("commits/1", "commits/.1.crc"):  # as if the driver had died right after the sink's commit
         (checkpoint / log).unlink(missing_ok=True)

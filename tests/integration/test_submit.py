@@ -100,7 +100,7 @@ def test_the_same_again_is_verified_and_another_audience_or_task_refused(
     assert again.accepted == 2
     for other in (push(), ["a", "c"]), (push(message="Other"), ["a", "b"]):
         with pytest.raises(AudienceMismatch):
-            push_client.submit(*other)  # type: ignore[arg-type]
+            push_client.submit(*other)
     assert len(envelopes_in(client, names.own_lane("t"))) == 2
 
 
@@ -145,7 +145,10 @@ def test_of_two_audiences_under_one_id_at_once_the_accepted_one_is_the_delivered
                 pool.submit(submitted, two, task, iter(audiences[1]) if number % 3 else audiences[1]),
             ]
             accepted = [future.result() for future in futures]
-            made = {envelope.identity: envelope.targets for envelope in envelopes_in(client, names.own_lane(task.id))}
+            made = {
+                envelope.identity: envelope.targets
+                for envelope in envelopes_in(client, names.own_lane(f"pair-{number}"))
+            }
             delivered = [target for identity in sorted(made) for target in made[identity]]
             won = [audience for audience, count in zip(audiences, accepted, strict=True) if count is not None]
             assert won == [delivered]
@@ -274,6 +277,8 @@ def test_async_callers_are_served(fresh_settings: Settings, client: pulsar.Clien
                 push_client.submit(push(id="t1"), targets()),
                 push_client.submit(push(id="t2"), ["a", "b b"]),
             )
+            assert first.result is not None
+            assert second.result is not None
             assert (first.result.accepted, second.result.accepted, second.result.refused) == (10_000, 1, 1)
             await first.pause()
             assert (await first.progress()).state == "paused"

@@ -85,7 +85,7 @@ def test_sigterm_drains(fresh_settings: Settings, tmp_path: Path) -> None:
 def test_the_list_shows_who_is_there(
     fresh_settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAIRLANE_REDIS_URL", fresh_settings.redis.url)
+    monkeypatch.setenv("FAIRLANE_REDIS_URL", fresh_settings.redis.url or "")
     monkeypatch.setenv("FAIRLANE_REDIS_PREFIX", fresh_settings.redis.prefix)
 
     def listed(*options: str) -> list[dict[str, object]]:

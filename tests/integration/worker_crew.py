@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from backends.redis.epochs import Epochs
 from backends.redis.view import open_view
@@ -109,10 +110,10 @@ class Crew:
             process.wait()
 
     # ------------------------------------------------------------- what was delivered
-    def lines(self) -> list[dict[str, object]]:
+    def lines(self) -> list[dict[str, Any]]:
         return list(self.each_line())
 
-    def each_line(self) -> Iterator[dict[str, object]]:
+    def each_line(self) -> Iterator[dict[str, Any]]:
         """For logs of millions of targets."""
         if self.delivered.exists():
             with self.delivered.open() as log:
@@ -123,14 +124,14 @@ class Crew:
         counts: Counter[str] = Counter()
         for line in self.lines():
             if line["task"] == task:
-                counts.update(line["targets"])  # type: ignore[arg-type]
+                counts.update(line["targets"])
         return counts
 
 
 def delivered_at_s(members: Crew) -> list[tuple[float, str, int]]:
     """(wall time, task, targets) of each delivery."""
     return [
-        (datetime.fromisoformat(str(line["ts"])).timestamp(), str(line["task"]), len(line["targets"]))  # type: ignore[arg-type]
+        (datetime.fromisoformat(str(line["ts"])).timestamp(), str(line["task"]), len(line["targets"]))
         for line in members.each_line()
     ]
 

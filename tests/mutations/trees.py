@@ -25,15 +25,13 @@ _IMPORTED = (
 PASSED, FAILED, TOO_LONG = 0, 1, -1
 
 
-class TestRun(NamedTuple):
+class RunOfTests(NamedTuple):
     """code: pytest's, or TOO_LONG."""
 
     code: int
     failed: str
     """The first test that failed."""
     output: str
-
-    __test__ = False  # pytest takes its name for a test's
 
 
 class Tree:
@@ -63,7 +61,7 @@ class Tree:
         finally:
             path.write_text(text, encoding="utf-8")
 
-    def run(self, tests: Sequence[str], limit_s: float) -> TestRun:
+    def run(self, tests: Sequence[str], limit_s: float) -> RunOfTests:
         """Run test files in this order up to the first failure."""
         options = ["-x", "-q", "--tb=short", "-rfE", "-p", "no:cacheprovider", "-p", "tests.mutations.plugin"]
         command = [*options, "--hypothesis-profile=mutations", "-k", WITHOUT_SERVERS, *tests]
@@ -81,9 +79,9 @@ class Tree:
         except subprocess.TimeoutExpired:
             self.stop()
             output, _ = process.communicate()
-            return TestRun(TOO_LONG, "", output)
+            return RunOfTests(TOO_LONG, "", output)
         failed = _FAILED.search(output)
-        return TestRun(process.returncode, failed[1] if failed else "", output)
+        return RunOfTests(process.returncode, failed[1] if failed else "", output)
 
     def stop(self) -> None:
         """End the run under way, if there is one. From any thread."""

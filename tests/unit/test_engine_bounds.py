@@ -1,5 +1,7 @@
 """What one outcome topic or one task keeps a worker from finishing leaves room for all others, and has its bounds."""
 
+from typing import Any
+
 from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
 from dispatcher.testing.courier import Script, all_sent
@@ -12,7 +14,7 @@ PARTITIONS = 4
 TOPICS = Topics(outcome_partitions=PARTITIONS)
 BUDGET = 20_000
 HELD = 10_000
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "budget_targets": BUDGET,
     "lane_ceiling_targets": BUDGET // 2,
     "unsettled_targets": BUDGET // 2,

@@ -85,7 +85,7 @@ def two_crashes_at(step: int) -> EngineWorld:
     for _ in range(2):
         worker = world.worker()
         worker.wire.dies_at = step
-        world.run(lambda worker=worker: not worker.alive or world.settled(), within_s=120)
+        world.run(lambda: not worker.alive or world.settled(), within_s=120)  # noqa: B023
     world.worker()
     world.run(lambda: world.finished("own", "shared") and world.settled(), within_s=120)
     return world

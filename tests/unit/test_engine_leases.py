@@ -1,6 +1,9 @@
 """When the engine asks, for how much, and what it does with grants that come late, get lost or cannot be used."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -91,7 +94,11 @@ def test_a_late_double_of_an_answer_is_ignored() -> None:
     ask = worker.leases.ask
 
     def twice(request, answered):  # type: ignore[no-untyped-def]
-        ask(request, lambda *said: (answered(*said), answered(*said)))
+        def both(*said: Any) -> None:
+            answered(*said)
+            answered(*said)
+
+        ask(request, both)
 
     worker.leases.ask = twice  # type: ignore[method-assign]
     run(world, "t")
@@ -103,12 +110,17 @@ def test_a_double_that_comes_during_the_next_call_grants_nothing() -> None:
     world = EngineWorld(capacity=10)
     world.add_task("t", 20)
     worker = world.worker()
-    ask, doubles = worker.leases.ask, []
+    ask, doubles = worker.leases.ask, list[Callable[[], None]]()
 
     def after_the_double_of_the_last(request, answered):  # type: ignore[no-untyped-def]
         for double in doubles:
             double()
-        ask(request, lambda *result: (answered(*result), doubles.append(lambda: answered(*result))))
+
+        def noted(*result: Any) -> None:
+            answered(*result)
+            doubles.append(partial(answered, *result))
+
+        ask(request, noted)
 
     def granted() -> int:
         stats = world.stats()

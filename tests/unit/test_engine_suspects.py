@@ -22,7 +22,7 @@ class FaultyLedger:
         self.failed = 0
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
-        content = [*(want for ask in request.lanes for want in ask.wants), *request.given_back]
+        content: list[Want | GivenBack] = [*(want for ask in request.lanes for want in ask.wants), *request.given_back]
         if self.always or any(self.fails_for(one) for one in content):
             self.failed += 1
             raise FairlaneError("Redis answered with an error: bit offset is out of range.")

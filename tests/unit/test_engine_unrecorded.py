@@ -78,7 +78,7 @@ def test_a_worker_says_since_when_and_of_which_tasks_outcomes_are_not_recorded(w
 
 def test_a_record_that_the_broker_refuses_for_ever_is_not_waited_for(world: EngineWorld) -> None:
     worker = world.worker()
-    worker.outcomes.publish = lambda _task, _record, done: done(InvalidInput("The message is too big."))  # type: ignore[method-assign]
+    worker.outcomes.publish = lambda _task, _record, done: done(InvalidInput("The message is too big."))  # type: ignore[method-assign,assignment]
     world.add_task("t", 20, chunk=10)
     world.run(within_s=30.0)
     assert worker.engine.stats.stored_again

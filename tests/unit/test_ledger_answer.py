@@ -11,8 +11,8 @@ from tests.contract.ledger_worlds import request
 
 
 def test_an_answer_that_cannot_be_read_is_a_defect() -> None:
-    scripts = SimpleNamespace(call=lambda *_: b"\xc1", of=lambda _: scripts)
-    view = SimpleNamespace(scripts=scripts, keys=SimpleNamespace(prefix="p"))
+    scripts = SimpleNamespace(call=lambda *_: b"\xc1")
+    view = SimpleNamespace(scripts=SimpleNamespace(of=lambda _: scripts), keys=SimpleNamespace(prefix="p"))
     with pytest.raises(FairlaneError, match="cannot be read") as told:
         RedisLedger(view, Topics()).lease(request(1))  # type: ignore[arg-type]
     assert told.value.next_step == "This is a defect."

@@ -268,7 +268,7 @@ def test_long_stretches_are_cut() -> None:
 @given(st.integers(1, 20), st.lists(st.integers(1, 7), max_size=10))
 def test_taking_from_a_stretch_loses_nothing(count: int, takes: list[int]) -> None:
     (part,), _ = envelope_runs(deliveries(5, [3] * count))
-    taken = []
+    taken: list[EnvelopeRun] = []
     for take in takes:
         if taken and taken[-1] is part:
             break

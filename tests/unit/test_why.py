@@ -1,6 +1,6 @@
 """Where a task's time went."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ def at(
     *switches: Switch,
     counted: dict[str, int] | None = None,
     span_s: tuple[float, float] = (0, 0),
-    **held_up: Sequence[TimeSpan],
+    **held_up: Any,
 ) -> dict[str, int]:
     """ms by cause, so many seconds after the task was accepted. span_s: when the ledger counted, from the same time."""
     counts = Counted(counted or {}, span(*span_s) if counted else TimeSpan())

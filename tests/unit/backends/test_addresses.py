@@ -2,6 +2,7 @@
 
 import pickle
 import socket
+from typing import Any
 
 import pytest
 from redis import exceptions
@@ -41,7 +42,7 @@ def test_an_address_knows_its_source_also_in_another_process() -> None:
     ],
 )
 def test_what_is_missing_is_named_and_nothing_else(
-    pulsar: dict[str, str], redis: dict[str, str], missing: list[str], given: str
+    pulsar: dict[str, Any], redis: dict[str, Any], missing: list[str], given: str
 ) -> None:
     with pytest.raises(NotConfigured) as caught:
         require_addresses(PulsarSettings(**pulsar), RedisSettings(**redis))

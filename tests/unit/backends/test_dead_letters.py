@@ -73,7 +73,7 @@ class Client:
 def test_a_letter_counts_as_stored_once_all_its_parts_are() -> None:
     client = Client()
     told: list[Exception | None] = []
-    topic = DeadLetterTopic(client, Topics())  # type: ignore[arg-type]
+    topic = DeadLetterTopic(client, Topics())
     topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [], [], [], ["?"], b"x" * 3_000_000), told.append)
     assert [(one.part, one.parts) for one in client.letters] == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert told == [None]
@@ -83,7 +83,7 @@ def test_a_letter_counts_as_stored_once_all_its_parts_are() -> None:
 def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> None:
     client = Client(pulsar.Result.MessageTooBig)
     told: list[Exception | None] = []
-    topic = DeadLetterTopic(client, Topics())  # type: ignore[arg-type]
+    topic = DeadLetterTopic(client, Topics())
     topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [3], ["a"], [2], ["no"]), told.append)
     topic.publish(DeadLetter(1, "t", "0", 8, 0, 5, "", [3], ["b"], [2], ["no"]), told.append)
     eventually(lambda: len(told) == 2)
@@ -95,7 +95,7 @@ def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> No
 
 
 def test_letters_without_a_task_are_counted_by_lane() -> None:
-    topic = DeadLetterTopic(Client(), Topics())  # type: ignore[arg-type]
+    topic = DeadLetterTopic(Client(), Topics())
     for lane in ("x", "x", *map(str, range(30))):
         topic.publish(DeadLetter(1, "", lane, 0, 0, 5, "", [], [], [], ["?"], b"", lane), lambda _: None)
     counts = topic.without_task()
@@ -152,19 +152,19 @@ SPANS = [
 
 
 def test_of_many_letters_only_the_parts_with_those_of_the_task_are_read(topic: Topic) -> None:
-    found = list(read_dead_letters(None, Topics(), "mine", SPANS, expected=2))  # type: ignore[arg-type]
+    found = list(read_dead_letters(None, Topics(), "mine", SPANS, expected=2))
     assert [letter.sequence for letter in found] == [70, 700]
     assert topic.reads <= 2 * (BLOCK_ENTRIES + 1)
 
 
 @pytest.mark.parametrize("known", [SPANS[:1], SPANS[1:], []])
 def test_where_the_index_has_gaps_all_letters_are_found_all_the_same(topic: Topic, known: list[LetterSpan]) -> None:
-    found = list(read_dead_letters(None, Topics(), "mine", known, expected=2))  # type: ignore[arg-type]
+    found = list(read_dead_letters(None, Topics(), "mine", known, expected=2))
     assert sorted(letter.sequence for letter in found) == [70, 700]
 
 
 def test_where_letters_are_is_noted_again_until_it_is_stored() -> None:
-    topic = DeadLetterTopic(Client(), Topics())  # type: ignore[arg-type]
+    topic = DeadLetterTopic(Client(), Topics())
     topic.publish(letter_of("t", 1), lambda _: None)
     topic.publish(DeadLetter(1, "", "0", 0, 0, 5, "", [], [], [], ["?"], b"x"), lambda _: None)
 

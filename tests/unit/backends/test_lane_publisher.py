@@ -96,7 +96,7 @@ def envelopes(*sequences: int) -> list[Envelope]:
 
 @contextmanager
 def working(settings: PublisherSettings, create: Callable[[str], None] | None = None) -> Iterator[LanePublisher]:
-    made = LanePublisher(None, SystemClock(), settings, create)  # type: ignore[arg-type]
+    made = LanePublisher(None, SystemClock(), settings, create)
     with running(made.run):
         yield made
         assert made.stop(TELL_S)
@@ -163,7 +163,7 @@ def test_what_is_published_after_the_stop_is_refused(monkeypatch: pytest.MonkeyP
 def test_a_lane_that_cannot_be_flushed_is_given_up_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     broker_of(monkeypatch, LANE)
     done, sent = Answers(), Answers()
-    lanes = LanePublisher(None, SystemClock(), narrow())  # type: ignore[arg-type]
+    lanes = LanePublisher(None, SystemClock(), narrow())
     with running(lanes.run):
         lanes.publish(LANE, envelopes(1), done)
         lanes.publish(OTHER, envelopes(1), sent)

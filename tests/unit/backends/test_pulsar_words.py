@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from backends.addresses import Address
 from backends.pulsar.admin import PulsarAdmin, _failure, _path
 from backends.pulsar.client import error_of, failure_of, message_id_from, position_of, translated
-from backends.pulsar.policies import LANE_POLICIES, SYSTEM_POLICIES, at_creation, differing
+from backends.pulsar.policies import LANE_POLICIES, SYSTEM_POLICIES, Policy, at_creation, differing
 from backends.pulsar.publisher import _pieces
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
@@ -96,7 +96,7 @@ def test_a_text_that_is_no_position_is_refused(text: str) -> None:
 
 # ---------------------------------------------------------------- policies
 @pytest.mark.parametrize("policies", [LANE_POLICIES, SYSTEM_POLICIES])
-def test_a_namespace_made_by_us_differs_in_nothing(policies: tuple) -> None:
+def test_a_namespace_made_by_us_differs_in_nothing(policies: tuple[Policy, ...]) -> None:
     made = at_creation(policies, 4)
     assert made["bundles"] == {"numBundles": 4}
     assert list(differing(policies, made)) == []
@@ -109,7 +109,7 @@ def test_fields_that_brokers_add_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("policy", SYSTEM_POLICIES, ids=lambda policy: policy.field)
-def test_each_policy_that_is_missing_or_changed_is_found(policy: object) -> None:
+def test_each_policy_that_is_missing_or_changed_is_found(policy: Policy) -> None:
     found = at_creation(SYSTEM_POLICIES, 4)
     missing = {name: value for name, value in found.items() if name != policy.field}
     assert list(differing(SYSTEM_POLICIES, missing)) == [policy]

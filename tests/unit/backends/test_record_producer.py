@@ -55,7 +55,7 @@ def test_a_record_without_receipt_is_published_by_the_next_producer_however_long
 ) -> None:
     monkeypatch.setattr(record_producer, "_BACKOFF_S", (0.001, 0.002))
     client = Client(pulsar.Result.Timeout)
-    producer = RecordProducer(client, "persistent://t/system/control")  # type: ignore[arg-type]
+    producer = RecordProducer(client, "persistent://t/system/control")
     client.failing = 3
     told: list[tuple[Exception | None, str]] = []
     producer.publish(b"a", lambda *answer: told.append(answer))
@@ -67,7 +67,7 @@ def test_a_record_without_receipt_is_published_by_the_next_producer_however_long
 
 def test_who_does_not_take_a_receipt_keeps_no_other_from_theirs(caplog: pytest.LogCaptureFixture) -> None:
     client = Client()
-    producer = RecordProducer(client, "persistent://t/system/control")  # type: ignore[arg-type]
+    producer = RecordProducer(client, "persistent://t/system/control")
 
     def refuse(_error: Exception | None, _position: str) -> None:
         raise RuntimeError("not now")
@@ -81,7 +81,7 @@ def test_who_does_not_take_a_receipt_keeps_no_other_from_theirs(caplog: pytest.L
 @pytest.mark.parametrize("result", [pulsar.Result.MessageTooBig, pulsar.Result.InvalidMessage])
 def test_a_record_that_is_refused_for_itself_fails_alone(result: Any) -> None:
     client = Client(result)
-    producer = RecordProducer(client, "persistent://t/system/dead-letters")  # type: ignore[arg-type]
+    producer = RecordProducer(client, "persistent://t/system/dead-letters")
     told: list[tuple[Exception | None, str]] = []
     producer.publish(b"large", lambda *answer: told.append(answer))
     producer.publish(b"small", lambda *answer: told.append(answer))

@@ -10,10 +10,8 @@ from backends.system_clock import SystemClock
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no such clock")
 def test_the_time_in_which_the_machine_sleeps_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(time, "clock_gettime", lambda clock: asked.append(clock) or 7.5)
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: 7.5 if clock == time.CLOCK_BOOTTIME else 0.0)
     assert SystemClock().monotonic_s() == 7.5
-    assert asked == [time.CLOCK_BOOTTIME]
 
 
 def test_where_there_is_no_such_clock_the_monotonic_one_will_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,12 @@ class FakeFold:
         return self.cursors.get(partition)
 
     def apply(
-        self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes], positions: Sequence[str]
+        self,
+        partition: int,
+        expected: str | None,
+        cursor: str,
+        records: Sequence[bytes],
+        positions: Sequence[str] | None = None,
     ) -> FoldResult:
         self._reach()
         if self.cursors.get(partition) != expected:

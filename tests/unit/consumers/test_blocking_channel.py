@@ -35,6 +35,8 @@ class Blocking(BlockingChannel):
         self.threads: set[int] = set()
         self.error: Exception | None = None
 
+    async def open(self) -> None: ...
+
     def hold(self, *sequences: int) -> None:
         self.held |= {sequence: threading.Event() for sequence in sequences}
 
@@ -137,7 +139,7 @@ def test_when_as_many_threads_are_late_as_calls_are_allowed_the_next_keep_their_
     with office(channel) as at:
         for n in range(2):
             at.send(batch([envelope(n)]))
-            eventually(lambda n=n: channel.begun[-1:] == [n])
+            eventually(lambda: channel.begun[-1:] == [n])  # noqa: B023
             assert reasons(time_out(at)) == {(RETRY, "no answer within 60 s")}
         at.send(batch([envelope(2)]))
         eventually(lambda: at.courier.in_flight("x").waiting == 1)

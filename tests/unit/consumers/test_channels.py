@@ -193,7 +193,7 @@ class Compiled(NullChannel):
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings)
-        self.deliver = AsyncMock()
+        self.deliver = AsyncMock()  # type: ignore[method-assign]
 
 
 class Forgetful(BatchChannel):

@@ -1,5 +1,7 @@
 """Claims past their end are ended and closable tasks closed, each in its outcome topic."""
 
+from typing import Any
+
 import pytest
 
 from consumers.upkeep.closing import Closing
@@ -39,7 +41,7 @@ class Ending:
         self.ended: list[str] = []
         self.closing = Closing(self.claims, self.outcomes, lambda task: 1, self.clock, self.ended.extend)
 
-    def records(self, partition: int) -> list[object]:
+    def records(self, partition: int) -> list[Any]:
         return list(outcome_records(self.outcomes.topics[partition])) if partition in self.outcomes.topics else []
 
 

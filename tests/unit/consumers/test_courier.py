@@ -262,7 +262,12 @@ def test_many_batches_cost_few_wake_ups() -> None:
         wakes: list[int] = []
         hold = threading.Event()
         wake = at.loop.call_soon_threadsafe
-        at.loop.call_soon_threadsafe = lambda *given, **named: (wakes.append(1), wake(*given, **named))[1]  # type: ignore[method-assign]
+
+        def counted(*given: Any, **named: Any) -> asyncio.Handle:
+            wakes.append(1)
+            return wake(*given, **named)
+
+        at.loop.call_soon_threadsafe = counted  # type: ignore[method-assign,assignment]
         wake(hold.wait, TIMEOUT_S)
         for n in range(100):
             at.send(batch([envelope(n)]))

@@ -25,8 +25,7 @@ class Table:
         done = TargetCounts(total=1, sent=1)
         return [self.views.get(task) or task_view(task, targets=done) for task in tasks]
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
-        return []
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None: ...
 
 
 def test_a_task_that_is_named_again_and_again_while_pulsar_is_gone_stands_in_the_queue_once() -> None:

@@ -1,6 +1,7 @@
 """The fold goes on from where the view stands, whatever happens to the view or to Pulsar."""
 
 import threading
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -12,7 +13,12 @@ from tests.unit.consumers.fakes import FakeFold, Reader, Topic, eventually, posi
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
 
 
-def folder(topic: Topic, fold: FakeFold, held=lambda: True, finished=lambda tasks: None) -> OutcomeFolder:
+def folder(
+    topic: Topic,
+    fold: FakeFold,
+    held: Callable[[], bool] = lambda: True,
+    finished: Callable[[Sequence[str]], None] = lambda tasks: None,
+) -> OutcomeFolder:
     return OutcomeFolder(0, fold, topic.open, held, finished, QUICK)
 
 

@@ -149,7 +149,7 @@ def test_no_more_than_the_bound_wait_and_the_lane_goes_on_when_they_have_gone() 
     messages = [Message(number, "http") for number in range(5)]
     lane = Lane([*messages, Message(5, "null")], settings=GiveBackSettings(max_waiting=3))
     assert lane.drained() == []
-    assert sum(len(action.args[0]) for _, action in lane.later.due) == 3  # type: ignore[attr-defined]
+    assert sum(len(action.args[0]) for _, action in lane.later.due) == 3  # type: ignore[attr-defined, misc]
     lane.ready.clear()
     assert lane.drained() == [], "there is still no room"
     lane.later.pass_time()

@@ -111,7 +111,11 @@ def test_an_answer_that_is_not_text_takes_nothing_back_unless_strict() -> None:
     ],
 )
 def test_a_named_target_has_failed_whatever_else_is_said_of_it(nonsense: dict[str, Any]) -> None:
-    failures = ({"target": "b", **nonsense}, {"target": "c", "retry": "true"}, {"target": []})
+    failures: tuple[dict[str, Any], ...] = (
+        {"target": "b", **nonsense},
+        {"target": "c", "retry": "true"},
+        {"target": []},
+    )
     (report,) = post(failing(*failures), strict_answers=False)
     assert report.exceptions is not None
     assert {index: one.code for index, one in report.exceptions.items()} == {1: FAILED, 2: RETRY}

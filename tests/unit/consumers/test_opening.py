@@ -48,7 +48,7 @@ class Bench:
         self.clock = VirtualClock()
         self.background = background
         quick = {"wait_s": 0.001, "patience_s": 60.0, "quick_s": 60.0, "longest_wait_s": 60.0, **settings}
-        self.opener = Opener(self.client, background, self.clock, OpenSettings(**quick))  # type: ignore[arg-type]
+        self.opener = Opener(self.client, background, self.clock, OpenSettings(**quick))
         self.opened: list[Any] = []
         self.given_up: list[str] = []
 

@@ -4,10 +4,12 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 
 from backends.pulsar.topic_reader import Record as Stored
+from consumers.upkeep.epoch_state import EpochState
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
@@ -152,9 +154,18 @@ class Snapshots:
         self.view, self.shelf, self.clock, self.held = FakeView(), FakeShelf(), VirtualClock(), True
         self.control = Control(self.view)
         self.snapshotter = Snapshotter(
-            self.view, self.shelf, self.control, lambda: self.view.epoch, lambda: self.held, self.clock, settings
+            self.view,
+            self.shelf,
+            self.control,
+            self.epoch,
+            lambda: self.held,
+            self.clock,
+            settings,
         )
         self.restorer = Restorer(self.view, self.shelf, 1)
+
+    def epoch(self) -> EpochState | None:
+        return cast("EpochState | None", self.view.epoch)
 
     def take(self) -> str:
         self.clock.advance(1)
@@ -193,8 +204,18 @@ def test_a_view_that_is_not_complete_is_not_taken() -> None:
 def test_a_view_emptied_meanwhile_leaves_no_snapshot() -> None:
     world = Snapshots()
     epochs = iter([Epoch("e"), Epoch("f")])
+
+    def epoch() -> EpochState:
+        return cast("EpochState", next(epochs))
+
     snapshotter = Snapshotter(
-        world.view, world.shelf, world.control, lambda: next(epochs), lambda: True, world.clock, SETTINGS
+        world.view,
+        world.shelf,
+        world.control,
+        epoch,
+        lambda: True,
+        world.clock,
+        SETTINGS,
     )
     assert snapshotter.take(threading.Event()) == ""
     assert not world.shelf.stored

@@ -34,9 +34,8 @@ class Table:
             raise Unreachable("Redis is gone.")
         return [msgspec.structs.replace(self.view, id=task) for task in tasks] if self.view else []
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
         self.applied += [record for _, record in records]
-        return []
 
 
 def test_a_complete_task_gets_its_tombstone_in_the_control_topic_and_the_view() -> None:

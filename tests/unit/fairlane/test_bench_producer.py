@@ -1,5 +1,7 @@
 """`python -m benchmarks producer`: what it makes of what its processes tell."""
 
+from typing import Any
+
 from benchmarks.producer import longest_still_s, rate_between
 from benchmarks.producer_process import BODIES, Spec, Times, bodies_of, settings_of, slices
 
@@ -7,10 +9,9 @@ SAMPLES = [(at / 10, 100 * at if at < 20 else 2_000 if at < 40 else 2_000 + 100 
 """1,000 messages/s for 2 s, nothing for 2 s, 1,000/s again."""
 
 
-def spec(**fields: object) -> Spec:
-    return Spec(
-        **{"url": "pulsar://p:1", "topic": "persistent://t/n/x", "partitions": 4, "variant": "router", **fields}
-    )
+def spec(**fields: Any) -> Spec:
+    given: dict[str, Any] = {"url": "pulsar://p:1", "topic": "persistent://t/n/x", "partitions": 4, "variant": "router"}
+    return Spec(**(given | fields))
 
 
 def test_rates_are_of_the_time_asked_for() -> None:

@@ -176,7 +176,7 @@ def test_data_as_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_logs_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logging(LogSettings(level="warning", json_lines=True))
+    configure_logging(LogSettings(level="warning", json_lines=True))  # type: ignore[call-arg]  # by the field's name
     logging.getLogger("fairlane.test").info("unseen")
     logging.getLogger("fairlane.test").warning("lane %s", "x", extra={"lane": "x"})
     line = json.loads(capsys.readouterr().err)

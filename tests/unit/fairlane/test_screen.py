@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from io import StringIO
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ from tests.unit.tasks import task_view
 WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 
 
-def task(name: str = "t", tier: str = "high", sent: int = 0, total: int = 10, **fields: object) -> TaskView:
+def task(name: str = "t", tier: str = "high", sent: int = 0, total: int = 10, **fields: Any) -> TaskView:
     counts = TargetCounts(total=total, sent=sent, pending=total - sent)
     return task_view(name, tier=tier, targets=counts, **fields)
 
@@ -42,7 +43,7 @@ class Service:
     paused_channels: frozenset[str] = frozenset()
 
     def globals(self) -> Globals:
-        return Globals(100, WEIGHTS, paused_channels=self.paused_channels)
+        return Globals(100, dict(WEIGHTS), paused_channels=self.paused_channels)
 
     def workers(self) -> list[WorkerBeat]:
         return self.beats

@@ -188,7 +188,7 @@ def test_a_wrong_file_is_named(text: str | None, said: str, tmp_path: Path) -> N
 
 
 def test_settings_are_frozen_and_usable_without_a_command_line() -> None:
-    settings = Settings(redis={"url": "redis://mine:1"})  # type: ignore[arg-type]
+    settings = Settings(redis={"url": "redis://mine:1"})
     assert settings.redis.url == "redis://mine:1"
     with pytest.raises(ValueError, match="frozen"):
         settings.redis.prefix = "other"

@@ -90,7 +90,8 @@ def test_a_backlog_that_a_cap_holds_back_asks_for_no_workers() -> None:
 
 def test_the_cap_of_a_task_is_named_and_so_is_each_that_binds_beside_the_capacity() -> None:
     alone = signals(job("high", 90_000, id="big", cap=500), beats=[beat("a", 499)], capacity=2_014)
-    assert (alone.limited_by, alone.caps, alone.of("high").spare) == ("caps", ["task/big"], pytest.approx(1_515))
+    assert (alone.limited_by, alone.caps) == ("caps", ["task/big"])
+    assert alone.of("high").spare == pytest.approx(1_515)
     capped = (job("high", 90_000, id="big", cap=100), job("high", 90_000, app="news"))
     beside = signals(*capped, beats=[beat("a", 1_000)], caps={"app/news": Cap(5_000), "app/shop": Cap(4_000)})
     assert (beside.limited_by, beside.caps) == ("capacity", ["task/big"])
@@ -110,7 +111,7 @@ def test_what_is_merely_under_way_is_no_backlog() -> None:
 
 
 def test_arrivals_are_what_queues_grew_by_and_what_was_sent() -> None:
-    meter, settings = SignalMeter(), Globals(1_000, WEIGHTS)
+    meter, settings = SignalMeter(), Globals(1_000, dict(WEIGHTS))
     found = [
         meter.take(ServiceState(float(at_s), [job("high", 1_000 + 50.0 * at_s)], settings, [beat("a", 200)])).of("high")
         for at_s in range(0, 20, 2)

@@ -186,10 +186,10 @@ def test_no_table_of_a_command_cuts_a_number_or_an_id(command: str, width: int, 
 
 @given(widths, st.dictionaries(names, values, min_size=1, max_size=6))
 def test_no_number_and_no_id_of_a_record_is_broken(width: int, record: dict[str, Any]) -> None:
-    shown = record_of(record)
+    shown: Any = record_of(record)
     lines = drawn(shown, width)
     assert all(len(line) <= width for line in lines)
-    for group in shown.groups:  # type: ignore[attr-defined]
+    for group in shown.groups:
         for name, value in group:
             assert all(any(word in line for line in lines) for word in (name, *value.split()))
 

@@ -56,7 +56,7 @@ def line(name: str, completed: float = 40) -> FittedProgress:
     lines = progress_lines()
     assert isinstance(lines, FittedProgress)
     figures = "running  60,000 of 5,000,000  1,800/s  ETA 2 h 01 m"
-    lines.add_task(f"waiting for {name}", total=100, completed=completed, figures=figures)
+    lines.add_task(f"waiting for {name}", total=100, completed=round(completed), figures=figures)
     return lines
 
 

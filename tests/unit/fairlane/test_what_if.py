@@ -2,10 +2,11 @@
 
 import pytest
 
+from dispatcher.analysis.situation import Situation
 from dispatcher.model.service_settings import Cap, Limits
 from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.usage import apps, channels
-from fairlane.figures.what_if import Situation, changed, effects
+from fairlane.figures.what_if import changed, effects
 from tests.unit.tasks import task_view
 
 SETTINGS = Globals(100, {"high": 6, "medium": 3, "low": 1})

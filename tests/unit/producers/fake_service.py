@@ -176,11 +176,10 @@ class Registry:
         self._world = world
         self._step = step
 
-    def apply(self, position: str, record: ControlRecord) -> list[str]:
+    def apply(self, position: str, record: ControlRecord) -> None:
         self._meet()
         self._step(f"apply {type(record).__name__}")
         self._world.apply(position, record)
-        return []
 
     def admit(self, record: TaskRecord, who: str = "") -> Admission:
         self._meet()
@@ -238,8 +237,9 @@ class Registry:
         self._world.apply(position, seal)
         return True
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
-        return [task for position, record in records for task in self.apply(position, record)]
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
+        for position, record in records:
+            self.apply(position, record)
 
     def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
         self._step("in flight")

@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -108,7 +109,7 @@ async def numbers(to: int) -> AsyncIterator[int]:
         yield number
 
 
-def test_methods_are_awaited_in_threads(proxy: AsyncWhole) -> None:
+def test_methods_are_awaited_in_threads(proxy: Any) -> None:
     async def use() -> None:
         assert await proxy.thread() != threading.get_ident()
         with pytest.raises(ValueError, match="no"):
@@ -119,7 +120,7 @@ def test_methods_are_awaited_in_threads(proxy: AsyncWhole) -> None:
     asyncio.run(use())
 
 
-def test_what_comes_back_is_wrapped_in_turn(proxy: AsyncWhole) -> None:
+def test_what_comes_back_is_wrapped_in_turn(proxy: Any) -> None:
     async def use() -> None:
         part = await proxy.part(4)
         assert part.number == 4
@@ -129,7 +130,7 @@ def test_what_comes_back_is_wrapped_in_turn(proxy: AsyncWhole) -> None:
     asyncio.run(use())
 
 
-def test_what_a_generator_takes_is_streamed_while_it_is_iterated(proxy: AsyncWhole) -> None:
+def test_what_a_generator_takes_is_streamed_while_it_is_iterated(proxy: Any) -> None:
     """As the submissions of `submit_many`, whose handles are awaited too."""
 
     async def use() -> None:
@@ -151,7 +152,7 @@ async def from_a_source(count: int) -> AsyncIterator[tuple[PushTask, AsyncIterat
 
 
 @pytest.mark.parametrize("made", [with_async_audiences, from_a_source, lambda count: list(with_async_audiences(count))])
-def test_audiences_in_submissions_may_be_async(proxy: AsyncWhole, made: Callable[[int], object]) -> None:
+def test_audiences_in_submissions_may_be_async(proxy: Any, made: Callable[[int], object]) -> None:
     """However the submissions themselves come; `submit_many` takes them in threads of its own."""
 
     async def use() -> None:
@@ -161,7 +162,7 @@ def test_audiences_in_submissions_may_be_async(proxy: AsyncWhole, made: Callable
     asyncio.run(use())
 
 
-def test_a_list_of_targets_is_passed_on_as_it_is(whole: Whole, proxy: AsyncWhole) -> None:
+def test_a_list_of_targets_is_passed_on_as_it_is(whole: Whole, proxy: Any) -> None:
     """Its length tells how many are expected."""
     given = [("token-1", {"name": "Ann"}), ("token-2", {})]
 
@@ -172,7 +173,7 @@ def test_a_list_of_targets_is_passed_on_as_it_is(whole: Whole, proxy: AsyncWhole
     asyncio.run(use())
 
 
-def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: AsyncWhole) -> None:
+def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: Any) -> None:
     def broken() -> Iterator[int]:
         yield from range(100)
         raise KeyError("source")
@@ -188,7 +189,7 @@ def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: AsyncWhole) -
     assert taken == list(range(100))
 
 
-def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: AsyncWhole, whole: Whole) -> None:
+def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: Any, whole: Whole) -> None:
     async def use() -> None:
         async for one in await proxy.doubled(iter(range(100_000))):
             assert one.handle.number == 0
@@ -201,7 +202,7 @@ def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: AsyncWhole, whol
 def test_a_generator_may_be_left_when_its_client_is_closed(whole: Whole) -> None:
     async def use() -> None:
         executor = ThreadPoolExecutor(4)
-        found = await AsyncWhole(whole, executor).count(1_000)
+        found: Any = await AsyncWhole(whole, executor).count(1_000)
         assert await anext(found) == 0
         executor.shutdown()
         await found.aclose()
@@ -210,7 +211,7 @@ def test_a_generator_may_be_left_when_its_client_is_closed(whole: Whole) -> None
 
 
 @pytest.mark.parametrize("count", [0, 1, 50_000])
-def test_async_and_sync_iterables_are_streamed(proxy: AsyncWhole, whole: Whole, count: int) -> None:
+def test_async_and_sync_iterables_are_streamed(proxy: Any, whole: Whole, count: int) -> None:
     async def use() -> None:
         assert await proxy.collect(numbers(count)) == count
         assert await proxy.collect(numbers=iter(range(count))) == 2 * count
@@ -219,7 +220,7 @@ def test_async_and_sync_iterables_are_streamed(proxy: AsyncWhole, whole: Whole, 
     assert whole.taken == [*range(count), *range(count)]
 
 
-def test_an_async_source_is_not_read_far_ahead(whole: Whole, proxy: AsyncWhole) -> None:
+def test_an_async_source_is_not_read_far_ahead(whole: Whole, proxy: Any) -> None:
     gate, read = threading.Event(), 0
 
     async def source() -> AsyncIterator[int]:
@@ -246,7 +247,7 @@ def test_an_async_source_is_not_read_far_ahead(whole: Whole, proxy: AsyncWhole) 
     asyncio.run(use())
 
 
-def test_an_error_of_an_async_source_reaches_the_caller(proxy: AsyncWhole) -> None:
+def test_an_error_of_an_async_source_reaches_the_caller(proxy: Any) -> None:
     async def broken() -> AsyncIterator[int]:
         yield 1
         raise KeyError("source")
@@ -258,7 +259,7 @@ def test_an_error_of_an_async_source_reaches_the_caller(proxy: AsyncWhole) -> No
     asyncio.run(use())
 
 
-def test_a_cancelled_call_stops_taking_targets(proxy: AsyncWhole, whole: Whole) -> None:
+def test_a_cancelled_call_stops_taking_targets(proxy: Any, whole: Whole) -> None:
     async def stuck() -> AsyncIterator[int]:
         yield 1
         await asyncio.Event().wait()

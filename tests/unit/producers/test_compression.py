@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -24,10 +25,27 @@ def envelopes(chunk: int, count: int, target: Callable[[int], str], variables: b
     made = []
     for number in range(count):
         targets = [target(number * chunk + place) for place in range(chunk)]
-        own = [{"name": "Anna", "points": place} for place in range(chunk)] if variables else None
+        own: list[dict[str, Any] | None] = [{"name": "Anna", "points": place} for place in range(chunk)]
         made.append(
             encode_envelope(
-                Envelope(FORMAT, "t", "0", number, 0, "a", "fcm", 0, 0, 0, chunk, 5, MESSAGE, targets, None, own)
+                Envelope(
+                    FORMAT,
+                    "t",
+                    "0",
+                    number,
+                    0,
+                    "a",
+                    "fcm",
+                    0,
+                    0,
+                    0,
+                    chunk,
+                    5,
+                    MESSAGE,
+                    targets,
+                    None,
+                    own if variables else None,
+                )
             )
         )
     return made

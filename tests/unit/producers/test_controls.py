@@ -26,7 +26,7 @@ ALL: dict[str, Change] = {
 
 def world_with(tier: str = "high") -> FakeService:
     world = FakeService()
-    submit(world.services(), PushTask(id="t", app="a", tier=tier, message="x"), ["a"], Watchers())  # type: ignore[arg-type]
+    submit(world.services(), PushTask(id="t", app="a", tier=tier, message="x"), ["a"], Watchers())
     return world
 
 
@@ -185,8 +185,8 @@ def controls_of(world: FakeService) -> list[ControlChange]:
         lambda controls: controls.set_weight("t", "2"),
         lambda controls: controls.set_weight("t", True),
         lambda controls: Changes(weight=-1),
-        lambda controls: Changes(paused="no"),
-        lambda controls: Changes(stopped=5),
+        lambda controls: Changes(paused="no"),  # type: ignore[arg-type]
+        lambda controls: Changes(stopped=5),  # type: ignore[arg-type]
     ],
 )
 def test_values_out_of_range_are_refused(change: Change) -> None:

@@ -44,7 +44,7 @@ def record(chunk: int) -> TaskRecord:
 
 def envelopes_of(audience: object, chunk: int, ends: Sequence[int] = ()) -> tuple[list[Envelope], str, list[Refusal]]:
     cutter, refusals, made = Cutter(chunk, ends), [], []  # type: ignore[var-annotated]
-    for block in cut(audience, cutter, refusals.extend):  # type: ignore[arg-type]
+    for block in cut(audience, cutter, refusals.extend):
         assert block.first + block.envelopes == cutter.sequence
         made += [decode_envelope(body) for body in bodies(record(chunk), block, 99)]
     return made, cutter.digest(), refusals

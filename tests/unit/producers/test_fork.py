@@ -42,7 +42,7 @@ class Pulsar:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> PushClient:
     monkeypatch.setattr("producers.pulsar_connection.PulsarConnection", Pulsar)
-    return PushClient.connect(SETTINGS)  # type: ignore[arg-type]
+    return PushClient.connect(SETTINGS)
 
 
 def in_child(act: Callable[[], object]) -> str:

@@ -1,5 +1,7 @@
 """Which tasks get a lane with partitions, how many, and what their producers need."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -17,8 +19,9 @@ MILLION = 1_000_000
 OPTIONS = ProducerOptions()
 
 
-def record_of(expected: int | None, **fields: object) -> TaskRecord:
-    task = PushTask(**{"app": "shop", "tier": "medium", "message": "Hi", **fields})
+def record_of(expected: int | None, **fields: Any) -> TaskRecord:
+    given: dict[str, Any] = {"app": "shop", "tier": "medium", "message": "Hi"}
+    task = PushTask(**(given | fields))
     return accept(task, "t", expected, 0, Topics())
 
 

@@ -275,7 +275,8 @@ def test_after_a_failure_everything_fails_and_what_was_confirmed_stays_so() -> N
     partitions[1].answer(Unreachable("The topic is gone."))
     partitions[0].answer()
     assert router.confirmed() == 4
-    for attempt in (lambda: router.send_many(numbered(12, 1)), router.flush):
+    attempts: list[Callable[[], object]] = [lambda: router.send_many(numbered(12, 1)), router.flush]
+    for attempt in attempts:
         with pytest.raises(Unreachable, match="The topic is gone"):
             attempt()
     router.close()

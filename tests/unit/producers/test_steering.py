@@ -143,7 +143,7 @@ def test_caps_can_be_written_in_several_ways() -> None:
 def test_filters_name_known_tiers_and_states() -> None:
     for wrong in ({"tier": "urgent"}, {"state": "completed"}):
         with pytest.raises(InvalidInput):
-            TaskFilter(**wrong)
+            TaskFilter(**wrong)  # type: ignore[arg-type]
 
 
 class Live(NamedTuple):

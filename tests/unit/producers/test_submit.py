@@ -1,6 +1,6 @@
 """A submission: every accepted target is in the lane, whatever dies on the way, and nothing else is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,7 +44,7 @@ def sent(world: FakeService, lane: str = LANE) -> list[str]:
 def run(
     world: FakeService,
     task: PushTask,
-    targets: Iterable[object],
+    targets: Any,
     watchers: Watchers | None = None,
     windows: WindowPace = SMALL,
     rules: AudienceRules = AudienceRules(),
@@ -239,7 +239,7 @@ def test_a_submission_that_died_anywhere_any_number_of_times_is_completed_by_sub
     world.fault = lambda step: None
     result = run(world, push(chunk=chunk), slabs(audience, slab), rules=AudienceRules(allow_empty=True))
     assert (result.accepted, result.refused) == (len(good), len(audience) - len(good))
-    by_identity = {}
+    by_identity: dict[Any, Any] = {}
     for envelope in world.envelopes(LANE):
         assert by_identity.setdefault(envelope.identity, envelope.targets) == envelope.targets
     assert [target for key in sorted(by_identity) for target in by_identity[key]] == good

@@ -104,7 +104,7 @@ def test_the_format_can_be_said(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"one\ntwo\n"))))  # type: ignore[arg-type]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"one\ntwo\n"))))
     assert list(TargetsFile("-")) == ["one", "two"]
 
 

@@ -19,7 +19,7 @@ item = (
     | any_text
     | st.builds(Target, good_text | any_text, variables)
     | st.tuples(good_text, variables)
-    | st.sampled_from([None, 7, b"x", Unreadable("no", "it"), Target(7), Target("a", {1: 2}), ("a", "b", "c")])  # type: ignore[arg-type, list-item]
+    | st.sampled_from([None, 7, b"x", Unreadable("no", "it"), Target(7), Target("a", {1: 2}), ("a", "b", "c")])  # type: ignore[arg-type, dict-item]
 )
 slab = st.lists(good_text) | st.lists(st.builds(Target, good_text, variables)) | st.lists(item) | st.lists(any_text)
 

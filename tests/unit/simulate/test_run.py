@@ -114,7 +114,7 @@ class Faulty:
 
     def set_in_tasks(self, field: str, value: str) -> None:
         keys, client = self.world.view.keys, self.world.view.client
-        for task in client.zrange(keys.tasks, 0, -1):
+        for task in self.world.view.command("ZRANGE", keys.tasks, 0, -1):
             client.hset(keys.task(task.decode()), field, value)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.wire.control import Sealed, TaskRecord
 from dispatcher.wire.envelope import Envelope
 from producers.ports import Services
 from spark_jobs.source.columns import Columns
@@ -38,8 +39,6 @@ def attempt(services: Services, to: WriteTarget, *batches: Sequence[Mapping[str,
 
 def counting(world: FakeService, task: str) -> list[Envelope]:
     """The task's envelopes of the writers that its seal names."""
-    seal = next(record for record in world.records if type(record).__name__ == "Sealed" and record.task == task)  # type: ignore[union-attr]
-    lane = next(
-        record.lane for record in world.records if type(record).__name__ == "TaskRecord" and record.task == task
-    )  # type: ignore[union-attr]
-    return [envelope for envelope in world.envelopes(lane) if envelope.writer in seal.writers]  # type: ignore[union-attr]
+    seal = next(one for one in world.records if isinstance(one, Sealed) and one.task == task)
+    lane = next(one.lane for one in world.records if isinstance(one, TaskRecord) and one.task == task)
+    return [envelope for envelope in world.envelopes(lane) if envelope.writer in seal.writers]

@@ -1,6 +1,7 @@
 """The report on the backlog, made of collected facts."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,19 @@ def service(seconds: float, high: int, low: int, **fields: Any) -> dict[str, Any
     return given | fields
 
 
+OVER_TIME: list[Mapping[str, Any]] = [
+    *(
+        {"dimension": dimension, "name": name, "at_ms": at_ms, "backlog": backlog}
+        for dimension, name, levels in [
+            ("tier", "high", (400, 900, 1_200)),
+            ("tier", "low", (1_000, 700, 900)),
+            ("app", "shop", (1_400, 1_300, 1_800)),
+            ("channel", "push", (1_400, 1_300, 1_800)),
+        ]
+        for at_ms, backlog in zip(GRID, levels, strict=True)
+    ),
+    {"dimension": "app", "name": "news", "at_ms": ms(20), "backlog": 300},
+]
 FACTS = Facts(
     times=Times(GRID, GRID, GRID, GRID, ms(0), ms(20)),
     service=[service(0, 0, 0), service(10, 600, 200), service(20, 1_200, 400)],
@@ -63,17 +77,7 @@ FACTS = Facts(
         live("l", "low", 600, done=400, oldest_s=3_000.0, spent={"tier_share": 10_000, "cap:channel/push": 5_000}),
         live("p", "low", 300, app="news", channel="mail", state="paused", held="paused", grew=0),
     ],
-    over_time=[
-        {"dimension": dimension, "name": name, "at_ms": at_ms, "backlog": backlog}
-        for dimension, name, levels in [
-            ("tier", "high", (400, 900, 1_200)),
-            ("tier", "low", (1_000, 700, 900)),
-            ("app", "shop", (1_400, 1_300, 1_800)),
-            ("channel", "push", (1_400, 1_300, 1_800)),
-        ]
-        for at_ms, backlog in zip(GRID, levels, strict=True)
-    ]
-    + [{"dimension": "app", "name": "news", "at_ms": ms(20), "backlog": 300}],
+    over_time=OVER_TIME,
     heat=[{"at_ms": ms(20), "band": 1, "targets": 1_500}, {"at_ms": ms(20), "band": 4, "targets": 600}],
     skewed=[{"lane": "l", "partitions": 4, "entries": 100, "most": 70, "partition": 2, "consumers": 1}],
     journal=JournalFacts(
@@ -115,8 +119,8 @@ def test_the_end_is_foreseen_at_the_present_rate_and_at_a_capacity(made: Backlog
     """80/s as 6:1 are 68.6 and 11.4, so high is done after 17.5 s and low has 400 left for 80/s: 22.5 s in all. The
     capacity that is set, 100/s, takes 18 s."""
     ends = {one.task: (one.done_s, one.done_at_capacity_s) for one in made.tasks}
-    assert ends["h"] == (pytest.approx(17.5), pytest.approx(14.0))
-    assert ends["l"] == (pytest.approx(22.5), pytest.approx(18.0))
+    assert ends["h"] == pytest.approx((17.5, 14.0))
+    assert ends["l"] == pytest.approx((22.5, 18.0))
     assert ends["p"] == (None, None)
     assert made.total.done_s == pytest.approx(22.5)
     asked = report_of(FACTS, replace(OPTIONS, capacity=900), ms(25))
@@ -133,7 +137,7 @@ LATER = FACTS._replace(
 def test_the_headline_is_never_that_of_a_scheduled_task() -> None:
     """Of 2,108 targets 8 start in 32 min: that says nothing of the rate."""
     made = report_of(LATER, OPTIONS, ms(25))
-    assert (made.total.done_s, made.total.done_at_capacity_s) == (pytest.approx(22.5), pytest.approx(18.0))
+    assert (made.total.done_s, made.total.done_at_capacity_s) == pytest.approx((22.5, 18.0))
     assert "32 min" not in page(made)
 
 
@@ -165,7 +169,7 @@ def test_without_a_rate_nothing_is_promised() -> None:
 
 def test_without_any_capacity_no_end_is_shown_for_it() -> None:
     """It said `never` of everything."""
-    unlimited = FACTS._replace(service=[one | {"capacity": 0} for one in FACTS.service])
+    unlimited = FACTS._replace(service=[{**one, "capacity": 0} for one in FACTS.service])
     rows = [row for _, found in sections(report_of(unlimited, OPTIONS, ms(25)))[:4] for row in found]
     assert {row["at capacity"] for row in rows} == {"-"}
 
@@ -215,7 +219,11 @@ def test_shares_wanted_and_got_in_every_pool() -> None:
 
 
 def test_where_the_view_was_made_anew_nothing_is_known_of_rates() -> None:
-    looks = [service(0, 600, 200), service(10, 5, 5, epoch="f"), service(20, 65, 25, epoch="f")]
+    looks: list[Mapping[str, Any]] = [
+        service(0, 600, 200),
+        service(10, 5, 5, epoch="f"),
+        service(20, 65, 25, epoch="f"),
+    ]
     series = report_of(FACTS._replace(service=looks), OPTIONS, ms(25)).series
     assert series.service == [None, None, 8.0]
     assert series.got["high"] == [None, None, 0.75]
@@ -293,7 +301,7 @@ def test_what_is_held_and_what_is_unknown_have_colours_and_names_of_their_own(ma
     assert len(set(CAUSE_COLOURS.values())) == len(CAUSE_COLOURS)
     picture = backlog_pictures.causes(made)
     names = re.findall(r'<rect class="(c\d)"[^>]*rx="2"/>\n<text[^>]*>([^<]+)<', picture)
-    assert dict(map(reversed, names)) == {  # type: ignore[arg-type]
+    assert dict(map(reversed, names)) == {
         cause: f"c{CAUSE_COLOURS[cause]}" for cause in ("share", "cap", "unknown", "held")
     }
 

@@ -8,7 +8,7 @@ from tests.unit.spark_jobs.tables import NAMED, PLAIN, table
 
 pytest.importorskip("pyarrow")
 
-TEN = [
+TEN: list[dict[str, Any]] = [
     {"target": "aaa", "name": "Ann"},
     {"target": None, "name": "no target"},
     {"target": "", "name": "empty"},

@@ -19,7 +19,7 @@ class Steps(Journal):
     """What a batch comes to, one after the other, and then it is told to end."""
 
     def __init__(self, tables: Path, *batches: LandedBatch | Unreachable) -> None:
-        super().__init__(None, JournalOptions(tables, PulsarSettings(), 100), VirtualClock())  # type: ignore[arg-type]
+        super().__init__(None, JournalOptions(tables, PulsarSettings(), 100), VirtualClock())
         self.stop = threading.Event()
         self._batches = list(batches)
 

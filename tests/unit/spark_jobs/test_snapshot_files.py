@@ -32,7 +32,7 @@ def make(tmp_path: Path) -> Make:
 
 def snapshot(after_s: float, day: datetime = NOON, **fields: Any) -> dict[str, Any]:
     empty: dict[str, Any] = {field.name: None for field in SCHEMA}
-    lists = {name: [] for name in ("brokers", "workers", "tiers", "tasks", "ended", "lanes")}
+    lists: dict[str, list[Any]] = {name: [] for name in ("brokers", "workers", "tiers", "tasks", "ended", "lanes")}
     return {**empty, **lists, "at": day + timedelta(seconds=after_s), **fields}
 
 
@@ -115,8 +115,8 @@ def test_old_days_are_removed(make: Make, tmp_path: Path) -> None:
     with make(keep_days=2) as files:
         for days in range(4):
             files.add(snapshot(0, NOON + timedelta(days=days)))
-    days = sorted(day.name for day in (tmp_path / FOLDER).glob("day=*"))
-    assert days == ["day=2026-03-05", "day=2026-03-06", "day=2026-03-07"]
+    names = sorted(day.name for day in (tmp_path / FOLDER).glob("day=*"))
+    assert names == ["day=2026-03-05", "day=2026-03-06", "day=2026-03-07"]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_all_that_is_kept_comes_back(make: Make, tmp_path: Path) -> None:
-    task = {field.name: None for field in SCHEMA.field("tasks").type.value_type}
+    task: dict[str, Any] = {field.name: None for field in SCHEMA.field("tasks").type.value_type}
     task |= {"task": "t", "queued": 5, "causes": [("cap_total", 7)]}
     with make() as files:
         files.add(snapshot(0, tasks=[task], caps=[("channel/push", 10)], capacity=100))

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady, TaskEnded
@@ -161,7 +163,11 @@ def test_a_table_of_bad_rows_is_told_with_the_first() -> None:
 def test_split_columns_make_a_task_for_each_value() -> None:
     world, to = FakeService(), target(BY_APP, app="", split="app", oninvalid="refuse")
     services = world.services()
-    rows = [*of_apps("shop", "bank"), {"target": "x", "app": None}, {"target": "y", "app": "not an app"}]
+    rows: list[dict[str, Any]] = [
+        *of_apps("shop", "bank"),
+        {"target": "x", "app": None},
+        {"target": "y", "app": "not an app"},
+    ]
     found = committed(services, to, attempt(services, to, rows))
     assert found == sealing.Committed(("sale.shop", "sale.bank"), 6, 2)
     for app in ("shop", "bank"):

@@ -105,7 +105,7 @@ def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known() 
         "b": None,
         "c": {"x"},
     }
-    assert redis.beats["a"][1].channels == {"http", "null"}
+    assert redis.beats["a"][1].channels == frozenset({"http", "null"})
 
 
 def test_a_worker_that_is_gone_is_seen_to_be() -> None:

@@ -27,8 +27,12 @@ def test_a_thread_that_fails_stops_the_worker_and_the_first_failure_is_kept() ->
 
 def test_threads_that_do_not_end_in_time_are_named() -> None:
     threads, release = Threads(threading.Event()), threading.Event()
-    threads.start("slow", lambda _: bool(release.wait(TIMEOUT_S)) and None)
-    threads.start("quick", lambda stop: bool(stop.wait(TIMEOUT_S)) and None)
+
+    def wait(event: threading.Event) -> None:
+        event.wait(TIMEOUT_S)
+
+    threads.start("slow", lambda _: wait(release))
+    threads.start("quick", wait)
     assert threads.join(0.05) == ["slow"]
     release.set()
     assert threads.join(TIMEOUT_S) == []
