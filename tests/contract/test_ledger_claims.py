@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from dispatcher.model.errors import Refused
 from dispatcher.wire.lease import GivenBack, Status
 from dispatcher.wire.outcome import RETRY, ClaimsEnded
+from quotas.ledger import PAGE
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     TOPICS,
@@ -16,7 +17,6 @@ from tests.contract.ledger_worlds import (
     ask_own,
     ask_retry,
     capacity,
-    change,
     fold,
     mixed,
     outcomes,
@@ -160,78 +160,6 @@ def test_claims_end_as_ever_once_a_worker_has_recorded_what_it_knew_then(world: 
         world.advance(3_000)
         world.beat("w", {"unrecorded": {"since_ms": world.clock.wall_ms() - 10, "targets": 1}})
         assert (world.ledger.due_claims() == {}) is (waited_ms < 66_000), waited_ms
-
-
-def hold_unrecorded(world: LawWorld, task: str) -> None:
-    """Let worker `a` report outcomes of the task that no topic has, of claims of the view before."""
-    now_ms = world.clock.wall_ms()
-    world.restart_epoch(now_ms)
-    world.view.client.hset(world.view.keys.epoch, "started_ms", now_ms)
-    world.beat("a", {"unrecorded": {"since_ms": 1, "targets": 1, "tasks": [task]}})
-    world.view.client.hset(world.view.keys.unrecorded, task, "|a|")
-
-
-def end_due_claims(world: LawWorld) -> list[str]:
-    """Fold the ends of all claims that are due."""
-    ended = [(partition, member) for partition, due in world.ledger.due_claims().items() for member in due]
-    for partition, member in ended:
-        fold(world, ClaimsEnded(1, [member]), partition=partition)
-    return [member for _, member in ended]
-
-
-def make_ready(world: LawWorld) -> None:
-    world.view.client.hset(world.view.keys.epoch, "ready", "1")
-
-
-def test_a_new_view_holds_a_task_until_the_fold_has_read_what_live_workers_had_yet_to_record(world: LawWorld) -> None:
-    """The record is stored, and the heartbeat no longer reports it, before the fold has read it."""
-    for task in "tu":
-        world.apply(task_record(task))
-    hold_unrecorded(world, "t")
-    make_ready(world)
-    found = world.ledger.lease(request(1, ask_own("t", 0, 1), ask_own("u", 0, 1)))
-    assert [statuses(found, 0), statuses(found, 1)] == [[(HELD, 1)], [(GRANTED, 1)]]
-    assert end_due_claims(world) == []
-    world.beat("a")
-    ((partition, due),) = world.ledger.due_claims().items()
-    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 1)))) == [(HELD, 1)]
-    fold(world, ClaimsEnded(1, due), partition=partition)
-    assert statuses(world.ledger.lease(request(3, ask_own("t", 0, 1)))) == [(GRANTED, 1)]
-
-
-def test_a_new_view_holds_a_task_no_longer_than_the_worker_lives(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    hold_unrecorded(world, "t")
-    make_ready(world)
-    world.advance(5_000)
-    assert end_due_claims(world) == []
-    world.advance(1)
-    assert len(end_due_claims(world)) == 1
-    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 1)))) == [(GRANTED, 1)]
-
-
-def test_what_ended_the_hold_of_an_older_view_does_not_end_that_of_this_one(world: LawWorld) -> None:
-    """A view that is made again from the topics reads it again."""
-    world.apply(task_record("t"))
-    hold_unrecorded(world, "t")
-    world.beat("a")
-    ((partition, older),) = world.ledger.due_claims().items()
-    world.advance(1_000)
-    hold_unrecorded(world, "t")
-    make_ready(world)
-    fold(world, ClaimsEnded(1, older), partition=partition)
-    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 1)))) == [(HELD, 1)]
-
-
-def test_a_cancelled_task_is_not_closed_while_a_live_worker_has_yet_to_record_it(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(sealed("t", 1))
-    world.apply(change("t", "cancelled", "1"))
-    hold_unrecorded(world, "t")
-    assert world.ledger.closable() == []
-    world.beat("a")
-    end_due_claims(world)
-    assert [found.task for found in world.ledger.closable()] == ["t"]
 
 
 @pytest.mark.parametrize(
@@ -428,3 +356,13 @@ def test_no_identity_is_granted_twice_while_it_is_claimed(worlds: Worlds, calls,
                 place += piece.count
             assert place == wanted.first + wanted.count
     assert len(granted) == len(set(granted))
+
+
+def test_a_cancelled_task_is_found_behind_any_number_of_live_ones(world: LawWorld) -> None:
+    """They are looked through page by page."""
+    for number in range(PAGE + 1):
+        world.apply(task_record(f"t{number:03}"))
+    last = f"t{PAGE:03}"
+    world.apply(sealed(last, 1))
+    world.apply(change(last, "cancelled", "1"))
+    assert [found.task for found in world.ledger.closable()] == [last]
