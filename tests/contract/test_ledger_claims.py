@@ -17,6 +17,7 @@ from tests.contract.ledger_worlds import (
     ask_own,
     ask_retry,
     capacity,
+    change,
     fold,
     mixed,
     outcomes,
