@@ -10,7 +10,7 @@ from typing import Literal, cast
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.engine.buffers import EnvelopeRun
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.ports import DeadLetter, Delivery
 from dispatcher.retry import NextStep, next_step
 from dispatcher.wire.envelope import Envelope

@@ -1,230 +1,240 @@
 """The memory of one lane: runs of envelopes on their way from the lane to their ack."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum
 
+from dispatcher.engine.rhythm import RateWindow
+from dispatcher.engine.runs import EnvelopeRun, RunState, envelope_runs
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Delivery, LaneInfo
-from dispatcher.scheduling.scheduler import QueueEntry
-from dispatcher.wire.lease import LaneAsk, LaneKind, Want
+from dispatcher.scheduling.scheduler import Scheduler
+from dispatcher.scheduling.shared_bound import SharedBound
+from dispatcher.wire.lease import LaneAsk, LaneKind
+
+
+class LanePhase(Enum):
+    """Whether a lane is served."""
+
+    OPEN = 0
+    PARKED = 1
+    """Nothing is asked for until the registry changes it, or for a while."""
+    CLOSING = 2
+    """Nothing new is sent. It is detached once all that is asked for or out is settled."""
+
 
 LATEST_DUE_MS = 3_600_000
 """Maximum delay of an attempt: the longest retry step, ten minutes, and the difference of workers' clocks."""
-LONGEST_RUN = 1_000
-"""Maximum envelopes in a run; keeps splitting a run cheap."""
+WAITING, ASKED, CREDIT, HELD, OUT, GONE = RunState
+OPEN, PARKED, CLOSING = LanePhase
+"""Looked up once: access to an enum member costs ten times a name."""
+
+NEXT = {
+    WAITING: (ASKED, GONE),
+    ASKED: (CREDIT, WAITING, HELD, OUT, GONE),
+    CREDIT: (OUT, WAITING, GONE),
+    HELD: (WAITING, ASKED, OUT, GONE),
+    OUT: (GONE, WAITING, HELD),
+    GONE: (),
+}
+"""The legal transitions of a run. A run starts in WAITING. LaneBuffer moves it, and counts its targets where it is."""
+NEXT_PHASES = {OPEN: (PARKED, CLOSING), PARKED: (OPEN,), CLOSING: ()}
+"""The legal transitions of a lane."""
+IN_MEMORY = (WAITING, ASKED, CREDIT, HELD, OUT)
+"""States whose targets are counted, by their number."""
 
 
-class EnvelopeRun:
-    """Envelopes of one task with consecutive sequences, in one state. One Want, grant or Run covers them all.
-
-    - `size`: targets in each envelope.
-    - `total`: targets in the first envelope of each sequence.
-    - `hold_s`: how long the run waited after its last HELD answer.
-    """
-
-    __slots__ = (
-        "attempt",
-        "channel",
-        "claim",
-        "deliveries",
-        "first",
-        "hold_s",
-        "leased_s",
-        "not_before_ms",
-        "size",
-        "task",
-        "total",
-        "use_by_s",
-        "writer",
-    )
-
-    def __init__(self, delivery: Delivery) -> None:
-        envelope = delivery.envelope
-        self.task = envelope.task
-        self.writer = envelope.writer
-        self.attempt = envelope.attempt
-        self.first = envelope.sequence
-        self.size = len(envelope.targets)
-        self.total = envelope.size
-        self.channel = envelope.channel
-        self.not_before_ms = envelope.not_before_ms
-        self.deliveries = [delivery]
-        self.claim = ""
-        self.use_by_s = 0.0
-        self.leased_s = 0.0
-        self.hold_s = 0.0
-
-    @property
-    def count(self) -> int:
-        return len(self.deliveries)
-
-    @property
-    def targets(self) -> int:
-        return len(self.deliveries) * self.size
-
-    def take(self, count: int) -> "EnvelopeRun":
-        """Split off the first `count` envelopes. Return the run itself if that is all of them."""
-        if count >= len(self.deliveries):
-            return self
-        head = self._twin()
-        head.deliveries = self.deliveries[:count]
-        del self.deliveries[:count]
-        self.first += count
-        return head
-
-    def take_targets(self, targets: int) -> "EnvelopeRun":
-        """Split off as many envelopes as fit in `targets`, at least one."""
-        return self.take(max(1, targets // self.size) if self.size else len(self.deliveries))
-
-    def granted(self, claim: str, use_by_s: float, leased_s: float) -> "EnvelopeRun":
-        self.claim, self.use_by_s, self.leased_s = claim, use_by_s, leased_s
-        return self
-
-    def want(self) -> Want:
-        return Want(self.task, self.writer, self.attempt, self.first, len(self.deliveries), self.size, self.total)
-
-    def continues(self, other: "EnvelopeRun") -> bool:
-        """Return whether this run continues where `other` ends. Neither may be granted."""
-        return (
-            other.first + len(other.deliveries) == self.first
-            and other.task == self.task
-            and other.size == self.size
-            and other.attempt == self.attempt
-            and other.writer == self.writer
-            and other.total == self.total
-            and other.not_before_ms == self.not_before_ms
-            and other.hold_s == self.hold_s
-            and len(other.deliveries) + len(self.deliveries) <= LONGEST_RUN
-        )
-
-    def _twin(self) -> "EnvelopeRun":
-        twin = EnvelopeRun.__new__(EnvelopeRun)
-        twin.task, twin.writer, twin.attempt, twin.first = self.task, self.writer, self.attempt, self.first
-        twin.size, twin.total, twin.channel = self.size, self.total, self.channel
-        twin.not_before_ms, twin.hold_s, twin.deliveries = self.not_before_ms, self.hold_s, self.deliveries
-        twin.claim, twin.use_by_s, twin.leased_s = self.claim, self.use_by_s, self.leased_s
-        return twin
-
-
-def envelope_runs(deliveries: Sequence[Delivery]) -> tuple[list[EnvelopeRun], int]:
-    """Group deliveries into runs, in order. Return the runs and the number of targets."""
-    found: list[EnvelopeRun] = []
-    total = following = room = 0
-    last: EnvelopeRun | None = None
-    for delivery in deliveries:
-        envelope = delivery.envelope
-        size = len(envelope.targets)
-        total += size
-        if (
-            last is not None
-            and envelope.sequence == following
-            and envelope.task == last.task
-            and size == last.size
-            and envelope.attempt == last.attempt
-            and envelope.writer == last.writer
-            and envelope.not_before_ms == last.not_before_ms
-            and envelope.size == last.total
-            and room
-        ):
-            last.deliveries.append(delivery)
-            room -= 1
-        else:
-            last = EnvelopeRun(delivery)
-            found.append(last)
-            room = LONGEST_RUN - 1
-        following = envelope.sequence + 1
-    return found, total
+class IllegalTransition(Exception):
+    """A defect of the engine: a run or a lane cannot go on to this state."""
 
 
 class Credit:
     """Envelopes that a lane may send through one channel now."""
 
-    __slots__ = ("flow", "lane", "queue", "targets")
+    __slots__ = ("flow", "lane", "queue")
 
-    def __init__(self, lane: "LaneBuffer") -> None:
+    def __init__(self, lane: "LaneBuffer", channel: str, scheduler: "Scheduler[Credit]") -> None:
         self.lane = lane
         self.queue: deque[EnvelopeRun] = deque()
-        self.targets = 0
-        self.flow: QueueEntry[Credit]
-        """Set by the creator of this object."""
+        self.flow = scheduler.flow(self, lane.tier, max(1, lane.info.weight), channel)
+
+    def take(self, envelopes: int, targets: int) -> list[EnvelopeRun]:
+        """Take the next runs under one claim out of the lane: at most this much, at least one envelope."""
+        queue, lane, claim = self.queue, self.lane, self.queue[0].claim
+        parts: list[EnvelopeRun] = []
+        while queue and envelopes > 0 and queue[0].claim == claim:
+            head = queue[0]
+            fits = targets // (head.size or 1)
+            if fits <= 0 and parts:
+                break
+            part = head.take(min(envelopes, max(1, fits)))
+            if part is head:
+                queue.popleft()
+            lane.take_out(part)
+            parts.append(part)
+            envelopes -= part.count
+            targets -= part.targets
+        return parts
+
+    def pop_late(self, limit_s: float) -> list[EnvelopeRun]:
+        """Remove the first runs whose use-by is not after `limit_s`. The caller puts them back into the lane."""
+        late: list[EnvelopeRun] = []
+        while self.queue and self.queue[0].use_by_s <= limit_s:
+            late.append(self.queue.popleft())
+        return late
+
+    def pop_blocked(self, has_room: Callable[[str], bool]) -> list[EnvelopeRun]:
+        """Remove the runs of tasks without room. The caller puts them back into the lane."""
+        parts = list(self.queue)
+        self.queue = deque(part for part in parts if has_room(part.task))
+        return [part for part in parts if not has_room(part.task)]
+
+
+class BufferTotals:
+    """Gauges over all lanes of a worker. Only LaneBuffer changes them."""
+
+    __slots__ = ("held_envelopes", "parked_lanes", "targets")
+
+    def __init__(self) -> None:
+        self.targets = [0] * len(IN_MEMORY)
+        """By RunState."""
+        self.held_envelopes = 0
+        self.parked_lanes = 0
+
+    @property
+    def targets_in_memory(self) -> int:
+        return sum(self.targets)
 
 
 class LaneBuffer:
-    """One lane of this worker and its buffered envelopes. Counts are in targets, except held_envelopes."""
+    """One lane of this worker and its envelopes in memory."""
 
     __slots__ = (
+        "_held",
+        "_totals",
         "asked",
-        "asked_targets",
-        "closing",
         "credit",
-        "credit_targets",
+        "delivered",
         "drain",
         "due_ms",
         "filling",
         "grants",
         "held_by_task",
         "held_envelopes",
-        "held_targets",
         "info",
         "name",
-        "out_targets",
-        "parked",
+        "phase",
         "ready",
-        "received",
-        "reopen",
         "short",
+        "targets",
         "tier",
         "waiting",
-        "waiting_targets",
     )
 
-    def __init__(self, info: LaneInfo) -> None:
+    def __init__(
+        self, info: LaneInfo, drains: "Scheduler[LaneBuffer]", totals: BufferTotals, held: SharedBound
+    ) -> None:
         self.name = info.name
         self.info = info
         self.tier = Tier(info.tier)
+        self.phase = OPEN
+        self.targets = [0] * len(IN_MEMORY)
+        """By RunState."""
         self.waiting: deque[EnvelopeRun] = deque()
-        """Not granted and not yet asked for, in order of delivery."""
-        self.waiting_targets = 0
+        """In order of delivery."""
         self.asked: list[EnvelopeRun] = []
-        """Part of the current lease call."""
-        self.asked_targets = 0
         self.credit: dict[str, Credit] = {}
         """By channel."""
-        self.credit_targets = 0
         self.held_envelopes = 0
-        self.held_targets = 0
         self.held_by_task: dict[str, tuple[int, int]] = {}
         """Held envelopes and targets by task."""
-        self.out_targets = 0
-        """Sent or being settled; not yet acked."""
         self.grants = RateWindow()
         self.due_ms = 0
         """Due time of the first waiting envelope, if a timer is set for it."""
-        self.drain: QueueEntry[LaneBuffer]
-        """Its entry in the queue of lanes to drain; set by the creator of this object."""
+        self.drain = drains.flow(self, self.tier, max(1, info.weight))
+        """Its entry in the queue of lanes to drain."""
         self.filling = False
         """True while it is drained until it is full or the lane is empty."""
         self.ready = False
         """True if there may be more to drain."""
-        self.received = False
+        self.delivered = False
         """True once it has delivered something since it was attached."""
-        self.parked = False
         self.short = False
         """True if its last answer was NO_CREDIT."""
-        self.closing = False
-        self.reopen: LaneInfo | None = None
-        """To be attached again once it is detached."""
+        self._totals = totals
+        self._held = held
+        """The bound of held targets, shared by all lanes."""
 
     @property
-    def buffered_targets(self) -> int:
-        """Return the targets in memory that are not yet sent."""
-        return self.waiting_targets + self.asked_targets + self.credit_targets + self.held_targets
+    def closing(self) -> bool:
+        return self.phase is CLOSING
 
     @property
-    def targets(self) -> int:
-        """Return all targets in memory."""
-        return self.buffered_targets + self.out_targets
+    def parked(self) -> bool:
+        return self.phase is PARKED
 
+    @property
+    def is_settled(self) -> bool:
+        """Return whether nothing is asked for or out."""
+        return not (self.asked or self.targets[ASKED] or self.targets[OUT])
+
+    # ------------------------------------------------------------- the lane
+    def update(self, info: LaneInfo) -> None:
+        self.info = info
+        self.tier = Tier(info.tier)
+
+    def park(self) -> None:
+        self._enter(PARKED)
+        self._totals.parked_lanes += 1
+
+    def unpark(self) -> None:
+        self._enter(OPEN)
+        self._totals.parked_lanes -= 1
+
+    def close(self) -> list[EnvelopeRun]:
+        """Forget all runs that are not under way; the broker still has them. Return the granted ones, to be given
+        back."""
+        self._enter(CLOSING)
+        granted = [part for credit in self.credit.values() for part in credit.queue]
+        for part in (*self.waiting, *granted):
+            self._move(part, GONE)
+        self.waiting.clear()
+        for credit in self.credit.values():
+            credit.queue.clear()
+        for task, (envelopes, targets) in list(self.held_by_task.items()):
+            self._count(HELD, -targets)
+            self._count_held(task, -envelopes, -targets)
+        return granted
+
+    def _enter(self, phase: LanePhase) -> None:
+        if phase not in NEXT_PHASES[self.phase]:
+            raise IllegalTransition(f"Lane {self.name} cannot go from {self.phase.name} to {phase.name}.")
+        self.phase = phase
+
+    def announce(self) -> None:
+        """Note that there may be more to drain."""
+        self.ready = True
+
+    def set_filling(self, *, filling: bool) -> None:
+        self.filling = filling
+
+    def drained(self, *, empty: bool) -> None:
+        """Note that the last drain brought all there is for now. `empty`: the lane announces itself when there is
+        more."""
+        self.filling = False
+        self.ready = self.ready and not empty
+
+    def expect(self, due_ms: int) -> bool:
+        """Set the due time of the first waiting envelope; 0 if there is none. Return whether it is another one."""
+        changed = self.due_ms != due_ms
+        self.due_ms = due_ms
+        return changed
+
+    def forget_idle_channels(self) -> None:
+        """Forget channels without credit. What they led the others by is forgotten with them."""
+        self.credit = {name: credit for name, credit in self.credit.items() if credit.queue}
+
+    # ------------------------------------------------------------- its envelopes
     def append(self, deliveries: Sequence[Delivery], wall_ms: int) -> int:
         """Append drained deliveries and return their targets. An envelope that is due too late counts as due now; at
         the head of a shared lane it would block everything behind it."""
@@ -235,90 +245,121 @@ class LaneBuffer:
         if found and self.waiting and found[0].continues(self.waiting[-1]):
             self.waiting[-1].deliveries.extend(found.pop(0).deliveries)
         self.waiting.extend(found)
-        self.waiting_targets += targets
+        self._count(WAITING, targets)
+        self.delivered = True
         return targets
 
-    def put_back(self, stretch: EnvelopeRun) -> None:
-        """Put a run back at the head of the waiting ones. Call this from the last run to the first."""
-        stretch.claim = ""
-        self.waiting_targets += stretch.targets
-        if self.waiting and self.waiting[0].continues(stretch):
-            stretch.deliveries.extend(self.waiting.popleft().deliveries)
-        self.waiting.appendleft(stretch)
+    def put_back(self, part: EnvelopeRun) -> None:
+        """Put a run back at the head of the waiting ones. Call this from the last run to the first. A closing lane
+        keeps nothing; the broker still has it."""
+        self._move(part, GONE if self.closing else WAITING)
+        if self.closing:
+            return
+        part.claim = ""
+        if self.waiting and self.waiting[0].continues(part):
+            part.deliveries.extend(self.waiting.popleft().deliveries)
+        self.waiting.appendleft(part)
 
     def ask(self) -> LaneAsk:
         """Return this lane's part of a lease request."""
-        info = self.info
-        tier = str(self.tier) if info.kind == LaneKind.RETRY else ""
-        demand = self.waiting_targets + self.asked_targets + self.credit_targets
-        wants = [part.want() for part in self.asked]
+        info, targets = self.info, self.targets
         return LaneAsk(
-            self.name, info.kind, tier, demand, wants, False, info.task, info.app, info.channel, info.delay_s
+            lane=self.name,
+            kind=info.kind,
+            tier=str(self.tier) if info.kind == LaneKind.RETRY else "",
+            demand=targets[WAITING] + targets[ASKED] + targets[CREDIT],
+            wants=[part.want() for part in self.asked],
+            task=info.task,
+            app=info.app,
+            channel=info.channel,
+            delay_s=info.delay_s,
         )
 
-    def take_wants(self, targets: int, most: int, wall_ms: int) -> list[EnvelopeRun]:
-        """Move waiting runs that are due into the call: up to `targets`, at least one envelope."""
+    def take_wants(self, targets: int, max_runs: int, wall_ms: int) -> list[EnvelopeRun]:
+        """Take waiting runs that are due into the call: up to `targets`, at least one envelope."""
         waiting = self.waiting
         taken: list[EnvelopeRun] = []
-        moved = 0
-        while waiting and len(taken) < most and (targets > moved or not taken):
+        while waiting and len(taken) < max_runs and (targets > 0 or not taken):
             head = waiting[0]
             if head.not_before_ms > wall_ms:
                 break
-            part = head.take_targets(targets - moved)
+            part = head.take_targets(targets)
             if part is head:
                 waiting.popleft()
+            self._move(part, ASKED)
             taken.append(part)
-            moved += part.targets
-        self.waiting_targets -= moved
-        self.asked_targets += moved
+            targets -= part.targets
         self.asked = taken
         return taken
 
-    def hold(self, task: str, envelopes: int, targets: int) -> None:
-        """Add to the counts of a task's held envelopes and targets; negative numbers subtract."""
+    def ask_again(self, part: EnvelopeRun) -> None:
+        """Take a held run into the call."""
+        self._move(part, ASKED)
+        self.asked.append(part)
+
+    def leave_out(self, parts: Sequence[EnvelopeRun]) -> None:
+        """Take these runs out of the call before it is made. The caller moves each of them on."""
+        self.asked = [part for part in self.asked if part not in parts]
+
+    def end_call(self) -> list[EnvelopeRun]:
+        """Return the runs of the call that was answered, or failed. The caller moves each of them on."""
+        asked, self.asked = self.asked, []
+        return asked
+
+    def set_short(self, *, short: bool) -> None:
+        self.short = short
+
+    def grant(self, part: EnvelopeRun, scheduler: "Scheduler[Credit]", now_s: float) -> Credit:
+        """Add a run to the credit of its channel, and return that."""
+        credit = self.credit.get(part.channel)
+        if credit is None:
+            credit = self.credit[part.channel] = Credit(self, part.channel, scheduler)
+        self._move(part, CREDIT)
+        credit.queue.append(part)
+        self.grants.add(part.targets, now_s)
+        return credit
+
+    def hold(self, part: EnvelopeRun) -> None:
+        """Keep a run apart until `put_back`, `ask_again` or `take_out`. A lane that is closed forgets it."""
+        self._move(part, HELD)
+
+    def take_out(self, part: EnvelopeRun) -> None:
+        """Hand a run to its channel, or to settling."""
+        self._move(part, OUT)
+
+    def drop(self, part: EnvelopeRun) -> None:
+        """Forget a run that the broker delivers again."""
+        self._move(part, GONE)
+
+    def ack(self, targets: int) -> None:
+        """Forget targets that were taken out and are settled. Settling joins runs, so they are told by their number."""
+        self._count(OUT, -targets)
+
+    # ------------------------------------------------------------- gauges
+    def _move(self, part: EnvelopeRun, state: RunState) -> None:
+        if state not in NEXT[part.state]:
+            raise IllegalTransition(f"A run of lane {self.name} cannot go from {part.state.name} to {state.name}.")
+        targets = part.targets
+        self._count(part.state, -targets)
+        if part.state is HELD:
+            self._count_held(part.task, -part.count, -targets)
+        if state is not GONE:
+            self._count(state, targets)
+        if state is HELD:
+            self._count_held(part.task, part.count, targets)
+        part.state = state
+
+    def _count(self, state: RunState, targets: int) -> None:
+        left = self.targets[state] + targets
+        if left < 0:
+            raise IllegalTransition(f"Lane {self.name} has fewer than {-targets} targets in state {state.name}.")
+        self.targets[state] = left
+        self._totals.targets[state] += targets
+
+    def _count_held(self, task: str, envelopes: int, targets: int) -> None:
         self.held_envelopes += envelopes
-        self.held_targets += targets
+        self._totals.held_envelopes += envelopes
+        self._held.add(task, targets)
         of_task, targets_of_task = self.held_by_task.pop(task, (0, 0))
         if of_task + envelopes:
             self.held_by_task[task] = of_task + envelopes, targets_of_task + targets
-
-    def forget_unsent(self) -> list[EnvelopeRun]:
-        """Drop waiting and granted runs; the broker still has them. Return the granted ones, to be given back."""
-        granted = [stretch for credit in self.credit.values() for stretch in credit.queue]
-        for credit in self.credit.values():
-            credit.queue.clear()
-            credit.targets = 0
-        self.waiting.clear()
-        self.held_by_task.clear()
-        self.waiting_targets = self.credit_targets = self.held_targets = self.held_envelopes = 0
-        return granted
-
-
-class RateWindow:
-    """Counts per half second: the current window and the one before."""
-
-    __slots__ = ("before", "count", "since_s")
-
-    LENGTH_S = 0.5
-
-    def __init__(self) -> None:
-        self.since_s = 0.0
-        self.count = 0
-        self.before = 0
-
-    def add(self, count: int, now_s: float) -> None:
-        if now_s - self.since_s >= self.LENGTH_S:
-            self._turn(now_s)
-        self.count += count
-
-    def recent(self, now_s: float) -> int:
-        """Return the larger of the two windows: the count of half a second."""
-        if now_s - self.since_s >= self.LENGTH_S:
-            self._turn(now_s)
-        return self.count if self.count > self.before else self.before
-
-    def _turn(self, now_s: float) -> None:
-        self.before = self.count if now_s - self.since_s < 2 * self.LENGTH_S else 0
-        self.count = 0
-        self.since_s = now_s

@@ -12,9 +12,8 @@ from dispatcher.engine.leases import Leases
 from dispatcher.engine.sending import Sending
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.settling import Logs, Settling
-from dispatcher.engine.shared import Shared
+from dispatcher.engine.shared import Shared, Timers
 from dispatcher.engine.stats import EngineStats
-from dispatcher.engine.timers import Timers
 from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog
 from dispatcher.scheduling.shared_bound import SharedBound
 from dispatcher.wire.topics import Topics

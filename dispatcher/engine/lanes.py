@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from dispatcher.engine.buffers import EnvelopeRun, LaneBuffer
+from dispatcher.engine.buffers import ASKED, CREDIT, WAITING, LaneBuffer
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.shared import Shared
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Delivery, LaneInfo, Lanes
@@ -25,7 +26,6 @@ class WorkingSet:
     - `woken`: one of them had nothing to ask for a moment ago.
     - `eager`: one of them is not short of credit; it has only not been asked for yet.
     - `given_back`: granted envelopes to be returned to the ledger.
-    - `targets`: all targets in memory.
     """
 
     def __init__(self, shared: Shared, port: Lanes) -> None:
@@ -34,12 +34,12 @@ class WorkingSet:
         self.woken = False
         self.eager = False
         self.given_back: list[GivenBack] = []
-        self.targets = 0
         self._settings = settings = shared.settings
         self._port = port
         self._clock = shared.clock
         self._timers = shared.timers
         self._stats = shared.stats
+        self._totals = shared.stats.buffers
         self._unsettled = shared.unsettled
         self._held = shared.held
         self._drains: Scheduler[LaneBuffer] = Scheduler()
@@ -50,6 +50,8 @@ class WorkingSet:
         """Lanes that were refused because the budget of all lanes was used up."""
         self._blocked: set[LaneBuffer] = set()
         """Lanes of one task that has no room; each is checked again after a while."""
+        self._reopen: dict[str, LaneInfo] = {}
+        """Closing lanes that are to be attached again once they are detached."""
         self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
 
     # ------------------------------------------------------------- which lanes
@@ -57,24 +59,23 @@ class WorkingSet:
         """Hold exactly these lanes. Return those whose tier or weight changed."""
         wanted = {info.name: info for info in infos}
         changed = []
+        self._reopen.clear()
         for lane in [lane for name, lane in self.lanes.items() if name not in wanted]:
-            lane.reopen = None
             self.close(lane)
         for info in infos:
             lane_or_none = self.lanes.get(info.name)
             if lane_or_none is None:
                 self._attach(info)
             elif lane_or_none.closing:
-                lane_or_none.reopen = info
+                self._reopen[info.name] = info
             elif info is not lane_or_none.info and self._update(lane_or_none, info):
                 changed.append(lane_or_none)
-        self._stats.lanes = len(self.lanes)
         self._heavy = max(1, sum(not lane.info.light for lane in self.lanes.values()))
         return changed
 
     def close_all(self) -> None:
+        self._reopen.clear()
         for lane in list(self.lanes.values()):
-            lane.reopen = None
             self.close(lane)
 
     def close(self, lane: LaneBuffer) -> None:
@@ -82,40 +83,35 @@ class WorkingSet:
         if lane.closing:
             return
         self.unpark(lane)
-        lane.closing = True
         self._drains.leave(lane.drain)
         self._stinted.pop(lane.name, None)
         self.wanting.pop(lane.name, None)
-        held = lane.buffered_targets - lane.asked_targets
-        self._stats.credit_targets -= lane.credit_targets
-        self._stats.held_envelopes -= lane.held_envelopes
-        for task, (_, targets) in lane.held_by_task.items():
-            self._held.add(task, -targets)
-        for part in lane.forget_unsent():
+        for part in lane.close():
             self._tell_unsent(lane, part)
-        self._release(held)
         self.detach_if_done(lane)
 
     def detach_if_done(self, lane: LaneBuffer) -> None:
         """Detach a closing lane once nothing of it is under way."""
-        if lane.closing and not lane.out_targets and not lane.asked and self.lanes.get(lane.name) is lane:
-            self._port.detach(lane.name)
-            del self.lanes[lane.name]
-            if lane.reopen is not None:
-                self._attach(lane.reopen)
-            self._stats.lanes = len(self.lanes)
+        if lane.closing and lane.is_settled and self.lanes.get(lane.name) is lane:
+            self._detach(lane.name)
+            info = self._reopen.pop(lane.name, None)
+            if info is not None:
+                self._attach(info)
 
     def detach_all(self) -> None:
         """Detach all lanes at once. Unacked envelopes are delivered to other workers."""
-        for name in self.lanes:
-            self._port.detach(name)
-        self.lanes.clear()
-        self._stats.lanes = 0
+        for name in list(self.lanes):
+            self._detach(name)
 
     def _attach(self, info: LaneInfo) -> None:
-        lane = self.lanes[info.name] = LaneBuffer(info)
-        lane.drain = self._drains.flow(lane, lane.tier, max(1, info.weight))
+        self.lanes[info.name] = LaneBuffer(info, self._drains, self._totals, self._held)
+        self._stats.lanes = len(self.lanes)
         self._port.attach(info, self._prefetch(info))
+
+    def _detach(self, name: str) -> None:
+        self._port.detach(name)
+        del self.lanes[name]
+        self._stats.lanes = len(self.lanes)
 
     def _prefetch(self, info: LaneInfo) -> int:
         return 0 if info.light else self._settings.prefetch_targets
@@ -123,19 +119,18 @@ class WorkingSet:
     def _attach_again(self) -> None:
         """Attach lanes that have delivered nothing yet. Such a lane may have been missing before, and may exist now."""
         for lane in self.lanes.values():
-            if not lane.received and not lane.closing:
+            if not lane.delivered and not lane.closing:
                 self._port.attach(lane.info, self._prefetch(lane.info))
         self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
 
     def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
         self.unpark(lane)
-        if info == lane.info:
-            lane.info = info
+        before = lane.info
+        lane.update(info)
+        if info == before:
             return False
-        if lane.info.light != info.light:
+        if before.light != info.light:
             self._port.attach(info, self._prefetch(info))
-        lane.info = info
-        lane.tier = Tier(info.tier)
         self._drains.change(lane.drain, lane.tier, max(1, info.weight))
         return True
 
@@ -144,7 +139,7 @@ class WorkingSet:
         """Note that the lane has something."""
         lane = self.lanes.get(name)
         if lane is not None and not lane.closing:
-            lane.ready = True
+            lane.announce()
             self.mark_drainable(lane)
 
     def mark_drainable(self, lane: LaneBuffer) -> None:
@@ -162,17 +157,18 @@ class WorkingSet:
         The lane that delivered least for its weight comes first, so shares hold when receiving takes longest.
         """
         count = 0
-        if self._stinted and self.targets < 0.9 * self._settings.budget_targets:
+        totals = self._totals
+        if self._stinted and totals.targets_in_memory < 0.9 * self._settings.budget_targets:
             for lane in self._stinted.values():
                 self.mark_drainable(lane)
             self._stinted.clear()
-        most = self.targets + TARGETS_AT_ONCE
-        while count < DRAINED_AT_ONCE and self.targets < most:
+        most = totals.targets_in_memory + TARGETS_AT_ONCE
+        while count < DRAINED_AT_ONCE and totals.targets_in_memory < most:
             flow = self._drains.pick()
             if flow is None:
                 return False
             room = self._room(flow.item, now_s)
-            flow.item.filling = room > 0
+            flow.item.set_filling(filling=room > 0)
             if room > 0:
                 count += self._drain(flow.item, room)
             else:
@@ -184,12 +180,12 @@ class WorkingSet:
         roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * self._heavy))
         limit = min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s))
         limit = max(limit, settings.lane_floor_targets, roomy, chunk)
-        buffered = lane.waiting_targets + lane.asked_targets + lane.credit_targets
+        buffered = lane.targets[WAITING] + lane.targets[ASKED] + lane.targets[CREDIT]
         if self._is_blocked(lane):
             self._look_again_at(lane, now_s)
             return 0
-        left = settings.budget_targets - self.targets
-        if left <= 0 and lane.targets:
+        left = settings.budget_targets - self._totals.targets_in_memory
+        if left <= 0 and any(lane.targets):
             self._stinted[lane.name] = lane
             return 0
         if limit - buffered > left:
@@ -225,22 +221,17 @@ class WorkingSet:
             self._drains.charge(lane.drain, self._take(lane, deliveries))
             self.note(lane)
         if empty or not deliveries:
-            lane.filling = False
+            lane.drained(empty=empty)
             self._drains.leave(lane.drain)
-        if empty:
-            lane.ready = False
-        elif not deliveries:
+        if not empty and not deliveries:
             self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.mark_drainable(lane))
         return len(deliveries)
 
     def _take(self, lane: LaneBuffer, deliveries: Sequence[Delivery]) -> int:
         wall_ms = self._clock.wall_ms()
         targets = lane.append(deliveries, wall_ms)
-        self.targets += targets
-        lane.received = True
         stats = self._stats
         stats.received += len(deliveries)
-        stats.buffered_targets += targets
         first = deliveries[0]
         received_ms = wall_ms - (self._clock.monotonic_s() - first.received_s) * 1000
         stats.stages["received"].add(received_ms - first.envelope.published_ms, len(deliveries))
@@ -257,31 +248,28 @@ class WorkingSet:
         if due_ms <= wall_ms:
             if not lane.short:
                 self.eager = True
-                if wake and not (lane.asked or lane.credit_targets) and lane.name not in self.wanting:
+                if wake and not (lane.asked or lane.targets[CREDIT]) and lane.name not in self.wanting:
                     self.woken = True
             self.wanting[lane.name] = lane
             return
         self.wanting.pop(lane.name, None)
         wait_s = (due_ms - wall_ms) / 1000
-        if lane.due_ms != due_ms:
-            lane.due_ms = due_ms
+        if lane.expect(due_ms):
             self._timers.at(self._clock.monotonic_s() + wait_s, lambda: self._due(lane))
 
     def _due(self, lane: LaneBuffer) -> None:
-        lane.due_ms = 0
+        lane.expect(0)
         self.note(lane)
 
     def park(self, lane: LaneBuffer) -> None:
         """Ask for nothing from the lane until the registry changes it, or for a while."""
         if not lane.closing and not lane.parked:
-            lane.parked = True
-            self._stats.parked_lanes += 1
+            lane.park()
             self._timers.at(self._clock.monotonic_s() + self._settings.parked_s, lambda: self.unpark(lane))
 
     def unpark(self, lane: LaneBuffer) -> None:
         if lane.parked:
-            lane.parked = False
-            self._stats.parked_lanes -= 1
+            lane.unpark()
             self.note(lane)
 
     def hold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
@@ -295,7 +283,7 @@ class WorkingSet:
                 return
             part = kept
         part.hold_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * part.hold_s))
-        self.set_aside(lane, part)
+        lane.hold(part)
         self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
 
     def _holding_room(self, lane: LaneBuffer, part: EnvelopeRun) -> int:
@@ -308,42 +296,22 @@ class WorkingSet:
 
     def _return(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         self._port.give_back(lane.name, part.deliveries)
-        self._release(part.targets)
+        lane.drop(part)
         self.mark_drainable(lane)
 
     def _unhold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         if lane.closing:
             return
-        self.bring_back(lane, part)
         lane.put_back(part)
         self.note(lane, wake=False)
         self.mark_drainable(lane)
-
-    def set_aside(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Count the envelopes as held until `bring_back`. A lane that is closed forgets them."""
-        lane.hold(part.task, part.count, part.targets)
-        self._held.add(part.task, part.targets)
-        self._stats.held_envelopes += part.count
-
-    def bring_back(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Return held envelopes to a lane that is not closing."""
-        lane.hold(part.task, -part.count, -part.targets)
-        self._held.add(part.task, -part.targets)
-        self._stats.held_envelopes -= part.count
 
     def give_back(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Give a grant back unsent: report it to the ledger and ask for it again. Call this from the last run to the
         first."""
         self._tell_unsent(lane, part)
-        if lane.closing:
-            self._release(part.targets)
-        else:
-            lane.put_back(part)
-            self.note(lane, wake=False)
-
-    def drop(self, part: EnvelopeRun) -> None:
-        """Forget envelopes of a closed lane. The broker still has them."""
-        self._release(part.targets)
+        lane.put_back(part)
+        self.note(lane, wake=False)
 
     def _tell_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         self._stats.given_back += part.targets
@@ -351,30 +319,21 @@ class WorkingSet:
             GivenBack(part.claim, lane.name, part.task, part.writer, part.attempt, part.first, part.count, part.size)
         )
 
-    def _release(self, targets: int) -> None:
-        self.targets -= targets
-        self._stats.buffered_targets -= targets
-
     # ------------------------------------------------------------- under way
-    def mark_sent(self, lane: LaneBuffer, targets: int) -> None:
-        """Note that targets have left the buffer for a channel, or for settling."""
-        lane.out_targets += targets
-        self._stats.buffered_targets -= targets
+    def take_out(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
+        """Take a run out of the buffer, for settling."""
+        lane.take_out(part)
         self.mark_drainable(lane)
 
     def return_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Take back a run that a channel had no time for."""
-        lane.out_targets -= part.targets
-        self._stats.buffered_targets += part.targets
         self.give_back(lane, part)
         self.detach_if_done(lane)
 
     def recheck(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Hold a run whose next step is impossible, and ask the ledger again, which may know better by now."""
-        lane.out_targets -= part.targets
-        self._stats.buffered_targets += part.targets
         if lane.closing:
-            self._release(part.targets)
+            lane.drop(part)
         else:
             self.hold(lane, part)
         self.detach_if_done(lane)
@@ -382,8 +341,7 @@ class WorkingSet:
     def ack(self, lane: LaneBuffer, deliveries: Sequence[Delivery], targets: int) -> None:
         """Ack deliveries: the last step of settling."""
         self._port.ack(lane.name, deliveries)
-        lane.out_targets -= targets
-        self.targets -= targets
+        lane.ack(targets)
         self._stats.acked += len(deliveries)
         self.mark_drainable(lane)
         self.detach_if_done(lane)

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Sequence
 
 from dispatcher.clock import ClockComparison
-from dispatcher.engine.buffers import EnvelopeRun, LaneBuffer
+from dispatcher.engine.buffers import CREDIT, WAITING, LaneBuffer
 from dispatcher.engine.events import LeaseAnswered
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.rhythm import Rhythm
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.sending import Sending
 from dispatcher.engine.settling import Settling
 from dispatcher.engine.shared import Shared
@@ -192,12 +193,12 @@ class Leases:
         wall_ms = self._clock.wall_ms()
         horizon = self._horizon(now_s)
         working = self._working
-        lanes = [lane for lane in working.lanes.values() if lane.waiting_targets or lane.credit_targets]
+        lanes = [lane for lane in working.lanes.values() if lane.targets[WAITING] or lane.targets[CREDIT]]
         levels = credit_levels(lanes, horizon, self._weights)
         asks: list[LaneAsk] = []
         self._asked = []
         for lane in lanes:
-            name, credit = lane.name, lane.credit_targets
+            name, credit = lane.name, lane.targets[CREDIT]
             room = levels.get(name, horizon) - credit
             parts: list[EnvelopeRun] = []
             if name in working.wanting and (room > 0 or not credit):
@@ -215,9 +216,8 @@ class Leases:
             blocked = [part for part in parts if not has_room(part.task)]
             if not blocked:
                 return parts
-            lane.asked = [part for part in parts if has_room(part.task)]
+            lane.leave_out(blocked)
             for part in blocked:
-                lane.asked_targets -= part.targets
                 self._working.hold(lane, part)
             if lane.asked:
                 return lane.asked
@@ -305,17 +305,13 @@ class Leases:
 
     def _back_to_lanes(self, asked: Sequence[LaneBuffer]) -> None:
         for lane in asked:
-            parts, lane.asked, lane.asked_targets = lane.asked, [], 0
-            self.keep(lane, parts)
+            self.keep(lane, lane.end_call())
             self._working.detach_if_done(lane)
 
     def keep(self, lane: LaneBuffer, parts: Sequence[EnvelopeRun]) -> None:
         """Return runs that were not granted to the head of the waiting ones."""
         for part in reversed(parts):
-            if lane.closing:
-                self._working.drop(part)
-            else:
-                lane.put_back(part)
+            lane.put_back(part)
         self._working.note(lane, wake=False)
 
     def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
@@ -340,8 +336,7 @@ class _Reading:
 
     def apply(self, answer: list[list[Piece]]) -> None:
         lane, working = self._lane, self._leases._working
-        parts, lane.asked, lane.asked_targets = lane.asked, [], 0
-        for part, pieces in zip(parts, answer, strict=True):
+        for part, pieces in zip(lane.end_call(), answer, strict=True):
             left = part.count
             for piece in pieces:
                 count = piece.count if piece.count < left else left
@@ -350,7 +345,7 @@ class _Reading:
                     left -= count
             if left:
                 self._back.append(part)
-        lane.short = self._short
+        lane.set_short(short=self._short)
         self._leases.keep(lane, self._back)
         if self._park:
             working.park(lane)
@@ -382,7 +377,7 @@ class _Reading:
     def _settle(self, part: EnvelopeRun, piece: Piece) -> None:
         """Pass a run that needs no sending to settling."""
         lane, settling = self._lane, self._leases._settling
-        self._leases._working.mark_sent(lane, part.targets)
+        self._leases._working.take_out(lane, part)
         match piece.status:
             case Status.DROP:
                 settling.dropped(lane, part)

@@ -1,4 +1,4 @@
-"""The pace of lease calls."""
+"""The pace of lease calls, and of what is counted."""
 
 from dispatcher.engine.settings import EngineSettings
 
@@ -35,3 +35,32 @@ class Rhythm:
         more = (now_s - self._filled_s) * self._calls_per_s
         self._calls = min(float(settings.calls_burst), self._calls + more)
         self._filled_s = now_s
+
+
+class RateWindow:
+    """Counts per half second: the current window and the one before."""
+
+    __slots__ = ("before", "count", "since_s")
+
+    LENGTH_S = 0.5
+
+    def __init__(self) -> None:
+        self.since_s = 0.0
+        self.count = 0
+        self.before = 0
+
+    def add(self, count: int, now_s: float) -> None:
+        if now_s - self.since_s >= self.LENGTH_S:
+            self._turn(now_s)
+        self.count += count
+
+    def recent(self, now_s: float) -> int:
+        """Return the larger of the two windows: the count of half a second."""
+        if now_s - self.since_s >= self.LENGTH_S:
+            self._turn(now_s)
+        return self.count if self.count > self.before else self.before
+
+    def _turn(self, now_s: float) -> None:
+        self.before = self.count if now_s - self.since_s < 2 * self.LENGTH_S else 0
+        self.count = 0
+        self.since_s = now_s

@@ -1,14 +1,15 @@
 """Turn credit into batches: the scheduler picks as long as a channel has room."""
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from dispatcher.analysis.send_errors import MAX_TASKS
-from dispatcher.engine.buffers import Credit, EnvelopeRun, LaneBuffer, RateWindow
+from dispatcher.engine.buffers import CREDIT, Credit, LaneBuffer
 from dispatcher.engine.events import BatchSent
 from dispatcher.engine.lanes import WorkingSet
+from dispatcher.engine.rhythm import RateWindow
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.settling import Settling
 from dispatcher.engine.shared import Shared
 from dispatcher.ports import Batch, Courier, Delivery
@@ -36,13 +37,23 @@ class PickedBatch(Batch, gc=False, kw_only=True):
 class _Load:
     """Work under way in one channel."""
 
-    __slots__ = ("batch_limit", "batches", "most_batches", "targets")
+    __slots__ = ("batch_limit", "batches", "max_batches", "max_targets", "targets")
 
-    def __init__(self, batch_limit: int, most_batches: int) -> None:
+    def __init__(self, batch_limit: int, max_batches: int, max_targets: int) -> None:
         self.batch_limit = batch_limit
-        self.most_batches = most_batches
+        self.max_batches = max_batches
+        self.max_targets = max_targets
         self.batches = 0
         self.targets = 0
+
+    def add(self, batches: int, targets: int) -> None:
+        """Count started batches and their targets; negative numbers count finished ones."""
+        self.batches += batches
+        self.targets += targets
+
+    @property
+    def has_room(self) -> bool:
+        return self.batches < self.max_batches and self.targets < self.max_targets
 
 
 class Sending:
@@ -67,17 +78,10 @@ class Sending:
     # ------------------------------------------------------------- credit
     def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Add granted envelopes to the credit. `part` carries its claim and use-by."""
-        credit = lane.credit.get(part.channel)
-        if credit is None:
-            credit = lane.credit[part.channel] = Credit(lane)
-            credit.flow = self.scheduler.flow(credit, lane.tier, max(1, lane.info.weight), part.channel)
-        targets = part.targets
-        credit.queue.append(part)
-        self._add(credit, targets)
-        self.scheduler.enter(credit.flow)
         now_s = self._clock.monotonic_s()
-        lane.grants.add(targets, now_s)
-        self._stats.tiers[lane.tier].granted += targets
+        credit = lane.grant(part, self.scheduler, now_s)
+        self.scheduler.enter(credit.flow)
+        self._stats.tiers[lane.tier].granted += part.targets
         self._stats.stages["leased"].add((now_s - part.deliveries[0].received_s) * 1000, part.count)
 
     def retune(self, lanes: Iterable[LaneBuffer]) -> None:
@@ -103,11 +107,11 @@ class Sending:
     def expire(self, now_s: float) -> None:
         """Take back all credit near its use-by, even where a channel has no room."""
         for lane in self._working.lanes.values():
-            if lane.credit_targets:
+            if lane.targets[CREDIT]:
                 for credit in lane.credit.values():
                     self._expire(credit, now_s)
             if len(lane.credit) > CHANNELS_KEPT:
-                lane.credit = {name: credit for name, credit in lane.credit.items() if credit.queue}
+                lane.forget_idle_channels()
         if len(self._loads) > CHANNELS_KEPT:
             self._loads = {name: load for name, load in self._loads.items() if load.batches}
 
@@ -123,31 +127,18 @@ class Sending:
 
     def _expire(self, credit: Credit, now_s: float) -> None:
         """Give back credit near its use-by: a call that starts too late must not be made."""
-        limit_s = now_s + self._settings.use_by_margin_s
-        late: list[EnvelopeRun] = []
-        while credit.queue and credit.queue[0].use_by_s <= limit_s:
-            late.append(credit.queue.popleft())
-        self._give_back(credit, late)
+        self._give_back(credit, credit.pop_late(now_s + self._settings.use_by_margin_s))
 
     def _give_back_blocked(self, credit: Credit) -> None:
         """Give back credit of tasks whose outcomes are not stored, so that others behind it may be sent."""
-        parts = list(credit.queue)
-        blocked = [part for part in parts if not self._unsettled.has_room(part.task)]
-        credit.queue = deque(part for part in parts if self._unsettled.has_room(part.task))
-        self._give_back(credit, blocked)
+        self._give_back(credit, credit.pop_blocked(self._unsettled.has_room))
 
     def _give_back(self, credit: Credit, parts: Sequence[EnvelopeRun]) -> None:
         """Give back runs that have already left the queue."""
         for part in reversed(parts):
-            self._add(credit, -part.targets)
             self._working.give_back(credit.lane, part)
         if not credit.queue:
             self.scheduler.leave(credit.flow)
-
-    def _add(self, credit: Credit, targets: int) -> None:
-        credit.targets += targets
-        credit.lane.credit_targets += targets
-        self._stats.credit_targets += targets
 
     # ------------------------------------------------------------- picks
     def pump(self, now_s: float) -> None:
@@ -169,48 +160,27 @@ class Sending:
 
     def _batch(self, credit: Credit) -> PickedBatch:
         load = self._load(credit.flow.group)
-        lane, queue = credit.lane, credit.queue
-        head = queue[0]
-        claim, use_by_s, leased_s = head.claim, head.use_by_s, head.leased_s
-        room, targets = load.batch_limit, 0
-        parts: list[EnvelopeRun] = []
-        while queue and room > 0 and queue[0].claim == claim:
-            head = queue[0]
-            fits = (self._settings.quantum_targets - targets) // (head.size or 1)
-            if fits <= 0 and parts:
-                break
-            part = head.take(min(room, max(1, fits)))
-            if part is head:
-                queue.popleft()
-            parts.append(part)
-            room -= part.count
-            targets += part.targets
-        self._add(credit, -targets)
-        said = [_edited(part, self.overrides.get(part.task)) for part in parts]
-        deliveries = said[0] if len(said) == 1 else [one for part in said for one in part]
+        lane, parts = credit.lane, credit.take(load.batch_limit, self._settings.quantum_targets)
+        edited = [_edited(part, self.overrides.get(part.task)) for part in parts]
+        first = parts[0]
         return PickedBatch(
-            lane.name,
-            claim,
-            credit.flow.group,
-            deliveries,
-            use_by_s,
-            leased_s,
-            targets,
-            str(lane.tier),
+            lane=lane.name,
+            claim=first.claim,
+            channel=credit.flow.group,
+            deliveries=edited[0] if len(edited) == 1 else [one for part in edited for one in part],
+            use_by_s=first.use_by_s,
+            leased_s=first.leased_s,
+            targets=sum([part.targets for part in parts]),
+            tier=str(lane.tier),
             buffer=lane,
             parts=parts,
         )
 
     def _send(self, batch: PickedBatch, now_s: float) -> None:
         batch.sent_s = now_s
-        load = self._loads[batch.channel]
-        load.batches += 1
-        load.targets += batch.targets
-        if load.batches >= load.most_batches or load.targets >= self._settings.in_flight_targets:
+        if not self._count_load(batch, 1):
             self.scheduler.close(batch.channel)
-        self._stats.in_flight_batches += 1
-        self._stats.in_flight_targets += batch.targets
-        self._working.mark_sent(batch.buffer, batch.targets)
+        self._working.mark_drainable(batch.buffer)
         self._under_way[id(batch)] = batch
         self._courier.send(batch, self._report)
 
@@ -218,8 +188,9 @@ class Sending:
         load = self._loads.get(channel)
         if load is None:
             settings = self._settings
-            most = settings.channel_batches.get(channel, settings.in_flight_batches)
-            load = self._loads[channel] = _Load(max(1, self._courier.batch_limit(channel)), most)
+            max_batches = settings.channel_batches.get(channel, settings.in_flight_batches)
+            batch_limit = max(1, self._courier.batch_limit(channel))
+            load = self._loads[channel] = _Load(batch_limit, max_batches, settings.in_flight_targets)
         return load
 
     def _report(self, batch: Batch, reports: Sequence[Report | None]) -> None:
@@ -233,7 +204,8 @@ class Sending:
         if not isinstance(batch, PickedBatch):
             raise TypeError("The courier must hand back the batch it was given.")
         del self._under_way[id(batch)]
-        self._lighten(batch)
+        if self._count_load(batch, -1):
+            self.scheduler.open(batch.channel)
         lane = batch.buffer
         unsent: list[EnvelopeRun] = []
         for part, reports in match(batch.parts, event.reports):
@@ -245,14 +217,13 @@ class Sending:
         for part in reversed(unsent):
             self._working.return_unsent(lane, part)
 
-    def _lighten(self, batch: PickedBatch) -> None:
-        load = self._loads[batch.channel]
-        load.batches -= 1
-        load.targets -= batch.targets
-        self._stats.in_flight_batches -= 1
-        self._stats.in_flight_targets -= batch.targets
-        if load.batches < load.most_batches and load.targets < self._settings.in_flight_targets:
-            self.scheduler.open(batch.channel)
+    def _count_load(self, batch: PickedBatch, batches: int) -> bool:
+        """Count a batch that starts (1) or has finished (-1). Return whether its channel has room for more."""
+        load, stats, targets = self._loads[batch.channel], self._stats, batches * batch.targets
+        load.add(batches, targets)
+        stats.in_flight_batches += batches
+        stats.in_flight_targets += targets
+        return load.has_room
 
     def _count(self, part: EnvelopeRun, batch: PickedBatch, now_s: float, wall_ms: int) -> None:
         targets = part.targets

@@ -6,9 +6,10 @@ from functools import partial
 
 import msgspec
 
-from dispatcher.engine.buffers import EnvelopeRun, LaneBuffer
+from dispatcher.engine.buffers import LaneBuffer
 from dispatcher.engine.events import Stored
 from dispatcher.engine.lanes import WorkingSet
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.shared import Shared
 from dispatcher.engine.unrecorded import LateRecords, UnrecordedOutcomes
 from dispatcher.model.errors import FairlaneError, NotFound

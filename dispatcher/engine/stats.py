@@ -4,7 +4,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from dispatcher.engine.buffers import EnvelopeRun
+from dispatcher.engine.buffers import CREDIT, OUT, BufferTotals
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.unrecorded import LateRecords
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import WAIT_BUCKETS_MS, TierStats
@@ -87,10 +88,7 @@ class EngineStats:
     """Returns of credit that the ledger could not carry out."""
 
     lanes: int = 0
-    parked_lanes: int = 0
-    buffered_targets: int = 0
-    credit_targets: int = 0
-    held_envelopes: int = 0
+    buffers: BufferTotals = field(default_factory=BufferTotals)
     in_flight_batches: int = 0
     in_flight_targets: int = 0
     unsettled_targets: int = 0
@@ -98,6 +96,23 @@ class EngineStats:
     """Task -> how long (ms) some of it has been in its channel, waiting for a slot or an answer."""
     late_records: LateRecords | None = None
     """Outcomes that Pulsar should have stored by now."""
+
+    @property
+    def parked_lanes(self) -> int:
+        return self.buffers.parked_lanes
+
+    @property
+    def buffered_targets(self) -> int:
+        """Return the targets in memory that are not yet sent."""
+        return self.buffers.targets_in_memory - self.buffers.targets[OUT]
+
+    @property
+    def credit_targets(self) -> int:
+        return self.buffers.targets[CREDIT]
+
+    @property
+    def held_envelopes(self) -> int:
+        return self.buffers.held_envelopes
 
     def tier_stats(self) -> dict[str, TierStats]:
         """Return the counts per tier for the heartbeat."""

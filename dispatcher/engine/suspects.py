@@ -4,8 +4,9 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from dispatcher.engine.buffers import EnvelopeRun, LaneBuffer
+from dispatcher.engine.buffers import LaneBuffer
 from dispatcher.engine.lanes import WorkingSet
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.settling import Settling
 from dispatcher.engine.stats import EngineStats
 from dispatcher.wire.lease import GivenBack
@@ -75,12 +76,11 @@ class Suspects:
         self._reason = sound_text(error)
         parts = []
         for lane in asked:
-            taken, lane.asked, lane.asked_targets = lane.asked, [], 0
-            for part in taken:
+            for part in lane.end_call():
                 if lane.closing:
-                    self._working.drop(part)
+                    lane.drop(part)
                 else:
-                    self._working.set_aside(lane, part)
+                    lane.hold(part)
                     parts.append((lane, part))
             self._working.detach_if_done(lane)
         if self._accused is not None:
@@ -106,7 +106,6 @@ class Suspects:
             self._working.given_back += group.given_back
             for lane, part in reversed(group.parts):
                 if not lane.closing:
-                    self._working.bring_back(lane, part)
                     lane.put_back(part)
                     self._working.note(lane, wake=False)
 
@@ -117,9 +116,7 @@ class Suspects:
         group = self._groups.popleft()
         parts = [(lane, part) for lane, part in group.parts if not lane.closing]
         for lane, part in parts:
-            self._working.bring_back(lane, part)
-            lane.asked.append(part)
-            lane.asked_targets += part.targets
+            lane.ask_again(part)
         return SuspectGroup(parts, group.given_back)
 
     def _give_up(self, single: SuspectGroup) -> None:
@@ -135,6 +132,5 @@ class Suspects:
                     lane.name,
                     self._reason,
                 )
-                self._working.bring_back(lane, part)
-                self._working.mark_sent(lane, part.targets)
+                self._working.take_out(lane, part)
                 self._settling.refused(lane, part, self._reason)

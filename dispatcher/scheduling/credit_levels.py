@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from dispatcher.engine.buffers import LaneBuffer
+from dispatcher.engine.buffers import CREDIT, WAITING, LaneBuffer
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.scheduling.sharing import share_out
 
@@ -30,4 +30,4 @@ def credit_levels(lanes: Sequence[LaneBuffer], horizon: int, weights: Mapping[Ti
 
 
 def _need(lane: LaneBuffer) -> int:
-    return lane.waiting_targets + lane.credit_targets
+    return lane.targets[WAITING] + lane.targets[CREDIT]

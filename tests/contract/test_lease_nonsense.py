@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.engine.buffers import EnvelopeRun
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.ports import Delivery
 from dispatcher.wire.envelope import decode_envelope
 from dispatcher.wire.lease import GivenBack, LaneAsk, Want

@@ -18,11 +18,12 @@ import msgspec
 
 from dispatcher.analysis.send_errors import SendError, SendErrors
 from dispatcher.clock import VirtualClock
-from dispatcher.engine.buffers import Credit, RateWindow
+from dispatcher.engine.buffers import BufferTotals, Credit
+from dispatcher.engine.rhythm import RateWindow
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.settling import Settling
+from dispatcher.engine.shared import Timers
 from dispatcher.engine.stats import EngineStats
-from dispatcher.engine.timers import Timers
 from dispatcher.engine.unrecorded import UnrecordedOutcomes
 from dispatcher.scheduling.scheduler import QueueEntry, Scheduler
 from dispatcher.scheduling.shared_bound import SharedBound
@@ -35,6 +36,7 @@ OPAQUE = frozenset(
         VirtualClock,
         EngineSettings,
         EngineStats,
+        BufferTotals,
         SendError,
         SendErrors,
         SharedBound,
@@ -51,7 +53,7 @@ OPAQUE = frozenset(
 IGNORED = frozenset((
     "at_ms", "published_ms", "not_before_ms", "received_s", "leased_s", "sent_s", "since_s", "due_s", "due_ms",
     "hold_s", "message", "demand_ms", "_number", "_asked_s", "_rhythm", "_floor", "_given_back_seen",
-    "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "received", "stats", "_receipts",
+    "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "delivered", "stats", "_receipts",
     "_clocks", "_under_way", "now_ms", "claim_ms", "_record", "latency_ms", "_oldest_ms",
 ))
 # fmt: on
@@ -138,7 +140,7 @@ class Walk:
 
 def _is_spent(thing: Any) -> bool:
     """Credit of which nothing is left is as none."""
-    return type(thing) is Credit and not (thing.queue or thing.targets)
+    return type(thing) is Credit and not thing.queue
 
 
 _Way = Callable[[Walk, Any], Any]

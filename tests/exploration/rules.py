@@ -47,7 +47,8 @@ def _sends_nothing_again(self: Any, lane: Any, part: Any, piece: Any) -> None:
 
 def _forgets_what_it_asked_for(self: Any, asked: Any) -> None:
     for lane in asked:
-        lane.asked, lane.asked_targets = [], 0
+        for part in lane.end_call():
+            lane.drop(part)
 
 
 def _free(ledger: Any, members: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """States of a worker that react differently have different digests, where the exploration would not come upon it."""
 
-from dispatcher.engine.buffers import Credit, EnvelopeRun
+from dispatcher.engine.buffers import Credit
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.ports import Delivery
 from tests.exploration.envelopes import envelope_of, first
 from tests.exploration.machine import digest_of
@@ -24,8 +25,7 @@ def test_spent_credit_is_as_none() -> None:
     before = digest_of(worker)
     lane = next(iter(worker.engine._working.lanes.values()))
     part = EnvelopeRun(Delivery(envelope_of(first()), 0, 0.0))
-    credit = lane.credit["null"] = Credit(lane)
-    credit.flow = worker.engine._sending.scheduler.flow(credit, lane.tier, 1, "null")
+    credit = lane.credit["null"] = Credit(lane, "null", worker.engine._sending.scheduler)
     assert digest_of(worker) == before
     credit.queue.append(part)
     assert digest_of(worker) != before

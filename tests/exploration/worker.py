@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from dispatcher.clock import VirtualClock
-from dispatcher.engine.buffers import EnvelopeRun
 from dispatcher.engine.engine import Engine, EnginePorts
 from dispatcher.engine.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
+from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import Batch, Delivery, Done, LaneInfo

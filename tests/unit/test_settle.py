@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.engine.buffers import LONGEST_RUN, EnvelopeRun, envelope_runs
+from dispatcher.engine.runs import LONGEST_RUN, EnvelopeRun, envelope_runs
 from dispatcher.ports import Delivery
 from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
 from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
