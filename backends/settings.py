@@ -31,10 +31,10 @@ class PulsarSettings(BaseModel):
 
     url: PulsarUrl | None = Field(
         default=None,
-        description="Pulsar's binary address, pulsar:// or pulsar+ssl://; where not set, the local stack's",
+        description="Pulsar's binary address, pulsar:// or pulsar+ssl://; default: the local stack's",
     )
     admin_url: AdminUrl | None = Field(
-        default=None, description="Pulsar's REST address, http:// or https://; where not set, the local stack's"
+        default=None, description="Pulsar's REST address, http:// or https://; default: the local stack's"
     )
     token: SecretStr | None = Field(default=None, description="token (JWT) sent to Pulsar, for both addresses")
     tls_ca: Path | None = Field(
@@ -48,7 +48,7 @@ class PulsarSettings(BaseModel):
         default=16, ge=1, le=1024, description="numbered namespaces that task lanes are spread over"
     )
     bundles: int = Field(
-        default=4, ge=1, le=256, description="bundles of a namespace, set when it is made (never split later)"
+        default=4, ge=1, le=256, description="bundles of a namespace, set when it is created (never split later)"
     )
     shared_lanes: int = Field(default=8, ge=1, le=1024, description="shared lanes for small low tasks")
     outcome_partitions: int = Field(
@@ -89,7 +89,7 @@ class RedisSettings(BaseModel):
 
     url: RedisUrl | None = Field(
         default=None,
-        description="Redis address, redis://, rediss:// (TLS) or unix://; where not set, the local stack's",
+        description="Redis address, redis://, rediss:// (TLS) or unix://; default: the local stack's",
     )
     username: str | None = Field(default=None, description="Redis user (ACL); overrides one in the address")
     password: SecretStr | None = Field(default=None, description="Redis password; overrides one in the address")
@@ -100,7 +100,7 @@ class RedisSettings(BaseModel):
     tls_key: Path | None = Field(default=None, description="PEM file of the client certificate's private key")
     tls_verify_hostname: bool = Field(default=True, description="whether Redis' certificate must match the host name")
     prefix: Name = Field(
-        default="fairlane", description="first part of every key, so that installations can share a server"
+        default="fairlane", description="prefix of every key, so that installations can share a server"
     )
     socket_timeout_s: float = Field(
         default=5.0, gt=0, le=600, description="seconds to wait for Redis to answer one call"

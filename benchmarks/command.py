@@ -24,7 +24,7 @@ Benchmark = tuple[str, Run]
 
 @click.group(cls=CommandGroup)
 def bench() -> None:
-    """Measure this machine: its own tenant, real worker processes, cleared away afterwards.
+    """Measure this machine with real worker processes in a tenant of its own, which is deleted afterwards.
 
     Figures are medians (with minimum and maximum) of --runs runs; seeds are fixed.
     """
@@ -44,8 +44,8 @@ def _measured(command: Callable[..., Benchmark]) -> Callable[..., None]:
     made: Any = called
     for option in (
         output_option,
-        click.option("--seed", type=int, default=2026, show_default=True, help="Of the made-up targets."),
-        click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often to repeat."),
+        click.option("--seed", type=int, default=2026, show_default=True, help="Seed of the synthetic targets."),
+        click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="Number of runs."),
         click.pass_context,
     ):
         made = option(made)
@@ -76,11 +76,14 @@ def _chunk(default: int) -> Callable[..., Any]:
 @bench.command()
 @_chunk(1)
 @click.option(
-    "--targets", "count", type=click.IntRange(1_000), help="Targets in all (1,000,000 at 1, 15,000,000 from 15 on)."
+    "--targets",
+    "count",
+    type=click.IntRange(1_000),
+    help="Number of targets (1,000,000 at chunk 1, 15,000,000 from 15 on).",
 )
 @_measured
 def throughput(chunk: int, count: int | None) -> Benchmark:
-    """Measure throughput on a standing backlog.
+    """Measure throughput on an existing backlog.
 
     Measures submission, two workers, the client's bare loop on the same messages, and CPU per envelope.
     """
@@ -101,8 +104,10 @@ def shares(low_only: bool) -> Benchmark:
 
 
 @bench.command()
-@click.option("--workers", type=click.IntRange(1, 50), default=8, show_default=True, help="Started at once.")
-@click.option("--no-capacity", is_flag=True, help="None is set: the workers are the limit, 0.1 s a call.")
+@click.option(
+    "--workers", type=click.IntRange(1, 50), default=8, show_default=True, help="Workers started at the same time."
+)
+@click.option("--no-capacity", is_flag=True, help="Set no capacity: the workers are the limit, 0.1 s a call.")
 @_measured
 def laws(workers: int, no_capacity: bool) -> Benchmark:
     """Judge every delivery while all tiers have a backlog.
@@ -117,9 +122,11 @@ def laws(workers: int, no_capacity: bool) -> Benchmark:
 
 
 @bench.command("full-speed")
-@click.option("--workers", type=click.IntRange(1, 50), default=1, show_default=True, help="Started at once.")
-@click.option("--chunk", type=click.IntRange(1, 500), default=500, show_default=True, help="Targets an envelope.")
-@click.option("--seconds", type=click.IntRange(1, 600), default=6, show_default=True, help="About as long as it takes.")
+@click.option(
+    "--workers", type=click.IntRange(1, 50), default=1, show_default=True, help="Workers started at the same time."
+)
+@click.option("--chunk", type=click.IntRange(1, 500), default=500, show_default=True, help="Targets per envelope.")
+@click.option("--seconds", type=click.IntRange(1, 600), default=6, show_default=True, help="Approximate duration.")
 @_measured
 def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
     """Judge every delivery with no capacity set and a channel that takes no time.
@@ -191,7 +198,7 @@ def memory() -> Benchmark:
 
 @bench.command()
 @_chunk(1)
-@click.option("--rate", type=click.IntRange(1), default=25_000, show_default=True, help="Targets/s in all.")
+@click.option("--rate", type=click.IntRange(1), default=25_000, show_default=True, help="Total targets/s.")
 @_measured
 def steady(chunk: int, rate: int) -> Benchmark:
     """Measure a steady load on existing lanes, a task a tier: from published to sent, p50 and p99."""
@@ -212,8 +219,17 @@ def picks(lanes: int, mixed: bool) -> Benchmark:
 
 
 @bench.command("many-lanes")
-@click.option("--lanes", type=click.IntRange(1), default=10_000, show_default=True, help="Live lanes besides the busy.")
-@click.option("--targets", "count", type=click.IntRange(1_000), default=600_000, show_default=True, help="Of the busy.")
+@click.option(
+    "--lanes", type=click.IntRange(1), default=10_000, show_default=True, help="Live lanes besides the busy ones."
+)
+@click.option(
+    "--targets",
+    "count",
+    type=click.IntRange(1_000),
+    default=600_000,
+    show_default=True,
+    help="Targets in the busy lanes.",
+)
 @_chunk(1)
 @_measured
 def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
@@ -227,8 +243,8 @@ def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
 
 
 @bench.command("many-tasks")
-@click.option("--tasks", type=click.IntRange(1), default=10_000, show_default=True, help="Tasks in all.")
-@click.option("--targets", type=click.IntRange(1), default=100, show_default=True, help="Targets of each.")
+@click.option("--tasks", type=click.IntRange(1), default=10_000, show_default=True, help="Number of tasks.")
+@click.option("--targets", type=click.IntRange(1), default=100, show_default=True, help="Targets per task.")
 @_measured
 def many_tasks(tasks: int, targets: int) -> Benchmark:
     """Measure small tasks with a lane each: seconds until all are delivered, and what is left 2 minutes later."""
@@ -240,7 +256,11 @@ def many_tasks(tasks: int, targets: int) -> Benchmark:
 @bench.command()
 @click.option("--lanes", type=click.IntRange(2), default=1_000, show_default=True, help="Backlogged lanes of one tier.")
 @click.option(
-    "--max-lanes", type=click.IntRange(1), default=200, show_default=True, help="That a worker is attached to."
+    "--max-lanes",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Maximum lanes that a worker is attached to.",
 )
 @_chunk(20)
 @click.option("--rate", type=click.IntRange(1), default=2_000, show_default=True, help="Capacity, targets/s.")
@@ -253,9 +273,16 @@ def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
 
 
 @bench.command()
-@click.option("--targets", "count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="In all.")
+@click.option(
+    "--targets", "count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="Number of targets."
+)
 @_chunk(10)
-@click.option("--snapshot/--no-snapshot", default=True, show_default=True, help="Stored before the last tenth of them.")
+@click.option(
+    "--snapshot/--no-snapshot",
+    default=True,
+    show_default=True,
+    help="Store a snapshot before the last tenth of them is sent.",
+)
 @_measured
 def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
     """Empty Redis behind a history of sent targets.
@@ -270,7 +297,14 @@ def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
 
 
 @bench.command()
-@click.option("--targets", "count", type=click.IntRange(50_000), default=1_000_000, show_default=True, help="At 500.")
+@click.option(
+    "--targets",
+    "count",
+    type=click.IntRange(50_000),
+    default=1_000_000,
+    show_default=True,
+    help="Number of targets, 500 per envelope.",
+)
 @_measured
 def fold(count: int) -> Benchmark:
     """Measure the largest calls of Redis' scripts under mixed outcomes.
@@ -284,21 +318,22 @@ def fold(count: int) -> Benchmark:
 
 
 @bench.command()
-@click.option("--partitions", type=click.IntRange(2, 64), default=4, show_default=True, help="Of the topic.")
+@click.option("--partitions", type=click.IntRange(2, 64), default=4, show_default=True, help="Partitions of the topic.")
 @_chunk(1)
 @click.option(
-    "--targets", "count", type=click.IntRange(1_000), help="Targets in all (200,000 at 1, 10,000,000 from 50 on)."
+    "--targets",
+    "count",
+    type=click.IntRange(1_000),
+    help="Number of targets (200,000 at chunk 1, 10,000,000 from 50 on).",
 )
 @click.option(
     "--compression",
     type=click.Choice(get_args(CompressionRule)),
     default="auto",
     show_default=True,
-    help="Of the tuned.",
+    help="Compression of the tuned producer.",
 )
-@click.option(
-    "--blocked", is_flag=True, help="Instead: two brokers of its own, one of which stands still for 10 s meanwhile."
-)
+@click.option("--blocked", is_flag=True, help="Use two private brokers instead, one of which stops for 10 s.")
 @_measured
 def producer(partitions: int, chunk: int, count: int | None, compression: CompressionRule, blocked: bool) -> Benchmark:
     """Compare the client's defaults with the tuned producer on a topic with partitions.
@@ -316,17 +351,19 @@ def producer(partitions: int, chunk: int, count: int | None, compression: Compre
 
 
 @bench.command()
-@click.option("--rows", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the table.")
+@click.option("--rows", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Rows of the table.")
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
-@click.option("--memory", metavar="SIZE", default="1g", show_default=True, help="Of Spark's driver and executors.")
-@click.option("--kills", type=click.IntRange(0), default=0, help="Instead: so many executors killed in mid-run.")
-@click.option("--driver-kills", type=click.IntRange(0), default=0, help="And so many drivers before.")
+@click.option(
+    "--memory", metavar="SIZE", default="1g", show_default=True, help="Memory of Spark's driver and executors."
+)
+@click.option("--kills", type=click.IntRange(0), default=0, help="Number of executors to kill in mid-run.")
+@click.option("--driver-kills", type=click.IntRange(0), default=0, help="Number of drivers to kill before that.")
 @_measured
 def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -> Benchmark:
     """Turn a Parquet table into a task, beside the same job that writes Parquet.
 
-    The table has targets of 60 characters, a variable, 1 % doubles and 0.5 % bad rows. Shows the seconds after the
-    session's start, and memory.
+    The table has targets of 60 characters, a variable, 1 % duplicates and 0.5 % invalid rows. Shows the seconds after
+    the session's start, and memory.
 
     With --kills or --driver-kills on a private cluster (Spark's master and two workers): targets missing and doubled,
     counted by the channel.
@@ -345,7 +382,9 @@ def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -
 
 
 @bench.command()
-@click.option("--outcomes", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the journal.")
+@click.option(
+    "--outcomes", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Outcomes in the journal."
+)
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @_measured
 def report(outcomes: int, master: str) -> Benchmark:
@@ -359,7 +398,9 @@ def report(outcomes: int, master: str) -> Benchmark:
 
 
 @bench.command()
-@click.option("--targets", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the audience.")
+@click.option(
+    "--targets", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Targets of the audience."
+)
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @_measured
 def reconcile(targets: int, master: str) -> Benchmark:
@@ -373,8 +414,8 @@ def reconcile(targets: int, master: str) -> Benchmark:
 
 
 @bench.command()
-@click.option("--minutes", type=click.FloatRange(0.1), default=10.0, show_default=True, help="With faults.")
-@click.option("--seed", type=int, default=2026, show_default=True, help="Of the faults and the tasks.")
+@click.option("--minutes", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Minutes with faults.")
+@click.option("--seed", type=int, default=2026, show_default=True, help="Seed of the faults and the tasks.")
 @output_option
 @click.pass_context
 def nemesis(ctx: click.Context, output: Output, minutes: float, seed: int) -> None:

@@ -22,7 +22,7 @@ class SettingGroup(BaseModel):
 class WorkerSettings(SettingGroup):
     """A worker process."""
 
-    name: Name | None = Field(default=None, description="name of the worker; made from host and pid where not set")
+    name: Name | None = Field(default=None, description="name of the worker; default: host name and process id")
     processes: int = Field(default=1, ge=1, le=256, description="worker processes that one `fairlane worker` starts")
     drain_timeout_s: float = Field(
         default=20.0, gt=0, le=3600, description="maximum seconds a worker takes to finish on SIGTERM"
@@ -40,18 +40,18 @@ class WorkerSettings(SettingGroup):
         default=400_000,
         ge=1_000,
         le=10_000_000,
-        description="targets one worker holds at most, over all its lanes (half of them of one lane); "
-        "with a slow Redis at most half of what is held is sent for each of its answers",
+        description="maximum targets that one worker holds over all its lanes (at most half of them from one lane); "
+        "with a slow Redis, a worker sends at most half of what it holds per answer from Redis",
     )
     snapshot_every_s: float = Field(
         default=600.0,
         ge=0,
         le=86_400,
-        description="seconds between two snapshots of the view, from which an emptied Redis is filled; 0 for none",
+        description="seconds between two snapshots of the view, from which a rebuild starts; 0 for none",
     )
     channels: dict[ChannelName, ClassPath] = Field(
         default_factory=dict,
-        description="your own channels, name to module:Class (null, log and, where http.url is set, http are there)",
+        description="your own channels, name to module:Class (null, log and, if http.url is set, http are built in)",
     )
 
 
@@ -79,7 +79,7 @@ class HttpChannelSettings(SettingGroup):
 
     url: HttpUrl | None = Field(
         default=None,
-        description="where the http channel posts to, http:// or https://; not set, there is no such channel",
+        description="URL that the http channel posts to, http:// or https://; without it there is no http channel",
     )
     timeout_s: float = Field(default=10.0, gt=0, le=120, description="seconds one POST may take")
     concurrency: int = Field(default=64, ge=1, le=10_000, description="maximum concurrent POSTs of each process")

@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     )
 
     config: Path | None = Field(
-        default=None, description=f"TOML file of settings; ./{FILE_NAME} where not set and there"
+        default=None, description=f"TOML file of settings; default: ./{FILE_NAME}, if it exists"
     )
     home: Path = Field(
         default_factory=lambda: default_home(os.environ), description="directory of the local stack's data and logs"
@@ -55,7 +55,7 @@ class Settings(BaseSettings):
         default_factory=lambda: default_cache(os.environ), description="directory of downloads, shared by checkouts"
     )
     tables: Path | None = Field(
-        default=None, description="directory of the tables that jobs read and write; where not set, `tables` in home"
+        default=None, description="directory of the tables that jobs read and write; default: `tables` in home"
     )
     pulsar: PulsarSettings = PulsarSettings()
     redis: RedisSettings = RedisSettings()
@@ -149,7 +149,7 @@ def file_values(named: Path | None) -> Values:
     except OSError as error:
         raise InvalidInput(f"The settings file {file} cannot be read: {error.strerror}.", "Check its path.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"The settings file {file} is not TOML: {error}.", "Mend that line.") from error
+        raise InvalidInput(f"The settings file {file} is not TOML: {error}.", "Fix that line.") from error
 
 
 def with_source(values: Values, source: str) -> Values:

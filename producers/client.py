@@ -159,7 +159,7 @@ class PushClient:
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
         """
         if concurrency < 1:
-            raise InvalidInput(f"concurrency: is {concurrency}; it is 1 or more.")
+            raise InvalidInput(f"concurrency: is {concurrency}; it must be 1 or more.")
         one = partial(self.submit, strict=strict, allow_empty=allow_empty, duplicates=duplicates)
         return submit_many(submissions, one, concurrency)
 
@@ -205,9 +205,9 @@ class PushClient:
         after the last page.
         """
         if state is not None and state not in STATES:
-            raise InvalidInput(f"state: is {state!r}; it can be {', '.join(STATES)}.")
+            raise InvalidInput(f"state: is {state!r}; it must be one of {', '.join(STATES)}.")
         if limit < 1:
-            raise InvalidInput(f"limit: is {limit}; it is 1 or more.")
+            raise InvalidInput(f"limit: is {limit}; it must be 1 or more.")
         page = self._connection.registry.tasks(state, app, tier, limit, cursor, channel, id_prefix)
         return self._connection.foresight.with_etas(page[0]), page[1]
 

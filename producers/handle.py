@@ -174,6 +174,6 @@ class TaskHandle:
 
 def _unfinished(task: str, view: TaskView | None, timeout_s: float) -> str:
     if view is None:
-        return f"Task {task} is not known after {timeout_s:g} s: the view in Redis is not there or being rebuilt."
+        return f"Task {task} is not known after {timeout_s:g} s: the view in Redis is missing or being rebuilt."
     open_ones, total = view.targets.pending, view.targets.total
     return f"Task {view.id} is {view.state} after {timeout_s:g} s: {open_ones:,} of {total:,} targets are open."

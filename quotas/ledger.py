@@ -52,13 +52,13 @@ class RedisLedger:
         answer = self._call("lease", encode(request))
         if isinstance(answer, int):
             raise Refused(
-                f"Worker {request.worker} asks with number {request.number} after {answer}.",
+                f"Worker {request.worker} sent request {request.number} after request {answer}.",
                 "Give each worker process an id of its own.",
             )
         try:
             return decode_answer(answer)
         except msgspec.MsgspecError as error:
-            raise FairlaneError(f"The ledger's answer cannot be read: {error}.", "This is a defect.") from error
+            raise FairlaneError(f"The ledger's answer cannot be read: {error}.", "Report this as a defect.") from error
 
     def due_claims(self, limit: int = MOST_CLAIMS) -> dict[int, list[str]]:
         """Return overdue claims by outcome partition, for a ClaimsEnded record. Each is returned again only after a few
@@ -91,7 +91,10 @@ class RedisLedger:
             if not looked_at:
                 break
         if found:
-            _log.warning("%d envelopes were claimed and in no claim: something deleted keys of the view", found)
+            _log.warning(
+                "%d envelopes were marked as claimed but belong to no claim: another program deleted keys of the view",
+                found,
+            )
         return found
 
     def _claim_lost_of(self, task: bytes, name: str) -> int:

@@ -108,8 +108,9 @@ class RedisSnapshots:
         self._view.command("UNLINK", copy)
         if count > 0:
             raise Unreachable(
-                f"{count:,} open envelopes of task {task} went before they were read: another snapshot is being made.",
-                "The next one is made by itself; or make one again later.",
+                f"{count:,} open envelopes of task {task} disappeared while they were read: "
+                "another snapshot is being made.",
+                "The next one is made automatically, or try again later.",
             )
 
 

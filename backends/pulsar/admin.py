@@ -261,7 +261,7 @@ def _failure(address: Address, what: str, status: int, body: bytes) -> FairlaneE
         return _Precondition(cause)
     if status >= 500 or status == 429:
         return Unreachable(cause, _WAIT)
-    return Refused(cause, "Look at the broker's log.")
+    return Refused(cause, "Check the broker's log.")
 
 
 def _reason(body: bytes) -> str:

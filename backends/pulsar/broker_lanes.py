@@ -73,7 +73,7 @@ def lanes_of(statistics: bytes, namespaces: Iterable[str]) -> list[LaneStats]:
         found = _decode(statistics)
     except msgspec.MsgspecError as error:
         raise Malformed(
-            f"The broker's statistics are not readable ({error}).", "Is this a Pulsar of 3.0 or newer?"
+            f"The broker's statistics are not readable ({error}).", "Check that Pulsar is 3.0 or newer."
         ) from error
     bundles = (bundle for namespace in namespaces for bundle in found.get(namespace, {}).values())
     topics = (topic for bundle in bundles for topic in bundle.get("persistent", {}).items())

@@ -79,7 +79,7 @@ def _places(address: Address) -> list[tuple[str, int]]:
         if not all(host and host.encode("idna") for host, _ in places):
             raise ValueError("a host is missing")
     except ValueError as error:
-        cause = f"Pulsar's address {address.named()} is not one: {error}."
+        cause = f"Pulsar's address {address.named()} is not valid: {error}."
         raise InvalidInput(cause, "Write pulsar://host:port.") from error
     return places
 
@@ -141,7 +141,7 @@ _WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor
 _RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
 _PROVISION = "Run `fairlane provision`."
 _SETTINGS = "Correct the setting."
-_BUG = "This is a fault of Fairlane's; please report it."
+_BUG = "This is a bug in Fairlane; please report it."
 
 _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
     "Timeout": (Unreachable, "it did not answer in time", _WAIT),
@@ -153,27 +153,27 @@ _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
     "ServiceUnitNotReady": (Unreachable, "the topic is being moved between brokers", _WAIT),
     "BrokerMetadataError": (Unreachable, "its metadata store fails", _WAIT),
     "BrokerPersistenceError": (Unreachable, "its storage fails", _WAIT),
-    "UnknownError": (Unreachable, "it failed without a reason", "Look at the broker's log, then try again."),
-    "ProducerBusy": (Unreachable, "the topic still holds the producer of before", _WAIT),
+    "UnknownError": (Unreachable, "it failed without a reason", "Check the broker's log, then try again."),
+    "ProducerBusy": (Unreachable, "the topic still has the previous producer", _WAIT),
     "ProducerNotInitialized": (Unreachable, "the producer is gone", _WAIT),
     "ConsumerNotInitialized": (Unreachable, "the consumer is gone", _WAIT),
     "AlreadyClosed": (Unreachable, "the client is closed", "Connect again."),
     "Interrupted": (Unreachable, "the call was interrupted", "Try again."),
-    "AuthenticationError": (Refused, "it does not accept who we say we are", _RIGHTS),
+    "AuthenticationError": (Refused, "it rejects the client's credentials", _RIGHTS),
     "ErrorGettingAuthenticationData": (Refused, "the credentials cannot be read", _RIGHTS),
     "AuthorizationError": (Refused, "the role lacks the right", _RIGHTS),
     "ProducerBlockedQuotaExceededError": (Refused, _QUOTA_FULL, _DRAIN),
     "ProducerBlockedQuotaExceededException": (Refused, _QUOTA_FULL, _DRAIN),
-    "TopicTerminated": (Refused, "the topic takes no more messages", _PROVISION),
-    "NotAllowedError": (Refused, "the broker does not allow it", "Look at the broker's log."),
-    "ConsumerBusy": (Refused, "the subscription is used in another way", "Stop the foreign consumer."),
+    "TopicTerminated": (Refused, "the topic accepts no more messages", _PROVISION),
+    "NotAllowedError": (Refused, "the broker does not allow it", "Check the broker's log."),
+    "ConsumerBusy": (Refused, "the subscription is used by consumers of another type", "Stop the foreign consumer."),
     "ProducerFenced": (Refused, "another producer has the topic for itself", "Stop the foreign producer."),
     "TopicNotFound": (NotFound, "there is no such topic", _PROVISION),
     "SubscriptionNotFound": (NotFound, "there is no such subscription", _PROVISION),
-    "InvalidUrl": (InvalidInput, "the address is not one", _SETTINGS),
-    "InvalidTopicName": (InvalidInput, "the topic's name is not one", _SETTINGS),
+    "InvalidUrl": (InvalidInput, "the address is not valid", _SETTINGS),
+    "InvalidTopicName": (InvalidInput, "the topic's name is not valid", _SETTINGS),
     "InvalidConfiguration": (InvalidInput, "the client's configuration is not valid", _SETTINGS),
-    "InvalidMessage": (InvalidInput, "it does not take the message", _BUG),
+    "InvalidMessage": (InvalidInput, "it does not accept the message", _BUG),
     "MessageTooBig": (InvalidInput, "the message is too big for this Pulsar", "Raise the broker's maxMessageSize."),
 }  # fmt: skip
 

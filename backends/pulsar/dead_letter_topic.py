@@ -78,7 +78,7 @@ class DeadLetterTopic:
         """Publish a refused letter again without its texts, in a new thread: this may run in a thread of the client,
         which must not send."""
         if isinstance(error, FairlaneError) and not error.retryable:
-            left = _encode(without_texts(letter, f"This letter was refused: {error.cause}"))
+            left = _encode(without_texts(letter, f"This dead letter was refused: {error.cause}"))
             send = partial(self._producer.publish, left, receipts.add, letter.task)
             threading.Thread(target=send, name="refused letter", daemon=True).start()
             return

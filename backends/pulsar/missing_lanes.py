@@ -50,5 +50,5 @@ class MissingLanes:
             return
         live = self._tasks.live_by_id([task])
         if not live:
-            raise NotFound(f"The lane {topic} is not there: its task has ended.", "Nothing more is sent to it.")
+            raise NotFound(f"The lane {topic} does not exist: its task has ended.", "Nothing more is sent to it.")
         self._topics.create_lane(topic, live[0].partitions)

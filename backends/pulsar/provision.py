@@ -204,7 +204,7 @@ def _check_health(admin: PulsarAdmin) -> Iterator[Finding]:
     try:
         admin.health()
     except Refused as error:
-        yield Finding("warn", f"Pulsar's health cannot be asked for. {error.cause}", error.next_step)
+        yield Finding("warn", f"Pulsar's health cannot be read. {error.cause}", error.next_step)
     else:
         yield Finding("ok", f"Pulsar {admin.version()} at {admin.address.named()} is healthy")
 
@@ -239,7 +239,7 @@ def _check_names(admin: PulsarAdmin, settings: PulsarSettings) -> list[Finding]:
         if found:
             findings += [_differs(namespace, policy, found.get(policy.field)) for policy in differing(policies, found)]
     findings += _check_topics(admin, names)
-    return findings or [Finding("ok", f"tenant {names.tenant}: namespaces, policies and standing topics are in place")]
+    return findings or [Finding("ok", f"tenant {names.tenant}: namespaces, policies and topics are in place")]
 
 
 def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
@@ -273,7 +273,7 @@ def _retention_differs(namespace: str, found: Mapping[str, int]) -> Finding:
     kept = "for ever" if minutes < 0 else f"for {minutes / (24 * 60):.3g} days"
     what = f"namespace {namespace} keeps records {kept}" + (f", at most {megabytes} MB" if megabytes >= 0 else "")
     if not long or megabytes >= 0:
-        return Finding("fail", f"{what}: a Redis that is emptied could not be rebuilt from them", _PROVISION)
+        return Finding("fail", f"{what}: an emptied Redis could not be rebuilt from them", _PROVISION)
     tombstones = TOMBSTONE_MS // DAY_MS
     return Finding(
         "warn", f"{what}: a rebuild could lose a task whose id is used again after {tombstones} days", _PROVISION

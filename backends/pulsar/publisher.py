@@ -201,7 +201,7 @@ class LaneProducer:
             if final or error is not None:
                 group.finish(error)
         except Exception:
-            _log.exception("A receipt from %s could not be dealt with", self._topic)
+            _log.exception("A receipt from %s could not be processed", self._topic)
 
     def _fail(self, result: Any) -> None:
         with self._room:

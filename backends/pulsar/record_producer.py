@@ -121,12 +121,12 @@ class RecordProducer:
             if error is None:
                 self._receipt(number, None, position_of(message_id))
             elif result.name in _REFUSED:
-                _log.error("%s The record is given up.", error)
+                _log.error("%s The record is not published.", error)
                 self._receipt(number, error, "")
             else:
                 self._broken(generation, error)
         except Exception:
-            _log.exception("A receipt from %s could not be dealt with", self._topic)
+            _log.exception("A receipt from %s could not be processed", self._topic)
 
     def _receipt(self, number: int, error: FairlaneError | None, position: str) -> None:
         with self._lock:

@@ -62,7 +62,7 @@ class SnapshotWriter:
     def finish(self) -> None:
         """Return once everything is stored. Raises Unreachable."""
         if not self._producer.close(_RECEIPT_S):
-            raise Unreachable("Pulsar did not confirm a snapshot.", "The next one is made by itself.")
+            raise Unreachable("Pulsar did not confirm a snapshot.", "The next snapshot is made automatically.")
 
     def close(self) -> None:
         """Close without waiting; records not yet stored are given up."""

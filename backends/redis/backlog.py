@@ -95,7 +95,7 @@ class BacklogReader:
             if all(page[0] < PAGE_AT_MOST for page in pages):
                 return self._look(service, claims, ended, pages)
             self._cuts = None
-        raise NotReady("Tasks come quicker than they can be listed.", "Wait a moment.")
+        raise NotReady("Tasks are created faster than they can be listed.", "Try again in a moment.")
 
     def _calls(self, cuts: Sequence[int]) -> list[tuple[str, Sequence[Arg]]]:
         edges = [_FIRST, *map(str, cuts), _LAST]
@@ -111,7 +111,7 @@ class BacklogReader:
         at_ms, epoch, ready, settings, counters, pools, beats = service
         if not ready:
             raise NotReady(
-                "The view in Redis is being rebuilt: its counts are not right yet.",
+                "The view in Redis is being rebuilt: its counts are not complete yet.",
                 "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
             )
         tasks = {task.view.id: task for page in pages for task in _tasks(page, at_ms)}

@@ -88,9 +88,9 @@ def translated(client: redis.Redis) -> Iterator[None]:
 
 _OUT_OF_MEMORY = (
     "{redis} is out of memory (its maxmemory is reached) and refuses to write.",
-    "Raise its maxmemory, or free memory, and do it again; tasks that were accepted are sent meanwhile.",
+    "Raise its maxmemory, or free memory, and try again; accepted tasks are still sent.",
 )
-_LOADING = ("{redis} is still loading its data.", "Wait: Fairlane goes on by itself.")
+_LOADING = ("{redis} is still loading its data.", "Wait: Fairlane continues on its own.")
 _REPLICA = ("{redis} is a read-only replica.", "Point the Redis URL at the primary.")
 _ANSWERS: dict[str, tuple[str, str]] = {
     "OOM": _OUT_OF_MEMORY,
@@ -98,16 +98,16 @@ _ANSWERS: dict[str, tuple[str, str]] = {
     "READONLY": _REPLICA,
     "MISCONF": (
         "{redis} refuses to write, since it cannot save its data to disk.",
-        "Look at its log and its disk space.",
+        "Check its log and its disk space.",
     ),
-    "BUSY": ("{redis} is busy with a script.", "Wait: Fairlane goes on by itself."),
+    "BUSY": ("{redis} is busy with a script.", "Wait: Fairlane continues on its own."),
     "NOPERM": (
         "The user of {redis} lacks a right: {text}.",
         "Allow it all commands on the keys of the prefix (~prefix:* +@all).",
     ),
     "WRONGPASS": ("{redis} refuses the user name or password.", "Correct the Redis user and password in the settings."),
     "NOAUTH": (
-        "{redis} wants a password and none is set.",
+        "{redis} requires a password and none is set.",
         "Set the Redis password in the settings (FAIRLANE_REDIS_PASSWORD).",
     ),
 }
@@ -120,7 +120,10 @@ _PHRASES = {
         "The certificate of {redis} is not trusted: {text}.",
         "Set the Redis tls_ca to the file of the authority that signed it.",
     ),
-    "_ssl.c": ("TLS with {redis} fails: {text}.", "Check the Redis TLS files; does it ask for a client certificate?"),
+    "_ssl.c": (
+        "TLS with {redis} fails: {text}.",
+        "Check the Redis TLS files, and whether it asks for a client certificate.",
+    ),
 }
 _NO_REDIS = ("{redis} does not speak Redis' protocol: {text}.", "Check host, port and TLS of the Redis URL.")
 _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
@@ -130,10 +133,13 @@ _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
     (exceptions.NoPermissionError, _ANSWERS["NOPERM"]),
     (exceptions.AuthenticationError, ("{redis} refuses the user name or password: {text}.", _ANSWERS["WRONGPASS"][1])),
     (exceptions.InvalidResponse, _NO_REDIS),
-    (exceptions.TimeoutError, ("{redis} did not answer in time: {text}.", "Is it overloaded, or the network slow?")),
+    (
+        exceptions.TimeoutError,
+        ("{redis} did not answer in time: {text}.", "Check whether it is overloaded or the network is slow."),
+    ),
     (
         exceptions.ConnectionError,
-        ("{redis} cannot be reached: {text}.", "Is it running, and is the address right?"),
+        ("{redis} cannot be reached: {text}.", "Check that it is running and the address is right."),
     ),
 )
 
@@ -148,7 +154,8 @@ def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
     )
     if known is None:
         return FairlaneError(
-            f"{server} answered with an error: {text}.", "This is a defect, or the prefix holds foreign keys."
+            f"{server} answered with an error: {text}.",
+            "If no other program writes keys under the prefix, report this as a defect.",
         )
     return Unreachable(known[0].format(redis=server, text=text), known[1])
 

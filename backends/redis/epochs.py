@@ -83,7 +83,7 @@ class Epochs:
         has begun holds the tasks submitted so far.)"""
         if self._view.command("HGET", self._view.keys.epoch, "ready") == b"0":
             raise NotReady(
-                "The view in Redis is being rebuilt, and cannot tell yet.",
+                "The view in Redis is being rebuilt and is not complete yet.",
                 "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
             )
 

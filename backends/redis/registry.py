@@ -320,7 +320,7 @@ def _place(cursor: str | None) -> tuple[str, str]:
         return "", ""
     score, _, last = cursor.partition(":")
     if not last or not score.isdecimal():
-        raise InvalidInput(f"cursor: {cursor!r} is none.", "Give the one that the page before named.")
+        raise InvalidInput(f"cursor: {cursor!r} is not a cursor.", "Use the cursor that the previous page named.")
     return score, last
 
 

@@ -108,7 +108,7 @@ def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:
     try:
         return list(_of_task(task, stored))
     except (KeyError, ValueError) as error:
-        _log.warning("task %s is not restated, since what the view holds of it makes no sense: %r", task, error)
+        _log.warning("task %s is not republished, because its record in the view is not valid: %r", task, error)
         return []
 
 

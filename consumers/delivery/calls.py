@@ -323,4 +323,4 @@ def _tell(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> None:
     try:
         sent(batch, reports)
     except Exception:
-        _log.exception("The report of a batch of the lane %s was not taken", batch.lane)
+        _log.exception("The report of a batch of the lane %s could not be handed to the engine", batch.lane)

@@ -45,7 +45,7 @@ def _load(name: str, path: str, settings: Mapping[str, Any]) -> BatchChannel:
     except FairlaneError:
         raise
     except Exception as error:
-        cause = f"The channel {name} cannot be made: {path} raised {type(error).__name__}: {error}."
+        cause = f"The channel {name} cannot be created: {path} raised {type(error).__name__}: {error}."
         raise InvalidInput(cause, "Check its settings and its class.") from error
     _check(name, path, channel)
     return cast("BatchChannel", channel)

@@ -108,7 +108,7 @@ class ChannelCourier:
             try:
                 self._do(self._end(deadline_s), 2 * deadline_s + CLOSE_WITHIN_S)
             except FairlaneError as error:
-                _log.error("%s The worker goes on without it.", error)
+                _log.error("%s The worker continues without it.", error)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._ended.wait(CLOSE_WITHIN_S)
         if not self._loop.is_running():
@@ -151,7 +151,7 @@ class ChannelCourier:
                 self._asked.cancel()
         if not self._stopping:
             raise FairlaneError(
-                "A channel stopped the event loop, which is not its own.", "Find loop.stop() in the channels' code."
+                "A channel stopped the worker's event loop.", "Remove loop.stop() from the channels' code."
             )
 
     def _answer_probe(self, number: int) -> None:
@@ -166,9 +166,9 @@ class ChannelCourier:
         try:
             asked.result(within_s)
         except TimeoutError as error:
-            raise Unreachable("A channel does not give the event loop back.", "Its calls must be async.") from error
+            raise Unreachable("A channel blocks the event loop.", "Its calls must be async.") from error
         except CancelledError as error:
-            raise FairlaneError("A channel has ended the event loop.", "See the error logged before.") from error
+            raise FairlaneError("A channel has ended the event loop.", "See the previous error in the log.") from error
         finally:
             self._asked = None
 

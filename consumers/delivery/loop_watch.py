@@ -56,7 +56,7 @@ class LoopWatch:
             while not stop.wait(LOOK_EVERY_S) and self.thread is not None:
                 self.look()
         except Exception:
-            _log.exception("The event loop of the channels is not watched any more; the worker goes on")
+            _log.exception("The event loop of the channels is no longer watched; the worker continues")
 
     def look(self) -> None:
         """Compare the step that the loop runs with that of the previous look."""

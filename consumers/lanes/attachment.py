@@ -185,7 +185,7 @@ class Attachment:
         try:
             batch: list[Any] = consumer.batch_receive()
         except pulsar.PulsarException as error:  # closed meanwhile: arming reports it too and reopens it
-            _log.debug("No batch from the lane %s: %s", self.lane, error)
+            _log.debug("Receiving from the lane %s failed: %s", self.lane, error)
             return []
         return batch
 

@@ -128,5 +128,5 @@ class ReturnedMessages:
         try:
             return frozenset(task for task, ended in self._missing.ended(sorted(tasks)).items() if ended)
         except FairlaneError as error:
-            _log.debug("Whether tasks have ended is not known: %s", error)
+            _log.debug("Fairlane cannot check whether tasks have ended: %s", error)
             return frozenset()

@@ -150,7 +150,7 @@ class Opener:
         error = error_of(result.name, f"attach to the lane {opening.lane}", self._client)
         missing = isinstance(error, NotFound)
         if missing and self._clock.monotonic_s() - opening.since_s > self._settings.missing_s:
-            _log.info("The lane %s is not there; given up", opening.lane)
+            _log.info("The lane %s does not exist; no longer attaching to it", opening.lane)
             opening.over = True
             opening.given_up()
             return

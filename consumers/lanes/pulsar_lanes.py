@@ -226,7 +226,7 @@ class PulsarLanes:
         with self._all_closed:
             closed = self._all_closed.wait_for(lambda: not self._closing, deadline_s)
         if not closed:
-            _log.warning("%d lanes were not let go within %g s", self._closing, deadline_s)
+            _log.warning("%d lanes were not detached within %g s", self._closing, deadline_s)
         for thread in (self._returner, self._background):
             closed = thread.stop(max(0.1, until_s - self._clock.monotonic_s())) and closed
         return closed
@@ -254,7 +254,7 @@ class PulsarLanes:
             return self._settings.newer.again_s
         _log.warning(
             "The lane %s holds envelopes of a later version; it is left to newer workers for %.0f s. "
-            "Upgrade the workers that are left.",
+            "Upgrade the remaining workers.",
             lane,
             self._newer.left_for_s(lane),
         )

@@ -106,7 +106,11 @@ class Closing:
         for partition, claims in due.items():
             if claims:
                 yield partition, ClaimsEnded(FORMAT, list(claims))
-                _log.info("%d claims are past their end without a record (outcomes-%d)", len(claims), partition)
+                _log.info(
+                    "%d claims are overdue: no outcome record came before their end (outcomes-%d)",
+                    len(claims),
+                    partition,
+                )
 
     def _closed_tasks(self) -> Iterator[tuple[int, OutcomeRecord]]:
         now_s = self._clock.monotonic_s()

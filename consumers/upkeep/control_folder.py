@@ -127,6 +127,6 @@ def _read(records: Sequence[Record]) -> tuple[list[tuple[str, ControlRecord]], d
         try:
             readable.append(read_control(record.position, record.body))
         except Malformed as error:
-            _log.error("control record %s is passed over: %s", record.position, error.cause)
+            _log.error("control record %s is skipped: %s", record.position, error.cause)
             passed[record.position] = error.cause
     return readable, passed

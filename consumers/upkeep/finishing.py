@@ -120,7 +120,7 @@ class Finisher:
             try:
                 self.finish(tasks)
             except Unreachable as error:
-                _log.debug("%d tasks are ended later: %s", len(tasks), error)
+                _log.debug("%d tasks cannot be ended yet: %s", len(tasks), error)
                 self.take(tasks)
                 stop.wait(self._retry_s)
             except Exception:

@@ -103,7 +103,9 @@ class OutcomeFolder:
     def _apply_again(self, cursor: str, records: Sequence[Record]) -> None:
         """Apply skipped records. Raise Unreachable if another folder has moved the view's cursor."""
         if records and not self._fold.apply(self._partition, cursor, cursor, *_columns(records)).applied:
-            raise Unreachable(f"Another worker has moved the view of outcomes-{self._partition}.", "It is tried again.")
+            raise Unreachable(
+                f"Another worker has advanced the view of outcomes-{self._partition}.", "The fold is tried again."
+            )
 
     def _apply(self, expected: str | None, records: Sequence[Record]) -> str | None:
         """Apply the records. Return the new cursor, or None if the view's cursor is not at `expected`."""
@@ -113,7 +115,7 @@ class OutcomeFolder:
         if not result.applied:
             if result.cursor == (expected or ""):
                 return None  # a snapshot is being restored
-            _log.info("outcomes-%d: the view stands elsewhere; reading on from there", self._partition)
+            _log.info("outcomes-%d: the view is at another position; reading on from there", self._partition)
             return None
         return records[-1].position
 
@@ -160,5 +162,5 @@ def run_while_held(
             stop.wait(pause_s)
         else:
             if not reachable:
-                _log.info("%s goes on", what)
+                _log.info("%s continues", what)
             reachable = True

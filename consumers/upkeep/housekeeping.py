@@ -84,6 +84,8 @@ class Housekeeper:
         except FairlaneError as error:
             _log.warning("housekeeping: %s", error)
         except Exception:
-            _log.exception("A chore of housekeeping failed; it is done again in %g s. This is a defect", LONGEST_REST_S)
+            _log.exception(
+                "A housekeeping chore failed; it is tried again in %g s. Please report this defect", LONGEST_REST_S
+            )
             return False
         return True

@@ -203,7 +203,7 @@ class Rebuilder:
         if self._epochs.begin_epoch(epoch, settings.claim_max_ms, settings.partitions, restoring, replaces):
             if broken is not None:
                 _log.error("a script failed half-way (%s), and the view is broken", broken.broken)
-            _log.info("Redis holds no sound view; making it from Pulsar, as epoch %s", epoch)
+            _log.info("Redis has no complete view; rebuilding it from Pulsar as epoch %s", epoch)
         return 0.0
 
     def _announce(self, epoch: EpochState) -> float:
@@ -213,7 +213,7 @@ class Rebuilder:
         """
         before = self._before(epoch.id, self._control.append(self._started(epoch.id, "")))
         if before.is_elsewhere(self._settings.address) and not epoch.adopted:
-            _log.error("another Redis, %s, holds the view of this installation; none is made here", before.address)
+            _log.error("another Redis, %s, holds the view of this installation; none is built here", before.address)
             self._epochs.refuse_epoch(epoch.id, before.address)
             return 0.0
         if before.epochs:
@@ -243,7 +243,9 @@ class Rebuilder:
             while reached < position:
                 records = reader.read(1000, 5.0)
                 if not records:
-                    raise Unreachable("The control topic cannot be read to its end.", "Is the Pulsar broker well?")
+                    raise Unreachable(
+                        "The control topic cannot be read to its end.", "Check the Pulsar broker (`fairlane doctor`)."
+                    )
                 for record in records:
                     if record.position < position:
                         found = found.and_then(record.body, epoch)

@@ -52,7 +52,7 @@ def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Se
     found = [record for position in positions if (record := _at(position, open_reader)) is not None]
     apply(found)
     kept.forget(topic, sorted(set(positions) & set(kept.of_others(topic))))
-    _log.info("%d records of %s that another version passed over were looked at again", len(found), topic)
+    _log.info("%d records of %s that another version skipped were checked again", len(found), topic)
 
 
 def _at(position: str, open_reader: OpenReader) -> Record | None:

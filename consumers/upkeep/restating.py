@@ -94,7 +94,7 @@ class Restater:
         # If the view was emptied meanwhile, only a part was read.
         if self._ready_epoch() == epoch:
             self._records.restated(now_ms)
-        _log.info("%d records of long ago are restated in the control topic", count)
+        _log.info("%d old records are republished in the control topic", count)
 
     def _pages(self, now_ms: int, last_ms: int) -> Iterator[Sequence[Restated]]:
         every_ms, early_ms, at_once = self._settings.every_ms, self._settings.early_ms, self._settings.at_once

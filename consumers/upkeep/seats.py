@@ -83,7 +83,7 @@ class HeldJobs:
             try:
                 self.roll()
             except Unreachable:
-                _log.debug("seats are not renewed: Redis is gone")
+                _log.debug("seats cannot be renewed: Redis is unreachable")
             stop.wait(self._settings.period_s)
         self._leave()
 
@@ -122,4 +122,4 @@ class HeldJobs:
         try:
             self._elections.release(sorted(held.names), self._owner)
         except Unreachable:
-            _log.debug("seats run out by themselves: Redis is gone")
+            _log.debug("seats were not released and will expire: Redis is unreachable")

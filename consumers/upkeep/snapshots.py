@@ -221,7 +221,10 @@ class Snapshotter:
         deadline_s = self._clock.monotonic_s() + _CONTROL_READ_S
         while self._at().control < position:
             if stop.wait(0.05) or self._clock.monotonic_s() > deadline_s:
-                raise Unreachable("The fold of the control topic does not reach its end.", "Do workers run?")
+                raise Unreachable(
+                    "The fold of the control topic does not reach its end.",
+                    "Check that workers are running (`fairlane worker list`).",
+                )
         return position
 
     def _write(self, writer: Writer, packer: Packer, begun: Begun, epoch: str, stop: threading.Event) -> bool:
@@ -285,7 +288,7 @@ class Restorer:
             self._failures[number] += 1
             raise
         except FairlaneError as error:
-            _log.warning("snapshot %s is passed over: %s", number, error)
+            _log.warning("snapshot %s is skipped: %s", number, error)
             return False
         cursors = begun.cursors if begun.format == FORMAT else begun.cursors._replace(control="")
         if tasks is not None and self._view.end_restore(who, cursors):

@@ -29,7 +29,7 @@ MEANINGS = {
     "task_cap": "its own cap held it back",
     "cap_total": "it had its part of the capacity and was sent at that pace",
     NO_WORKER: "no worker had taken it up",
-    RETRY_WAIT: "all that was left of it waited to be tried again",
+    RETRY_WAIT: "all its remaining targets waited for a retry",
     "sending": "it was sent as fast as workers asked for it",
     PROVIDER: "its targets were in the channel: they waited for the provider",
     AUDIENCE: "all that had been submitted was done: it waited for more of its audience",

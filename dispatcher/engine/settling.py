@@ -181,7 +181,7 @@ class Settling:
         lost. This is a defect of this program; other envelopes continue."""
         _log.error(
             "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
-            "This is a fault of Fairlane's; please report it.",
+            "This is a bug in Fairlane; please report it.",
             len(plan.acks),
             plan.task,
             lane.name,

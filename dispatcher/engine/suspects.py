@@ -72,7 +72,7 @@ class Suspects:
     def accuse(self, asked: Sequence[LaneBuffer], given_back: list[GivenBack], error: Exception) -> None:
         """Take the content of a failed call. Then call `acquit` or `judge` with the result of the next call."""
         if not self.waiting:
-            _log.error("The ledger cannot carry out a call; it is asked again in halves. %s", error)
+            _log.error("The ledger cannot carry out a call; its requests are retried in two halves. %s", error)
         self._reason = sound_text(error)
         parts = []
         for lane in asked:
@@ -122,7 +122,7 @@ class Suspects:
     def _give_up(self, single: SuspectGroup) -> None:
         for given in single.given_back:
             self._stats.given_back_refused += 1
-            _log.error("Returned credit is not taken, and is forgotten: %s. %s", given, self._reason)
+            _log.error("The ledger does not accept returned credit, which is dropped: %s. %s", given, self._reason)
         for lane, part in single.parts:
             if not lane.closing:
                 _log.error(

@@ -8,10 +8,14 @@ from pydantic import ValidationError
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
-NAME_RULE: Final = "it is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit"
+NAME_RULE: Final = "it must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit"
 _RULES: Final = {f"^{NAME_PATTERN}$": NAME_RULE, f"^{TASK_PATTERN}$": NAME_RULE.replace("64", "100")}
-_WHOLE, _NUMBER, _TIME = "it is a whole number", "it is a number", "it is a time, such as 2030-01-31T18:00+01:00"
-_TRUTH, _TEXT, _FIELDS = "it is true or false", "it is a text", "it is a mapping of fields"
+_WHOLE, _NUMBER, _TIME = (
+    "it must be a whole number",
+    "it must be a number",
+    "it must be a time, such as 2030-01-31T18:00+01:00",
+)
+_TRUTH, _TEXT, _FIELDS = "it must be true or false", "it must be a text", "it must be a mapping of fields"
 
 _Context = Mapping[str, Any]
 _WORDS: Final[dict[str, str | Callable[[_Context], str]]] = {
@@ -19,29 +23,29 @@ _WORDS: Final[dict[str, str | Callable[[_Context], str]]] = {
     "missing": "is missing",
     "string_type": _TEXT,
     "string_pattern_mismatch": lambda given: _RULES.get(given["pattern"], "it has the wrong form"),
-    "enum": lambda given: f"it is {given['expected']}",
+    "enum": lambda given: f"it must be {given['expected']}",
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
     "int_parsing_size": _WHOLE,
     "int_from_float": _WHOLE,
     "float_type": _NUMBER,
     "float_parsing": _NUMBER,
-    "finite_number": "it is a finite number",
+    "finite_number": "it must be a finite number",
     "bool_type": _TRUTH,
     "bool_parsing": _TRUTH,
-    "greater_than_equal": lambda given: f"it is {given['ge']:,} or more",
-    "less_than_equal": lambda given: f"it is at most {given['le']:,}",
-    "greater_than": lambda given: f"it is more than {given['gt']:,}",
-    "less_than": lambda given: f"it is less than {given['lt']:,}",
-    "literal_error": lambda given: f"it is {given['expected']}",
+    "greater_than_equal": lambda given: f"it must be {given['ge']:,} or more",
+    "less_than_equal": lambda given: f"it must be at most {given['le']:,}",
+    "greater_than": lambda given: f"it must be more than {given['gt']:,}",
+    "less_than": lambda given: f"it must be less than {given['lt']:,}",
+    "literal_error": lambda given: f"it must be {given['expected']}",
     "timezone_aware": "it has no time zone; write one, as in 2030-01-31T18:00+01:00",
     "datetime_type": _TIME,
     "datetime_parsing": _TIME,
     "datetime_from_date_parsing": _TIME,
     "datetime_object_invalid": _TIME,
-    "dict_type": "it is a mapping or a text",
+    "dict_type": "it must be a mapping or a text",
     "model_type": _FIELDS,
-    "invalid-json-value": "it is no JSON value",
+    "invalid-json-value": "it must be a JSON value",
 }
 """Messages by pydantic's error type. For any other type, pydantic's own message is used."""
 
@@ -52,7 +56,7 @@ def invalid_input(error: ValidationError, subject: str = "task") -> InvalidInput
 
 
 def in_words(detail: Mapping[str, Any]) -> str:
-    """Return the message for a pydantic error, such as "it is a whole number"."""
+    """Return the message for a pydantic error, such as "it must be a whole number"."""
     words = _WORDS.get(detail["type"], str(detail["msg"]).removeprefix("Value error, "))
     return words if isinstance(words, str) else words(detail["ctx"])
 

@@ -65,7 +65,7 @@ class Cap(NamedTuple):
         """Return this cap if it is valid. Raises InvalidInput with this name if a part is beyond its limits."""
         for part, unit in ((self.rate, "targets/s"), (self.burst, "targets of burst")):
             if not is_count(part, MAX_CAP):
-                raise InvalidInput(f"{name}: is {part!r}; it is a whole number of {unit}, 0 to {MAX_CAP:,}.")
+                raise InvalidInput(f"{name}: is {part!r}; it must be a whole number of {unit}, 0 to {MAX_CAP:,}.")
         if self.burst and not self.rate:
             raise InvalidInput(f"{name}: has a burst and no rate.", "Write RATE:BURST, for example 500:100.")
         return self

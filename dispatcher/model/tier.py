@@ -27,5 +27,5 @@ def in_milli(name: str, weight: object) -> int:
     """Return a weight in thousandths. Raises InvalidInput with this name if the weight is not valid."""
     number = weight if isinstance(weight, int | float) and not isinstance(weight, bool) else 0
     if not MIN_WEIGHT <= number <= MAX_WEIGHT:
-        raise InvalidInput(f"{name}: is {weight!r}; it can be {MIN_WEIGHT} to {MAX_WEIGHT:,}.")
+        raise InvalidInput(f"{name}: is {weight!r}; it must be {MIN_WEIGHT} to {MAX_WEIGHT:,}.")
     return round(number * MILLI)

@@ -44,7 +44,7 @@ def judge(form: int | None, beats: Sequence[WorkerBeat]) -> Judged:
     """Judge a view. `form` is None if Redis holds no view; `beats` are the heartbeats of all workers."""
     if form is not None and form > FORM:
         return Judged(
-            Standing.STAND_BY, f"the view in Redis has form {form}, this version keeps {FORM}: upgrade this worker"
+            Standing.STAND_BY, f"the view in Redis has form {form}, this version needs {FORM}: upgrade this worker"
         )
     older = older_workers(beats)
     if older:
@@ -52,5 +52,5 @@ def judge(form: int | None, beats: Sequence[WorkerBeat]) -> Judged:
         more = f" and {len(older) - MAX_NAMED} more" if len(older) > MAX_NAMED else ""
         return Judged(Standing.STAND_BY, f"workers of an older version serve the view: stop {named}{more}")
     if form is not None and form < FORM:
-        return Judged(Standing.RAISE, f"the view in Redis has form {form}: it is made again as form {FORM}")
+        return Judged(Standing.RAISE, f"the view in Redis has form {form}: it is rebuilt as form {FORM}")
     return Judged(Standing.SERVE)

@@ -75,7 +75,7 @@ def held_elsewhere(home: str, address: str) -> Refused:
     """Return the error for a Redis at `address` while the one at `home` holds the view."""
     return Refused(
         f"The view of this installation is in another Redis, {home}. This one is {address}.",
-        "Correct redis.url; if the view is to be here from now on, run `fairlane registry adopt`.",
+        "Correct redis.url; to move the view here, run `fairlane registry adopt`.",
     )
 
 

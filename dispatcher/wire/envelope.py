@@ -154,7 +154,7 @@ def decode_envelope(body: bytes, previous: Envelope | None = None) -> Envelope:
         or envelope.app != previous.app
         or envelope.channel != previous.channel
     ) and not _names_fit(envelope.task, envelope.writer, envelope.app, envelope.channel):
-        raise _malformed("the name of its task, writer, app or channel is not possible")
+        raise _malformed("the name of its task, writer, app or channel is not allowed")
     if len(body) > MAX_READABLE_BYTES:
         raise _malformed(f"it has {len(body):,} bytes; at most {MAX_READABLE_BYTES:,} are possible")
     if len(envelope.targets) != envelope.size or envelope.positions is not None or envelope.variables is not None:
@@ -194,7 +194,7 @@ def _unreadable(body: bytes, error: Exception) -> Malformed | NewerFormat:
     except DECODING_ERRORS:
         return _malformed(str(error)[:MAX_CAUSE])
     return NewerFormat(
-        f"An envelope has format {head.format}; this version reads {FORMAT}.", "Upgrade the workers that are left."
+        f"An envelope has format {head.format}; this version reads {FORMAT}.", "Upgrade the remaining workers."
     )
 
 

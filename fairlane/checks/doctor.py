@@ -117,11 +117,11 @@ def _letters(counters: Mapping[bytes, bytes]) -> Finding:
         if name.startswith(WITHOUT_TASK.encode())
     }
     if not counts:
-        return Finding("ok", "no dead letter without a task, since the view in Redis was made")
+        return Finding("ok", "no dead letters without a task since the view in Redis was made")
     lanes = sorted(counts, key=lambda lane: -counts[lane])
     named = ", ".join(f"{lane} ({counts[lane]:,})" for lane in lanes[:_SHOWN_LANES])
     more = f" and {len(lanes) - _SHOWN_LANES} more" if len(lanes) > _SHOWN_LANES else ""
-    what = f"{sum(counts.values()):,} dead letters without a task: messages that were no envelopes, in {named}{more}"
+    what = f"{sum(counts.values()):,} dead letters without a task: messages that were not envelopes, in {named}{more}"
     return Finding("warn", what, "Find out who else writes to these topics; only Fairlane may.")
 
 

@@ -145,7 +145,7 @@ def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Fin
     if judged.standing is Standing.SERVE:
         return
     waiting = sum(beat.state == "standby" for beat in beats)
-    what = f"{waiting} workers stand by: " if waiting else "workers of this version would stand by: "
+    what = f"{waiting} workers are on standby: " if waiting else "workers of this version would be on standby: "
     yield Finding("warn", f"{what}{judged.why}", "See docs/how-to/upgrading.md.")
 
 
@@ -153,10 +153,11 @@ def passed_over_findings(passed: Mapping[str, Sequence[Passed]]) -> Iterator[Fin
     """Yield a finding for each topic in which records were passed over."""
     for topic, kept in passed.items():
         name = topic if topic == "control" else f"outcomes-{topic}"
-        more = ", the oldest of more" if len(kept) >= MAX_KEPT else ""
+        more = " (the oldest of them)" if len(kept) >= MAX_KEPT else ""
         yield Finding(
             "warn",
-            f"{len(kept)} records of {name} were passed over{more}; the first, at {kept[0].position}: {kept[0].reason}",
-            "A newer version that can read them applies them. If none wrote them, something else writes to the topic: "
-            "see who may.",
+            f"{len(kept)} records of {name} could not be read and were skipped{more}; "
+            f"the first, at {kept[0].position}: {kept[0].reason}",
+            "A newer version that can read them will apply them. If no newer version wrote them, another program "
+            "writes to the topic: check who is allowed to.",
         )

@@ -28,11 +28,11 @@ def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 @click.command()
 @click.argument("scenario", metavar="[FILE|NAME]", required=False, shell_complete=_scenarios)
-@click.option("--list", "listed", is_flag=True, help="List the scenarios that ship.")
+@click.option("--list", "listed", is_flag=True, help="List the scenarios that come with Fairlane.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random choices.")
 @click.option("--seeds", type=click.IntRange(1), help="Run this many seeds, starting at --seed, on all cores.")
 @click.option("--processes", type=click.IntRange(1), help="Processes for --seeds, instead of one per core.")
-@report_option("How the run is shown.")
+@report_option("Output format.")
 @click.option(
     "--picture",
     "pictures",
@@ -50,9 +50,9 @@ def simulate(
     output: str,
     pictures: tuple[tuple[str, Path], ...],
 ) -> int:
-    """Run a scenario under a virtual clock: tasks arrive, workers come, go, stall and die, calls go wrong.
+    """Run a scenario under a virtual clock: tasks arrive, workers join, leave, stall and die, calls fail.
 
-    NAME is one of --list, or random or random-large (made up from the seed). The same seed gives the same run. Exits
+    NAME is one of --list, or random or random-large (generated from the seed). The same seed gives the same run. Exits
     with 1 if an invariant is violated or an expectation of the scenario is not met, and says how to run it again.
     """
     if listed:
@@ -72,7 +72,7 @@ def _list(output: str) -> None:
 
     rows = [{"name": name, "about": " ".join(find(name).about.split())} for name in names()]
     rows += [
-        {"name": name, "about": f"Made up from the seed, of at most {most:,} envelopes."}
+        {"name": name, "about": f"Generated from the seed, with at most {most:,} envelopes."}
         for name, most in ENVELOPES.items()
     ]
     Output(output == "json").emit_rows(rows, ["name", "about"])
@@ -132,7 +132,7 @@ def _many(name: str, first: int, count: int, processes: int, output: str, pictur
     from simulator.run.many import Seeds, run_many, scenario_for
 
     if output == "html" or pictures:
-        raise click.UsageError("--seeds prints a table or JSON; pictures are of one run.")
+        raise click.UsageError("--seeds prints a table or JSON; a picture shows a single run.")
     scenario_for(name, first)
     found = run_many(Seeds(name, first, count, processes), say)
     document = msgspec.to_builtins(found)

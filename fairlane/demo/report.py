@@ -55,7 +55,7 @@ class DemoResult:
     def failures(self) -> list[str]:
         """Return why the demo failed; empty if it succeeded."""
         found = {task.id: task for task in self.tasks}
-        lines = [f"{task} is not there" for task in self.accepted if task not in found]
+        lines = [f"{task} is missing" for task in self.accepted if task not in found]
         for task in self.tasks:
             counts = task.targets
             outcomes = counts.sent + counts.invalid + counts.failed + counts.expired + counts.cancelled

@@ -50,5 +50,5 @@ def version_of(program: Path) -> int:
         raise JavaUnusable(f"{program} does not run: {error}.", HOW_TO_GET) from error
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     if found is None:
-        raise JavaUnusable(f"{program} does not say its version.", HOW_TO_GET)
+        raise JavaUnusable(f"{program} does not print its version.", HOW_TO_GET)
     return int(found[1])

@@ -136,7 +136,7 @@ def died(program: str, *logs: Path) -> ServerDied | NoSpace:
     if any(words in said for words in _FOREIGN_DATA):
         return ServerDied(
             f"{program} ended: it cannot read the data it found, which a newer or another server wrote.",
-            f"Put that server first on PATH, or begin anew: `fairlane stack down --wipe`. {_see(logs)}",
+            f"Put that server first on PATH, or delete the data: `fairlane stack down --wipe`. {_see(logs)}",
         )
     return ServerDied(f"{program} ended while it was being started.", f"{_see(logs)} Its last lines:\n{said}")
 

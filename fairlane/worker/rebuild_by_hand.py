@@ -41,7 +41,7 @@ def rebuild(
             delete_snapshots(pulsar)
         judged = judge(redis.epochs.form(), redis.workers.workers())
         if judged.standing is Standing.STAND_BY:
-            raise Refused(f"The view cannot be made again now: {judged.why}.")
+            raise Refused(f"The view cannot be rebuilt now: {judged.why}.")
         known = redis.epochs.epoch()
         claim_max_ms = max(CLAIM_MAX_MS, known.claim_ms if known else 0)
         owner = f"by-hand-{secrets.token_hex(3)}"
@@ -104,4 +104,4 @@ def _await_ready(epochs: Epochs, over: threading.Event, progress: Progress, dead
             return epoch
         if over.wait(_POLL_S):
             raise FairlaneError("A part of the rebuild failed.", "Look at the messages above.")
-    raise Unreachable("The view is not complete yet.", "Workers go on with it: see `fairlane registry status`.")
+    raise Unreachable("The view is not complete yet.", "Workers continue the rebuild: see `fairlane registry status`.")

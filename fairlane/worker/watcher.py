@@ -128,7 +128,7 @@ class LaneWatcher:
         """Log once what only an operator can fix."""
         refused = not isinstance(error, Unreachable)
         level = logging.ERROR if refused and not self._refused else logging.DEBUG
-        _log.log(level, "The watch of the registry waits, so lanes of new tasks are not found: %s", error)
+        _log.log(level, "The registry cannot be read, so lanes of new tasks are not found yet: %s", error)
         self._refused = refused
 
     def round(self, changes: Sequence[FeedEntry]) -> None:

@@ -145,7 +145,7 @@ class Controls:
         found = self._known(task)
         _refuse_ended(found)
         if found.stopped:
-            raise TaskEnded(f"Task {task} is {found.stopped} and takes no more changes.")
+            raise TaskEnded(f"Task {task} is {found.stopped} and accepts no more changes.")
         return found
 
     def _known(self, task: str) -> Submission:
@@ -186,8 +186,8 @@ def store(services: Services, records: Sequence[ControlChange | GlobalChange]) -
         services.registry.apply_all(list(zip(positions, records, strict=True)))
     except Unreachable as error:
         raise Unreachable(
-            f"The change is stored, but the registry could not be told: {error.cause}",
-            "It takes effect by itself once Redis is back.",
+            f"The change is stored in Pulsar, but not yet in Redis: {error.cause}",
+            "It takes effect on its own once Redis is back.",
         ) from error
     return positions
 
@@ -206,4 +206,4 @@ def _sent(counts: Mapping[str, InFlight]) -> int:
 
 def _refuse_ended(found: Submission) -> None:
     if found.ended:
-        raise TaskEnded(f"Task {found.record.task} has ended ({found.stopped}) and takes no more changes.")
+        raise TaskEnded(f"Task {found.record.task} has ended ({found.stopped}) and accepts no more changes.")

@@ -56,7 +56,7 @@ class ServiceControls:
     def set_sharing(self, shared_by: str) -> None:
         """Set the unit that shares capacity within a tier: `tasks`, or `apps` and then the tasks of each app."""
         if shared_by not in fields.SHARED_BY:
-            raise InvalidInput(f"sharing: is {shared_by!r}; it can be {' or '.join(fields.SHARED_BY)}.")
+            raise InvalidInput(f"sharing: is {shared_by!r}; it must be {' or '.join(fields.SHARED_BY)}.")
         self._put({fields.SHARING: shared_by})
 
     def cap_channel(self, channel: str, cap: Cap) -> None:
@@ -111,5 +111,5 @@ def _named(kind: str, name: str) -> str:
 
 def _limit(number: int) -> str:
     if not fields.is_count(number, MAX_TARGETS):
-        raise InvalidInput(f"limit: is {number!r}; it is a whole number, 0 (for none) to {MAX_TARGETS:,}.")
+        raise InvalidInput(f"limit: is {number!r}; it must be a whole number, 0 (for none) to {MAX_TARGETS:,}.")
     return str(int(number))

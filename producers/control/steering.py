@@ -128,12 +128,12 @@ class BulkChanges:
         """
         changes.fields()
         if tasks.names_all:
-            raise InvalidInput("The filter names no tasks, and an empty one would take all.", "Give it ids, or an app.")
+            raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, or an app.")
         found, refused = self._find(tasks, changes)
         steps = [PlannedChange(task, changes.needed(task)) for task in found]
         steps += [PlannedChange(task, {}) for task in refused if changes.is_done(task)]
         refused = [task for task in refused if not changes.is_done(task)]
-        why = {task.id: f"Task {task.id} is {task.state} and takes no more changes." for task in refused}
+        why = {task.id: f"Task {task.id} is {task.state} and accepts no more changes." for task in refused}
         return Plan(tuple(steps), why)
 
     def carry_out(self, plan: Plan, on_progress: Progress | None = None) -> BulkResult:

@@ -116,7 +116,7 @@ class Changes:
         given = self.stopped if self.closed is None else self.closed
         reason = stopping("", given, 0).value if isinstance(given, str) else ""
         if not reason:
-            raise InvalidInput(f"reason: is {given!r}.", "Say in a text why the task is stopped.")
+            raise InvalidInput(f"reason: is {given!r}.", "Give the reason for the stop as a text.")
         return reason
 
     def _weight(self) -> str:
@@ -124,7 +124,7 @@ class Changes:
 
     def _paused(self) -> str:
         if not isinstance(self.paused, bool):
-            raise InvalidInput(f"paused: is {self.paused!r}; it is True or False.")
+            raise InvalidInput(f"paused: is {self.paused!r}; it must be True or False.")
         return "1" if self.paused else "0"
 
     def _tier(self) -> str:
@@ -153,4 +153,4 @@ def _is_so(task: TaskView, field: str, text: str) -> bool:
 
 def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
     if value is not None and value not in known:
-        raise InvalidInput(f"{name}: is {value!r}; it can be {', '.join(map(str, known))}.")
+        raise InvalidInput(f"{name}: is {value!r}; it must be one of {', '.join(map(str, known))}.")

@@ -32,7 +32,7 @@ def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Ro
         return iter(()), parser(_no_row)
     if isinstance(first[1], Unreadable):
         cause = first[1].reason.removeprefix("the line ")
-        raise InvalidInput(f"targets: the first line of {path} {cause}.", "Correct it, or take it away.")
+        raise InvalidInput(f"targets: the first line of {path} {cause}.", "Correct it, or remove it.")
     header = [cell.strip() for cell in cast("list[str]", first[1])]
     column = _target_column(header)
     if column is None:

@@ -135,7 +135,7 @@ class _Array:
         if stop == len(self._text):
             return None
         if self._text[stop] not in ",]":
-            self._fail("there is no ',' or ']' behind a value", stop)
+            self._fail("there is no ',' or ']' after a value", stop)
         self._any, row = True, (self._line, (value, self._text[start:end]))
         if self._text[stop] == "]":
             self._close(stop)
@@ -177,7 +177,7 @@ class _Array:
             self._move(len(self._text))
             if not self._more():
                 return
-        self._fail("there is more behind the end of the array", self._skip(self._at))
+        self._fail("there is text after the end of the array", self._skip(self._at))
 
     def _fail(self, reason: str, at: int) -> NoReturn:
         line = self._line + self._text.count("\n", self._at, at)

@@ -192,7 +192,7 @@ def _audience(fields: Mapping[str, Any], folder: Path, allow_empty: bool) -> Tar
             raise InvalidInput("targets: is an empty list; `--allow-empty` accepts that.")
         return [from_mapping(item, {}, repr(item)) if isinstance(item, dict) else item for item in targets]
     if not isinstance(targets, str) or not targets:
-        raise InvalidInput("targets: is missing; it is a list, or the name of a file.")
+        raise InvalidInput("targets: is missing; give a list, or the name of a file.")
     file = TargetsFile(targets if targets == STDIN else folder / targets, where=_where(where), limit=_rows(limit))
     file.check(allow_empty)
     return file
@@ -202,7 +202,7 @@ def _rows(limit: object) -> int | None:
     if limit is None:
         return None
     if not (isinstance(limit, str) and limit.isdecimal() and len(limit) <= len(str(MAX_TARGETS))):
-        raise InvalidInput(f"limit: is {limit!r}; it is a whole number of rows.")
+        raise InvalidInput(f"limit: is {limit!r}; it must be a whole number of rows.")
     return int(limit)
 
 
@@ -210,7 +210,7 @@ def _where(where: object) -> dict[str, list[str]]:
     if where is None:
         return {}
     if not isinstance(where, Mapping):
-        raise InvalidInput(f"filter: is {where!r}; it is a mapping from a column to a value or a list of values.")
+        raise InvalidInput(f"filter: is {where!r}; it must be a mapping from a column to a value or a list of values.")
     return {name: values if isinstance(values, list) else [values] for name, values in where.items()}
 
 

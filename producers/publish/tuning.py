@@ -22,12 +22,12 @@ BATCHES_READ_AHEAD = 4
 whole."""
 SHORTEST_DELAY_MS, LONGEST_DELAY_MS = 1, 100
 FIXED: Mapping[str, tuple[str, str]] = {
-    "routing": ("round robin by batch", "a batch goes to one partition whole, so that batches are as few as can be"),
+    "routing": ("round robin by batch", "a batch goes to one partition as a whole, so that there are few batches"),
     "compression": (
         "lz4, or none",
-        "what a batch has in common goes once; none where the first envelopes do not shrink; zstd halves any hex",
+        "text that repeats in a batch is sent once; none if the first envelopes do not shrink; zstd halves any hex",
     ),
-    "send_timeout": ("none", "a message fails only with all after it, so what is confirmed has no gap"),
+    "send_timeout": ("none", "a message fails only with all after it, so the confirmed ones have no gap"),
 }
 """Settings that do not depend on the need: value and reason."""
 MIB = 1024 * 1024

@@ -77,7 +77,7 @@ def check_admitted(record: TaskRecord, admission: Admission) -> None:
         return
     if admission.reached == "view":
         raise NotReady(
-            f"Whether app {record.app} may have one more task cannot be told: the view in Redis is being rebuilt.",
+            f"The limit of app {record.app} cannot be checked: the view in Redis is being rebuilt.",
             "Submit it again in some seconds (`fairlane registry status`).",
         )
     if admission.reached == "tasks":

@@ -22,7 +22,9 @@ class AudienceRules:
 
     def __post_init__(self) -> None:
         if self.duplicates not in get_args(Duplicates):
-            raise InvalidInput(f"duplicates: is {self.duplicates!r}; it can be {', '.join(get_args(Duplicates))}.")
+            raise InvalidInput(
+                f"duplicates: is {self.duplicates!r}; it must be one of {', '.join(get_args(Duplicates))}."
+            )
 
 
 def check_audience(audience: object) -> None:

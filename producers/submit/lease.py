@@ -118,13 +118,13 @@ def _being_submitted(task: str, lease: SubmitLease) -> BeingSubmitted:
     since = datetime.fromtimestamp(lease.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return BeingSubmitted(
         f"Task {task} is being submitted by {lease.who} since {since}.",
-        "Wait until that is through, or submit under another id.",
+        "Wait until that submission ends, or submit under another id.",
     )
 
 
 def _taken_over(task: str, who: str) -> BeingSubmitted:
     return BeingSubmitted(
-        f"This submission of task {task} lost its lease (its process stood still for more than 5 s, or "
+        f"This submission of task {task} lost its lease (its process stalled for more than 5 s, or "
         f"Redis was emptied) and was taken over by {who}.",
-        "Submit the same again once that one is through: it then verifies.",
+        "Submit the same task again after that submission ends: it then verifies the result.",
     )

@@ -75,7 +75,7 @@ def _stored(task: str) -> Iterator[None]:
     try:
         yield
     except Unreachable as error:
-        raise Unreachable(f"Task {task} is stored, but the registry is not told yet: {error.cause}") from error
+        raise Unreachable(f"Task {task} is stored in Pulsar, but not yet in Redis: {error.cause}") from error
 
 
 @contextmanager
@@ -362,12 +362,12 @@ class _Run:
                 self._lease.check(wait=False)
                 self._services.registry.apply(position, seal)
         except Unreachable as error:
-            cause = f"Task {self._id} is complete and stored; the registry learns of it by itself later: {error.cause}"
+            cause = f"Task {self._id} is complete and stored in Pulsar; workers update Redis later: {error.cause}"
             raise Unreachable(cause) from error
         self._sealed = True
 
 
 def _check_open(known: Submission) -> None:
     if known.stopped:
-        cause = f"Task {known.record.task} is {known.stopped}; it takes no more targets."
+        cause = f"Task {known.record.task} is {known.stopped}; it accepts no more targets."
         raise TaskEnded(cause, "Submit under another id.")

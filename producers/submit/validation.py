@@ -124,7 +124,7 @@ def _parts(item: object) -> tuple[Any, Any]:
 
 def _complaint(address: object, variables: object) -> str:
     if not isinstance(address, str):
-        return f"a target is text or a Target, not {type(address).__name__}"
+        return f"a target must be text or a Target, not {type(address).__name__}"
     if not address:
         return "the target is empty"
     if len(address) > MAX_TARGET_LENGTH:
@@ -138,11 +138,11 @@ def _variables_complaint(variables: object) -> str:
     if not variables:
         return ""
     if not isinstance(variables, Mapping) or set(map(type, variables)) != {str}:
-        return "variables are a mapping from text to values"
+        return "variables must be a mapping from text to values"
     try:
         too_large = len(_encode_variables(dict(variables))) > MAX_VARIABLES_BYTES
     except UnicodeEncodeError:
-        return "the variables have text that is not UTF-8"
+        return "the variables contain text that is not UTF-8"
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         return f"the variables cannot be encoded: {error}"
     return f"the variables are larger than {MAX_VARIABLES_BYTES:,} bytes (encoded)" if too_large else ""

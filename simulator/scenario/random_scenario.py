@@ -34,7 +34,7 @@ class _Maker:
         if capacity:
             capacity = max(capacity, sum(task["targets"] * task.get("count", 1) for task in tasks) // self._seconds)
         return {
-            "about": "Made up from the seed.",
+            "about": "Generated from the seed.",
             "duration_s": LONGEST_S,
             "until": "done",
             "claim_ms": random.choice([4_000, 6_000]),

@@ -39,7 +39,7 @@ def page(result: Result) -> str:
 
 
 def _head(result: Result) -> str:
-    good, bad = "Nothing was violated, and all that was expected was met", "Something did not hold"
+    good, bad = "Every law held, and every expectation was met", "A law was violated or an expectation was not met"
     verdict = good if result.good else bad
     use = "" if result.use is None else f" {result.use:.1%} of the capacity was used while there was demand."
     return (

@@ -54,7 +54,7 @@ def shares(result: Result) -> str:
     """Draw targets sent per second over time, with the tiers stacked."""
     bands = [Band(tier, TIER_COLOURS[tier], sent) for tier, sent in result.windows.sent.items() if any(sent)]
     parts = ", ".join(f"{name} {tier.share:.1f} %" for name, tier in result.tiers.items())
-    return _stacked(result, bands, "shares", f"Targets sent a second by tier. Of the whole: {parts}.")
+    return _stacked(result, bands, "shares", f"Targets sent a second by tier. Share of the total: {parts}.")
 
 
 def task_shares(result: Result) -> str:
@@ -149,7 +149,7 @@ def timeline(result: Result) -> str:
         body.append(text(ROW_LEFT, bottom - 6, f"and {len(tasks) - len(shown):,} more", "soft small"))
     height = bottom + BOTTOM
     tiers = [named for named in TIER_COLOURS.items() if any(task.tier == named[0] for task in tasks)]
-    body += legend(tiers, "the stronger, the more a second; ● ended")
+    body += legend(tiers, "the darker, the more targets a second; ● ended")
     body.append(_time_axis(result.ran_s, ROW_LEFT, bottom))
     words = "; ".join(_told(task) for task in shown[:10])
     return _document("tasks", result, f"Tasks over time. {words}.", height, body)

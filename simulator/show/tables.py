@@ -37,7 +37,7 @@ def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
         ("Expected", _expected(result)),
         ("Violated", [{"rule": one.rule, "at": f"{one.at_s:.3f} s", "what": one.what} for one in result.violations]),
         (TIERS, _tiers(result)),
-        ("Caps: the second nearest to its limit", _caps(result)),
+        ("Caps: the second closest to the limit", _caps(result)),
         ("Shares by window", _windows(result)),
         ("Tasks", _tasks(result)),
         ("Counts", _counts(result)),

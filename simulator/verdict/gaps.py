@@ -128,5 +128,5 @@ class GapWatch:
             del self._spans[tier]
             yield (
                 f"{tier} was granted nothing while the others were granted {span.others} targets, {bound:.0f} is the "
-                f"bound (law 3: {law:.0f}; nobody asked for it for up to {span.unasked_us / 1e6:.3f} s)"
+                f"bound (law 3: {law:.0f}; no worker requested it for up to {span.unasked_us / 1e6:.3f} s)"
             )

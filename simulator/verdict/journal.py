@@ -154,7 +154,7 @@ class RunJournal:
         task, now_us = want.task, self._agenda.now_us
         if self.blocked[task]:
             why = " and ".join(sorted(self.blocked[task]))
-            self.violate("pause", f"{count} envelopes of {task} granted in spite of: {why}")
+            self.violate("pause", f"{count} envelopes of {task} granted although: {why}")
         held = self._held[task]
         for sequence in range(first, first + count):
             key = key_of(sequence, want.attempt)
@@ -182,7 +182,7 @@ class RunJournal:
             if entry is None or entry.claim.name != given.claim:
                 continue
             if entry.called:
-                self.violate("unused", f"{given.task} {sequence}: given back under {given.claim} though it was sent")
+                self.violate("unused", f"{given.task} {sequence}: returned under {given.claim} though it was sent")
                 continue
             del held[key]
             if self._agenda.now_us // 1000 < entry.claim.lease_ends_us // 1000:  # The ledger's clock has milliseconds.

@@ -9,10 +9,10 @@ MEANINGS = {
     SHARE: "the capacity was used up: it had its share, others theirs",
     CAP: "a cap of its own, or of its app or channel",
     NO_WORKERS: "no worker held its lane",
-    RETRIES: "what is left of it waits to be tried again",
+    RETRIES: "its remaining targets wait for a retry",
     PROVIDER: "it was sent as fast as workers and provider took it",
     HELD: "it, or its channel, is paused, or its start or its seal has not come",
-    UNKNOWN: "not counted: nobody asked for it, or it was on its way",
+    UNKNOWN: "not counted: no worker requested it, or it was on its way",
 }
 ADVICE = {
     SHARE: "fairlane capacity set RATE, or other weights",

@@ -47,7 +47,7 @@ def _pictures(report: BacklogReport) -> Iterator[tuple[str, str]]:
     yield "Backlog over time", backlog_pictures.backlog(report)
     yield "Arrived and sent", backlog_pictures.rates(report)
     yield "What holds it back", backlog_pictures.causes(report)
-    yield "Shares wanted and got", backlog_pictures.shares(report)
+    yield "Shares, wanted and actual", backlog_pictures.shares(report)
     yield "Wait by app", backlog_pictures.waits(report)
     yield "Age of what waits", backlog_pictures.ages(report)
 
@@ -64,7 +64,7 @@ def _head(report: BacklogReport) -> str:
 
 def _figures(report: BacklogReport) -> Iterator[tuple[str, str]]:
     total = report.total
-    yield "targets that wait", f"{total.backlog:,}"
+    yield "waiting targets", f"{total.backlog:,}"
     yield "tasks with a backlog", f"{total.tasks:,}"
     yield "arrive a second", f"{total.arrival_rate:,.0f}"
     yield "sent a second", f"{total.service_rate:,.0f}"

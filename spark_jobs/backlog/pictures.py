@@ -48,7 +48,7 @@ def backlog(report: BacklogReport) -> str:
         areas.append(f'<path class="c{TIER_COLOURS.get(name, 7)}" d="{frame.area(base, tops)}"/>')
         base = tops
     names = [(name, TIER_COLOURS.get(name, 7)) for name in tiers]
-    body = [*frame.grid(), *areas, *frame.gaps(_gaps(report)), *legend(names, "targets that wait"), *frame.time_axis()]
+    body = [*frame.grid(), *areas, *frame.gaps(_gaps(report)), *legend(names, "waiting targets"), *frame.time_axis()]
     ends = ", ".join(f"{name} {levels[-1]:,}" for name, levels in tiers.items()) or "nothing"
     words = f"Backlog over time by tier. Now: {ends}. At most it was {max(sums):,} in all."
     return document("backlog", "Backlog over time", words, TOP + frame.height + BOTTOM, body)
@@ -100,14 +100,14 @@ def shares(report: BacklogReport) -> str:
     if frames:
         body += frames[-1].time_axis()
     body += [
-        text(LEFT, 26.5, "got: filled · wanted by weight: dashed", "ink"),
-        text(WIDTH - RIGHT, 26.5, "part of all that was sent", "soft small", "end"),
+        text(LEFT, 26.5, "actual: filled · wanted by weight: dashed", "ink"),
+        text(WIDTH - RIGHT, 26.5, "part of all targets sent", "soft small", "end"),
     ]
     now = {share.tier: share for share in report.shares if share.pool == "total"}
     told = ", ".join(f"{tier} wanted {now[tier].wanted:.0%}, got {now[tier].got:.0%}" for tier in tiers if tier in now)
     height = TOP + len(tiers) * (_PANEL + 18) + BOTTOM - 18
     return document(
-        "shares", "Shares wanted and got", f"By tier. Recently: {told or 'nothing was sent'}.", height, body
+        "shares", "Shares, wanted and actual", f"By tier. Recently: {told or 'nothing was sent'}.", height, body
     )
 
 
@@ -156,10 +156,10 @@ def waits(report: BacklogReport) -> str:
         scaled = [None if not wait else math.log10(wait) - low for wait in line]
         body.append(_curve(frame, _carried(scaled), place, DASHES[place]))
     names = [(app, place) for place, app in enumerate(series.waits_p95_s)]
-    body += [*legend(names, "95 % waited at most"), *frame.time_axis()]
+    body += [*legend(names, "95 % waited no longer"), *frame.time_axis()]
     now = {group.name: group.waits for group in report.apps if group.waits is not None}
     told = "; ".join(f"{app} {span(one.p95_s)}" for app, one in now.items() if one.done)
-    words = f"What 95 % of the targets of each app waited at most, over time. Over all of it: {told}."
+    words = f"The wait that 95 % of each app's targets did not exceed, over time. For the whole period: {told}."
     return document("waits", "Wait by app", words, TOP + frame.height + BOTTOM, body)
 
 

@@ -19,7 +19,7 @@ def sentences(report: BacklogReport) -> Iterator[str]:
     yield f"Backlog at {moment(report.until_ms)}: {backlog}{_held(total)}."
     if report.recent_s:
         yield (
-            f"In the last {span(report.recent_s)} {total.arrival_rate:,.0f} targets/s came and "
+            f"In the last {span(report.recent_s)} {total.arrival_rate:,.0f} targets/s arrived and "
             f"{total.service_rate:,.0f} were sent{_capacity(report)}, by {counted(report.service.workers, 'worker')}."
         )
     if total.backlog:
@@ -50,7 +50,7 @@ def _ahead(report: BacklogReport) -> str:
         parts = ["at the present rate it is never sent"]
     if asked:
         parts.append(f"at {asked:,} targets/s in {span(total.done_at_capacity_s)}")
-    growing = " More arrives than is sent: it grows." if report.growing else ""
+    growing = " More targets arrive than are sent: the backlog grows." if report.growing else ""
     text = ", ".join(parts)
     return f"{text[0].upper()}{text[1:]}, if nothing more comes.{growing}"
 
@@ -67,7 +67,7 @@ def sections(report: BacklogReport) -> list[Section]:
         ("By age", _ages(report)),
         ("What holds it back", _causes(report)),
         ("What grew most", _grew(report)),
-        ("Shares wanted and got", _shares(report)),
+        ("Shares, wanted and actual", _shares(report)),
         ("Skewed partitions", _skewed(report)),
     ]
 

@@ -74,7 +74,7 @@ def renamed(table: "DataFrame", names: Mapping[str, str]) -> "DataFrame":
             )
         if name in table.columns and name not in names:
             raise InvalidInput(
-                f"The table has a column {name} already, so {column} cannot be called that.",
+                f"The table has a column {name} already, so {column} cannot be renamed to it.",
                 f"Rename that one as well: --map {name}=OTHER.",
             )
     return table.toDF(*(names.get(column, column) for column in table.columns))

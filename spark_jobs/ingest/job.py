@@ -36,7 +36,7 @@ ATTEMPT = "fairlane_attempt"
 """The column of the load's result with an attempt's report to the commit, in one row of its own."""
 MAX_REFUSED = 0.05
 _GOOD = "accepted"
-_MAP = "Say which of them it is: `--map COLUMN={name}`, or name another in the task file."
+_MAP = "Choose one of them: `--map COLUMN={name}`, or name another in the task file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def _check_sum(counts: Counts, read: int) -> None:
 def _check_part(counts: Counts, options: IngestOptions, rejects: str) -> None:
     if counts.refused > options.max_refused * counts.rows:
         raise Refused(
-            f"{counts.refused:,} of {counts.rows:,} rows are not good, more than {options.max_refused:.1%}: nothing is "
+            f"{counts.refused:,} of {counts.rows:,} rows are invalid, more than {options.max_refused:.1%}: nothing is "
             f"sent of task {options.task.task}. The rows and reasons are in {rejects}.",
             "Correct the table and run the job again, or allow more with --max-refused.",
         )

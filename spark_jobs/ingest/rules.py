@@ -19,7 +19,7 @@ SUPPRESSED_FLAG = "fairlane_suppressed"
 """The column that the join with the suppressed targets adds: true, or null."""
 DUPLICATE, SUPPRESSED = "duplicate", "suppressed"
 """Reasons for leaving out rows that are well-formed."""
-OTHER_FORM = "the target has not the form of its channel"
+OTHER_FORM = "the target does not have the form of its channel"
 _NULL = Unreadable("the target is null")
 _PLAIN_VARIABLES_BYTES = MAX_VARIABLES_BYTES // 2
 """Texts with fewer bytes in total cannot become too large through names and encoding, unless there are very many."""

@@ -182,7 +182,7 @@ class Journal:
         now = self._log.read()
         if (now.cursors, now.states) != (base.cursors, base.states):
             cause = f"Another `journal run` writes to {self._options.tables}."
-            raise Refused(cause, "Only one may; let it go on, or name another folder with --tables.") from None
+            raise Refused(cause, "Only one may run; keep that one, or name another folder with --tables.") from None
         return now
 
 

@@ -148,7 +148,7 @@ class JournalLog:
 def cannot_write(root: Path, error: OSError) -> Refused:
     """Return the error for a journal that cannot be written."""
     cause = f"The journal {root} cannot be written: {error.strerror or error}."
-    return Refused(cause, "See to room and rights (or name another folder with --tables), and run it again.")
+    return Refused(cause, "Check free space and permissions (or name another folder with --tables), and run it again.")
 
 
 def write_durably(path: Path, body: bytes) -> None:

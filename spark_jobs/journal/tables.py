@@ -64,7 +64,7 @@ def _unreadable_file(tables: Path) -> Malformed | None:
 def unreadable(path: Path, error: Exception) -> Malformed:
     """Return the error for a file that is not a Parquet file."""
     reason = str(error).partition(". ")[0].rstrip(".")
-    return Malformed(f"{path} cannot be read: {reason}.", "Restore it, or take it away and run it again.")
+    return Malformed(f"{path} cannot be read: {reason}.", "Restore it, or remove it and run the job again.")
 
 
 def outcome_rows(tables: Path) -> int:

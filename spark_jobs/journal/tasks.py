@@ -58,7 +58,7 @@ def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
     try:
         position, record = read_control(position, body)
     except Malformed as error:
-        _log.warning("control record %s is passed over: %s", position, error.cause)
+        _log.warning("control record %s is skipped: %s", position, error.cause)
         return
     said = _said(record)
     if said is not None:

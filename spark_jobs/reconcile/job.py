@@ -150,7 +150,7 @@ def _sums(spark: "SparkSession", what: What, chosen: "DataFrame") -> list[TaskSu
     if not known:
         which = f"task {what.task}" if what.task else f"a task on {what.day}"
         raise NotFound(
-            f"The journal in {what.tables} tells nothing of {which}.",
+            f"The journal in {what.tables} has no outcomes of {which}.",
             "Land its outcomes: `fairlane journal run --once`.",
         )
     closed = {

@@ -45,7 +45,10 @@ def make_archive() -> None:
         _exercise(spark, Path(folder))
         _end(spark)
         if not made.exists():
-            raise Missing("This Java made no archive of Spark's classes.", "Go on without: all works, starting slower.")
+            raise Missing(
+                "This Java wrote no archive of Spark's classes.",
+                "Nothing to do: everything works without it, but starts slower.",
+            )
         made.rename(file)
 
 

@@ -93,7 +93,7 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
-        cause = "Java ended before Spark had started: it is too old, or has no memory."
+        cause = "Java ended before Spark had started: it is too old or has too little memory."
         raise Missing(cause, HOW_TO_GET_JAVA) from error
     spark.sparkContext.setLogLevel(settings.log_level)
     register(spark, settings.servers)

@@ -42,17 +42,17 @@ def columns_of(schema: "StructType", options: TaskOptions, hint: str = _OPTIONS)
     types = {column.name: column.dataType for column in schema.fields}
     _check_there(types, [options.target, *(options.variables or ()), *options.split], hint)
     if types[options.target].typeName() not in _PLAIN[:3]:
-        raise _wrong(options.target, types[options.target], "the target has to be text", "string")
+        raise _wrong(options.target, types[options.target], "the target must be text", "string")
     for name in options.split:
         if types[name].typeName() not in _SPLITS:
-            raise _wrong(name, types[name], "a split column has to be text or a whole number", "string")
+            raise _wrong(name, types[name], "a split column must be text or a whole number", "string")
     named = _variables(types, options)
     if len(named) == 1 and types[named[0]].typeName() in ("struct", "map"):
         _check_whole(named[0], types[named[0]])
         return Columns(options.target, (), frozenset(), named[0], options.split)
     for name in named:
         if types[name].typeName() not in (*_PLAIN, *_AS_TEXT):
-            raise _wrong(name, types[name], "a variable has to be text, a number, a truth value or a time", "string")
+            raise _wrong(name, types[name], "a variable must be text, a number, a truth value or a time", "string")
     as_text = frozenset(name for name in named if types[name].typeName() in _AS_TEXT)
     return Columns(options.target, named, as_text, "", options.split)
 
@@ -73,14 +73,14 @@ def _check_there(types: "dict[str, DataType]", wanted: Sequence[str], hint: str)
 
 def _check_whole(name: str, kind: "DataType") -> None:
     if kind.typeName() == "map" and kind.keyType.typeName() != "string":
-        raise _wrong(name, kind, "the names of variables have to be text", "map<string, string>")
+        raise _wrong(name, kind, "the names of variables must be text", "map<string, string>")
     parts = [kind]
     while parts:
         part = parts.pop()
         inner = [field.dataType for field in part.fields] if part.typeName() == "struct" else []
         inner += [getattr(part, side) for side in ("keyType", "valueType", "elementType") if hasattr(part, side)]
         if not inner and part.typeName() not in _PLAIN:
-            raise _wrong(name, part, "variables in a struct or map have to be text, numbers or truth values", "string")
+            raise _wrong(name, part, "variables in a struct or map must be text, numbers or truth values", "string")
         parts += inner
 
 

@@ -101,7 +101,7 @@ def what_stands(services: Services, base: str, split: bool, attempts: Iterable[W
     if sealed:
         told.append(f"Complete and sent: {_listed(sealed)}.")
     if held or split:
-        which = _listed(held) if held else f"what it may have made under {base}"
+        which = _listed(held) if held else f"tasks it may have created under {base}"
         told.append(f"Nothing is sent of {which}: a task is held until its seal, which this job did not write.")
     elif not sealed:
         told.append(f"Nothing was created of task {base}.")

@@ -171,7 +171,7 @@ def _tell_what_stands(target: WriteTarget, attempts: Sequence[Written]) -> None:
         with _connected(target) as connection:
             told = what_stands(connection.services(), target.base, bool(target.options.split), attempts)
     except FairlaneError as error:
-        told = f"Nothing is sent of a task before its seal. What stands cannot be told: {error}"
+        told = f"Nothing is sent of a task before its seal. The state of the tasks cannot be read: {error}"
     _log.warning("The job failed. %s", told)
 
 

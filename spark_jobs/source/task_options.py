@@ -158,7 +158,7 @@ def _messages(options: Mapping[str, str]) -> dict[str, str]:
         return found
     by_language = _message(options["messages"], "messages")
     if not isinstance(by_language, dict):
-        raise InvalidInput("messages: is a mapping from a language to its message.")
+        raise InvalidInput("messages: must be a mapping from a language to its message.")
     texts = {name.lower(): text if isinstance(text, str) else _json(text) for name, text in by_language.items()}
     return {**texts, **found}
 
@@ -191,7 +191,7 @@ def _message(text: str, name: str = "message") -> object:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"{name}: begins like a JSON object, but is none: {error}.") from None
+        raise InvalidInput(f"{name}: begins like a JSON object, but is not one: {error}.") from None
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -201,11 +201,11 @@ def _names(text: str) -> tuple[str, ...]:
 def _on_invalid(options: Mapping[str, str]) -> str:
     chosen = options.get("oninvalid", "fail").lower()
     if chosen not in ON_INVALID:
-        raise InvalidInput(f"onInvalid: is {' or '.join(ON_INVALID)}, not {chosen!r}.")
+        raise InvalidInput(f"onInvalid: must be {' or '.join(ON_INVALID)}, not {chosen!r}.")
     return chosen
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) > MAX_TARGETS:
-        raise InvalidInput(f"refused: is a number of rows, not {text!r}.")
+        raise InvalidInput(f"refused: must be a number of rows, not {text!r}.")
     return int(text)

@@ -26,7 +26,7 @@ def ensure(services: Services, task: PushTask, first_stays: bool = False) -> Sub
             raise
         _log.warning("%s It stays as it was.", error.cause)
     if known.stopped and not known.sealed:
-        raise TaskEnded(f"Task {task.id} is {known.stopped}; it takes no more targets.", "Write under another id.")
+        raise TaskEnded(f"Task {task.id} is {known.stopped}; it accepts no more targets.", "Write under another id.")
     if not known.sealed:
         services.lanes.create(known.record.lane, known.record.partitions)
     return known

@@ -151,7 +151,7 @@ def _task_of(target: WriteTarget, values: tuple[str | None, ...]) -> PushTask:
 
 def _refused(refusal: Refusal) -> InvalidInput:
     return InvalidInput(
-        f"A row is not good: {refusal.reason} (target {refusal.target!r}).",
+        f"A row is invalid: {refusal.reason} (target {refusal.target!r}).",
         'Take such rows out first, or leave them out and count them: `.option("onInvalid", "refuse")`.',
     )
 

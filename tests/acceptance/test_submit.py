@@ -131,7 +131,7 @@ def test_a_start_time_and_a_held_task(fairlane: CommandLine) -> None:
     assert fairlane("task", "cancel", "later").code == 0
     assert fairlane("task", "wait", "later", "--timeout", "30s").code == 1
     assert fairlane("task", "cancel", "later").code == 0
-    refused(fairlane("task", "cancel", "held"), 5, "held is completed and takes no more changes")
+    refused(fairlane("task", "cancel", "held"), 5, "held is completed and accepts no more changes")
 
 
 def test_an_interrupted_submission_says_how_to_go_on_and_does(fairlane: CommandLine, workers: Crew) -> None:

@@ -43,7 +43,7 @@ def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
             assert rebuild(there, True, lambda _: None, 120, adopt=True).ready
             eventually(lambda: members.members["w1"].poll() is not None, 60, "the worker on the other Redis leaves")
             assert members.members["w1"].returncode == Refused.exit_code
-            assert "this worker leaves: The view of this installation is in another Redis" in members.log_of("w1")
+            assert "this worker stops: The view of this installation is in another Redis" in members.log_of("w1")
         with crew(there, tmp_path / "moved", "w2") as members, PushClient.connect(there) as client:
             assert client.task(going.id).progress().targets.sent == 20_000
             after = client.submit(TASK, audience(500, "h"))

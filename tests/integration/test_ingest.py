@@ -86,7 +86,7 @@ def test_with_too_many_bad_rows_nothing_is_sent_and_the_mended_table_completes_t
     spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
 ) -> None:
     tables = tmp_path / "tables"
-    with pytest.raises(Refused, match=r"100 of 1,100 rows are not good, more than 5.0%: nothing is sent"):
+    with pytest.raises(Refused, match=r"100 of 1,100 rows are invalid, more than 5.0%: nothing is sent"):
         run(spark, options(fresh_settings, store(spark, tmp_path / "people", bad=100), tables))
     assert spark.read.parquet(str(tables / "rejects/task=sale")).count() == 100
     assert not api.task("sale").progress().sealed

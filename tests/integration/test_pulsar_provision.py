@@ -86,8 +86,8 @@ def test_records_are_kept_and_lanes_never_evict(admin: PulsarAdmin, names: Topic
 @pytest.mark.parametrize(
     ("minutes", "megabytes", "level", "said"),
     [
-        (7 * 1_440, -1, "fail", "keeps records for 7 days: a Redis that is emptied could not be rebuilt"),
-        (RETENTION_DAYS * 1_440, 2 << 20, "fail", "keeps records for 14 days, at most 2097152 MB: a Redis that is"),
+        (7 * 1_440, -1, "fail", "keeps records for 7 days: an emptied Redis could not be rebuilt"),
+        (RETENTION_DAYS * 1_440, 2 << 20, "fail", "keeps records for 14 days, at most 2097152 MB: an emptied Redis"),
         (30 * 1_440, -1, "warn", "keeps records for 30 days: a rebuild could lose a task whose id is used again"),
         (-1, -1, "warn", "keeps records for ever: a rebuild could lose a task whose id is used again after 16 days"),
     ],

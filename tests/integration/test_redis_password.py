@@ -65,7 +65,7 @@ def test_every_command_says_it_with_the_address(
     monkeypatch.setenv("FAIRLANE_REDIS_URL", locked_redis)
     assert main.run(command.split()) == exit_codes.UNREACHABLE
     said = capsys.readouterr().err
-    assert f"Redis at {locked_redis} (from the environment) wants a password and none is set." in said
+    assert f"Redis at {locked_redis} (from the environment) requires a password and none is set." in said
     assert "FAIRLANE_REDIS_PASSWORD" in said
 
 

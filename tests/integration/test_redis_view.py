@@ -76,7 +76,7 @@ def capacity(targets_per_s: int) -> GlobalChange:
 @pytest.mark.parametrize("binary", [path for _, path in BINARIES], ids=[name for name, _ in BINARIES])
 def test_a_password_is_wanted(binary: str, open_at: Open) -> None:
     with running(binary, "--requirepass", "sesame") as server:
-        with pytest.raises(Unreachable, match=r"wants a password and none is set\. Set the Redis password"):
+        with pytest.raises(Unreachable, match=r"requires a password and none is set\. Set the Redis password"):
             open_at(server.url).ping()
         with pytest.raises(Unreachable, match=r"refuses the user name or password\. Correct the Redis user"):
             open_at(server.url, password="wrong").ping()

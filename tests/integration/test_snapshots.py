@@ -86,7 +86,7 @@ def test_an_emptied_redis_is_filled_from_the_newest_whole_snapshot(
         after = going.wait(120)
         assert (after.state, after.targets.sent, after.targets.total) == ("completed", 8_000, 8_000)
         assert members.targets(going.id) == Counter(audience(8_000, "g"))
-        assert logged(members, f"snapshot {'9' * 16} is passed over")
+        assert logged(members, f"snapshot {'9' * 16} is skipped")
         assert logged(members, "the view begins with snapshot ")
         assert (done.progress().state, done.progress().targets) == ("completed", done_view.targets)
         assert paused.progress().state == "paused"

@@ -71,5 +71,5 @@ def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_vie
 
         view.command("HSET", view.keys.epoch, "form", FORM + 1)
         assert members.members["new"].wait(30) == NotReady.exit_code
-        assert f"has form {FORM + 1}, this version keeps {FORM}: upgrade this worker" in members.log_of("new")
+        assert f"has form {FORM + 1}, this version needs {FORM}: upgrade this worker" in members.log_of("new")
     view.close()

@@ -28,8 +28,8 @@ path = {path}
 HANGS = {
     "BlocksTheLoop": "A batch of the channel x has had no report",
     "IgnoresCancelling": "A batch of the channel x has had no report",
-    "HangsTheEngine": "The thread 'engine' has not moved",
-    "HangsTheLedger": "The thread 'lease' has not moved",
+    "HangsTheEngine": "The thread 'engine' has made no progress",
+    "HangsTheLedger": "The thread 'lease' has made no progress",
 }
 
 
@@ -104,7 +104,7 @@ def test_a_call_that_keeps_the_interpreter_to_itself_ends_its_worker_and_another
     with pair(fresh_settings, tmp_path, "HoldsTheInterpreter") as both, PushClient.connect(fresh_settings) as client:
         assert finish_beside(both, client) == -signal.SIGABRT
         log = both.log_of("w1")
-    assert "has not moved for 4 s: ending it." in log
+    assert "has made no progress for 4 s: ending it." in log
     assert "in break_it" in log
 
 

@@ -15,4 +15,4 @@ def test_an_answer_that_cannot_be_read_is_a_defect() -> None:
     view = SimpleNamespace(scripts=SimpleNamespace(of=lambda _: scripts), keys=SimpleNamespace(prefix="p"))
     with pytest.raises(FairlaneError, match="cannot be read") as told:
         RedisLedger(view, Topics()).lease(request(1))  # type: ignore[arg-type]
-    assert told.value.next_step == "This is a defect."
+    assert told.value.next_step == "Report this as a defect."

@@ -69,17 +69,17 @@ def test_a_breach_of_a_limit_names_the_field(field: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("id", "a b", "it is 1 to 100 of A-Z a-z 0-9 . _ - and begins with a letter or digit (given: 'a b')"),
-        ("app", "-x", "it is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit (given: '-x')"),
-        ("channel", None, "it is a text (given: None)"),
-        ("tier", "urgent", "it is 'high', 'medium' or 'low' (given: 'urgent')"),
-        ("chunk", 501, "it is at most 500 (given: 501)"),
-        ("cap", 10**12, "it is at most 1,000,000,000 (given: 1000000000000)"),
-        ("weight", 0, "it is 0.001 or more (given: 0)"),
-        ("weight", "heavy", "it is a number (given: 'heavy')"),
-        ("expected_targets", 1.5, "it is a whole number (given: 1.5)"),
+        ("id", "a b", "it must be 1 to 100 of A-Z a-z 0-9 . _ - and begin with a letter or digit (given: 'a b')"),
+        ("app", "-x", "it must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit (given: '-x')"),
+        ("channel", None, "it must be a text (given: None)"),
+        ("tier", "urgent", "it must be 'high', 'medium' or 'low' (given: 'urgent')"),
+        ("chunk", 501, "it must be at most 500 (given: 501)"),
+        ("cap", 10**12, "it must be at most 1,000,000,000 (given: 1000000000000)"),
+        ("weight", 0, "it must be 0.001 or more (given: 0)"),
+        ("weight", "heavy", "it must be a number (given: 'heavy')"),
+        ("expected_targets", 1.5, "it must be a whole number (given: 1.5)"),
         ("start_at", "2030-01-31T18:00", "it has no time zone; write one, as in 2030-01-31T18:00+01:00"),
-        ("hold_until_sealed", "maybe", "it is true or false (given: 'maybe')"),
+        ("hold_until_sealed", "maybe", "it must be true or false (given: 'maybe')"),
     ],
 )
 def test_a_wrong_field_is_described_in_our_own_words(field: str, value: object, words: str) -> None:

@@ -86,7 +86,7 @@ class AnswerReader:
         except _NotAgreed as fault:
             kind, more = fault.args
             if self._strict:
-                self._warn(f"an answer of 2xx is not what was agreed: {kind}. {_AGREED}")
+                self._warn(f"a 2xx answer does not have the agreed form: {kind}. {_AGREED}")
                 reason = f"HTTP {answer.status}, but {kind}{more}"
                 return Report(Verdict(int(Outcome.FAILED), reason)) if answer.whole else again(reason)
             if answer.body.lstrip().startswith(b"{"):

@@ -142,5 +142,5 @@ class Fraction(Parameter):
         except ValueError:
             part = -1.0
         if not 0 <= part <= 1:
-            self.fail(f"{text!r} is not a part; write for example 5% or 0.05", param, ctx)
+            self.fail(f"{text!r} is not a fraction; write for example 5% or 0.05", param, ctx)
         return part

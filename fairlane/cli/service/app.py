@@ -24,17 +24,17 @@ _name = click.argument("name", metavar="NAME", shell_complete=app_names)
 
 @click.group(cls=CommandGroup)
 def app() -> None:
-    """The apps: their caps, weights, and limits of what they may submit."""
+    """Apps: their caps, their weights, and limits on what they may submit."""
 
 
 @app.command("list")
 @output_option
 @click.pass_context
 def list_apps(ctx: click.Context, output: Output) -> None:
-    """List the apps that a live task or a setting names; * stands for every app without limits of its own.
+    """List the apps that appear in a live task or a setting; * means every app without limits of its own.
 
-    `queued` is what the limit goes by: targets of live tasks that have no outcome, of paused and scheduled ones too,
-    and those that are expected but not published yet.
+    `queued` is the number that the limit applies to: targets of live tasks without an outcome (paused and scheduled
+    tasks included), and targets that are expected but not published yet.
     """
     list_usage(ctx, output, apps, COLUMNS, LEAVING)
 
@@ -52,12 +52,12 @@ def show(ctx: click.Context, output: Output, name: str) -> None:
 @_name
 @click.argument("cap", metavar="RATE[:BURST]", type=CapText())
 @click.option(
-    "--channel", metavar="NAME", help="Only of what the app sends on this channel.", shell_complete=channel_names
+    "--channel", metavar="NAME", help="Cap only what the app sends on this channel.", shell_complete=channel_names
 )
 @dry_run_option
 @click.pass_context
 def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap, channel: str | None) -> None:
-    """Send at most RATE targets per second of an app, BURST at once; none lifts the cap."""
+    """Limit an app to RATE targets per second, with bursts of BURST targets; none removes the cap."""
     where = f" on channel {channel}" if channel else ""
     done = f"app {name}{where}: {cap_words(cap)}"
     change_service(ctx, trial, lambda service: service.cap_app(name, cap, channel), done)

@@ -41,7 +41,9 @@ def dry_run_option(command: F) -> F:
         return command(*args, trial=Trial(dry_run, limit, output), **rest)
 
     made: Any = output_option(called)
-    dry = click.option("--dry-run", is_flag=True, help="Change nothing; show when tasks are done, before and after.")
+    dry = click.option(
+        "--dry-run", is_flag=True, help="Change nothing; show when tasks would finish before and after the change."
+    )
     return dry(limit_option(made))  # type: ignore[no-any-return]
 
 
@@ -83,10 +85,10 @@ def show_effects(output: Output, before: "Situation", after: "Situation", limit:
 
     found, count = effects(before, after), len(after.tasks)
     if not (before.settings.capacity or before.measured_rate):
-        say("the capacity is unlimited and nothing is being sent: only caps tell when a task is done")
+        say("the capacity is unlimited and nothing is being sent: finish times are known only for capped tasks")
     output.emit(_fields(found, count, limit), lambda: _table(found[: limit or SHOWN], len(found)))
     if not output.as_json:
-        say(f"{len(found):,} of {count:,} live tasks would be done sooner or later; nothing was changed")
+        say(f"{len(found):,} of {count:,} live tasks would finish at another time; nothing was changed")
 
 
 def _fields(found: "Sequence[Effect]", count: int, limit: int | None) -> dict[str, Any]:

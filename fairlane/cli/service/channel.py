@@ -18,16 +18,16 @@ _name = click.argument("name", metavar="NAME", shell_complete=channel_names)
 
 @click.group(cls=CommandGroup)
 def channel() -> None:
-    """The channels: their caps, and pauses of everything on one."""
+    """Channels: their caps, and pausing all tasks of a channel."""
 
 
 @channel.command("list")
 @output_option
 @click.pass_context
 def list_channels(ctx: click.Context, output: Output) -> None:
-    """List the channels that a live task or a setting names.
+    """List the channels that appear in a live task or a setting.
 
-    `queued` is all targets of live tasks that have no outcome, of paused and scheduled tasks too.
+    `queued` counts all targets of live tasks without an outcome, paused and scheduled tasks included.
     """
     list_usage(ctx, output, channels, COLUMNS, leaving=["cap_burst"])
 
@@ -37,7 +37,7 @@ def list_channels(ctx: click.Context, output: Output) -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output, name: str) -> None:
-    """Show one channel: whether it is paused, its cap, what is in flight."""
+    """Show one channel: whether it is paused, its cap, and its targets in flight."""
     show_usage(ctx, output, channels, "channel", name)
 
 
@@ -47,7 +47,7 @@ def show(ctx: click.Context, output: Output, name: str) -> None:
 @dry_run_option
 @click.pass_context
 def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
-    """Send at most RATE targets per second on a channel, BURST at once; none lifts the cap."""
+    """Limit a channel to RATE targets per second, with bursts of BURST targets; none removes the cap."""
     change_service(ctx, trial, lambda service: service.cap_channel(name, cap), f"channel {name}: {cap_words(cap)}")
 
 

@@ -25,7 +25,7 @@ MAX_SHOWN = 10
 
 @click.group(cls=CommandGroup)
 def registry() -> None:
-    """The view in Redis: tasks, counts, claims. Pulsar holds the truth; the view can always be made anew."""
+    """The view: the copy in Redis of tasks, counts and claims. It can always be rebuilt from Pulsar."""
 
 
 @registry.command()
@@ -36,10 +36,10 @@ def status(settings: "Settings", output: Output) -> None:
 
     \b
     repeats           an attempt of an envelope was recorded again
-    repeats_possible  a claim ended unrecorded: its worker died or stood still, and may have sent
+    repeats_possible  a claim ended without a record: its worker died or stalled, and may have sent
     granted, used, returned, expired: targets of leases, by tier
-    malformed         records that were passed over, since this version cannot read them; passed_over has
-                      their positions, which a newer version reads again
+    malformed         records that this version cannot read and skipped; passed_over has their positions,
+                      and a newer version reads them again
     """
     from backends.redis.epochs import Epochs
     from backends.redis.passed_over import PassedOver
@@ -63,22 +63,22 @@ def status(settings: "Settings", output: Output) -> None:
 @output_option
 @pass_settings
 def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output: Output) -> None:
-    """Fill the view from the newest snapshot and from Pulsar's control and outcome topics. Workers do it by themselves
-    where Redis is empty."""
+    """Fill the view from the newest snapshot and from Pulsar's control and outcome topics. Workers do this on their own
+    when Redis is empty."""
     from fairlane.worker.rebuild_by_hand import rebuild as by_hand
 
     output.emit_record(fields_of(by_hand(settings, wipe, _progress(), timeout, full)))
 
 
 @registry.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
     "--timeout", type=Duration(), default="10m", show_default=True, help="Maximum time to wait for completion."
 )
 @output_option
 @pass_settings
 def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> None:
-    """Move the view of the installation to this Redis: what is in it under the prefix is deleted, and the view is made
+    """Move the view of the installation to this Redis: keys under the prefix are deleted, and the view is rebuilt
     from Pulsar. Workers on the other Redis stop within seconds; start them with the new redis.url."""
     from backends.redis.epochs import Epochs
     from backends.redis.view import open_view
@@ -89,7 +89,7 @@ def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> No
     with closing(open_view(settings.redis)) as view:
         epoch, address = Epochs(view).epoch(), view.address
     if epoch is not None and epoch.address == address and not epoch.foreign:
-        say(f"The view is in {address} already. `fairlane registry rebuild` makes it again.")
+        say(f"The view is already in {address}. `fairlane registry rebuild` rebuilds it there.")
         ctx.exit(REFUSED)
     say(f"The view moves to {address}" + (f" from {epoch.foreign}." if epoch is not None and epoch.foreign else "."))
     if not yes:
@@ -101,7 +101,7 @@ def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> No
 @output_option
 @pass_settings
 def snapshot(settings: "Settings", output: Output) -> None:
-    """Store a snapshot of the view now, from which an emptied Redis is filled. Workers do it by themselves, too."""
+    """Store a snapshot of the view now, from which a rebuild starts. Workers also do this on their own."""
     from fairlane.worker.rebuild_by_hand import snapshot as by_hand
 
     output.emit_record({"snapshot": by_hand(settings)})
@@ -135,16 +135,16 @@ def describe(epoch: "Epoch | None") -> str:
     if epoch.ready:
         return "the view is complete"
     if epoch.wait_ms > 0:
-        return f"epoch {epoch.id}: reading; nothing is granted before the claims made before have ended"
+        return f"rebuild {epoch.id}: reading the topics; nothing is sent until the earlier claims have ended"
     if not epoch.marked:
-        return f"epoch {epoch.id}: reading"
-    return f"epoch {epoch.id}: {len(epoch.read)} of {epoch.partitions + 1} topics read to their ends"
+        return f"rebuild {epoch.id}: reading the topics"
+    return f"rebuild {epoch.id}: {len(epoch.read)} of {epoch.partitions + 1} topics read to their ends"
 
 
 def _trouble_of(epoch: "Epoch") -> str:
     if epoch.foreign:
-        return f"another Redis, {epoch.foreign}, holds the view of this installation"
-    return f"a script failed half-way ({epoch.broken}); a worker makes the view again from Pulsar"
+        return f"the view of this installation is in another Redis, {epoch.foreign}"
+    return f"a script failed half-way ({epoch.broken}); a worker rebuilds the view from Pulsar"
 
 
 def fields_of(epoch: "Epoch | None") -> dict[str, Any]:

@@ -21,14 +21,14 @@ from fairlane.screen.sample import Sample
 
 @click.group(cls=CommandGroup)
 def tier() -> None:
-    """The tiers: their weights, wanted and actual shares."""
+    """Tiers: their weights, and their wanted and actual shares."""
 
 
 @tier.command()
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output) -> None:
-    """Weights, shares, rates, backlogs, and the longest an envelope can wait for its turn at the present capacity
+    """Show weights, shares, rates, backlogs, and the longest wait of an envelope for its turn at the present capacity
     (takes two seconds to measure)."""
     from fairlane.screen.render import tiers_table
 
@@ -48,7 +48,7 @@ def show(ctx: click.Context, output: Output) -> None:
     longest = {tier: wait.seconds for tier, wait in waits.items()}
     output.emit(document, lambda: tiers_table(sample.tiers, longest))
     if not output.as_json and sample.settings.sharing != SHARED_BY[0]:
-        say("within a tier apps share, and then their tasks")
+        say("within a tier, the capacity is shared by apps, then by the tasks of each app")
     for waiting in missing:
         say(str(waiting))
 
@@ -62,7 +62,7 @@ def set_weights(ctx: click.Context, trial: Trial, weights: tuple[tuple[str, str]
     try:
         given = {name: float(text) for name, text in weights}
     except ValueError as error:
-        raise click.UsageError(f"A weight is a number: {error}.") from None
+        raise click.UsageError(f"A weight must be a number: {error}.") from None
     with client_of(ctx) as client:
         wanted = {**client.globals().tier_weights, **given}
     done = " ".join(f"{name}={value:g}" for name, value in wanted.items())
@@ -74,8 +74,13 @@ def set_weights(ctx: click.Context, trial: Trial, weights: tuple[tuple[str, str]
 @dry_run_option
 @click.pass_context
 def sharing(ctx: click.Context, trial: Trial, shared_by: str) -> None:
-    """Share within each tier by the weights of tasks, or by those of apps and then of their tasks."""
-    change_service(ctx, trial, lambda service: service.set_sharing(shared_by), f"within a tier {shared_by} share")
+    """Share each tier by the weights of its tasks, or by the weights of apps and then of their tasks."""
+    change_service(
+        ctx,
+        trial,
+        lambda service: service.set_sharing(shared_by),
+        f"each tier is now shared by the weights of its {shared_by}",
+    )
 
 
 def waits_of(sample: Sample) -> dict[str, LongestWait]:

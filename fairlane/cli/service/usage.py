@@ -25,7 +25,7 @@ def show_usage(ctx: click.Context, output: Output, read: Read, kind: str, name: 
     """Show the app or channel with that name. `kind`: the field that has the name, and the command. Raises NotFound."""
     row = next((row for row in _rows(ctx, read) if row[kind] == name), None)
     if row is None:
-        raise NotFound(f"No live task and no setting names {kind} {name}.", f"`fairlane {kind} list` shows all.")
+        raise NotFound(f"There is no {kind} {name} in any live task or setting.", f"`fairlane {kind} list` shows all.")
     output.emit_record(row)
 
 

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     "--channel", "channels", multiple=True, metavar="NAME=MODULE:CLASS", help="A channel of your own; may be repeated."
 )
 @click.option("--tiers", metavar="TIER,...", help="Serve the lanes of these tiers only; all by default.")
-@click.option("--metrics-port", type=click.IntRange(-1, 65_535), help="Of Prometheus; 0 for any free one, -1 for none.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(-1, 65_535),
+    help="Port of the Prometheus metrics; 0 for any free port, -1 for none.",
+)
 @click.option("--drain-timeout", type=Duration(), help="Maximum time a worker takes to finish: 20s, 1m.")
 @click.pass_context
 def worker(

@@ -12,14 +12,14 @@ from fairlane.cli.base.output import Output, output_option
 
 @click.group(cls=CommandGroup)
 def config() -> None:
-    """The settings in force."""
+    """The settings and where they come from."""
 
 
 @config.command()
 @output_option
 @pass_invocation
 def show(invocation: Invocation, output: Output) -> None:
-    """Print every setting with its value, where it comes from and what it is. Secrets are masked.
+    """Print every setting with its value, its source and its meaning. Secrets are masked.
 
     Settings are read in this order; the first match wins: option, environment, TOML file, the local stack (from
     `stack up` to `stack down`), default.

@@ -14,7 +14,7 @@ from fairlane.cli.base.invocation import Invocation, pass_invocation
 @click.option("--capacity", type=click.IntRange(1), default=3_000, show_default=True, help="Targets per second.")
 @pass_invocation
 def demo(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
-    """Start what is needed, run nine tasks through two workers (a third joins, one leaves), report, stop.
+    """Start Pulsar and Redis if needed, run nine tasks through two workers (a third joins, one leaves), and report.
 
     Exit code 0 only if every target ended in exactly one outcome.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @output_option
 @pass_settings
 def provision(settings: "Settings", output: Output) -> None:
-    """Create tenant, namespaces, policies and standing topics in Pulsar; says what it changed, and may be run again."""
+    """Create the tenant, namespaces, policies and topics in Pulsar. Prints the changes; safe to run again."""
     from backends.pulsar.provision import provision as make_ready
 
     changed = make_ready(settings.pulsar)

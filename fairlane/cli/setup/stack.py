@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=CommandGroup)
 def stack() -> None:
-    """The local stack: a real Pulsar and a real Redis on this machine, with small memory."""
+    """The local stack: a real Pulsar and a real Redis on this machine, with little memory."""
 
 
 @stack.command()
@@ -36,8 +36,8 @@ def up(
 ) -> None:
     """Start Pulsar and Redis, wait until they are ready, and provision them.
 
-    The usual ports are 6650, 8080 and 6379; where one is taken, the next free one is used and named. The addresses stay
-    in force until `stack down`: a server that has ended is started again on its port if that is free.
+    The usual ports are 6650, 8080 and 6379; if one is taken, the next free one is used and printed. The addresses stay
+    in force until `stack down`: a stopped server is started again on its port if the port is free.
     """
     from fairlane.cli.base.steps import steps
     from fairlane.stack.launch import StackOptions
@@ -70,7 +70,7 @@ def down(invocation: Invocation, wipe: bool) -> None:
 @output_option
 @pass_invocation
 def status(invocation: Invocation, output: Output) -> int:
-    """Show what runs where. Exits with 1 if the stack is not running."""
+    """Show the servers with their addresses and logs. Exits with 1 if the stack is not running."""
     found = _local_stack(invocation.settings()).status()
     output.emit_record(_record(found))
     return OK if found.running else FAILURE

@@ -13,22 +13,22 @@ from producers.publish.tuning import tune as tuned
 
 @click.group(cls=CommandGroup)
 def tune() -> None:
-    """Settings that follow from what is needed, each with its reason."""
+    """Recommended settings, each with its reason."""
 
 
 @tune.command()
-@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Of the topic.")
+@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Partitions of the topic.")
 @click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), default=50_000.0, show_default=True, help="Messages/s."
+    "--rate", type=click.FloatRange(0, min_open=True), default=50_000.0, show_default=True, help="Messages per second."
 )
-@click.option("--message-bytes", type=ByteSize(), default="1000", show_default=True, help="Of a typical message.")
-@click.option("--memory", type=ByteSize(), default="64MiB", show_default=True, help="Maximum for unconfirmed messages.")
+@click.option("--message-bytes", type=ByteSize(), default="1000", show_default=True, help="Size of a typical message.")
+@click.option("--memory", type=ByteSize(), default="64MiB", show_default=True, help="Memory for unconfirmed messages.")
 @click.option(
     "--receiver-queue",
     type=click.IntRange(1),
     default=1_000,
     show_default=True,
-    help="Messages a consumer holds ahead.",
+    help="Messages that a consumer prefetches.",
 )
 @output_option
 def producer(

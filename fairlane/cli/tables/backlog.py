@@ -42,7 +42,7 @@ def tables_option(command: F) -> F:
 
 @click.group(cls=CommandGroup)
 def backlog() -> None:
-    """Record what lanes, tiers and caps look like, and report on the backlog."""
+    """Record the state of lanes, tiers and caps, and report on the backlog."""
 
 
 @backlog.command()
@@ -53,9 +53,7 @@ def backlog() -> None:
 @click.option(
     "--file-every", "file_s", type=Duration(), default="5m", show_default=True, help="Time span of one Parquet file."
 )
-@click.option(
-    "--keep-days", type=click.IntRange(0), default=14, show_default=True, help="Remove older days; 0 keeps all."
-)
+@click.option("--keep-days", type=click.IntRange(0), default=14, show_default=True, help="Days to keep; 0 keeps all.")
 @tables_option
 @output_option
 @click.pass_context
@@ -68,7 +66,7 @@ def snapshot(
     keep_days: int,
     tables: Path | None,
 ) -> None:
-    """Record what lanes, tiers and caps look like, until SIGTERM or SIGINT.
+    """Record the state of lanes, tiers and caps until SIGTERM or SIGINT.
 
     Each snapshot is one request to Redis and one to each broker, however many lanes there are; one that could not be
     taken is left out. `fairlane backlog report` reads them. -o says how --once prints.
@@ -133,7 +131,7 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
     stop = stop_on_signals()
     with _snapshotter(settings, every_s) as opened, SnapshotFiles(files) as written:
         if taken_up := written.take_up():
-            say(f"took up {taken_up:,} snapshots of a run that was cut off")
+            say(f"recovered {taken_up:,} snapshots of a run that was interrupted")
         say(f"a snapshot every {every_s:g} s to {files.tables / 'backlog'}")
         series = SnapshotSeries(opened.take, written, SystemClock(), every_s, say)
         series.run(stop)
@@ -154,12 +152,12 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
     "--capacity",
     type=click.IntRange(1),
     metavar="RATE",
-    help="Forecast the end at this many targets/s, instead of the set capacity.",
+    help="Forecast the end at this rate (targets/s) instead of at the capacity that is set.",
 )
-@click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Tasks that are shown.")
+@click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Number of tasks shown.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @tables_option
-@report_option("How the report is shown; html is one file to redirect, with pictures.")
+@report_option("Output format; html is one page with charts, to redirect to a file.")
 @click.pass_context
 def report(
     ctx: click.Context,
@@ -171,7 +169,7 @@ def report(
     tables: Path | None,
     output: str,
 ) -> None:
-    """Backlog, rates, ages and time to drain by tier, app, channel and task; what holds each back, and what grew.
+    """Report backlog, rates, ages and time to drain by tier, app, channel and task, and what holds each back.
 
     A Spark job over the snapshots of `fairlane backlog snapshot` and, where there is one, the outcome journal.
     """

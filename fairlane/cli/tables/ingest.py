@@ -30,21 +30,23 @@ _SHOWN_REASONS = 10
 @click.option(
     "--audience",
     metavar="PATH",
-    help="The table: a file, folder or pattern; for jdbc its URL. By default what TASKFILE has as `targets`.",
+    help="The table: a file, folder or pattern; for jdbc its URL. Default: `targets` in TASKFILE.",
 )
 @source_options
 @click.option(
     "--suppress", metavar="PATH", multiple=True, help="Leave these targets out: a table with a column target."
 )
-@click.option("--invalid-targets/--no-invalid-targets", default=True, help="Leave out what providers called dead.")
+@click.option(
+    "--invalid-targets/--no-invalid-targets", default=True, help="Leave out targets that providers reported as invalid."
+)
 @click.option(
     "--max-refused",
     type=Fraction(),
     default="5%",
     show_default=True,
-    help="Send nothing if more rows than this are bad.",
+    help="Send nothing if more than this part of the rows is invalid.",
 )
-@click.option("--strict", is_flag=True, help="Refuse a task whose channel no live worker has, instead of a warning.")
+@click.option("--strict", is_flag=True, help="Refuse a task whose channel no live worker has, instead of warning.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be accepted and left out. Needs no servers.")
 @tables_option
 @spark_options
@@ -60,13 +62,13 @@ def ingest(
     strict: bool,
     **given: Any,
 ) -> None:
-    """Make the task that TASKFILE describes of a table of any size.
+    """Submit the task that TASKFILE describes, with a table of any size as its audience.
 
     TASKFILE is YAML or JSON, as for `fairlane task submit`: the fields of a task (id, app, tier, channel, message,
-    ttl_s, ...) and, where wanted, `targets` (the table), `variables` (columns that go along with each target; by
-    default all others) and `split` (columns, of whose values each combination becomes a task). Every row is checked;
-    doubles and suppressed targets are left out. What is left out is written to the table rejects/, with the reason.
-    The task is held until all is there: a run that ended early has sent nothing, and the same run again completes it.
+    ttl_s, ...) and optionally `targets` (the table), `variables` (columns that are sent with each target; default:
+    all others) and `split` (columns; each combination of their values becomes a task). Every row is checked;
+    duplicates and suppressed targets are left out. Rows left out are written to the table rejects/ with the reason.
+    The task is held until the whole table is stored. A run that ended early has sent nothing; run it again to finish.
 
     \b
     fairlane ingest sale.yaml --audience people.parquet
@@ -131,7 +133,7 @@ def _forms(forms: Mapping[str, str]) -> Mapping[str, str]:
         try:
             re.compile(form)
         except re.error as error:
-            raise InvalidInput(f"token_forms: that of {channel} is no regular expression: {error}.") from None
+            raise InvalidInput(f"token_forms: the entry for {channel} is not a regular expression: {error}.") from None
     return forms
 
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @click.group(cls=CommandGroup)
 def journal() -> None:
-    """Land what became of every target in tables: the outcome journal."""
+    """Write the outcome of every target to tables: the outcome journal."""
 
 
 @journal.command()
-@click.option("--once", is_flag=True, help="Exit once everything recorded before the start is landed.")
+@click.option("--once", is_flag=True, help="Exit once everything recorded before the start is written.")
 @click.option(
     "--every",
     "every_s",
@@ -38,7 +38,7 @@ def journal() -> None:
     type=click.IntRange(1),
     default=100_000,
     show_default=True,
-    help="Records of each outcome topic in a batch; a record has up to 250,000 outcomes.",
+    help="Maximum records of each outcome topic in a batch; a record has up to 250,000 outcomes.",
 )
 @tables_option
 @spark_options
@@ -53,10 +53,11 @@ def run(
     every_s: float,
     once: bool,
 ) -> None:
-    """Land outcomes as Parquet files by day and app, until SIGTERM or SIGINT.
+    """Write outcomes to Parquet files by day and app until SIGTERM or SIGINT.
 
-    Each target's first final outcome is landed once. It can be killed at any moment; run again, it goes on from its
-    last commit. One at a time writes to the same tables. The topics keep records for 14 days: run it more often.
+    Each target's first final outcome is written once. The command can be killed at any moment; started again, it
+    continues from its last commit. Only one may write to the same tables. The topics keep records for 14 days: run
+    it more often than that.
 
     Tables (in journal/ of the folder of tables): outcomes, closes (tasks cancelled or expired as a whole: the outcome
     of all their targets that have no row) and tasks. Read them with spark_jobs.journal.tables.
@@ -88,7 +89,7 @@ def _tell(batch: "LandedBatch") -> None:
     type=ByteSize(),
     default="128MiB",
     show_default=True,
-    help="Wanted of a file; those of half of it are left as they are.",
+    help="Wanted size of a file; files of half this size or more are left unchanged.",
 )
 @click.option(
     "--keep",

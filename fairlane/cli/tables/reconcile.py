@@ -41,10 +41,10 @@ def reconcile(
 ) -> None:
     """Check that the outcomes of TASK, or of a day's tasks, add up.
 
-    audience = sent + invalid + failed + expired + cancelled + pending, from the outcome journal alone, and beside it
-    what the live counters say. What does not add up is listed and stored in the table reconcile/: targets with two
-    outcomes, and, with --audience, targets without one and targets that nobody asked for. That needs a journal that
-    names all targets: the setting journal.targets = all while they are sent.
+    The sum audience = sent + invalid + failed + expired + cancelled + pending comes from the outcome journal alone,
+    and is shown beside the live counters. Differences are listed and stored in the table reconcile/: targets with two
+    outcomes and, with --audience, targets without one and targets that are not in the audience. --audience needs a
+    journal that names all targets: set journal.targets = all before they are sent.
 
     Exit code 1 if anything does not add up. Land the outcomes first: `fairlane journal run --once`.
     """
@@ -71,7 +71,7 @@ def _check_usage(task: str | None, day: str | None, audience: str | None) -> Non
     if bool(task) == bool(day):
         raise click.UsageError("Give either a TASK or --day.")
     if audience and not task:
-        raise click.UsageError("--audience is the table of one TASK.")
+        raise click.UsageError("--audience needs a TASK.")
     if day:
         from datetime import date
 
@@ -138,7 +138,7 @@ def _show(output: Output, rows: list[dict[str, Any]], found: "Reconciled") -> No
     document = {"tasks": rows, "differences": found.differences, "difference_count": found.count, "table": found.folder}
     output.emit_document(document, rows)
     for one in found.differences:
-        which = one["target"] or f"{one['writer']}/{one['sequence']}/{one['position']} (writer, envelope, place)"
+        which = one["target"] or f"{one['writer']}/{one['sequence']}/{one['position']} (writer, envelope, position)"
         say(f"{one['task']}: {which} {one['difference']}")
     if found.count:
         say(f"{found.count:,} differences; all of them are in {found.folder}")

@@ -16,16 +16,20 @@ def source_options(command: F) -> F:
     made: Any = command
     for option in (
         click.option(
-            "--map", "names", metavar="COLUMN=FIELD", multiple=True, help="Call a column target, or otherwise."
+            "--map", "names", metavar="COLUMN=FIELD", multiple=True, help="Rename a column, for example token=target."
         ),
         click.option(
-            "--option", "reader", metavar="NAME=VALUE", multiple=True, help="Of Spark's reader: delimiter=;, dbtable=t."
+            "--option",
+            "reader",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="Option of Spark's reader: delimiter=;, dbtable=t.",
         ),
         click.option(
             "--format",
             "table_format",
             type=click.Choice(["parquet", "csv", "json", "orc", "jdbc"]),
-            help="Of the audience; by default from its name, else parquet.",
+            help="Format of the audience; default: by its name, else parquet.",
         ),
     ):
         made = option(made)

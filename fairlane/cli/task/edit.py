@@ -18,7 +18,7 @@ from fairlane.cli.base.output import Output, output_option, say
 @output_option
 @click.pass_context
 def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None:
-    """Change the message for all targets of a task that are not sent yet, retries included. A text is its body.
+    """Change the message for all targets of a task not sent yet, retries included. A plain text becomes the body.
 
     \b
     fairlane task edit ID --message '{"title": "Sale", "body": "60 % off"}'
@@ -28,7 +28,7 @@ def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None
         made = client.edit_message(task_id, read_message(message))
     said = f"{task_id}: edit {made.number} is in force within 2 s, for all targets not sent yet"
     if made.latest != made.number:
-        said = f"{task_id}: edit {made.number} was overruled at once by edit {made.latest}, made at the same time"
+        said = f"{task_id}: edit {made.number} was replaced at once by edit {made.latest}, made at the same time"
     if output.as_json:
         output.emit_record({"id": task_id, "edit": made.number, "latest": made.latest})
     say(said)

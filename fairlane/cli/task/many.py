@@ -65,11 +65,11 @@ def asked_options(command: F) -> F:
 
     options = (
         click.option("--app", help="All live tasks of this app.", shell_complete=app_names),
-        click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="All of this tier."),
-        click.option("--channel", help="All on this channel.", shell_complete=channel_names),
-        click.option("--state", type=click.Choice(LIVE_STATES), help="All in this state."),
-        click.option("--id-prefix", help="All whose ids begin with this."),
-        click.option("--yes", is_flag=True, help="Do not ask before tasks found by a filter are changed."),
+        click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="All live tasks of this tier."),
+        click.option("--channel", help="All live tasks on this channel.", shell_complete=channel_names),
+        click.option("--state", type=click.Choice(LIVE_STATES), help="All live tasks in this state."),
+        click.option("--id-prefix", help="All live tasks whose ids begin with this."),
+        click.option("--yes", is_flag=True, help="Change tasks found by a filter without asking."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
         limit_option,
     )
@@ -147,7 +147,7 @@ def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situat
 def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
     count = len(plan.changing)
     already = len(plan.steps) - count
-    say(f"{_tasks(count)} will be changed" + (f" ({already:,} so already)" if already else ""))
+    say(f"{_tasks(count)} will be changed" + (f" ({already:,} already set)" if already else ""))
     for row in (_row(step) for step in plan.changing[:SHOWN]):
         say(
             f"  {row['id']}: "
@@ -162,7 +162,7 @@ def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
 def confirm(ctx: click.Context, question: str) -> None:
     """Ask before a change, and end the command unless the answer is yes."""
     if not sys.stdin.isatty():
-        say("Nothing was changed: nobody can be asked here.\n  -> Give --yes not to be asked.")
+        say("Nothing was changed: there is no terminal to confirm on.\n  -> Give --yes to change without asking.")
         ctx.exit(REFUSED)
     if not click.confirm(question, err=True):
         say("Nothing was changed.")
@@ -175,12 +175,12 @@ def _tell(plan: "Plan", steered: "BulkResult", done: str) -> None:
     if len(steered.changed) > _NAMED:
         say(f"and {len(steered.changed) - _NAMED:,} more {done}")
     for step in [step for step in plan.steps if not step.fields][:_NAMED]:
-        say(f"{step.task.id} is so already")
+        say(f"{step.task.id} is already set")
     for reason in list(dict.fromkeys(steered.failed.values()))[:_NAMED]:
         say(reason)
     left = _left(plan, steered)
     if left:
-        say(f"{_tasks(left)} not known to be changed; the same command changes what is left")
+        say(f"{_tasks(left)} may be unchanged; run the same command again to change them")
 
 
 def _print(output: Output, steered: "BulkResult", told: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ _no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for the out
 @output_option
 @click.pass_context
 def cancel(ctx: click.Context, output: Output, asked: Selection, no_wait: bool) -> None:
-    """Cancel tasks: what is not sent yet ends as cancelled. Prints how many targets were in flight."""
+    """Cancel tasks: targets not sent yet end as cancelled. Prints the number of targets in flight."""
     _end_many(ctx, output, asked, Changes(cancelled=True), no_wait)
 
 
@@ -77,7 +77,7 @@ def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, no_w
 @output_option
 @click.pass_context
 def close(ctx: click.Context, output: Output, asked: Selection, reason: str, no_wait: bool) -> None:
-    """End tasks that cannot end by themselves, also cancelled and stopped ones: as failed, for a reason, within 30 s.
+    """End tasks that cannot end by themselves, cancelled and stopped ones included. They end as failed within 30 s.
     `fairlane doctor` names such tasks."""
     _end_many(ctx, output, asked, Changes(closed=reason), no_wait, "is closed")
 
@@ -101,7 +101,7 @@ def _follow_in_flight(client: "PushClient", tasks: list[str], wait_s: float) -> 
     if told.settled:
         say(f"{told.in_flight:,} targets were in flight; {told.sent:,} of them were sent")
     else:
-        say(f"{told.in_flight:,} targets are in flight and may still be sent; {told.sent:,} were so far")
+        say(f"{told.in_flight:,} targets are in flight and may still be sent; {told.sent:,} have been sent so far")
     return asdict(told)
 
 
@@ -155,5 +155,5 @@ def _number(field: str, text: str) -> float:
 
 def _flag(field: str, text: str) -> bool:
     if text not in _FLAGS:
-        raise InvalidInput(f"{field}: is {text!r}; it can be yes or no.")
+        raise InvalidInput(f"{field}: is {text!r}; it must be yes or no.")
     return _FLAGS[text]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     default="null",
     show_default=True,
     shell_complete=channel_names,
-    help="What delivers it: null, log, http or your own.",
+    help="Channel that delivers it: null, log, http or your own.",
 )
 @click.option("--title", help="Title of the message.")
 @click.option("--body", help="Body of the message.")
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "csv", "json", "lines"]),
     default="auto",
     show_default=True,
-    help="How to read --targets; `auto` goes by the name and the first line.",
+    help="Format of --targets; `auto` decides by the name and the first line.",
 )
-@click.option("--unique", is_flag=True, help="Submit only the first of equal targets; takes 110 bytes of memory each.")
+@click.option("--unique", is_flag=True, help="Remove duplicate targets; takes 110 bytes of memory per target.")
 @click.option("--allow-empty", is_flag=True, help="Accept an audience without targets; by default it is refused.")
 @click.option("--expected", type=click.IntRange(0), help="Expected number of targets; counted for a file.")
 @click.option("--chunk", type=click.IntRange(1, 500), help="Targets per envelope; by default from tier and size.")
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @click.option("--weight", type=float, help="Share among the tasks of its tier (1 by default).")
 @click.option("--cap", metavar="RATE[:BURST]", help="Maximum targets/s of this task, and maximum targets at once.")
 @click.option("--hold", is_flag=True, help="Send nothing before the whole audience is stored.")
-@click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker has, instead of a warning.")
+@click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker has, instead of warning.")
 @output_option
 @click.pass_context
 def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **options: Any) -> None:
@@ -168,7 +168,7 @@ def _submit(
     for line in _duplicates(handle.result, rules):
         say(f"{handle.id}: {line}")
     if handle.result.stopped:
-        say(f"{handle.id} was {handle.result.stopped} meanwhile: the rest of its targets was not taken")
+        say(f"{handle.id} was {handle.result.stopped} during the submission: its remaining targets were not accepted")
     return handle.result
 
 

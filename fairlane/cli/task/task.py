@@ -23,4 +23,4 @@ _PLACES = {
 
 @click.group(cls=CommandGroup, places=_PLACES)
 def task() -> None:
-    """Submit, look at and steer push tasks."""
+    """Submit, inspect and change push tasks."""

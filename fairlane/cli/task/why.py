@@ -41,7 +41,7 @@ ADVICE = {
     "audience": "finish its submission",
     NO_WORKER_RUNS: "fairlane worker",
     NO_CHANNEL: "a worker with channel {channel}",
-    NO_REDIS: "see why Redis was gone: its log",
+    NO_REDIS: "find out why Redis was gone: read its log",
 }
 """Advice that reduces each cause. For the other causes there is none, or nobody knows."""
 _NOW = {
@@ -61,7 +61,7 @@ _NOW = {
 @output_option
 @click.pass_context
 def why(ctx: click.Context, output: Output, task_id: str) -> None:
-    """Show where the task's time went: how much to each cause, and what would reduce it. Together they are the
+    """Show where the task's time went: the time of each cause, and what would reduce it. The times add up to the
     task's age."""
     with client_of(ctx) as client:
         found = client.why(task_id)

@@ -39,7 +39,9 @@ def start_guardian() -> Callable[[], None]:
     try:
         guardian = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     except OSError as error:
-        logging.getLogger(__name__).warning("The worker has no guardian, which could not be started: %s.", error)
+        logging.getLogger(__name__).warning(
+            "The guardian process could not be started, so nothing ends this worker if a C call hangs: %s.", error
+        )
         return lambda: None
     assert guardian.stdin is not None
     sign = guardian.stdin.fileno()
@@ -73,7 +75,7 @@ def main(worker: int, silent_s: float) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are for the worker, which may take its time to leave
     if _falls_silent(worker, silent_s):
-        say(f"The worker process {worker} has not moved for {silent_s:g} s: ending it. Its stacks follow.\n")
+        say(f"The worker process {worker} has made no progress for {silent_s:g} s: ending it. Its stacks follow.\n")
         os.kill(worker, signal.SIGABRT)
         select.select([0], [], [], DUMP_S)
         if os.getppid() == worker:

@@ -129,12 +129,12 @@ class Standby:
             try:
                 self._beat("stopped", STOPPED_KEPT_S)
             except Unreachable as error:
-                _log.debug("no heartbeat: %s", error)
+                _log.debug("the heartbeat cannot be stored: %s", error)
 
     def _say(self, why: str) -> None:
         if time.monotonic() - self._said_s >= _SAY_AGAIN_S:
             self._said_s = time.monotonic()
-            _log.warning("standing by, nothing is served: %s", why)
+            _log.warning("on standby, serving nothing: %s", why)
 
     def _beat(self, state: str, kept_s: float) -> None:
         beat = WorkerBeat(
@@ -197,11 +197,11 @@ class FormWatch:
             try:
                 self.look()
             except Refused as error:
-                _log.error("this worker leaves: %s", error)
+                _log.error("this worker stops: %s", error)
                 self.exit_code = error.exit_code
                 self.closed.set()
             except Unreachable as error:
-                _log.debug("the view's form is not known: %s", error)
+                _log.debug("the form of the view cannot be read: %s", error)
 
     def look(self) -> None:
         """Check once. Raises Unreachable, and Refused if another Redis holds the view."""
@@ -213,5 +213,5 @@ class FormWatch:
         epoch = self._views.epoch()
         if epoch is not None and epoch.form == FORM:
             self._views.lower_form(epoch.id)
-        _log.error("this worker leaves, and stands by when it is started again: %s", judged.why)
+        _log.error("this worker stops, and will be on standby when it is started again: %s", judged.why)
         self.closed.set()

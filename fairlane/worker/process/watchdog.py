@@ -134,8 +134,8 @@ def describe(part: str) -> str:
     if part == "channels":
         return "A channel has blocked the event loop of all channels (its calls must be async)"
     if part.startswith("channel "):
-        return f"A batch of the {part} has had no report (a call blocks the event loop, or ignores being cancelled)"
-    return f"The thread {part!r} has not moved"
+        return f"A batch of the {part} has had no report (a call blocks the event loop or ignores cancellation)"
+    return f"The thread {part!r} has made no progress"
 
 
 def stacks() -> str:

@@ -116,7 +116,7 @@ class Heartbeat:
             self._count()
             self._try_store_counts()
         except Unreachable as error:
-            _log.debug("no heartbeat: %s", error)
+            _log.debug("the heartbeat cannot be stored: %s", error)
             # Other workers could not beat either: once Redis is back they seem gone until they beat.
             self._count_at_s = self._clock.monotonic_s()
 

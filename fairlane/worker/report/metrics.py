@@ -33,7 +33,7 @@ _GAUGES = {
     "buffered_targets": "Targets received and not yet sent",
     "credit_targets": "Targets leased and not yet sent",
     "held_envelopes": "Unacknowledged envelopes that wait for the fold or for another worker's claim",
-    "in_flight_targets": "Targets in a call of their channel",
+    "in_flight_targets": "Targets in calls to channels",
     "unsettled_targets": "Targets sent whose outcome record is not confirmed yet",
 }
 
@@ -107,7 +107,7 @@ class EngineCollector(Collector):
         )
         refused = stats.given_back_refused
         yield CounterMetricFamily(
-            "fairlane_given_back_refused", "Returns of credit that the ledger could not take", refused
+            "fairlane_given_back_refused", "Returns of unused credit that the ledger could not apply", refused
         )
 
 
@@ -129,10 +129,11 @@ class ServiceCollector(Collector):
         for name, (meaning, value_of) in _SIGNALS.items():
             values = {tier.tier: value_of(tier) for tier in signals.tiers}
             yield _by_tier(name, meaning, {tier: value for tier, value in values.items() if value is not None})
-        yield GaugeMetricFamily("fairlane_workers", "Workers that serve", signals.workers)
+        yield GaugeMetricFamily("fairlane_workers", "Workers that are serving", signals.workers)
         yield GaugeMetricFamily(
             "fairlane_workers_needed",
-            "Workers needed for what capacity and caps allow, at most twice the present ones; 0 if demand is the limit",
+            "Workers needed to send all that capacity and caps allow, at most twice the present number; "
+            "0 if demand is the limit",
             signals.workers_needed,
         )
 

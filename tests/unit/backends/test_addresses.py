@@ -100,7 +100,7 @@ def test_a_pulsar_client_that_loses_its_server_names_the_address() -> None:
 
 
 # ---------------------------------------------------------------- Redis
-WANTS_PASSWORD = "Redis at redis://there:1/0 (from the environment) wants a password and none is set."
+WANTS_PASSWORD = "Redis at redis://there:1/0 (from the environment) requires a password and none is set."
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_a_receipt_that_is_not_taken_stops_nothing(
         lanes.publish(LANE, envelopes(1), refuse)
         lanes.publish(LANE, envelopes(2), done)
         assert done.next() is None
-    assert f"A receipt from {LANE} could not be dealt with" in caplog.text
+    assert f"A receipt from {LANE} could not be processed" in caplog.text
 
 
 # ---------------------------------------------------------------- a lane that is not whole

@@ -74,7 +74,7 @@ def test_who_does_not_take_a_receipt_keeps_no_other_from_theirs(caplog: pytest.L
 
     producer.publish(b"a", refuse)
     assert producer.append(b"b", 1.0)
-    assert "could not be dealt with" in caplog.text
+    assert "could not be processed" in caplog.text
     assert producer.close()
 
 

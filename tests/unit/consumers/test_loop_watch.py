@@ -187,7 +187,7 @@ def test_a_channel_without_a_name_that_can_be_read_does_not_end_the_worker(
     monkeypatch.setattr(watched.watch, "look", Mock(side_effect=RuntimeError("no name")))
     threads = Threads(threading.Event())
     threads.start("channel watch", watched.watch.run)
-    eventually(lambda: "not watched any more; the worker goes on" in caplog.text)
+    eventually(lambda: "no longer watched; the worker continues" in caplog.text)
     assert threads.failure is None
 
 

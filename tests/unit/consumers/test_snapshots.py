@@ -245,7 +245,7 @@ def test_a_half_written_one_is_passed_over(caplog: pytest.LogCaptureFixture) -> 
     world.shelf.stored[half].pop()
     world.restorer.restore("e")
     assert world.view.finished == [("e", Cursors("", ["o1"]))]
-    assert f"snapshot {half} is passed over: It was not written to its end." in caplog.text
+    assert f"snapshot {half} is skipped: It was not written to its end." in caplog.text
     assert whole in world.shelf.stored
 
 

@@ -95,7 +95,7 @@ def test_a_server_that_goes_away_is_told_once(
     assert run(["task", "pause", "--app", "shop", "--yes"]) == exit_codes.UNREACHABLE
     said = capsys.readouterr().err
     assert said.count(GONE) == 1
-    assert "40 tasks not known to be changed; the same command changes what is left" in said
+    assert "40 tasks may be unchanged; run the same command again to change them" in said
 
 
 def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(

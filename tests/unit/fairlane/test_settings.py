@@ -145,12 +145,16 @@ def test_a_wrong_value_is_named_with_its_source_and_what_is_allowed(
 @pytest.mark.parametrize(
     ("variable", "text", "told"),
     [
-        ("FAIRLANE_PULSAR_TENANT", "a b", "it is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit"),
-        ("FAIRLANE_WORKER_PROCESSES", "two", "it is a whole number"),
-        ("FAIRLANE_WORKER_PROCESSES", "0", "it is 1 or more"),
+        ("FAIRLANE_PULSAR_TENANT", "a b", "it must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit"),
+        ("FAIRLANE_WORKER_PROCESSES", "two", "it must be a whole number"),
+        ("FAIRLANE_WORKER_PROCESSES", "0", "it must be 1 or more"),
         ("FAIRLANE_HTTP_TIMEOUT_S", "0", "it is more than 0"),
         ("FAIRLANE_LOG_LEVEL", "loud", "it is 'debug', 'info', 'warning' or 'error'"),
-        ("FAIRLANE_HTTP_URL", "there", "it has the wrong form. Its meaning: where the http channel posts to, http://"),
+        (
+            "FAIRLANE_HTTP_URL",
+            "there",
+            "it has the wrong form. Its meaning: URL that the http channel posts to, http://",
+        ),
     ],
 )
 def test_what_is_allowed_is_said_in_our_words(

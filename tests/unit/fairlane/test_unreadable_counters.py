@@ -26,5 +26,5 @@ def test_without_redis_the_recorded_outcomes_stand_alone_and_it_is_said_once(
 
 def test_a_form_that_is_no_regular_expression_is_named() -> None:
     assert _forms({"push": "[a-f]+"}) == {"push": "[a-f]+"}
-    with pytest.raises(InvalidInput, match="token_forms: that of sms is no regular expression"):
+    with pytest.raises(InvalidInput, match="token_forms: the entry for sms is not a regular expression"):
         _forms({"push": "[a-f]+", "sms": "[a-"})

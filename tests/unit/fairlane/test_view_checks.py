@@ -31,16 +31,17 @@ def test_nothing_is_said_of_a_view_that_may_be_served() -> None:
 def test_workers_that_stand_by_are_told_and_for_whom() -> None:
     (finding,) = form_findings(1, [beat(1, "serving"), beat(FORM, "standby")])
     assert finding.level == "warn"
-    assert finding.what == "1 workers stand by: workers of an older version serve the view: stop w-1 (0.1.0)"
+    assert finding.what == "1 workers are on standby: workers of an older version serve the view: stop w-1 (0.1.0)"
 
 
 def test_records_that_were_passed_over_are_told_with_the_first_of_each_topic() -> None:
     kept = [Passed(f"{number:06d}", "0.2.0", "its tier is 'urgent'") for number in range(MAX_KEPT)]
     control, outcomes = passed_over_findings({"control": kept, "1": kept[:1]})
     assert control.what == (
-        "1000 records of control were passed over, the oldest of more; the first, at 000000: its tier is 'urgent'"
+        "1000 records of control could not be read and were skipped (the oldest of them); the first, at 000000: "
+        "its tier is 'urgent'"
     )
-    assert outcomes.what.startswith("1 records of outcomes-1 were passed over; ")
+    assert outcomes.what.startswith("1 records of outcomes-1 could not be read and were skipped; ")
 
 
 def test_the_status_shows_the_first_of_them() -> None:

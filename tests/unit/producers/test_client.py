@@ -39,7 +39,7 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
             client.submit_many([], concurrency=0)
         with pytest.raises(InvalidInput, match="high: is '6'; it can be"):
             client.set_tiers(high="6", medium=3, low=1)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="limit: is '5'; it is a whole number"):
+        with pytest.raises(InvalidInput, match="limit: is '5'; it must be a whole number"):
             client.limit_app("shop", tasks="5")  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="cap of app shop: is None; it is a whole number"):
+        with pytest.raises(InvalidInput, match="cap of app shop: is None; it must be a whole number"):
             client.cap_app("shop", None)  # type: ignore[arg-type]

@@ -90,7 +90,9 @@ def test_variables_that_are_not_utf_8_are_refused_and_say_so(tmp_path: Path) -> 
     (tmp_path / "latin-1.csv").write_bytes("target,name\none,José\ntwo,Ann\n".encode("latin-1"))
     found: list[Refusal] = []
     list(cut(TargetsFile(tmp_path / "latin-1.csv"), Cutter(1), found.extend))
-    assert [(refusal.line, refusal.reason) for refusal in found] == [(2, "the variables have text that is not UTF-8")]
+    assert [(refusal.line, refusal.reason) for refusal in found] == [
+        (2, "the variables contain text that is not UTF-8")
+    ]
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "guess"])
@@ -242,8 +244,8 @@ def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path: Path, text: str, 
         ('["one",\n"two"', "line 2 on: the array is not closed"),
         ("[", "line 1 on: the array is not closed"),
         ('["one",\n]', "line 2 on: Expecting value"),
-        ('["one"\n"two"]', "line 2 on: there is no ',' or ']' behind a value"),
-        ('["one"]\n["two"]', "line 2 on: there is more behind the end"),
+        ('["one"\n"two"]', "line 2 on: there is no ',' or ']' after a value"),
+        ('["one"]\n["two"]', "line 2 on: there is text after the end"),
         ('["one",\n{"target": "two", "n": NaN}]', "line 2 on: NaN is no JSON"),
         ('["one",\n{"target": "two]', "line 2 on: Unterminated string"),
         ('["one",\n"' + "x" * 2_000_000 + '"]', "line 2 on: no value of at most 1,048,576 characters"),

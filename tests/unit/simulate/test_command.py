@@ -87,7 +87,7 @@ def test_the_list_names_the_scenarios(capsys: pytest.CaptureFixture[str]) -> Non
     [
         ([], 2, "Give a scenario"),
         (["nowhere.yaml"], 3, "no scenario and no file named nowhere.yaml"),
-        (["random", "--seeds", "2", "-o", "html"], 2, "pictures are of one run"),
+        (["random", "--seeds", "2", "-o", "html"], 2, "a picture shows a single run"),
     ],
 )
 def test_wrong_usage_is_said(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -333,7 +333,7 @@ def test_the_page_needs_nothing_else_and_tells_what_its_pictures_show(made: Back
     without_names = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
     assert not [sign for sign in ("http", "<script", "<link", "@import", "url(", "src=") if sign in without_names]
     assert text.count("<svg") == text.count("<desc") == 6
-    for told in ("high 1,200, low 900", "What 95 % of the targets", "high wanted 86%, got 75%"):
+    for told in ("high 1,200, low 900", "The wait that 95 %", "high wanted 86%, got 75%"):
         assert told in text
     assert text.count('scope="col"') > 20
 

@@ -44,11 +44,11 @@ def test_one_struct_or_map_holds_them_all() -> None:
         ("token string; name string", {}, "The table has no column target; it has token, name."),
         ("target string", {"variables": "name"}, "no column name"),
         ("target string", {"split": "language"}, "no column language"),
-        ("target int", {}, "The column target is of type int; the target has to be text"),
+        ("target int", {}, "The column target is of type int; the target must be text"),
         ("target string; raw bytes", {}, "The column raw is of type binary"),
-        ("target string; variables bad map", {}, "the names of variables have to be text"),
+        ("target string; variables bad map", {}, "the names of variables must be text"),
         ("target string; variables deep", {}, "variables in a struct or map have to be"),
-        ("target string; day date", {"split": "day"}, "a split column has to be text or a whole number"),
+        ("target string; day date", {"split": "day"}, "a split column must be text or a whole number"),
     ],
 )
 def test_a_missing_or_wrong_column_is_told_in_one_line(schema: str, options: dict[str, str], told: str) -> None:

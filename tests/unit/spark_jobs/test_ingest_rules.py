@@ -47,8 +47,8 @@ def test_a_double_is_seen_in_a_later_batch_unless_the_first_was_bad() -> None:
     checker = Checker(Rules(PLAIN, {"push": "[a-z]+"}, "push"))
     first = checker.check(table([{"target": "aaa"}, {"target": "AAA"}]))
     again = checker.check(table([{"target": "aaa"}, {"target": "AAA"}]))
-    assert first.column("reason").to_pylist() == [None, "the target has not the form of its channel"]
-    assert again.column("reason").to_pylist() == ["duplicate", "the target has not the form of its channel"]
+    assert first.column("reason").to_pylist() == [None, "the target does not have the form of its channel"]
+    assert again.column("reason").to_pylist() == ["duplicate", "the target does not have the form of its channel"]
 
 
 def test_the_same_target_in_two_parts_of_a_split_is_no_double() -> None:
@@ -66,7 +66,7 @@ def test_each_channel_of_a_split_has_its_own_form() -> None:
         {"target": "nope", "channel": "apns"},
         {"target": "nope", "channel": "x"},
     ]
-    assert reasons(rows, rules) == [None, "the target has not the form of its channel", None]
+    assert reasons(rows, rules) == [None, "the target does not have the form of its channel", None]
 
 
 def test_what_is_suppressed_is_left_out_and_the_flag_with_it() -> None:

@@ -35,7 +35,7 @@ def test_a_java_that_makes_no_archive_is_said_and_leaves_nothing(
     for name in ("make_session", "_exercise", "_end"):
         monkeypatch.setattr(class_archive, name, lambda *_: None)
     monkeypatch.setattr(class_archive, "archive", lambda: tmp_path / "share" / "spark.jsa")
-    with pytest.raises(Missing, match="made no archive"):
+    with pytest.raises(Missing, match="wrote no archive"):
         class_archive.make_archive()
     assert list((tmp_path / "share").iterdir()) == []
 

@@ -151,7 +151,7 @@ def test_what_an_ingestion_left_out_is_not_of_the_audience(spark: "SparkSession"
 
 @pytest.mark.parametrize(("table", "said"), [
     ("select 'a' token", "has no column target; it has token. Use --map"),
-    ("select array(1) target", "is of type array<int>; the target has to be text"),
+    ("select array(1) target", "is of type array<int>; the target must be text"),
     ("select 'a' target where false", "no rows with a target. Check its path"),
 ])  # fmt: skip
 def test_a_table_that_is_no_audience_is_refused(spark: "SparkSession", tmp_path: Path, table: str, said: str) -> None:
@@ -186,5 +186,5 @@ def test_a_file_of_the_journal_that_cannot_be_read_is_named(spark: "SparkSession
 
 
 def test_a_task_that_the_journal_does_not_know(spark: "SparkSession", tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="tells nothing of task t"):
+    with pytest.raises(NotFound, match="has no outcomes of task t"):
         reconcile(spark, What(tmp_path, "t"))

@@ -28,7 +28,7 @@ class Connected:
 
 
 @pytest.mark.parametrize(
-    ("gone", "said"), [(False, "sale"), (True, "What stands cannot be told: Pulsar is away. Look.")]
+    ("gone", "said"), [(False, "sale"), (True, "The state of the tasks cannot be read: Pulsar is away. Look.")]
 )
 def test_what_stands_is_told_if_it_can_be(
     gone: bool, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -138,7 +138,7 @@ def test_an_app_at_its_limit_gets_no_task() -> None:
 
 def test_a_bad_row_fails_the_attempt_or_is_counted() -> None:
     bad = [{"target": "a b", "name": "x"}]
-    with pytest.raises(InvalidInput, match="A row is not good: the target has whitespace"):
+    with pytest.raises(InvalidInput, match="A row is invalid: the target has whitespace"):
         attempt(FakeService().services(), target(), people(0, 2) + bad)
     world, to = FakeService(), target(oninvalid="refuse", refused="7")
     found = committed(world.services(), to, attempt(world.services(), to, people(0, 2) + bad))

@@ -44,7 +44,7 @@ def test_a_process_that_falls_silent_is_ended_and_its_stacks_are_written() -> No
     with worker(signs=1, hangs=True) as process:
         _, stderr = process.communicate(timeout=30)
         assert process.returncode == -signal.SIGABRT
-    assert f"The worker process {process.pid} has not moved for 1 s: ending it." in stderr
+    assert f"The worker process {process.pid} has made no progress for 1 s: ending it." in stderr
     assert 'File "<string>", line 11 in <module>' in stderr
 
 

@@ -98,6 +98,6 @@ def test_a_thread_that_hangs_ends_the_worker_with_the_place_where_it_hangs(
     release.set()
     assert threads.join(TIMEOUT_S) == []
     assert isinstance(threads.failure, Hung)
-    assert "The thread 'hangs' has not moved for more than 0.05 s." in caplog.text
+    assert "The thread 'hangs' has made no progress for more than 0.05 s." in caplog.text
     assert "in hang_here" in caplog.text
     assert exits == [(watchdog.EXIT_WITHIN_S, 6)]
