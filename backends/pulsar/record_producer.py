@@ -10,12 +10,13 @@ import _pulsar
 import pulsar
 
 from backends.pulsar.client import failure_of, let_go, position_of, translated
+from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError, Unreachable
 
 Stored = Callable[[Exception | None, str], None]
 """Called once, from any thread, with None and the record's position, or with the error. It must not raise."""
 
-_BACKOFF_S = (0.1, 5.0)
+_BACKOFF = Backoff(0.1, 5.0)
 """First and longest wait between attempts to create a new producer."""
 
 _REFUSED = frozenset({"MessageTooBig", "InvalidMessage"})
@@ -148,13 +149,13 @@ class RecordProducer:
 
     def _repair(self, broken: Any) -> None:
         let_go(broken)
-        wait_s, longest_s = _BACKOFF_S
+        wait_s = _BACKOFF.first_s
         while not self._closed.wait(wait_s):
             try:
                 producer = self._open()
             except FairlaneError as error:
                 _log.warning("%s", error)
-                wait_s = min(2 * wait_s, longest_s)
+                wait_s = _BACKOFF.after(wait_s)
                 continue
             self._resume(producer)
             return

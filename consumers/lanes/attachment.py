@@ -23,7 +23,7 @@ from dispatcher.wire.envelope import MAX_CHUNK, Envelope, decode_envelope
 
 _log = logging.getLogger(__name__)
 RETURN_AFTER_S = 5.0
-"""Longer than an envelope answered with HELD waits before it is asked about again (`held_longest_s`, 2 s)."""
+"""Longer than an envelope answered with HELD waits before it is asked about again (`EngineSettings.held`, 2 s)."""
 
 
 @dataclass(frozen=True)

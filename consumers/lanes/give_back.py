@@ -8,6 +8,7 @@ from typing import Any
 
 from consumers.lanes.background import Background
 from consumers.lanes.opening import ignore
+from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError
 from dispatcher.ports import Done
 from dispatcher.wire.envelope import Envelope
@@ -21,21 +22,20 @@ MAX_MOVING = 1_000
 class GiveBackSettings:
     """How long to hold an envelope whose channel this worker lacks, and when to move it to a side lane.
 
-    It is held for first_s, and for twice as long each time it comes again. Two kinds of envelopes leave a shared lane
+    It is held for a time that doubles each time it comes again. Two kinds of envelopes leave a shared lane
     for the side lane of their app and channel, which workers with the channel attach to. First, those that came `tries`
     times while a live worker has the channel: if few workers have it, another try would mostly reach another worker
     that lacks it. Second, those above max_waiting, because others would wait behind them.
     """
 
-    first_s: float = 1.0
-    longest_s: float = 60.0
+    hold: Backoff = Backoff(1.0, 60.0)
     tries: int = 3
     max_waiting: int = 5_000
     """The limit per consumer: a tenth of the 50,000 unacknowledged messages at which the broker stops it."""
 
     def delay_s(self, deliveries: int) -> float:
         """Return how long to hold a message that was delivered this often before."""
-        return min(self.longest_s, self.first_s * 2.0 ** min(deliveries, 30))
+        return self.hold.nth(deliveries)
 
 
 @dataclass(frozen=True)

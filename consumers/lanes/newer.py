@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.wire.lease import LaneKind
@@ -14,15 +15,13 @@ from dispatcher.wire.lease import LaneKind
 class NewerSettings:
     """When to leave lanes with envelopes of a later version.
 
-    A task's own lane is left at once, so that newer workers get all of it at once: for first_s, doubled each time up to
-    longest_s. If the envelope is still there after that, no newer worker has come, and other envelopes may wait behind
-    it. In that case, and always in a shared lane, only the message is refused: it is given back after again_s. Above
+    A task's own lane is left at once, so that newer workers get all of it at once, for a time that doubles (away). If
+    the envelope is still there after that, no newer worker has come, and other envelopes may wait behind it. In that case, and always in a shared lane, only the message is refused: it is given back after again_s. Above
     max_refused_own or max_refused messages within that time the lane is left nevertheless: the broker stops a consumer
     at 50,000 unacknowledged messages.
     """
 
-    first_s: float = 30.0
-    longest_s: float = 480.0
+    away: Backoff = Backoff(30.0, 480.0)
     finish_s: float = 10.0
     """How long to wait for envelopes that were taken out of the lane before."""
     again_s: float = 30.0
@@ -66,7 +65,7 @@ class NewerFormats:
         if self._refused(met, now_s) <= allowed:
             met.named_until_s = now_s + 2 * settings.again_s
             return True
-        met.wait_s = min(settings.longest_s, 2 * met.wait_s) if again else settings.first_s
+        met.wait_s = settings.away.after(met.wait_s if again else 0)
         met.left_s, met.refused = now_s, 0
         met.left_until_s = met.named_until_s = now_s + met.wait_s
         return False

@@ -12,6 +12,7 @@ import pulsar
 
 from backends.pulsar.client import error_of
 from consumers.lanes.background import Background
+from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
 from dispatcher.model.errors import NotFound
 from dispatcher.wire.topics import SUBSCRIPTION
@@ -34,8 +35,8 @@ class OpenSettings:
 
     at_once: int = 64
     """The maximum number of attempts in progress over all lanes."""
-    wait_s: float = 0.02
-    """The wait after a failure, doubled each time up to longest_wait_s."""
+    wait: Backoff = Backoff(0.02, 5.0)
+    """After a failure."""
     patience_s: float = 0.15
     """An attempt unanswered for this time (also doubled each time) gets another one beside it. The client does not
     answer an attempt that met a topic without its subscription (a state of milliseconds when a task is new) before its
@@ -43,7 +44,6 @@ class OpenSettings:
     quick_s: float = 0.03
     """Used instead of patience_s while few attempts are in progress: the worker often hears of a new task from the
     control topic before its lane exists, and an attempt takes 5 ms then."""
-    longest_wait_s: float = 5.0
     missing_s: float = 30.0
     """How long to look for a lane whose topic is missing: it may be about to be created, or deleted a moment ago."""
     batch_index_acks: bool = False
@@ -113,7 +113,9 @@ class Opener:
             lambda result, consumer: do(partial(answered, attempt, result, consumer)),
         )
         patience_s = self._settings.quick_s if self._under_way <= _FEW else self._settings.patience_s
-        self._background.do(partial(self._overdue, attempt), self._wait_s(patience_s, opening))
+        self._background.do(
+            partial(self._overdue, attempt), self._settings.wait._replace(first_s=patience_s).nth(opening.attempts - 1)
+        )
 
     def _answered(self, attempt: "_Attempt", result: Any, consumer: Any) -> None:
         opening = attempt.opening
@@ -156,10 +158,7 @@ class Opener:
             return
         if not missing and opening.attempts & (opening.attempts - 1) == 0:
             _log.warning("%s Trying again (attempt %d failed).", error, opening.attempts)
-        self._background.do(partial(self._enqueue, opening), self._wait_s(self._settings.wait_s, opening))
-
-    def _wait_s(self, first_s: float, opening: Opening) -> float:
-        return min(self._settings.longest_wait_s, first_s * 2.0 ** min(opening.attempts - 1, 16))
+        self._background.do(partial(self._enqueue, opening), self._settings.wait.nth(opening.attempts - 1))
 
 
 class _Attempt:

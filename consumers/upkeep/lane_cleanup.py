@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
 from dispatcher.wire.topics import task_of_lane
 
@@ -67,8 +68,8 @@ class CleanupSettings:
     """The time between two sweeps for orphans."""
     grace_s: float = 600.0
     """How long a topic of an unknown task is left alone."""
-    retry_s: tuple[float, float] = (0.5, 10.0)
-    """The first and the longest wait before retrying a lane with somebody attached."""
+    retry: Backoff = Backoff(0.5, 10.0)
+    """Before the deletion of a lane with somebody attached is tried again."""
     drain_s: float = 30.0
     slowest: int = 40
     fastest: int = 200
@@ -184,7 +185,7 @@ class LaneCleaner:
     def _add(self, topics: Iterable[str]) -> None:
         now_s = self._clock.monotonic_s()
         for topic in topics:
-            self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry_s[0]))
+            self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry.first_s))
 
     def _delete_due(self) -> None:
         """Delete as many lanes as the pace allows, at_once together. A failed one waits again and does not stop the
@@ -208,7 +209,7 @@ class LaneCleaner:
             return
         waiting = self._waiting[topic]
         waiting.due_s = now_s + waiting.wait_s
-        waiting.wait_s = min(waiting.wait_s * 2, self._settings.retry_s[1])
+        waiting.wait_s = self._settings.retry.after(waiting.wait_s)
 
 
 def _slices(tasks: Sequence[str]) -> list[Sequence[str]]:

@@ -208,7 +208,7 @@ class WorkingSet:
     def _look_again_at(self, lane: LaneBuffer, now_s: float) -> None:
         if lane not in self._blocked:
             self._blocked.add(lane)
-            self._timers.at(now_s + self._settings.held_first_s, lambda: self._unblock(lane))
+            self._timers.at(now_s + self._settings.held.first_s, lambda: self._unblock(lane))
 
     def _unblock(self, lane: LaneBuffer) -> None:
         self._blocked.discard(lane)
@@ -282,7 +282,7 @@ class WorkingSet:
             if kept is None:
                 return
             part = kept
-        part.hold_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * part.hold_s))
+        part.hold_s = settings.held.after(part.hold_s)
         lane.hold(part)
         self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
 

@@ -272,7 +272,7 @@ class Leases:
 
     def _back_off(self) -> None:
         settings = self._settings
-        self._repeat_s = min(settings.repeat_longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
+        self._repeat_s = settings.repeat.after(self._repeat_s)
 
     def _call_again(self, number: int) -> None:
         if self._number == number:
@@ -298,7 +298,7 @@ class Leases:
     def _not_ready(self, asked: list[LaneBuffer], now_s: float) -> None:
         """Put everything back and ask less and less often: the view is empty or being rebuilt."""
         settings = self._settings
-        self._not_ready_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * self._not_ready_s))
+        self._not_ready_s = settings.held.after(self._not_ready_s)
         self._not_before_s = now_s + self._not_ready_s
         self._back_to_lanes(asked)
         self._suspects.acquit()

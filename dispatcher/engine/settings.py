@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dispatcher.backoff import Backoff
 from dispatcher.settle import NamedTargets
 
 
@@ -33,9 +34,8 @@ class EngineSettings:
     """
     held_targets: int = 50_000
     """The same bound over all lanes, shared between outcome topics and tasks (`SharedBound`)."""
-    held_first_s: float = 0.25
-    held_longest_s: float = 2.0
-    """First and longest wait (held_first_s, held_longest_s) before held envelopes are asked about again."""
+    held: Backoff = Backoff(0.25, 2.0)
+    """Before held envelopes are asked about again."""
     parked_s: float = 2.0
     """Wait before a parked lane is tried again."""
     attach_again_s: float = 10.0
@@ -62,9 +62,8 @@ class EngineSettings:
     """Credit this near its use-by is given back."""
     wants_per_lane: int = 200
     """Maximum runs of envelopes in one lane's ask."""
-    repeat_first_s: float = 0.05
-    repeat_longest_s: float = 2.0
-    """First and longest wait (repeat_first_s, repeat_longest_s) between attempts of an unanswered call."""
+    repeat: Backoff = Backoff(0.05, 2.0)
+    """Between attempts of an unanswered call."""
     stood_still_s: float = 0.5
     """If the ledger's clock advanced this much further than ours, ours had stopped."""
 
@@ -88,7 +87,5 @@ class EngineSettings:
     """A record is closed once it names targets of this many characters: records are read ahead in thousands."""
     named_targets: NamedTargets = "dead"
     """The targets that records name."""
-    store_again_first_s: float = 0.1
-    store_again_longest_s: float = 2.0
-    """First and longest wait (store_again_first_s, store_again_longest_s) before something without a receipt is stored
-    again."""
+    store_again: Backoff = Backoff(0.1, 2.0)
+    """Before something without a receipt is stored again."""

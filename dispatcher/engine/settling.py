@@ -311,7 +311,7 @@ class Settling:
 
     def _again(self, token: int, receipt: _Receipt) -> None:
         settings = self._settings
-        receipt.wait_s = min(settings.store_again_longest_s, max(settings.store_again_first_s, 2 * receipt.wait_s))
+        receipt.wait_s = settings.store_again.after(receipt.wait_s)
         self._stats.stored_again += 1
         self._timers.at(self._clock.monotonic_s() + receipt.wait_s, lambda: self._publish(token))
 

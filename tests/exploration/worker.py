@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dispatcher.backoff import Backoff
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.engine import Engine, EnginePorts
 from dispatcher.engine.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
@@ -32,17 +33,14 @@ STALL_S = 1_000.0
 NEVER_S = 1e9
 AT_ONCE = EngineSettings(
     worker=NAME,
-    held_first_s=0.0,
-    held_longest_s=0.0,
+    held=Backoff(0.0, 0.0),
     parked_s=0.0,
     period_s=0.0,
     spacing_s=0.0,
     calls_per_s=1e9,
-    repeat_first_s=0.0,
-    repeat_longest_s=0.0,
+    repeat=Backoff(0.0, 0.0),
     settle_linger_s=0.0,
-    store_again_first_s=0.0,
-    store_again_longest_s=0.0,
+    store_again=Backoff(0.0, 0.0),
     attach_again_s=NEVER_S,  # nothing to these ports
 )
 """What the engine waits for it has at once: the exploration itself lets it happen at any later time. Leases and claims

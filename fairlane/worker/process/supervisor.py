@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 
+from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
 from dispatcher.model.errors import Hung, InvalidInput
 
@@ -26,8 +27,8 @@ class SupervisorSettings:
     """How long the workers may take to finish their claims."""
     kill_after_s: float = 10.0
     """Added to it before SIGKILL."""
-    backoff_s: tuple[float, float] = (0.5, 30.0)
-    """First and longest wait before a worker that died is started again."""
+    backoff: Backoff = Backoff(0.5, 30.0)
+    """Before a worker that died is started again."""
     steady_s: float = 60.0
     """A worker that lived for this long resets the waits."""
 
@@ -91,9 +92,8 @@ class Supervisor:
     def _note_death(self, member: _Member, process: BaseProcess) -> None:
         process.join()
         now_s = self._clock.monotonic_s()
-        first_s, longest_s = self._settings.backoff_s
         steady = now_s - member.started_s >= self._settings.steady_s
-        member.wait_s = first_s if steady or not member.wait_s else min(member.wait_s * 2, longest_s)
+        member.wait_s = self._settings.backoff.after(0 if steady else member.wait_s)
         member.due_s = now_s + member.wait_s
         member.process = None
         _log.error(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from consumers.upkeep.lane_cleanup import CleanupSettings, LaneCleaner
 from consumers.upkeep.side_lanes import SideLaneCleaner
+from dispatcher.backoff import Backoff
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound
 
@@ -63,7 +64,7 @@ class Known:
 class Cleanup:
     def __init__(self, *tasks: str) -> None:
         self.topics, self.known, self.clock = LaneTopics(*tasks), Known(), VirtualClock()
-        settings = CleanupSettings(sweep_s=60, grace_s=100, retry_s=(1.0, 4.0))
+        settings = CleanupSettings(sweep_s=60, grace_s=100, retry=Backoff(1.0, 4.0))
         self.cleaner = LaneCleaner(
             self.topics,
             self.known,

@@ -10,6 +10,7 @@ import pytest
 
 from consumers.lanes.background import Background
 from consumers.lanes.opening import Opener, Opening, OpenSettings
+from dispatcher.backoff import Backoff
 from dispatcher.clock import VirtualClock
 from tests.unit.consumers.fakes import eventually
 
@@ -47,7 +48,7 @@ class Bench:
         self.client = Client()
         self.clock = VirtualClock()
         self.background = background
-        quick = {"wait_s": 0.001, "patience_s": 60.0, "quick_s": 60.0, "longest_wait_s": 60.0, **settings}
+        quick = {"wait": Backoff(0.001, 60.0), "patience_s": 60.0, "quick_s": 60.0, **settings}
         self.opener = Opener(self.client, background, self.clock, OpenSettings(**quick))
         self.opened: list[Any] = []
         self.given_up: list[str] = []

@@ -10,11 +10,12 @@ from multiprocessing.process import BaseProcess
 import pytest
 
 from backends.system_clock import SystemClock
+from dispatcher.backoff import Backoff
 from dispatcher.model.errors import Hung, InvalidInput
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
 
-QUICK = SupervisorSettings(drain_s=5.0, kill_after_s=0.5, backoff_s=(0.05, 0.1))
-STUBBORN = SupervisorSettings(drain_s=0.2, kill_after_s=0.2, backoff_s=(0.05, 0.1))
+QUICK = SupervisorSettings(drain_s=5.0, kill_after_s=0.5, backoff=Backoff(0.05, 0.1))
+STUBBORN = SupervisorSettings(drain_s=0.2, kill_after_s=0.2, backoff=Backoff(0.05, 0.1))
 
 
 def obedient() -> None:

@@ -1,0 +1,18 @@
+"""Waits between attempts that double."""
+
+from typing import NamedTuple
+
+
+class Backoff(NamedTuple):
+    """The first wait, doubled each time up to the longest."""
+
+    first_s: float
+    longest_s: float
+
+    def after(self, wait_s: float) -> float:
+        """Return the wait (seconds) that follows one of wait_s; the first after 0."""
+        return min(self.longest_s, max(self.first_s, 2 * wait_s))
+
+    def nth(self, index: int) -> float:
+        """Return the wait (seconds) with this index, counted from 0."""
+        return min(self.longest_s, self.first_s * 2.0 ** min(index, 30))
