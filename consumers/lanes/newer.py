@@ -16,7 +16,8 @@ class NewerSettings:
     """When to leave lanes with envelopes of a later version.
 
     A task's own lane is left at once, so that newer workers get all of it at once, for a time that doubles (away). If
-    the envelope is still there after that, no newer worker has come, and other envelopes may wait behind it. In that case, and always in a shared lane, only the message is refused: it is given back after again_s. Above
+    the envelope is still there after that, no newer worker has come, and other envelopes may wait behind it. In that
+    case, and always in a shared lane, only the message is refused: it is given back after again_s. Above
     max_refused_own or max_refused messages within that time the lane is left nevertheless: the broker stops a consumer
     at 50,000 unacknowledged messages.
     """

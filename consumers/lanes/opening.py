@@ -113,9 +113,8 @@ class Opener:
             lambda result, consumer: do(partial(answered, attempt, result, consumer)),
         )
         patience_s = self._settings.quick_s if self._under_way <= _FEW else self._settings.patience_s
-        self._background.do(
-            partial(self._overdue, attempt), self._settings.wait._replace(first_s=patience_s).nth(opening.attempts - 1)
-        )
+        patience = self._settings.wait._replace(first_s=patience_s)
+        self._background.do(partial(self._overdue, attempt), patience.nth(opening.attempts - 1))
 
     def _answered(self, attempt: "_Attempt", result: Any, consumer: Any) -> None:
         opening = attempt.opening
