@@ -244,3 +244,31 @@ class ControlLog(Protocol):
     def append(self, record: ControlRecord) -> str:
         """Store the record and return its position (sorts as text in topic order)."""
         ...
+
+
+class StoredRecord(Protocol):
+    """A record of a topic. position: sorts as text in topic order."""
+
+    @property
+    def position(self) -> str: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class RecordReader(Protocol):
+    """Reads one topic from a position on, without a subscription."""
+
+    def read(self, max_records: int, timeout_s: float) -> Sequence[StoredRecord]:
+        """Wait at most timeout_s for the first record, then return the available records. Raises Unreachable."""
+        ...
+
+    def at_end(self) -> bool:
+        """Return whether everything stored by now has been read. Raises Unreachable."""
+        ...
+
+    def close(self) -> None: ...
+
+
+OpenReader = Callable[[str | None], RecordReader]
+"""Opens a reader behind a position, or at the topic's beginning (None). Raises Unreachable."""

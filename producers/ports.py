@@ -198,3 +198,11 @@ class Services:
     """The name of this process shown to other submitters of a task."""
     renewals: Renewals = field(default_factory=Renewals)
     """Renews the leases of all submissions of this process."""
+
+
+class Readiness(Protocol):
+    """The epoch in Redis, as far as submissions and controls need it. Raises Unreachable."""
+
+    def ready(self) -> bool:
+        """Return whether the view is complete."""
+        ...

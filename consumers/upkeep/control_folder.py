@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from backends.pulsar.topic_reader import Record
-from consumers.upkeep.folder import FoldSettings, Held, IdleWatch, OpenReader, run_while_held
+from consumers.upkeep.folder import FoldSettings, Held, IdleWatch, run_while_held
 from consumers.upkeep.recheck import Kept, recheck
 from dispatcher.model.errors import Malformed
+from dispatcher.ports import OpenReader, StoredRecord
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import EpochMark
@@ -102,10 +102,10 @@ class ControlFolder:
         finally:
             reader.close()
 
-    def _apply_again(self, records: Sequence[Record]) -> None:
+    def _apply_again(self, records: Sequence[StoredRecord]) -> None:
         self._finish(self._apply(records, "").sealed)
 
-    def _apply(self, records: Sequence[Record], epoch: str) -> _Batch:
+    def _apply(self, records: Sequence[StoredRecord], epoch: str) -> _Batch:
         """Apply the records. Store the positions of skipped ones before the cursor moves past them."""
         readable, passed = _read(records)
         self._kept.keep(CONTROL, passed)
@@ -119,7 +119,7 @@ class ControlFolder:
             self._finished(list(complete))
 
 
-def _read(records: Sequence[Record]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:
+def _read(records: Sequence[StoredRecord]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:
     """Return the records with their original positions, and the reasons for skipped records by position."""
     readable: list[tuple[str, ControlRecord]] = []
     passed: dict[str, str] = {}

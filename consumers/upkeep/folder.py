@@ -5,32 +5,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
-from backends.pulsar.topic_reader import Record
 from consumers.upkeep.recheck import Kept, recheck
 from dispatcher.model.errors import FairlaneError, Unreachable
-from dispatcher.ports import Fold
+from dispatcher.ports import Fold, OpenReader, StoredRecord
 
 _log = logging.getLogger(__name__)
 
 
-class PartitionReader(Protocol):
-    """Reads one topic from a position on, without a subscription."""
-
-    def read(self, max_records: int, timeout_s: float) -> Sequence[Record]:
-        """Wait at most timeout_s for the first record, then return the available records. Raises Unreachable."""
-        ...
-
-    def at_end(self) -> bool:
-        """Return whether everything stored by now has been read. Raises Unreachable."""
-        ...
-
-    def close(self) -> None: ...
-
-
-OpenReader = Callable[[str | None], PartitionReader]
-"""Opens a reader behind a position, or at the topic's beginning (None). Raises Unreachable."""
 Held = Callable[[], bool]
 """Returns whether this worker still holds the job."""
 
@@ -100,14 +82,14 @@ class OutcomeFolder:
         finally:
             reader.close()
 
-    def _apply_again(self, cursor: str, records: Sequence[Record]) -> None:
+    def _apply_again(self, cursor: str, records: Sequence[StoredRecord]) -> None:
         """Apply skipped records. Raise Unreachable if another folder has moved the view's cursor."""
         if records and not self._fold.apply(self._partition, cursor, cursor, *_columns(records)).applied:
             raise Unreachable(
                 f"Another worker has advanced the view of outcomes-{self._partition}.", "The fold is tried again."
             )
 
-    def _apply(self, expected: str | None, records: Sequence[Record]) -> str | None:
+    def _apply(self, expected: str | None, records: Sequence[StoredRecord]) -> str | None:
         """Apply the records. Return the new cursor, or None if the view's cursor is not at `expected`."""
         result = self._fold.apply(self._partition, expected, records[-1].position, *_columns(records))
         if result.finished:
@@ -120,7 +102,7 @@ class OutcomeFolder:
         return records[-1].position
 
 
-def _columns(records: Sequence[Record]) -> tuple[list[bytes], list[str]]:
+def _columns(records: Sequence[StoredRecord]) -> tuple[list[bytes], list[str]]:
     """Return bodies and positions."""
     return [record.body for record in records], [record.position for record in records]
 

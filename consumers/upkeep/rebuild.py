@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from backends.redis.epochs import Epoch
 from backends.redis.view import CLAIM_MAX_MS
-from consumers.upkeep.epoch_state import EpochState
-from consumers.upkeep.folder import Held, OpenReader
+from consumers.upkeep.folder import Held
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.model.view_home import EarlierViews, held_elsewhere, read_views
-from dispatcher.ports import ControlLog
+from dispatcher.ports import ControlLog, OpenReader
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
 from dispatcher.wire.control import NO_EPOCH, EpochStarted
 from dispatcher.wire.control_checks import MAX_CLAIM_MS
@@ -38,7 +38,7 @@ class EpochTable(Protocol):
     The setters change nothing if the epoch is no longer `epoch`.
     """
 
-    def epoch(self) -> EpochState | None: ...
+    def epoch(self) -> Epoch | None: ...
 
     def begin_epoch(
         self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
@@ -190,13 +190,13 @@ class Rebuilder:
             return min(epoch.wait_ms / 1000, self._settings.poll_s)
         return self._mark_if_due(epoch)
 
-    def _mark_if_due(self, epoch: EpochState) -> float:
+    def _mark_if_due(self, epoch: Epoch) -> float:
         """Write the marks, or write them again if they have not been reached for long."""
         if not epoch.marked or self._clock.monotonic_s() - self._marked_s > self._settings.remark_s:
             return self._mark(epoch.id)
         return self._settings.poll_s / 5
 
-    def _begin(self, broken: EpochState | None) -> float:
+    def _begin(self, broken: Epoch | None) -> float:
         """Begin an epoch, always with the wait: only the control topic can tell that there were no earlier claims."""
         epoch, replaces = self._new_id(), "" if broken is None else broken.id
         settings, restoring = self._settings, self._restore is not None
@@ -206,7 +206,7 @@ class Rebuilder:
             _log.info("Redis has no complete view; rebuilding it from Pulsar as epoch %s", epoch)
         return 0.0
 
-    def _announce(self, epoch: EpochState) -> float:
+    def _announce(self, epoch: Epoch) -> float:
         """Announce the view. The address is included only if no other Redis is known to hold a view.
 
         Workers that read another address than theirs stop.
@@ -221,7 +221,7 @@ class Rebuilder:
             _log.info("epoch %s grants nothing for %d ms: claims before it may still be in use", epoch.id, claim_ms)
         return self._name(epoch, not before.epochs, before.claim_ms)
 
-    def _name(self, epoch: EpochState, first: bool = False, claim_ms: int = 0) -> float:
+    def _name(self, epoch: Epoch, first: bool = False, claim_ms: int = 0) -> float:
         """Announce the address of the view. A view of 0.2 has none, and the server of any view may get another name."""
         claim_ms = max(claim_ms, epoch.claim_ms)
         position = self._control.append(self._started(epoch.id, self._settings.address, claim_ms))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Protocol
 
-from backends.pulsar.topic_reader import Record
+from dispatcher.ports import OpenReader, StoredRecord
 
 _log = logging.getLogger(__name__)
 _READ_S = 1.0
@@ -29,18 +29,7 @@ class Kept(Protocol):
     def forget(self, topic: str, positions: Sequence[str]) -> None: ...
 
 
-class RecordReader(Protocol):
-    def read(self, max_records: int, timeout_s: float) -> Sequence[Record]: ...
-
-    def at_end(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
-OpenReader = Callable[[str | None], RecordReader]
-
-
-def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[Record]], None]) -> None:
+def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[StoredRecord]], None]) -> None:
     """Read and apply records that other versions skipped, in topic order.
 
     apply: stores the positions of those that it cannot read either, under this version. Raises Unreachable; all of them
@@ -55,7 +44,7 @@ def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Se
     _log.info("%d records of %s that another version skipped were checked again", len(found), topic)
 
 
-def _at(position: str, open_reader: OpenReader) -> Record | None:
+def _at(position: str, open_reader: OpenReader) -> StoredRecord | None:
     """Return the record stored at a position, or None if the topic has deleted it."""
     with closing(open_reader(before(position))) as reader:
         while not reader.at_end():

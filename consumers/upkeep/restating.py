@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from consumers.upkeep.epoch_state import EpochState
+from backends.redis.epochs import Epoch
 from dispatcher.clock import Clock
 from dispatcher.wire.control import Restated
 
@@ -65,7 +65,7 @@ class Restater:
         self,
         records: Records,
         control: Appendable,
-        epoch: Callable[[], EpochState | None],
+        epoch: Callable[[], Epoch | None],
         announce: Callable[[], None],
         clock: Clock,
         settings: RestateSettings = RestateSettings(),

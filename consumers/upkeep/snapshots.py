@@ -8,12 +8,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from backends.pulsar.topic_reader import Record as Stored
-from consumers.upkeep.epoch_state import EpochState
+from backends.redis.epochs import Epoch
 from consumers.upkeep.folder import Held
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
-from dispatcher.ports import ControlLog
+from dispatcher.ports import ControlLog, RecordReader
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
 from dispatcher.wire.control import EpochStarted
 from dispatcher.wire.older_snapshot import checked
@@ -77,14 +76,6 @@ class Writer(Protocol):
         ...
 
 
-class SnapshotReader(Protocol):
-    def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]: ...
-
-    def at_end(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
 class SnapshotStore(Protocol):
     """Stores snapshots by number (wall ms of their beginning). All methods raise Unreachable."""
 
@@ -94,7 +85,7 @@ class SnapshotStore(Protocol):
 
     def create(self, number: str) -> Writer: ...
 
-    def reader(self, number: str) -> SnapshotReader:
+    def reader(self, number: str) -> RecordReader:
         """Open a snapshot for reading. Raises NotFound."""
         ...
 
@@ -132,7 +123,7 @@ class Snapshotter:
         view: View,
         shelf: SnapshotStore,
         control: ControlLog,
-        epoch: Callable[[], EpochState | None],
+        epoch: Callable[[], Epoch | None],
         held: Held,
         clock: Clock,
         settings: SnapshotSettings,
@@ -312,7 +303,7 @@ class Restorer:
             yield from records_of(_bodies(reader))
 
 
-def _bodies(reader: SnapshotReader) -> Iterator[bytes]:
+def _bodies(reader: RecordReader) -> Iterator[bytes]:
     """Yield all bodies stored by now."""
     while True:
         found = reader.read(_READ, _READ_S)

@@ -1,10 +1,10 @@
 """Find out from the control topic which Redis holds the view of an installation, and which views came before it."""
 
-from collections.abc import Sequence
 from contextlib import closing
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dispatcher.model.errors import Malformed, Refused
+from dispatcher.ports import RecordReader
 from dispatcher.wire.control import NO_EPOCH, EpochStarted
 from dispatcher.wire.control_checks import read_control
 
@@ -12,21 +12,6 @@ _EPOCH_TAG = b"\xa1b"
 """Identifies an EpochStarted before it is decoded. It follows the header of a short array."""
 
 _BATCH, _READ_S = 1_000, 1.0
-
-
-class Stored(Protocol):
-    @property
-    def body(self) -> bytes: ...
-
-
-class Reader(Protocol):
-    """Reads the control topic. Raises Unreachable."""
-
-    def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]: ...
-
-    def at_end(self) -> bool: ...
-
-    def close(self) -> None: ...
 
 
 class EarlierViews(NamedTuple):
@@ -61,7 +46,7 @@ class EarlierViews(NamedTuple):
         return self.address not in ("", address)
 
 
-def read_views(reader: Reader, epoch: str) -> EarlierViews:
+def read_views(reader: RecordReader, epoch: str) -> EarlierViews:
     """Read the control topic to its end and close the reader. `epoch` is the current view. Raises Unreachable."""
     found = EarlierViews()
     with closing(reader):

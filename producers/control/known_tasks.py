@@ -1,23 +1,15 @@
 """Read tasks from the view in Redis, and tell a task that does not exist from one the view does not know yet."""
 
-from typing import Protocol
-
+from backends.redis.registry import Registry
 from dispatcher.model.errors import NotFound, NotReady
 from dispatcher.model.view import TaskView
-
-
-class TaskTable(Protocol):
-    def task(self, task: str) -> TaskView | None: ...
-
-
-class Readiness(Protocol):
-    def ready(self) -> bool: ...
+from producers.ports import Readiness
 
 
 class KnownTasks:
     """Reads one task at a time."""
 
-    def __init__(self, registry: TaskTable, epochs: Readiness) -> None:
+    def __init__(self, registry: Registry, epochs: Readiness) -> None:
         self._registry = registry
         self._epochs = epochs
 

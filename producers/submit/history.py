@@ -1,6 +1,6 @@
 """The known state of a submission: from the registry or, while that is incomplete, from the control topic itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Protocol
@@ -8,6 +8,7 @@ from typing import Protocol
 from backends.redis.task_rows import SubmissionRow
 from dispatcher.model.errors import Malformed, NotReady
 from dispatcher.model.view import ENDED_STATES, Admission, HoldAction, SubmitLease
+from dispatcher.ports import OpenReader, StoredRecord
 from dispatcher.wire.control import (
     MAIN_WRITER,
     Announced,
@@ -22,7 +23,7 @@ from dispatcher.wire.control import (
 )
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import submitter_at, written_ahead
-from producers.ports import InFlight, Submission
+from producers.ports import InFlight, Readiness, Submission
 
 _BATCH = 1_000
 _READ_S = 1.0
@@ -52,34 +53,11 @@ class SubmissionTable(Protocol):
     def control_cursor(self) -> str | None: ...
 
 
-class Readiness(Protocol):
-    def ready(self) -> bool:
-        """Return whether the registry is complete."""
-        ...
-
-
-class Stored(Protocol):
-    @property
-    def position(self) -> str: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class ControlReader(Protocol):
-    def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]: ...
-
-    def at_end(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
 class KnownSubmissions:
     """Implements Registrar. control: opens a reader of the control topic behind a position, or at its beginning
     (None)."""
 
-    def __init__(
-        self, registry: SubmissionTable, epochs: Readiness, control: Callable[[str | None], ControlReader]
-    ) -> None:
+    def __init__(self, registry: SubmissionTable, epochs: Readiness, control: OpenReader) -> None:
         self._registry = registry
         self._epochs = epochs
         self._control = control
@@ -153,7 +131,7 @@ class KnownSubmissions:
         return row
 
 
-def _of_task(task: str, stored: Stored) -> tuple[str, ControlRecord] | None:
+def _of_task(task: str, stored: StoredRecord) -> tuple[str, ControlRecord] | None:
     """Return a record of the task with its original position; None for others.
 
     Malformed records are skipped, as everywhere: the folds report them.

@@ -16,7 +16,7 @@ from backends.pulsar.record_producer import RecordProducer
 from backends.pulsar.topic_reader import Record, TopicReader
 from consumers.upkeep.recheck import recheck
 from dispatcher.model.errors import NotFound, Unreachable
-from dispatcher.ports import DeadLetter
+from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.control import GlobalChange, decode_control
 from dispatcher.wire.outcome import EpochMark, Outcomes, Run, decode_record
 from dispatcher.wire.topics import Topics
@@ -61,7 +61,7 @@ def test_a_reader_begins_exactly_behind_its_position_wherever_that_is_in_a_batch
 def test_a_record_is_found_again_by_its_position_wherever_that_is_in_a_batch(
     client: pulsar.Client, admin: PulsarAdmin, names: Topics
 ) -> None:
-    control, kept, found = ControlTopic(client, names), FakePassedOver(), list[Record]()
+    control, kept, found = ControlTopic(client, names), FakePassedOver(), list[StoredRecord]()
     positions = control.append_many([change(n) for n in range(130)])
     admin.unload(names.control)  # another ledger
     positions += [control.append(change(130)), *control.append_many([change(n) for n in range(131, 200)])]

@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from backends.pulsar.topic_reader import Record
+from backends.redis.epochs import Epoch
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlRecord, decode_control, encode_control
@@ -132,28 +134,19 @@ class FakePassedOver:
             del self.notes[topic][position]
 
 
-@dataclass(frozen=True)
-class FakeEpoch:
-    id: str
-    wait_ms: int
-    ready: bool = False
-    announced: bool = False
-    marked: bool = False
-    restoring: bool = False
-    started_ms: int = 0
-    claim_ms: int = 0
-    address: str = ""
-    adopted: bool = False
-    foreign: str = ""
-    broken: str = ""
+def epoch_of(epoch: str, wait_ms: int = 0, **fields: Any) -> Epoch:
+    """Return an epoch that has just begun, but for the given fields."""
+    begun: dict[str, Any] = dict.fromkeys(("ready", "announced", "marked", "restoring"), False)
+    given: dict[str, Any] = {"started_ms": 0, "partitions": 1, "read": frozenset(), **begun, **fields}
+    return Epoch(epoch, wait_ms=wait_ms, **given)
 
 
 @dataclass
 class FakeEpochs:
-    now: FakeEpoch | None = None
+    now: Epoch | None = None
     address: str = ""
 
-    def epoch(self) -> FakeEpoch | None:
+    def epoch(self) -> Epoch | None:
         return self.now
 
     def begin_epoch(
@@ -161,7 +154,7 @@ class FakeEpochs:
     ) -> bool:
         if self.now is not None and not (self.now.broken and self.now.id == replaces):
             return False
-        self.now = FakeEpoch(epoch, wait_ms, restoring=restoring)
+        self.now = epoch_of(epoch, wait_ms, restoring=restoring)
         return True
 
     def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:

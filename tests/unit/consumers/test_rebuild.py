@@ -13,10 +13,10 @@ from dispatcher.wire.outcome import EpochMark
 from tests.actors import running
 from tests.unit.consumers.fakes import (
     ControlTopic,
-    FakeEpoch,
     FakeEpochs,
     OutcomeTopics,
     control_records,
+    epoch_of,
     eventually,
     outcome_records,
 )
@@ -58,9 +58,9 @@ def test_a_broken_view_is_made_again_and_waits_for_its_claims() -> None:
     worker = rebuild.worker()
     for _ in range(3):
         worker.step()
-    rebuild.epochs.now = FakeEpoch("e1", 0, announced=True, marked=True, broken="WRONGTYPE")
+    rebuild.epochs.now = epoch_of("e1", 0, announced=True, marked=True, broken="WRONGTYPE")
     worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e2", 13_000)
+    assert rebuild.epochs.now == epoch_of("e2", 13_000)
     worker.step()
     assert worker.step() > 0
     assert rebuild.marked() == ["e1"], "nothing is granted before the claims of the broken view have ended"
@@ -72,7 +72,7 @@ def test_the_first_epoch_ever_does_not_wait() -> None:
     worker = rebuild.worker()
     for _ in range(3):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True, marked=True)
+    assert rebuild.epochs.now == epoch_of("e1", 0, announced=True, marked=True)
     assert rebuild.marked() == ["e1"]
     assert [outcome_records(topic) for topic in rebuild.outcomes.topics.values()] == [[EpochMark(1, "e1")]] * 2
 
@@ -83,16 +83,16 @@ def test_a_later_epoch_marks_only_after_the_longest_claim_has_ended() -> None:
     worker = rebuild.worker()
     for _ in range(5):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, announced=True)
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True)
     assert rebuild.marked() == []
-    rebuild.epochs.now = FakeEpoch("e1", 0, announced=True)
+    rebuild.epochs.now = epoch_of("e1", 0, announced=True)
     worker.step()
     assert rebuild.marked() == ["e1"]
 
 
 def test_a_ready_view_is_left_alone() -> None:
     rebuild = Rebuild()
-    rebuild.epochs.now = FakeEpoch("e0", 0, ready=True, announced=True, marked=True)
+    rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True)
     rebuild.worker().step()
     assert rebuild.control.records == []
 
@@ -106,7 +106,7 @@ def test_another_worker_takes_over_after_any_step(steps: int) -> None:
     heir = rebuild.worker()
     for _ in range(3):
         heir.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True, marked=True)
+    assert rebuild.epochs.now == epoch_of("e1", 0, announced=True, marked=True)
 
 
 def test_one_that_died_after_announcing_does_not_make_its_own_epoch_wait() -> None:
@@ -114,7 +114,7 @@ def test_one_that_died_after_announcing_does_not_make_its_own_epoch_wait() -> No
     rebuild.epochs.begin_epoch("e1", 13_000, 2)
     rebuild.control.append(EpochStarted(1, "e1", 0))  # and died
     rebuild.worker().step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True)
+    assert rebuild.epochs.now == epoch_of("e1", 0, announced=True)
 
 
 def test_redis_emptied_between_two_steps_begins_another_epoch() -> None:
@@ -125,7 +125,7 @@ def test_redis_emptied_between_two_steps_begins_another_epoch() -> None:
     rebuild.epochs.now = None
     for _ in range(3):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e2", 13_000, announced=True)
+    assert rebuild.epochs.now == epoch_of("e2", 13_000, announced=True)
 
 
 def test_an_end_of_the_control_topic_that_cannot_be_read_leaves_the_wait() -> None:
@@ -135,17 +135,17 @@ def test_an_end_of_the_control_topic_that_cannot_be_read_leaves_the_wait() -> No
     rebuild.control.broken = True
     with pytest.raises(Unreachable):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 13_000)
+    assert rebuild.epochs.now == epoch_of("e1", 13_000)
 
 
 def test_a_complete_view_is_announced_again_and_one_in_the_making_is_not() -> None:
     rebuild = Rebuild()
     worker = rebuild.worker()
     worker.restate()
-    rebuild.epochs.now = FakeEpoch("e0", 0)
+    rebuild.epochs.now = epoch_of("e0", 0)
     worker.restate()
     assert rebuild.control.records == []
-    rebuild.epochs.now = FakeEpoch("e0", 0, ready=True, announced=True, marked=True)
+    rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True)
     worker.restate()
     assert [record.epoch for record in control_records(rebuild.control) if isinstance(record, EpochStarted)] == ["e0"]
 
@@ -170,17 +170,17 @@ def test_a_snapshot_is_restored_before_the_epoch_is_announced() -> None:
         restored.append(epoch)
         if len(restored) == 1:
             raise Unreachable("Pulsar is gone.")
-        rebuild.epochs.now = FakeEpoch(epoch, 13_000)
+        rebuild.epochs.now = epoch_of(epoch, 13_000)
 
     worker = rebuild.worker(restore)
     worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, restoring=True)
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, restoring=True)
     with pytest.raises(Unreachable):
         worker.step()
     for _ in range(3):
         worker.step()
     assert restored == ["e1", "e1"]
-    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True, marked=True)
+    assert rebuild.epochs.now == epoch_of("e1", 0, announced=True, marked=True)
 
 
 def test_what_cannot_be_read_in_the_control_topic_may_be_of_another_epoch_whose_claims_are_waited_for() -> None:
@@ -189,7 +189,7 @@ def test_what_cannot_be_read_in_the_control_topic_may_be_of_another_epoch_whose_
     worker = rebuild.worker()
     for _ in range(3):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, announced=True)
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True)
 
 
 def test_a_refusal_is_waited_out_since_it_would_end_one_worker_after_the_other() -> None:
@@ -215,7 +215,7 @@ def test_a_server_that_is_gone_is_waited_for() -> None:
     worker = Rebuilder(ports, lambda: True, rebuild.clock, rebuild.new_id, quick)
     with running(worker.run):
         eventually(lambda: rebuild.control.calls > 2)
-        assert rebuild.epochs.now == FakeEpoch("e1", 13_000)
+        assert rebuild.epochs.now == epoch_of("e1", 13_000)
         rebuild.control.broken = False
         eventually(lambda: rebuild.marked() == ["e1"])
 
@@ -234,7 +234,7 @@ def test_an_emptied_redis_is_filled_again() -> None:
     worker = rebuild.worker()
     for _ in range(3):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, announced=True, address="old")
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True, address="old")
     assert rebuild.addresses() == ["old", "old"]
 
 
@@ -243,24 +243,24 @@ def test_no_view_is_made_in_another_redis() -> None:
     worker = rebuild.worker()
     for _ in range(5):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, foreign="old")
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, foreign="old")
     assert rebuild.addresses() == ["old"], "workers that serve the view at old are not stopped"
     assert rebuild.marked() == []
 
 
 def test_a_view_moves_to_another_redis_where_that_is_asked_for() -> None:
     rebuild = at("new")
-    rebuild.epochs.now = FakeEpoch("e9", 13_000, adopted=True)
+    rebuild.epochs.now = epoch_of("e9", 13_000, adopted=True)
     worker = rebuild.worker()
     worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e9", 13_000, adopted=True, announced=True, address="new")
+    assert rebuild.epochs.now == epoch_of("e9", 13_000, adopted=True, announced=True, address="new")
     assert rebuild.addresses() == ["old", "new"]
 
 
 def test_a_view_that_moved_while_no_worker_ran_is_refused_and_not_announced_again() -> None:
     """Its workers were stopped, so none of them read that it was adopted at another Redis."""
     rebuild = at("old")
-    here = FakeEpoch("e-old", 0, ready=True, announced=True, marked=True, address="old")
+    here = epoch_of("e-old", 0, ready=True, announced=True, marked=True, address="old")
     rebuild.epochs.now = here
     worker = rebuild.worker()
     worker.check_home()
@@ -276,11 +276,11 @@ def test_a_view_that_moved_while_no_worker_ran_is_refused_and_not_announced_agai
 def test_a_view_of_0_2_is_said_to_be_where_it_is() -> None:
     rebuild = at("old")
     rebuild.control.records.clear()
-    rebuild.epochs.now = FakeEpoch("e0", 0, ready=True, announced=True, marked=True)
+    rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True)
     worker = rebuild.worker()
     for _ in range(3):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e0", 0, ready=True, announced=True, marked=True, address="old")
+    assert rebuild.epochs.now == epoch_of("e0", 0, ready=True, announced=True, marked=True, address="old")
     assert rebuild.addresses() == ["old"]
     worker.restate()
     assert rebuild.addresses() == ["old", "old"]
@@ -294,7 +294,7 @@ def test_a_rebuild_waits_for_the_longer_claims_of_a_worker_that_is_gone() -> Non
     worker.announce_claims()
     for _ in range(3):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 63_000, announced=True, address="old")
+    assert rebuild.epochs.now == epoch_of("e1", 63_000, announced=True, address="old")
     assert rebuild.claims() == [63_000, 63_000], "said by the worker that makes them, and with the view"
 
 
@@ -304,12 +304,12 @@ def test_claims_of_the_first_worker_of_all_are_not_waited_for() -> None:
     worker.announce_claims()
     for _ in range(2):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True)
+    assert rebuild.epochs.now == epoch_of("e1", 0, announced=True)
 
 
 def test_the_longest_claim_is_said_again_before_the_topic_forgets_it() -> None:
     rebuild = Rebuild()
-    rebuild.epochs.now = FakeEpoch("e0", 0, ready=True, announced=True, marked=True, claim_ms=63_000)
+    rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True, claim_ms=63_000)
     rebuild.worker().restate()
     assert rebuild.claims() == [63_000]
 
@@ -321,15 +321,15 @@ def test_claims_that_no_worker_can_make_are_not_waited_for() -> None:
     worker = rebuild.worker()
     for _ in range(3):
         worker.step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, announced=True, address="old")
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True, address="old")
 
 
 def test_a_view_that_failed_over_to_another_address_is_no_other_one() -> None:
     rebuild = at("replica")
-    rebuild.epochs.now = FakeEpoch("e-old.3f2a", 13_000, address="old")
+    rebuild.epochs.now = epoch_of("e-old.3f2a", 13_000, address="old")
     for _ in range(2):
         rebuild.worker().step()
-    assert rebuild.epochs.now == FakeEpoch("e-old.3f2a", 13_000, announced=True, address="replica")
+    assert rebuild.epochs.now == epoch_of("e-old.3f2a", 13_000, announced=True, address="replica")
 
 
 def test_one_that_died_while_announcing_does_not_hide_where_the_view_is() -> None:
@@ -337,4 +337,4 @@ def test_one_that_died_while_announcing_does_not_hide_where_the_view_is() -> Non
     rebuild.epochs.begin_epoch("e1", 13_000, 2)
     rebuild.control.append(EpochStarted(1, "e1", 0))  # and died
     rebuild.worker().step()
-    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, foreign="old")
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, foreign="old")

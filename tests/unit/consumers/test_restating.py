@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec import Raw
 
+from backends.redis.epochs import Epoch
 from consumers.upkeep.restating import Restater, RestateSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange, Restated, encode_control
-from tests.unit.consumers.fakes import ControlTopic, FakeEpoch, control_records
+from tests.unit.consumers.fakes import ControlTopic, control_records, epoch_of
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
@@ -25,7 +26,7 @@ def restated(name: str) -> Restated:
 class View:
     """asked: for which tasks. flush: the view is another one once tasks are read. full: nothing can be written."""
 
-    epoch: FakeEpoch | None = field(default_factory=lambda: FakeEpoch("e", 0, ready=True))
+    epoch: Epoch | None = field(default_factory=lambda: epoch_of("e", 0, ready=True))
     full: bool = False
     live: list[str] = field(default_factory=lambda: ["a", "b", "c"])
     last: int = 0
@@ -41,7 +42,7 @@ class View:
 
     def of_tasks(self, tasks: Sequence[str]) -> Sequence[Restated]:
         if self.flush:
-            self.epoch = FakeEpoch("another", 0)
+            self.epoch = epoch_of("another", 0)
         return [restated(task) for task in tasks]
 
     def last_ms(self) -> int:
@@ -100,8 +101,8 @@ def test_a_last_time_that_is_dated_in_the_future_is_none() -> None:
     assert len(restating.stored()) == 4
 
 
-@pytest.mark.parametrize("epoch", [None, FakeEpoch("e", 0)])
-def test_a_view_that_is_being_made_restates_nothing(epoch: FakeEpoch | None) -> None:
+@pytest.mark.parametrize("epoch", [None, epoch_of("e", 0)])
+def test_a_view_that_is_being_made_restates_nothing(epoch: Epoch | None) -> None:
     restating = Restating()
     restating.view.epoch = epoch
     restating.restater.round()

@@ -4,28 +4,20 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import pytest
 
 from backends.pulsar.topic_reader import Record as Stored
-from consumers.upkeep.epoch_state import EpochState
+from backends.redis.epochs import Epoch
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
 from dispatcher.wire.control import ControlRecord, EpochStarted
 from dispatcher.wire.snapshot import Cursors, Part, Record, SettingsPart, TaskPart, encode
 from tests.actors import running
-from tests.unit.consumers.fakes import ControlTopic, control_records, eventually
+from tests.unit.consumers.fakes import ControlTopic, control_records, epoch_of, eventually
 
 SETTINGS = SnapshotSettings(partitions=1, every_s=600.0, chunk_bytes=1, pause_s=0.0, keep=2)
-
-
-@dataclass(frozen=True)
-class Epoch:
-    id: str = "e"
-    ready: bool = True
-    started_ms: int = 0
 
 
 @dataclass
@@ -37,7 +29,7 @@ class FakeView:
     tasks: list[str] = field(default_factory=lambda: ["t", "u"])
     restored: list[Part] = field(default_factory=list)
     finished: list[tuple[str, Cursors | None]] = field(default_factory=list)
-    epoch: Epoch | None = field(default_factory=Epoch)
+    epoch: Epoch | None = field(default_factory=lambda: epoch_of("e", ready=True))
     breaks: Unreachable | None = None
     who: str = ""
     taken_over: bool = False
@@ -164,8 +156,8 @@ class Snapshots:
         )
         self.restorer = Restorer(self.view, self.shelf, 1)
 
-    def epoch(self) -> EpochState | None:
-        return cast("EpochState | None", self.view.epoch)
+    def epoch(self) -> Epoch | None:
+        return self.view.epoch
 
     def take(self) -> str:
         self.clock.advance(1)
@@ -194,7 +186,7 @@ def test_old_ones_go() -> None:
 
 def test_a_view_that_is_not_complete_is_not_taken() -> None:
     world = Snapshots()
-    world.view.epoch = Epoch(ready=False)
+    world.view.epoch = epoch_of("e")
     assert world.take() == ""
     world.view.epoch = None
     assert world.take() == ""
@@ -203,10 +195,10 @@ def test_a_view_that_is_not_complete_is_not_taken() -> None:
 
 def test_a_view_emptied_meanwhile_leaves_no_snapshot() -> None:
     world = Snapshots()
-    epochs = iter([Epoch("e"), Epoch("f")])
+    epochs = iter([epoch_of("e", ready=True), epoch_of("f", ready=True)])
 
-    def epoch() -> EpochState:
-        return cast("EpochState", next(epochs))
+    def epoch() -> Epoch:
+        return next(epochs)
 
     snapshotter = Snapshotter(
         world.view,
@@ -295,7 +287,7 @@ def test_where_they_cannot_be_listed_everything_is_read(caplog: pytest.LogCaptur
 def test_a_view_that_is_another_by_now_is_left_alone() -> None:
     world = Snapshots()
     world.take()
-    world.view.epoch = Epoch("other")
+    world.view.epoch = epoch_of("other", ready=True)
     world.restorer.restore("e")
     assert not world.view.finished
     assert not world.view.restored
