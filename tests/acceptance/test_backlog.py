@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_read_is_named(alone: CommandLine) -> None:
     told = run(alone, "backlog", "report", "--tables", "tables", "--since", since())
     assert told.code == 1
     assert f"{bad.name} cannot be read: " in told.err
-    assert "Restore it, or take it away" in told.err
+    assert "Restore it, or remove it" in told.err
 
 
 def test_without_snapshots_it_says_what_makes_them(alone: CommandLine) -> None:

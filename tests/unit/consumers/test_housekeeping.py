@@ -37,7 +37,7 @@ def test_what_nobody_has_foreseen_ends_no_housekeeper_and_is_done_again(caplog: 
         clock.advance(1)
     assert done.count("nonsense") == 2
     assert done.count("other") == LONGEST_REST_S + 1
-    assert caplog.text.count("This is a defect") == 2
+    assert caplog.text.count("Please report this defect") == 2
 
 
 def test_a_chore_is_done_as_often_as_it_says() -> None:

@@ -89,7 +89,7 @@ def test_an_answer_of_2xx_that_is_not_as_agreed_is_a_fault_and_nothing_is_sent(
     assert report.verdict.reason.startswith(f"HTTP 200, but {reason}")
     assert len(report.verdict.reason) < 300
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert line.startswith("Channel http: an answer of 2xx is not what was agreed")
+    assert line.startswith("Channel http: a 2xx answer does not have the agreed form")
     assert "strict_answers" in line
 
 

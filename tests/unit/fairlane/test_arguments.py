@@ -59,7 +59,7 @@ def test_an_assignment_names_a_field_that_there_is() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("tier set high=much", "A weight is a number"),
+        ("tier set high=much", "A weight must be a number"),
         ("task set some-task weight=heavy", "weight: is 'heavy'; it must be a number"),
         ("task wait some-task --timeout soon", "soon"),
         ("tune producer --memory lots", "lots"),

@@ -183,7 +183,7 @@ def test_a_filter_that_names_nothing_is_refused() -> None:
     """As on the command line: a list of ids that happens to be empty must not take all tasks."""
     steered = steering(FakeService(), task("a"), task("b"))
     for empty in (TaskFilter(), TaskFilter(ids=())):
-        with pytest.raises(InvalidInput, match="names no tasks"):
+        with pytest.raises(InvalidInput, match="filter is empty"):
             steered.plan(empty, Changes(cancelled=True))
 
 

@@ -53,5 +53,5 @@ def test_only_files_are_opened_that_hold_what_is_asked_for(
 def test_a_file_that_is_no_table_is_named(tables: Path) -> None:
     bad = tables / "backlog" / "day=2026-03-04" / "snapshots-1.parquet"
     bad.write_text("no table")
-    with pytest.raises(Malformed, match=r"snapshots-1.parquet cannot be read: .* take it away"):
+    with pytest.raises(Malformed, match=r"snapshots-1.parquet cannot be read: .* remove it"):
         backlog_snapshots.find(tables, ms(-60))

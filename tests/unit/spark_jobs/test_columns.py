@@ -47,7 +47,7 @@ def test_one_struct_or_map_holds_them_all() -> None:
         ("target int", {}, "The column target is of type int; the target must be text"),
         ("target string; raw bytes", {}, "The column raw is of type binary"),
         ("target string; variables bad map", {}, "the names of variables must be text"),
-        ("target string; variables deep", {}, "variables in a struct or map have to be"),
+        ("target string; variables deep", {}, "variables in a struct or map must be"),
         ("target string; day date", {"split": "day"}, "a split column must be text or a whole number"),
     ],
 )
