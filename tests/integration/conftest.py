@@ -9,6 +9,8 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import close, connect, topics
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
+from producers.client import PushClient
+from tests.integration.worker_crew import Crew, crew
 
 
 @pytest.fixture
@@ -36,3 +38,24 @@ def lane(admin: PulsarAdmin, names: Topics) -> str:
     lane = names.own_lane("a-task")
     admin.create_lane(lane)
     return lane
+
+
+@pytest.fixture
+def api(fresh_settings: Settings) -> Iterator[PushClient]:
+    with PushClient.connect(fresh_settings) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def members(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    """Two workers for all tests of a module."""
+    with crew(module_settings, tmp_path_factory.mktemp("crew"), "w1", "w2") as here:
+        yield here
+
+
+@pytest.fixture
+def push_client(module_settings: Settings, members: Crew) -> Iterator[PushClient]:
+    """A client of the service of `members`."""
+    with PushClient.connect(module_settings) as client:
+        yield client
+        client.set_capacity(0)

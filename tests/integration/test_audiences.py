@@ -13,21 +13,9 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 from producers.files.targets_file import TargetsFile
 from tests.integration.steered import push
-from tests.integration.worker_crew import Crew, audience, crew, environment, eventually
+from tests.integration.worker_crew import audience, environment, eventually
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(scope="module")
-def members(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    with crew(module_settings, tmp_path_factory.mktemp("crew"), "w1") as here:
-        yield here
-
-
-@pytest.fixture
-def push_client(module_settings: Settings, members: Crew) -> Iterator[PushClient]:
-    with PushClient.connect(module_settings) as client:
-        yield client
 
 
 def use(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:

@@ -1,7 +1,6 @@
 """Tasks that cannot end by themselves on real servers, and that an operator closes."""
 
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 
 import pulsar
@@ -9,16 +8,14 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import topics
-from backends.redis.view import open_view
 from dispatcher.model.errors import NotFound, TaskEnded
 from dispatcher.model.view import TaskView
-from fairlane import PushClient, PushTask, Settings
-from fairlane.checks.view_checks import unrecorded_findings
+from fairlane import PushClient, Settings
+from tests.integration.cut_off import TARGETS, cut_off
 from tests.integration.lane_helpers import publish
 from tests.integration.pulsar_helpers import bodies_in
 from tests.integration.steered import assert_lane_gone, push
-from tests.integration.test_worker_cut_off import proxied
-from tests.integration.worker_crew import Crew, audience, crew, eventually
+from tests.integration.worker_crew import audience, crew, eventually
 
 LOST, WHY = 3, "three envelopes were lost"
 ENDS_S = 90
@@ -79,32 +76,17 @@ def test_what_a_worker_records_after_its_task_was_closed_counts_as_repeats(
     fresh_settings: Settings, tmp_path: Path
 ) -> None:
     """It beats and is cut off from Pulsar, so its claims are kept, and the task cannot end."""
-    with (
-        proxied(fresh_settings) as (behind, proxies),
-        crew(fresh_settings, tmp_path, "w2") as members,
-        PushClient.connect(fresh_settings) as door,
-        closing(open_view(fresh_settings.redis)) as view,
-    ):
-        first = Crew(behind, tmp_path)
-        first.join("w1")
-        members.members["w1"] = first.members["w1"]
-        members.await_serving("w1")
-        door.set_capacity(500)
-        task = PushTask(app="a", tier="high", channel="log", message={"title": "hello"}, chunk=10)
-        handle = door.submit(task, audience(20_000))
-        eventually(lambda: any(b.buffered and b.rate for b in door.workers() if b.id.startswith("w1-")), 30, "w1 sends")
-        for proxy in proxies:
-            proxy.set_cut(True)
-        eventually(lambda: list(unrecorded_findings(door.workers())), 30, "it says what it cannot record")
+    with cut_off(fresh_settings, tmp_path) as scene:
+        handle, members = scene.handle, scene.members
+        scene.cut()
         handle.close("w1 cannot record")
         before = handle.wait(ENDS_S)
         assert (before.state, before.reason) == ("failed", "w1 cannot record")
-        assert before.targets.sent + before.targets.cancelled == 20_000
+        assert before.targets.sent + before.targets.cancelled == TARGETS
         sent = members.targets(handle.id)
-        for proxy in proxies:
-            proxy.set_cut(False)
-        eventually(lambda: not list(unrecorded_findings(door.workers())), 60, "it has recorded everything")
-        eventually(lambda: view.stats().get("repeats", 0), 30, "and that is counted")
+        scene.reconnect()
+        scene.await_recorded()
+        eventually(lambda: scene.view.stats().get("repeats", 0), 30, "and that is counted")
         assert handle.progress().targets == before.targets
         assert members.targets(handle.id) == sent, "nothing is sent after the close"
         assert max(Counter(sent).values()) == 1

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +32,6 @@ TASK = {"id": "sale", "app": "shop", "tier": "high", "message": "Sale!", "channe
 DELIVERED_S = 60.0
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def api(fresh_settings: Settings) -> Iterator[PushClient]:
-    with PushClient.connect(fresh_settings) as client:
-        yield client
 
 
 def devices(first: int, count: int) -> Counter[str]:

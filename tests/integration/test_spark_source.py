@@ -36,12 +36,6 @@ DELIVERED_S = 60.0
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def api(fresh_settings: Settings) -> Iterator[PushClient]:
-    with PushClient.connect(fresh_settings) as client:
-        yield client
-
-
 @pytest.fixture(autouse=True)
 def small_batches(request: pytest.FixtureRequest) -> Iterator[None]:
     """So that an attempt publishes in many steps."""

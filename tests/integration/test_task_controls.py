@@ -76,13 +76,6 @@ def members(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory)
         yield here
 
 
-@pytest.fixture
-def push_client(module_settings: Settings, members: Crew) -> Iterator[PushClient]:
-    with PushClient.connect(module_settings) as client:
-        yield client
-        client.set_capacity(0)
-
-
 @pytest.mark.parametrize("tier", ["high", "low"])
 def test_a_cancelled_task_ends_at_once_and_its_counts_add_up(
     push_client: PushClient, members: Crew, module_settings: Settings, tier: str

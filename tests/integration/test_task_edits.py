@@ -1,6 +1,5 @@
 """What leaves a shared lane, edits of the message, what was in flight, and many tasks at once, over real workers."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,22 +11,9 @@ from producers.client import PushClient
 from producers.control.task_changes import Changes, TaskFilter
 from tests.integration.provider import watched
 from tests.integration.steered import BEHIND, assert_lane_gone, begun, counts, delivery_times, push
-from tests.integration.worker_crew import Crew, audience, crew, eventually
+from tests.integration.worker_crew import Crew, audience, eventually
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(scope="module")
-def members(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    with crew(module_settings, tmp_path_factory.mktemp("crew"), "w1", "w2") as here:
-        yield here
-
-
-@pytest.fixture
-def push_client(module_settings: Settings, members: Crew) -> Iterator[PushClient]:
-    with PushClient.connect(module_settings) as client:
-        yield client
-        client.set_capacity(0)
 
 
 def shared_lane_is_empty(settings: Settings, lane: str) -> None:

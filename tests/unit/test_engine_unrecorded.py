@@ -25,11 +25,17 @@ def world() -> EngineWorld:
     return world
 
 
-def test_what_a_worker_sent_that_is_cut_off_from_pulsar_only_is_sent_by_nobody_else(world: EngineWorld) -> None:
+def cut_off_while_sending(world: EngineWorld) -> tuple[Worker, Worker]:
+    """Two workers that send a task, the first of which Pulsar cannot be reached from any more."""
     first, second = world.worker(), world.worker()
     world.add_task("t", 20_000, chunk=10)
     world.run(within_s=5.0)
     first.cut_off()
+    return first, second
+
+
+def test_what_a_worker_sent_that_is_cut_off_from_pulsar_only_is_sent_by_nobody_else(world: EngineWorld) -> None:
+    first, second = cut_off_while_sending(world)
     world.run(within_s=CUT_OFF_S)
     assert not world.finished("t")
     assert unrecorded(first) is not None
@@ -43,18 +49,12 @@ def test_what_a_worker_sent_that_is_cut_off_from_pulsar_only_is_sent_by_nobody_e
 
 
 def test_the_rest_of_a_task_goes_on_while_the_view_holds_the_claims_of_what_is_not_recorded(world: EngineWorld) -> None:
-    first, _ = world.worker(), world.worker()
-    world.add_task("t", 20_000, chunk=10)
-    world.run(within_s=5.0)
-    first.cut_off()
+    cut_off_while_sending(world)
     world.run(lambda: len(world.calls()) == 20_000, within_s=60.0)
 
 
 def test_what_a_cut_off_worker_held_is_sent_by_another_once_its_heart_stops(world: EngineWorld) -> None:
-    first, _ = world.worker(), world.worker()
-    world.add_task("t", 20_000, chunk=10)
-    world.run(within_s=5.0)
-    first.cut_off()
+    first, _ = cut_off_while_sending(world)
     world.run(within_s=CUT_OFF_S)
     first.die()
     world.run(lambda: world.finished("t") and world.settled(), within_s=60.0)
@@ -105,10 +105,7 @@ def empty_redis(world: EngineWorld) -> None:
 
 def test_what_a_live_worker_has_not_recorded_is_not_granted_by_a_view_that_begins_meanwhile(world: EngineWorld) -> None:
     """Its claims were those of the view before, and the outcome topic cannot be written for longer than they last."""
-    first, _ = world.worker(), world.worker()
-    world.add_task("t", 20_000, chunk=10)
-    world.run(within_s=5.0)
-    first.cut_off()
+    first, _ = cut_off_while_sending(world)
     world.run(within_s=2.0)
     empty_redis(world)
     world.run(within_s=CUT_OFF_S)
@@ -133,10 +130,7 @@ def test_other_tasks_are_sent_by_that_view(world: EngineWorld) -> None:
 
 
 def test_a_view_that_begins_meanwhile_grants_it_once_that_heart_stops(world: EngineWorld) -> None:
-    first, _ = world.worker(), world.worker()
-    world.add_task("t", 20_000, chunk=10)
-    world.run(within_s=5.0)
-    first.cut_off()
+    first, _ = cut_off_while_sending(world)
     world.run(within_s=2.0)
     empty_redis(world)
     world.run(within_s=CUT_OFF_S)
