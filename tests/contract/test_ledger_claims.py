@@ -109,7 +109,7 @@ def test_a_claim_that_is_closed_when_its_tasks_tombstone_has_expired_leaves_noth
 
 def test_a_lower_number_is_refused(world: LawWorld) -> None:
     world.ledger.lease(request(7))
-    with pytest.raises(Refused, match="number 6 after 7"):
+    with pytest.raises(Refused, match="request 6 after request 7"):
         world.ledger.lease(request(6))
 
 

@@ -159,7 +159,7 @@ def test_the_demo_is_well_only_if_every_target_has_its_outcome() -> None:
     done = task("done", sent=10, state="completed", finished_ms=5)
     assert closing(done, accepted={"done": 10}).failures() == []
     assert closing(done, accepted={"done": 11}).failures() == ["done has 10 outcomes for 11 targets"]
-    assert closing(accepted={"gone": 1}).failures() == ["gone is not there"]
+    assert closing(accepted={"gone": 1}).failures() == ["gone is missing"]
     assert closing(task("open", sent=4), accepted={"open": 10}).failures() == ["open is running with 6 targets pending"]
 
 

@@ -52,7 +52,7 @@ def test_one_is_shown_as_it_is_listed(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize("kind", ["channel", "app"])
 def test_what_nothing_names_is_not_found(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([kind, "show", "nobody"]) == 3
-    assert f"names {kind} nobody" in capsys.readouterr().err
+    assert f"no {kind} nobody" in capsys.readouterr().err
 
 
 def test_a_capacity_that_is_not_set_is_a_dash_in_the_table_and_0_as_json(

@@ -148,8 +148,8 @@ def test_a_wrong_value_is_named_with_its_source_and_what_is_allowed(
         ("FAIRLANE_PULSAR_TENANT", "a b", "it must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit"),
         ("FAIRLANE_WORKER_PROCESSES", "two", "it must be a whole number"),
         ("FAIRLANE_WORKER_PROCESSES", "0", "it must be 1 or more"),
-        ("FAIRLANE_HTTP_TIMEOUT_S", "0", "it is more than 0"),
-        ("FAIRLANE_LOG_LEVEL", "loud", "it is 'debug', 'info', 'warning' or 'error'"),
+        ("FAIRLANE_HTTP_TIMEOUT_S", "0", "it must be more than 0"),
+        ("FAIRLANE_LOG_LEVEL", "loud", "it must be 'debug', 'info', 'warning' or 'error'"),
         (
             "FAIRLANE_HTTP_URL",
             "there",

@@ -75,7 +75,7 @@ def test_a_task_that_is_cancelled_meanwhile_is_not_submitted_well(
 ) -> None:
     client.stopped = "cancelled"
     assert run(["task", "submit", tasks_file(tmp_path, "first")]) == exit_codes.FAILURE
-    assert "first was cancelled meanwhile" in capsys.readouterr().err
+    assert "first was cancelled during the submission" in capsys.readouterr().err
 
 
 def test_a_second_file_with_faults_keeps_the_first_from_being_submitted(client: Client, tmp_path: Path) -> None:

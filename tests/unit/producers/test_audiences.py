@@ -125,7 +125,7 @@ def test_duplicates_are_counted_up_to_a_bound() -> None:
 
 
 def test_an_unknown_rule_for_duplicates_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"duplicates: is 'unique'; it can be keep, count, remove"):
+    with pytest.raises(InvalidInput, match=r"duplicates: is 'unique'; it must be one of keep, count, remove"):
         AudienceRules(duplicates="unique")  # type: ignore[arg-type]
 
 

@@ -37,7 +37,7 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
             client.task_page(limit=0)
         with pytest.raises(InvalidInput, match="concurrency: is 0"):
             client.submit_many([], concurrency=0)
-        with pytest.raises(InvalidInput, match="high: is '6'; it can be"):
+        with pytest.raises(InvalidInput, match="high: is '6'; it must be"):
             client.set_tiers(high="6", medium=3, low=1)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="limit: is '5'; it must be a whole number"):
             client.limit_app("shop", tasks="5")  # type: ignore[arg-type]

@@ -84,6 +84,6 @@ def test_caps_that_cannot_be_read(text: str) -> None:
 def test_without_redis_a_setting_is_stored_and_the_caller_told_so() -> None:
     world = FakeService()
     world.redis_gone = True
-    with pytest.raises(Unreachable, match=r"is stored.*by itself"):
+    with pytest.raises(Unreachable, match=r"is stored.*on its own"):
         ServiceControls(stored_by(world.services)).set_capacity(1)
     assert len(world.records) == 1

@@ -39,7 +39,7 @@ def test_the_scenarios_that_ship_can_be_read_and_say_what_they_are() -> None:
         ("claim_ms: 1000", "claim_ms: must be longer than"),
         ("changes: [{at_s: 1, weight: 2}]", "changes.0: names a task with weight"),
         ("changes: [{at_s: 1, task: a, capacity: 2}]", "changes.0: names a task with weight"),
-        ("faults: {lost: 2}", "faults.lost: it is at most 1"),
+        ("faults: {lost: 2}", "faults.lost: it must be at most 1"),
         ("changes: [{at_s: 1, task: b, weight: 2}]", "changes: there is no task b"),
         ("expect: [{rate: {hihg: 5}}]", "expect: there is no task hihg"),
         ("expect: [{done_within_s: {'b*': 5}}]", "expect: there is no task b*"),

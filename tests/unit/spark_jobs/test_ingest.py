@@ -105,7 +105,7 @@ def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Pat
     ("task", "given", "told"),
     [
         ({"variables": "first"}, {}, "no column first; it has target, name, age. .* `--map COLUMN=first`"),
-        ({"target": "age"}, {}, "has to be text"),
+        ({"target": "age"}, {}, "must be text"),
         ({}, {"names": {"token": "target"}}, "no column token"),
         ({}, {"names": {"name": "target"}}, "has a column target already"),
     ],

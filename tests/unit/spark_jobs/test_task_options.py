@@ -70,7 +70,7 @@ def test_split_values_give_fields_and_the_message_of_a_language() -> None:
         ({"tier": "highest"}, "tier: "),
         ({"cap": "many"}, "cap: "),
         ({"message": "{not json"}, "message: begins like a JSON object"),
-        ({"oninvalid": "drop"}, "onInvalid: is fail or refuse"),
+        ({"oninvalid": "drop"}, "onInvalid: must be fail or refuse"),
         ({"hold_until_sealed": "no"}, "always held"),
         ({"messages": "Hallo"}, "messages: must be a mapping"),
         ({"refused": "-1"}, "refused: must be a number of rows"),
