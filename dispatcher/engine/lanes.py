@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from dispatcher.engine.buffers import ASKED, CREDIT, WAITING, LaneBuffer
+from dispatcher.engine.buffers import ASKED, CREDIT, HELD, WAITING, LaneBuffer
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.shared import Shared
 from dispatcher.model.tier import Tier
@@ -50,6 +50,8 @@ class WorkingSet:
         """Lanes that were refused because the budget of all lanes was used up."""
         self._blocked: set[LaneBuffer] = set()
         """Lanes of one task that has no room; each is checked again after a while."""
+        self._without_room: dict[str, list[tuple[LaneBuffer, EnvelopeRun]]] = {}
+        """Held runs of tasks whose outcomes are not stored, by task."""
         self._reopen: dict[str, LaneInfo] = {}
         """Closing lanes that are to be attached again once they are detached."""
         self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
@@ -272,19 +274,21 @@ class WorkingSet:
             lane.unpark()
             self.note(lane)
 
-    def hold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Hold envelopes that are claimed elsewhere (or similar) and ask for them again after a while. Anything beyond
-        the bounds is given back to the broker, so that it does not block what is behind it in a shared lane."""
+    def hold(self, lane: LaneBuffer, part: EnvelopeRun) -> EnvelopeRun | None:
+        """Hold envelopes that are claimed elsewhere (or similar) and ask for them again after a while. Return the held
+        run. Anything beyond the bounds is given back to the broker, so that it does not block what is behind it in a
+        shared lane."""
         settings, room = self._settings, self._holding_room(lane, part)
         if room < part.count:
             kept = part.take(room) if room else None
             self._return(lane, part)
             if kept is None:
-                return
+                return None
             part = kept
         part.hold_s = settings.held.after(part.hold_s)
         lane.hold(part)
         self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
+        return part
 
     def _holding_room(self, lane: LaneBuffer, part: EnvelopeRun) -> int:
         """Return the number of envelopes of `part` that may be held."""
@@ -299,8 +303,20 @@ class WorkingSet:
         lane.drop(part)
         self.mark_drainable(lane)
 
+    def hold_until_room(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
+        """Hold envelopes of a task without room among the unsettled ones, at most until it has room again."""
+        held = self.hold(lane, part)
+        if held is not None:
+            self._without_room.setdefault(held.task, []).append((lane, held))
+
+    def room_for(self, task: str) -> None:
+        """Ask for the envelopes of a task again if it has room."""
+        if task in self._without_room and self._unsettled.has_room(task):
+            for lane, part in self._without_room.pop(task):
+                self._unhold(lane, part)
+
     def _unhold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        if lane.closing:
+        if lane.closing or part.state is not HELD:
             return
         lane.put_back(part)
         self.note(lane, wake=False)

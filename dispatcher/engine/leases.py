@@ -218,7 +218,7 @@ class Leases:
                 return parts
             lane.leave_out(blocked)
             for part in blocked:
-                self._working.hold(lane, part)
+                self._working.hold_until_room(lane, part)
             if lane.asked:
                 return lane.asked
         return []

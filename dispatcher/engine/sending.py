@@ -74,6 +74,8 @@ class Sending:
         self.scheduler: Scheduler[Credit] = Scheduler()
         self.overrides: Mapping[str, bytes] = {}
         """Task -> message to send instead of the one in its envelopes."""
+        self._without_room: dict[Credit, None] = {}
+        """Credit of tasks whose outcomes are not stored."""
 
     # ------------------------------------------------------------- credit
     def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
@@ -129,9 +131,22 @@ class Sending:
         """Give back credit near its use-by: a call that starts too late must not be made."""
         self._give_back(credit, credit.pop_late(now_s + self._settings.use_by_margin_s))
 
-    def _give_back_blocked(self, credit: Credit) -> None:
-        """Give back credit of tasks whose outcomes are not stored, so that others behind it may be sent."""
-        self._give_back(credit, credit.pop_blocked(self._unsettled.has_room))
+    def _set_aside(self, credit: Credit) -> None:
+        """Keep credit of a task without room until it has room, or near its use-by. In a lane of many tasks give it
+        back, so that others behind it may be sent."""
+        if credit.lane.info.task:
+            self._without_room[credit] = None
+            self.scheduler.leave(credit.flow)
+        else:
+            self._give_back(credit, credit.pop_blocked(self._unsettled.has_room))
+
+    def _bring_back(self) -> None:
+        """Let credit be picked whose task has room again."""
+        for credit in list(self._without_room):
+            if not credit.queue or self._unsettled.has_room(credit.queue[0].task):
+                del self._without_room[credit]
+                if credit.queue:
+                    self.scheduler.enter(credit.flow)
 
     def _give_back(self, credit: Credit, parts: Sequence[EnvelopeRun]) -> None:
         """Give back runs that have already left the queue."""
@@ -143,6 +158,8 @@ class Sending:
     # ------------------------------------------------------------- picks
     def pump(self, now_s: float) -> None:
         """Send batches for as long as there is credit and room."""
+        if self._without_room:
+            self._bring_back()
         pick, charge, has_room = self.scheduler.pick, self.scheduler.charge, self._unsettled.has_room
         while (flow := pick()) is not None:
             credit = flow.item
@@ -150,7 +167,7 @@ class Sending:
                 self._expire(credit, now_s)
                 continue
             if not has_room(credit.queue[0].task):
-                self._give_back_blocked(credit)
+                self._set_aside(credit)
                 continue
             batch = self._batch(credit)
             charge(flow, batch.targets)

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from dispatcher.model.tier import Tier
-from dispatcher.ports import LaneInfo
+from dispatcher.ports import Done, LaneInfo
 from dispatcher.testing.courier import Script, all_sent
 from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.outcome import OutcomeRecord
 from dispatcher.wire.topics import Topics
 from tests.unit.engine_world import EngineWorld, Worker
 from tests.unit.test_engine_settling import busy_at_first
@@ -117,3 +120,30 @@ def test_a_lane_that_is_let_go_of_gives_back_its_part_of_the_bound() -> None:
     world.add_lane(LaneInfo(info.name, LaneKind.RETRY, info.tier, info.weight, info.chunk))
     world.run(within_s=5.0)
     assert 0 < worker.engine.stats.held_envelopes <= 1_000
+
+
+def test_a_task_at_its_bound_goes_on_at_once_when_its_outcomes_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited a quarter of a second each time, so that large envelopes went at half the speed."""
+    world = new_world(capacity=0)
+    worker = world.worker(**SETTINGS)
+    receipts: list[Done] = []
+    store = world.outcomes.publish
+
+    def publish(task: str, record: OutcomeRecord, done: Done) -> None:
+        store(task, record, lambda _error: receipts.append(done))
+
+    monkeypatch.setattr(worker.outcomes, "publish", publish)
+    task = task_of(0)
+    world.add_task(task, 5 * BUDGET, chunk=500)
+
+    sent = [0]
+
+    def finished() -> bool:
+        sent.append(len(world.provider_calls))
+        while receipts and sent[-1] == sent[-2]:  # nothing more is sent without them
+            receipts.pop()(None)
+        return world.finished(task)
+
+    world.run(finished)
+    assert max(world.calls().values()) == 1
+    assert world.clock.monotonic_s() < 1.0, "virtual time"
