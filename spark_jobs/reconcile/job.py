@@ -195,7 +195,7 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task
     kind = table.schema["target"].dataType
     if kind.typeName() not in ("string", "char", "varchar"):
         raise InvalidInput(
-            f"The column target is of type {kind.simpleString()}; the target has to be text.",
+            f"The column target is of type {kind.simpleString()}; the target must be text.",
             "Name another one with --map COLUMN=target.",
         )
     rows = table.select("target").where("target is not null")

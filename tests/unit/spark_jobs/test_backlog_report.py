@@ -253,9 +253,10 @@ def test_the_journal_tells_waits_retries_and_losses(made: BacklogReport) -> None
 def test_it_is_said_in_sentences_and_tables(made: BacklogReport) -> None:
     said = " ".join(sentences(made))
     assert "2,100 targets of 3 tasks, 300 of them paused, scheduled or held" in said
-    assert "115 targets/s came and 80 were sent (the capacity is 100), by 2 workers" in said
+    assert "115 targets/s arrived and 80 were sent (the capacity is 100), by 2 workers" in said
     assert (
-        "At the present rate it is sent in 22 s, at 100 targets/s in 18 s, if nothing more comes. More arrives" in said
+        "At the present rate it is sent in 22 s, at 100 targets/s in 18 s, if nothing more comes. More targets arrive"
+        in said
     )
     assert "What holds it back most: share" in said
     tables = dict(sections(made))
