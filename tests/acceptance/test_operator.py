@@ -68,7 +68,7 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
         (("app", "weight", "shop", "2.5"), "weight=2.5"),
         (("app", "limit", "shop", "--targets", "none"), "targets=none"),
         (("app", "limit", "shop", "--tasks", "7"), "tasks=7"),
-        (("tier", "sharing", "apps"), "apps share"),
+        (("tier", "sharing", "apps"), "shared by the weights of its apps"),
         (("capacity", "set", "900:30"), "30 at once"),
     ):
         told = fairlane(*change)
