@@ -28,7 +28,7 @@ class TaskTable(Protocol):
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None: ...
 
 
-class Tombstones(Protocol):
+class ControlAppender(Protocol):
     """The control topic. Raises Unreachable."""
 
     def append_many(self, records: Sequence[ControlRecord]) -> Sequence[str]:
@@ -83,7 +83,12 @@ class Finisher:
     """
 
     def __init__(
-        self, tasks: TaskTable, complete: Callable[[], bool], control: Tombstones, clock: Clock, retry_s: float = 0.5
+        self,
+        tasks: TaskTable,
+        complete: Callable[[], bool],
+        control: ControlAppender,
+        clock: Clock,
+        retry_s: float = 0.5,
     ) -> None:
         """complete: whether the view is complete; a view being rebuilt may not know yet that a task ended long ago."""
         self._tasks = tasks

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from backends.redis.epochs import Epoch
+from consumers.upkeep.finishing import ControlAppender
 from dispatcher.clock import Clock
 from dispatcher.wire.control import Restated
 
@@ -32,14 +33,6 @@ class Records(Protocol):
     def restated(self, at_ms: int) -> None: ...
 
 
-class Appendable(Protocol):
-    """The control topic. Raises Unreachable."""
-
-    def append_many(self, records: Sequence[Restated]) -> object:
-        """Store all records; return once they are stored."""
-        ...
-
-
 @dataclass(frozen=True)
 class RestateSettings:
     """Settings of the restating."""
@@ -64,7 +57,7 @@ class Restater:
     def __init__(
         self,
         records: Records,
-        control: Appendable,
+        control: ControlAppender,
         epoch: Callable[[], Epoch | None],
         announce: Callable[[], None],
         clock: Clock,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from backends.redis.epochs import Epoch, Epochs
+from backends.redis.epochs import Epochs
 from backends.redis.registry import Registry
 from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
 from backends.redis.workers import Workers
@@ -29,37 +29,11 @@ _SAY_AGAIN_S = 60.0
 LIVE_KEPT_S, STOPPED_KEPT_S = 60.0, 60.0
 
 
-class ViewTable(Protocol):
-    """Implemented in backends.redis.epochs. All methods raise Unreachable."""
-
-    def epoch(self) -> Epoch | None: ...
-
-    def form(self) -> int | None: ...
-
-    def check_home(self) -> None:
-        """Check that this Redis holds the view. Raises Refused, too."""
-        ...
-
-    def begin_epoch(
-        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
-    ) -> bool: ...
-
-    def lower_form(self, epoch: str) -> bool: ...
-
-
-class HeartbeatTable(Protocol):
-    """Implemented in backends.redis.workers. All methods raise Unreachable."""
-
-    def beat(self, beat: WorkerBeat, kept_s: float) -> int: ...
-
-    def workers(self) -> Sequence[WorkerBeat]: ...
-
-
 class Closeable(Protocol):
     def close(self) -> None: ...
 
 
-def raise_form(views: ViewTable, partitions: int) -> None:
+def raise_form(views: Epochs, partitions: int) -> None:
     """Rebuild a view of an older form in this version's form.
 
     Nothing is granted before the claims of the old view have ended. Two workers may do this at once.
@@ -74,8 +48,8 @@ class Standby:
 
     def __init__(
         self,
-        views: ViewTable,
-        beats: HeartbeatTable,
+        views: Epochs,
+        beats: Workers,
         name: str,
         partitions: int,
         metrics: Callable[[], Closeable | None] = lambda: None,
@@ -182,7 +156,7 @@ class FormWatch:
     check, either.
     """
 
-    def __init__(self, views: ViewTable, older: Callable[[], Sequence[WorkerBeat]]) -> None:
+    def __init__(self, views: Epochs, older: Callable[[], Sequence[WorkerBeat]]) -> None:
         """Set up the watch. `older` returns the live workers of an older version."""
         self.closed = threading.Event()
         """Set when the worker must leave."""
