@@ -190,6 +190,7 @@ def test_a_dry_run_says_who_is_done_when_and_changes_nothing(fairlane: CommandLi
     assert fairlane.data("channel", "show", "null")["cap"] == 0
 
 
+@pytest.mark.alone  # rates of three seconds, right within ten: beside others it measures them
 def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine) -> None:
     assert fairlane("capacity", "set", "600").code == 0
     assert submit(fairlane, "much-up", 60_000, "--tier", "high").code == 0
