@@ -14,8 +14,8 @@ class EngineSettings:
     A lane's buffer is sized to twice what it was granted in the last half second. It stays between lane_floor_targets
     (lane_roomy_targets while half the budget is enough for all) and lane_ceiling_targets.
 
-    With held_targets, unsettled_targets is at most three quarters of budget_targets. So a topic that stores nothing
-    leaves more than half of the budget to the tasks of the others.
+    With held_targets, unsettled_targets is at most budget_targets. A topic that stores nothing takes up half of either,
+    and so leaves half of the budget to the tasks of the others.
     """
 
     worker: str
@@ -75,7 +75,7 @@ class EngineSettings:
     """Maximum targets under way per channel."""
     channel_batches: Mapping[str, int] = field(default_factory=dict)
     """Overrides in_flight_batches by channel name."""
-    unsettled_targets: int = 100_000
+    unsettled_targets: int = 150_000
     """Maximum targets sent whose records are not yet stored, shared between outcome topics and tasks (`SharedBound`).
     Nothing more of a task without room is sent."""
 

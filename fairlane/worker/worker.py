@@ -65,7 +65,7 @@ def engine_settings(worker: str, settings: Settings, courier: ChannelCourier) ->
         worker=worker,
         budget_targets=settings.worker.buffer_targets,
         lane_ceiling_targets=settings.worker.buffer_targets // 2,
-        unsettled_targets=settings.worker.buffer_targets // 2,
+        unsettled_targets=settings.worker.buffer_targets * 3 // 4,
         held_targets=settings.worker.buffer_targets // 4,
         lease_ms=_LEASE_MS,
         claim_ms=_LEASE_MS + round(courier.longest_timeout_s * 1000) + _MARGIN_MS,

@@ -20,7 +20,7 @@ HELD = 10_000
 SETTINGS: dict[str, Any] = {
     "budget_targets": BUDGET,
     "lane_ceiling_targets": BUDGET // 2,
-    "unsettled_targets": BUDGET // 2,
+    "unsettled_targets": BUDGET * 3 // 4,
     "held_targets": BUDGET // 4,
 }
 
