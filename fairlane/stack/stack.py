@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from backends.settings import PulsarSettings
+from dispatcher.model.errors import Unreachable
 from fairlane.stack import distribution, launch, lock, processes, pulsar_server, redis_server
 from fairlane.stack import state as states
 from fairlane.stack.addresses import StackAddresses, addresses_of
@@ -19,6 +21,9 @@ from fairlane.stack.state import ServerState, StackState
 
 PULSAR_STOP_S = 40.0
 REDIS_STOP_S = 15.0
+
+_PROVISION_S = 20.0
+"""How long provisioning is tried again after the broker answers."""
 
 
 @dataclass(frozen=True)
@@ -213,10 +218,18 @@ def _server_status(name: str, server: ServerState | None) -> ServerStatus:
 
 
 def _provision(addresses: StackAddresses, wanted: PulsarSettings, progress: Progress) -> list[str]:
+    """Provision Pulsar. A broker that has just started, above all after a kill, answers some requests with errors."""
     try:
         from backends.pulsar.provision import provision
     except ModuleNotFoundError:
         return []
     progress("provisioning")
     here = {"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url}
-    return provision(wanted.model_copy(update=here))
+    end_s = time.monotonic() + _PROVISION_S
+    while True:
+        try:
+            return provision(wanted.model_copy(update=here))
+        except Unreachable:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(launch.POLL_S)
