@@ -168,7 +168,7 @@ def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: 
 
 
 def _whole(value: object) -> int | None:
-    """Return the whole number that the value stands for, or None if it is unclear."""
+    """Return the whole number that the value represents, or None if it is unclear."""
     if isinstance(value, str):
         digits = value.isascii() and value.isdigit() and len(value) <= _LONGEST_INDEX
         return int(value) if digits else None

@@ -17,7 +17,7 @@ from dispatcher.wire.positions import all_positions, pack_flags
 _encode = msgspec.msgpack.Encoder().encode
 _FINAL = len(Outcome)
 _UNTRIED = 127
-"""Stands in for the code of a position that an attempt did not include; not a final code."""
+"""Code of a position that an attempt did not include; not a final code."""
 _TRIED = bytes(0x30 if code == _UNTRIED else 0x31 for code in range(256))
 _LEFT = bytes(0x31 if _FINAL <= code != _UNTRIED else 0x30 for code in range(256))
 
@@ -52,15 +52,15 @@ class RedisFold:
         A record that cannot be read, or is of a later version, is counted (`malformed`) and passed over, and its
         position is kept: the fold must continue.
         """
-        stands, finished = expected or "", []
-        for reached, readable in self._calls(stands, cursor, records, positions):
-            args: list[str | bytes | int] = [partition, stands, reached, *readable]
+        stored, finished = expected or "", []
+        for reached, readable in self._calls(stored, cursor, records, positions):
+            args: list[str | bytes | int] = [partition, stored, reached, *readable]
             applied, found, *rest = self._scripts.call("fold", [self._prefix], args)
             finished += [task.decode() for task in rest[0]] if rest else []
-            stands = found.decode()
+            stored = found.decode()
             if applied != 1:
-                return FoldResult(False, stands, finished)
-        return FoldResult(True, stands, finished)
+                return FoldResult(False, stored, finished)
+        return FoldResult(True, stored, finished)
 
     def _calls(
         self, expected: str, cursor: str, records: Sequence[bytes], positions: Sequence[str] | None

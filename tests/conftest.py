@@ -1,4 +1,4 @@
-"""What all tests share: an environment of their own, and a real Pulsar, Redis and Spark for those that ask for them."""
+"""Shared by all tests: an environment of their own, and a real Pulsar, Redis and Spark for those that ask for them."""
 
 import gc
 import logging
@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported and collected by now lives to the end: no search for cycles need pass over it again."""
+    """Freeze all imported modules and collected tests: they live to the end, so searches for cycles can skip them."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""Envelopes with fields replaced, for tests that draw what may stand in a lane."""
+"""Envelopes with fields replaced, for tests that draw possible contents of a lane."""
 
 from typing import Any
 

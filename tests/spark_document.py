@@ -1,4 +1,4 @@
-"""What docs/spark.md says is to be typed, for tests that type it."""
+"""The commands of docs/spark.md, for tests that run them."""
 
 import os
 import re

@@ -1,5 +1,5 @@
-"""Holds a local stack for one process of the tests, as a process of its own: when its standard input is closed, be it
-because that process was killed, it lets go of the stack; the last one to let go stops it and wipes its data."""
+"""Hold a local stack for one process of the tests, in a process of its own. When its standard input is closed, for
+example because that process was killed, it releases the stack. The last release stops the stack and wipes its data."""
 
 import fcntl
 import subprocess

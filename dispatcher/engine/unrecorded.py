@@ -10,7 +10,7 @@ LATE_S = 1.0
 """A record is late after this time, which is longer than it takes while Pulsar answers. A new view must hear of it
 before it grants anything: REPORT_MS in backends/redis/lua/view/longest_claim.lua is longer."""
 MAX_TASKS = 5_000
-"""Maximum tasks named. A heartbeat with so many has 200 kB. A new view does not hold back more of them."""
+"""Maximum tasks named. A heartbeat with that many has 200 kB. A new view does not hold back more of them."""
 
 
 class LateRecords(NamedTuple):

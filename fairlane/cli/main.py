@@ -119,7 +119,7 @@ def run(arguments: list[str], command: click.Command = cli, name: str = "fairlan
 def _notes(error: BaseException) -> list[str]:
     """Return the notes added to an error on its way here, which say how to continue.
 
-    click's Abort stands for its cause.
+    For click's Abort, the notes are those of its cause.
     """
     notes: list[str] = getattr(error.__cause__ or error, "__notes__", [])
     return notes

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TWICE = "has two outcomes"
 NO_OUTCOME = "has no outcome"
 NOT_IN_AUDIENCE = "is not in the audience"
-SENT_TWICE = "stands in the task twice"
+SENT_TWICE = "is in the task twice"
 DIFFERENCE_COLUMNS = "task string, difference string, target string, writer string, sequence int, position int"
 IDENTITY = ("task", "writer", "sequence", "position")
 TARGET = ("task", "target")

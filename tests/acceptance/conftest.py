@@ -21,7 +21,7 @@ COMMAND_S = 60.0
 
 @dataclass(frozen=True)
 class Told:
-    """What a command said, and its exit code."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -65,7 +65,7 @@ class CommandLine:
         return subprocess.Popen(command, env=self.env, cwd=self.folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def data(self, *arguments: str, stdin: str = "") -> Any:
-        """What a command that succeeds prints as JSON; it says nothing else."""
+        """Return the JSON that a successful command prints; it prints nothing else."""
         told = self(*arguments, "-o", "json", stdin=stdin)
         assert told.code == 0, told
         return told.data

@@ -51,7 +51,7 @@ def signals(fairlane: CommandLine) -> dict[str, Any]:
 
 
 def metric(fairlane: CommandLine, name: str) -> float:
-    """Of a tier's gauge, as any worker serves it."""
+    """Return the value of a tier's gauge, as any worker serves it."""
     worker = fairlane.data("worker", "list")[0]
     with urllib.request.urlopen(f"http://127.0.0.1:{worker['metrics_port']}/metrics", timeout=10) as answer:
         text = answer.read().decode()

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 
 def play(commands: list[str], folder: Path, env: dict[str, str]) -> list[str]:
-    """What each printed, in one shell, as a user has it. Nothing of it outlives the call."""
+    """Return the output of each command, all in one shell. No process outlives the call."""
     script = END_ALL + "".join(f"{block}printf {NEXT!r}\n" for block in commands)
     with begin(script, folder, env) as shell:
         try:

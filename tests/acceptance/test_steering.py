@@ -1,4 +1,4 @@
-"""`fairlane task list | show | pause | resume | cancel | set | edit`, where no worker delivers and all stands still."""
+"""`fairlane task list | show | pause | resume | cancel | set | edit`, with no worker that delivers."""
 
 from typing import Any
 

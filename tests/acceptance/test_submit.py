@@ -19,7 +19,7 @@ def delivered(workers: Crew, task: str) -> list[dict[str, Any]]:
 
 
 def variables(workers: Crew, task: str) -> dict[str, Any]:
-    """Of each target that was delivered."""
+    """Return the variables of each delivered target."""
     lines = delivered(workers, task)
     pairs = [
         zip(line["targets"], line.get("variables") or [None] * len(line["targets"]), strict=True) for line in lines

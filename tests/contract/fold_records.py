@@ -12,7 +12,7 @@ codes = st.sampled_from([0, 1, 2, RETRY])
 
 @st.composite
 def parts(draw: st.DrawFn) -> Run | Mixed:
-    """Of the first twelve envelopes of a task."""
+    """Draw a run or a mixed outcome of the first twelve envelopes of a task."""
     first, attempt = draw(st.integers(0, 11)), draw(st.integers(0, 2))
     if draw(st.booleans()):
         return run(first, draw(st.integers(1, 12 - first)), draw(codes), size=SIZE, attempt=attempt)

@@ -26,7 +26,7 @@ HOUSEKEEPING_S = 0.5
 SETTINGS = {"total": "capacity", "channel": "cap:channel:", "app": "cap:app:"}
 FOREVER = 1_000_000
 KEPT_TARGETS = 3_000
-"""A task with a standing backlog has so many unsent, and a second of the capacity: more than all buffers take."""
+"""Unsent targets of a task with a standing backlog, beside a second of the capacity: more than all buffers take."""
 
 
 class Call(NamedTuple):
@@ -200,7 +200,7 @@ class LawEngines(LawWorld):
         return ALL_SENT
 
     def _upkeep(self) -> None:
-        """What publishers, the folder and the housekeeper do."""
+        """Do the work of publishers, folder and housekeeper."""
         if self.now_s >= self._fold_s:
             self._fold_s = self.now_s + FOLD_S
             self._top_up()

@@ -41,7 +41,7 @@ from tests.contract.ledger_worlds import (
 )
 
 TIMES = int(os.environ.get("FAIRLANE_TEST_LAWS", "1"))
-"""So many times the examples of every stateful law; read before tests lose their FAIRLANE_ variables."""
+"""Factor for the number of examples of every stateful law; read before tests lose their FAIRLANE_ variables."""
 DEMAND_MS = 400
 BACKLOG = 2_000
 """Targets that a lane is said to be able to send."""
@@ -80,7 +80,7 @@ class Work:
 
 
 class Held(NamedTuple):
-    """What a worker was granted. lease_end_ms: given back before it, it is refunded."""
+    """A grant to a worker. It is refunded if it is given back before lease_end_ms."""
 
     claim: str
     lane: str
@@ -277,7 +277,7 @@ class LawService:
         )
 
     def retry(self, held: Held) -> None:
-        """The first envelope's targets are recorded as to be tried again: the next attempt stands in a retry lane."""
+        """The first envelope's targets are recorded as to be tried again: the next attempt is in a retry lane."""
         self.held.remove(held)
         work = self.works[held.want.task]
         fold(self.world, outcomes(work.name, mixed(held.first, [RETRY] * work.size), claim=held.claim))

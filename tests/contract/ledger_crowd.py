@@ -18,7 +18,7 @@ OWNED = (
     *("app:", "task:", "tasks", "index", "lane:", "globals", "epoch", "stats", "feed", "version", "test-clock"),
     *("claims", "claim:", "fold:", "control", "touched:", "final:", "open:", "sides", "paused"),
 )
-"""Of the registry and of the fold; the tombstones' housekeeper and the cleaner of lanes take away what is theirs."""
+"""Keys of the registry and of the fold. Keys of tombstones and deleted lanes are removed by other chores."""
 
 
 class Grant(NamedTuple):
@@ -111,7 +111,7 @@ class Backlog:
 
 
 def add_tasks(world: LawWorld, lanes: Mapping[str, int], **fields: object) -> dict[str, list[str]]:
-    """So many tasks in each tier, named by tier and number."""
+    """Add this number of tasks to each tier, named by tier and number."""
     tasks = {tier: [f"{tier}{number}" for number in range(count)] for tier, count in lanes.items()}
     for tier, names in tasks.items():
         for name in names:
@@ -125,7 +125,7 @@ def jain(sums: Sequence[int]) -> float:
 
 
 def assert_tallied(world: LawWorld) -> None:
-    """Of every tier's targets that were ever granted it is known what became of them."""
+    """Check that the ledger accounts for every target of every tier that was ever granted."""
     stats, held = world.stats(), world.held()
     for tier in TIERS:
         ends = [stats.get(f"{end}:{tier}", 0) for end in ("used", "returned", "expired")]

@@ -30,7 +30,7 @@ EPOCH = FIRST_VIEW
 
 
 class Look(NamedTuple):
-    """What a view knows of a task: as `LawWorld.counts`, `claims` and `why` say."""
+    """A view's state of a task: results of `LawWorld.counts`, `claims` and `why`."""
 
     counts: dict[str, int]
     claims: int
@@ -38,7 +38,7 @@ class Look(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What all worlds of one server share. lua: the scripts, if their clock is a key. clock: of the server."""
+    """Parts that all worlds of one server share. lua: the scripts, if their clock is a key. clock: of the server."""
 
     view: RedisView
     lua: Path | None
@@ -282,9 +282,9 @@ def outcomes(task: str, *parts: Run | Mixed, claim: str = "w.1") -> Outcomes:
 
 def fold(world: LawWorld, *records: OutcomeRecord, partition: int = 0) -> FoldResult:
     """Folds records at the end of a partition."""
-    stands = world.fold.cursor(partition)
-    cursor = f"{int((stands or '0').split(':')[0]) + 1:020d}"
-    result = world.fold.apply(partition, stands, cursor, [encode_record(record) for record in records])
+    stored = world.fold.cursor(partition)
+    cursor = f"{int((stored or '0').split(':')[0]) + 1:020d}"
+    result = world.fold.apply(partition, stored, cursor, [encode_record(record) for record in records])
     assert result.applied
     return result
 

@@ -1,4 +1,4 @@
-"""What a server holds, to compare a real one with one in memory."""
+"""Contents of a server, to compare a real one with one in memory."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What one round trip to Redis tells of the backlog."""
+"""The state of the backlog, read in one round trip to Redis."""
 
 from collections.abc import Sequence
 from typing import Any

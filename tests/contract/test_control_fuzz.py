@@ -148,7 +148,7 @@ def ask_of(task: LiveTask) -> LaneAsk:
 
 
 def innocent(view: RedisView) -> list[Any]:
-    """What nobody else's record may change."""
+    """Return the state that records of other tasks must not change."""
     found = Registry(view).tasks_by_id(INNOCENT)
     return [(one.id, one.state, one.tier, one.weight, one.cap, one.lane, one.targets, one.app) for one in found]
 

@@ -31,7 +31,7 @@ def test_workers_hear_of_every_change_at_once(registry: Registry, record: Contro
     assert registry.version() == before + 1
 
 
-@pytest.mark.parametrize("seal_comes", ["before the end", "after it", "after it, and stands before it"])
+@pytest.mark.parametrize("seal_comes", ["before the end", "after it", "after it, and is stored before it"])
 def test_nothing_of_its_envelopes_is_kept_of_an_ended_task(
     registry: Registry, view: RedisView, seal_comes: str
 ) -> None:

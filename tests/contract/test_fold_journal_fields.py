@@ -1,4 +1,4 @@
-"""What outcome records carry for the journal alone changes nothing in a fold."""
+"""Fields of outcome records for the journal alone change nothing in a fold."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Whatever stands in an outcome topic: the fold goes on, counts it, and changes nothing for other tasks."""
+"""Whatever is in an outcome topic: the fold goes on, counts it, and changes nothing for other tasks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a cancel cannot call back, as the registry counts it from the claims."""
+"""Targets that a cancel cannot stop, as the registry counts them from the claims."""
 
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import (

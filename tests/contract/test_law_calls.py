@@ -48,7 +48,7 @@ class Calls(Judged):
     # ------------------------------------------------------------- what happens
     @rule(rng=randoms, count=st.sampled_from([1, 1, 20]), standing=st.booleans())
     def arrive(self, rng: random.Random, count: int, standing: bool) -> None:
-        """Whoever has something new to ask for does so at once."""
+        """A worker with a new lane asks for it at once."""
         crew = self.crew
         if len(crew.pushes) > 40:
             return
@@ -149,7 +149,7 @@ class Calls(Judged):
     @precondition(lambda self: self.crew.reachable)
     @rule(answers_only=st.booleans(), ms=st.sampled_from([500, 4_000, 20_000]))
     def lose(self, answers_only: bool, ms: int) -> None:
-        """What was leased is sent, nothing else (LawEngines.answer)."""
+        """Workers send what they have leased, nothing else (LawEngines.answer)."""
         if answers_only:
             self.crew.lose_answers()
         else:

@@ -1,4 +1,4 @@
-"""Laws 6 and 7 and the tally, whoever starts, dies, gives back, and whatever is paused, capped or moved meanwhile."""
+"""Laws 6 and 7 and the tally, while workers start, die and give back, and tasks are paused, capped and moved."""
 
 import random
 
@@ -45,7 +45,7 @@ class Capped(RuleBasedStateMachine):
     # ------------------------------------------------------------- workers
     @rule(rng=randoms, count=st.integers(1, MOST_WORKERS))
     def start(self, rng: random.Random, count: int) -> None:
-        """So many at once."""
+        """Start this number of workers at once."""
         for _ in range(min(count, MOST_WORKERS - len(self.service.holds))):
             self.started += 1
             tasks = sorted(self.service.works)
@@ -53,7 +53,7 @@ class Capped(RuleBasedStateMachine):
 
     @rule(rng=randoms, part=st.sampled_from([0.1, 0.5, 1.0]))
     def kill(self, rng: random.Random, part: float) -> None:
-        """What they were granted is spent."""
+        """Grants of workers that die count as spent."""
         workers = sorted(self.service.holds)
         for worker in rng.sample(workers, int(len(workers) * part)):
             self.service.die(worker)

@@ -68,7 +68,7 @@ class Gaps(Judged):
 
     @rule(ms=st.sampled_from([500, 1_500]))
     def measure(self, ms: int) -> None:
-        """What was in the buckets when things changed is a window at most."""
+        """At the time of a change the buckets hold one window at most."""
         self.service.run(600)
         from_ms = self.service.now_ms
         self.service.run(ms)

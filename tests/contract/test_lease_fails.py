@@ -30,7 +30,7 @@ GRANTED = Status.GRANTED
 
 @contextmanager
 def foreign(world: LawWorld, key: str) -> Iterator[None]:
-    """A key of another type stands in the way of a command, early or late in the script."""
+    """A key of another type makes a command fail, early or late in the script."""
     client, name, kept = world.view.client, f"{world.view.keys.prefix}:{key}", "law-kept"
     was_there = bool(client.exists(name)) and bool(client.rename(name, kept))
     client.set(name, "foreign")

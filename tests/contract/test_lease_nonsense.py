@@ -72,7 +72,7 @@ def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Wo
 
 
 def _outcomes(claim: str, body: bytes, code: int) -> Outcomes:
-    """What a worker records of it."""
+    """Return the outcome record that a worker writes for this envelope."""
     one = decode_envelope(body)
     codes = bytes([code] * len(one.targets))
     mixed = Mixed(one.writer, one.attempt, one.sequence, one.size, one.positions, codes, 600 if code == RETRY else 0)

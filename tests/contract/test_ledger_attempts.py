@@ -75,7 +75,7 @@ def test_the_record_of_one_writer_leaves_the_claim_on_another(world: LawWorld) -
 
 
 def test_the_end_of_a_claim_leaves_what_another_has_recorded(world: LawWorld) -> None:
-    """A worker that stood still past its claim records what it sent, under the claim that it had."""
+    """A worker that stalled until after its claim's end records what it sent, under that claim."""
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 4)))
     fold(world, outcomes("t", mixed(1, [RETRY]), run(2, 1), claim="another.1"))

@@ -108,7 +108,7 @@ def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world
     granted = iter(range(1, 100))
 
     def grants() -> int:
-        """Of three calls, 50 ms apart."""
+        """Return the targets granted by three calls, 50 ms apart."""
         found = 0
         for number in (next(granted) for _ in range(3)):
             world.advance(50)

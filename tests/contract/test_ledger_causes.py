@@ -1,4 +1,4 @@
-"""What a task's time goes to is counted while leases are asked for."""
+"""Lease calls count where a task's time goes."""
 
 import pytest
 

@@ -34,7 +34,7 @@ GRANTED, HELD, DROP, REPUBLISH = Status.GRANTED, Status.HELD, Status.DROP, Statu
 
 
 def end_claims(world: LawWorld) -> None:
-    """What the housekeeper does."""
+    """End the claims that are due, as the housekeeper does."""
     for partition, claims in world.ledger.due_claims().items():
         fold(world, ClaimsEnded(1, claims), partition=partition)
 
@@ -90,7 +90,7 @@ def test_a_call_made_again_after_its_answer_was_forgotten_still_holds_what_it_cl
 
 
 def test_a_claim_is_kept_until_it_is_closed_however_long_the_service_stands(world: LawWorld) -> None:
-    """What it holds is known nowhere else: were it to expire, its envelopes would be held for ever."""
+    """Only the claim names its envelopes: if it expired, they would be held for ever."""
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 20)))
     fold(world, outcomes("t", run(0, 5)))
@@ -207,7 +207,7 @@ def test_a_step_of_the_clock_ends_no_claim_that_was_live_before_it(world: LawWor
 
 
 def test_no_claim_is_made_longer_than_a_new_one(world: LawWorld) -> None:
-    """Should a step be made good that was none."""
+    """A longer limit is set that no clock step calls for."""
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 1)))
     world.advance(1_000)

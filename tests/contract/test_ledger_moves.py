@@ -1,4 +1,4 @@
-"""What a paused channel or a cap holds back leaves the lanes of many, and waits where it holds up nobody else."""
+"""Envelopes held back by a paused channel or a cap leave shared lanes, and wait where they delay no other task."""
 
 from itertools import count
 

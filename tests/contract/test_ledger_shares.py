@@ -1,4 +1,4 @@
-"""Laws 1, 2, 4, 5: capacity is shared by weight whoever holds what, none is wasted, and changes show at once."""
+"""Laws 1, 2, 4, 5: capacity is shared by weight however lanes are held; none is wasted; changes show at once."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -1,4 +1,4 @@
-"""What becomes of envelopes of tasks that are paused, cancelled, expired, ended, unknown, or of writers not counted."""
+"""Answers for envelopes of tasks that are paused, cancelled, expired, ended, unknown, or of writers not counted."""
 
 from itertools import count
 

@@ -1,4 +1,4 @@
-"""Of all that was ever granted it is known what became of it: granted = used + returned + expired + held."""
+"""The ledger accounts for all targets ever granted: granted = used + returned + expired + held."""
 
 import random
 

@@ -46,8 +46,8 @@ def test_lanes_share_while_a_few_of_them_are_held(worlds: Worlds) -> None:
 
 
 def test_calls_that_come_late_cost_no_lane_its_turn() -> None:
-    """A bucket stands half full when two workers are late, and those ahead draw then; for that nobody may be forgotten
-    what he lacks."""
+    """When two workers are late, a bucket is half full and the workers ahead draw from it. No worker may lose its claim
+    to its share by that."""
     world, chance = in_process_worlds()(), Random(6)
     tasks = add_tasks(world, {"high": 600})["high"]
     world.apply(capacity(CAPACITY))

@@ -90,7 +90,7 @@ class Pair:
         self.clients = (redis.Redis.from_url(url, **options), self.memory.client())
 
     def call(self, command: list[str]) -> tuple[Any, Any]:
-        """Return both answers; an error's text, without what the client says of it, stands for itself."""
+        """Return both answers. An error becomes its text, without the client's addition."""
         encoded = [part.encode("latin-1") for part in command[1:]]
         real, memory = (_answer(client, command[0], encoded) for client in self.clients)
         return real, memory

@@ -1,4 +1,4 @@
-"""What workers know of their sends is kept with the task: its errors, and how long it has been in its channel."""
+"""Notes of workers about their sends are kept with the task: its errors, and how long it has been in its channel."""
 
 import pytest
 

@@ -11,7 +11,7 @@ from tests.contract.ledger_worlds import LawWorld, outcomes, run, task_record
 from tests.unit.consumers.fakes import Topic, eventually, position
 
 LATER = msgspec.msgpack.encode(["o", 2, "t", "w.1", 5, "null", [], []])
-"""Of a format that this version does not read."""
+"""A record in a format that this version does not read."""
 
 
 def folded(world: LawWorld, topic: Topic, reader: str) -> None:

@@ -129,7 +129,7 @@ def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Regi
 
 @pytest.mark.parametrize(("reason", "stored"), [("é" * 2_000, 1_024), ("a\ud800b", 8), ("  \n ", 0)])
 def test_a_reason_is_cut_to_what_a_record_can_hold(reason: str, stored: int) -> None:
-    """A surrogate that stands alone is escaped."""
+    """A single surrogate is escaped."""
     assert len(stopping("t1", reason, 0).value.encode()) == stored
 
 

@@ -1,4 +1,4 @@
-"""What is restated in the control topic changes nothing where it is known, and brings it back where it is not."""
+"""Records repeated in the control topic change nothing in a view that has them, and restore one that has not."""
 
 import itertools
 import random
@@ -68,7 +68,7 @@ def placed(log: Sequence[ControlRecord], first: int = 0) -> list[tuple[str, Cont
 
 
 def as_read(restated: Sequence[Restated]) -> list[tuple[str, ControlRecord]]:
-    """As the fold takes them out of the topic, where they stand behind everything."""
+    """Return the records as the fold reads them at the end of the topic."""
     return [read_control(position(999), encode_control(record)) for record in restated]
 
 

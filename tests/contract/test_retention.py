@@ -1,4 +1,4 @@
-"""What is remembered of an ended task outlasts every record of it, so that its id can be used again without harm."""
+"""The memory of an ended task outlasts every record of it, so that its id can be used again without harm."""
 
 import itertools
 import re

@@ -198,7 +198,7 @@ def _assert_counted(world: LawWorld, failing: int) -> None:
 
 
 def test_a_broken_view_grants_nothing_and_is_replaced(world: LawWorld) -> None:
-    """A key of another type stands in the way of a fold, behind its first write."""
+    """A key of another type makes a fold fail after its first write."""
     world.apply(task_record("t"))
     client, prefix = world.view.client, world.view.keys.prefix
     client.sadd(f"{prefix}:touched:t:0", "foreign")

@@ -25,11 +25,11 @@ WINNER, LATER = sealed("t", 4, ["a", "b"]), sealed("t", 2, ["b"])
 DONE = outcomes("t", run(0, 2, writer="a"))
 REST = outcomes("t", run(0, 2, writer="b"))
 NEEDED = {0, 1, "a", "b"}
-"""Of the steps in `Applied`: all but the later seal."""
+"""Steps in `Applied` that are needed: all but the later seal."""
 
 
 def asked(world: LawWorld, number: int, writer: str = "a") -> list[tuple[int, int]]:
-    """What a worker may do with two envelopes of a writer."""
+    """Return the ledger's answer about two envelopes of a writer."""
     return statuses(world.ledger.lease(request(number, ask(own_lane("t"), want("t", 0, 2, writer=writer)))))
 
 

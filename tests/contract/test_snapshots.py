@@ -55,8 +55,8 @@ def empty(world: LawWorld) -> str:
 
 def fold_from(world: LawWorld, start: int, log: list[OutcomeRecord]) -> None:
     for index in range(start, len(log)):
-        stands = PLACE(index - 1) if index else None
-        assert world.fold.apply(0, stands, PLACE(index), [encode_record(log[index])]).applied
+        stored = PLACE(index - 1) if index else None
+        assert world.fold.apply(0, stored, PLACE(index), [encode_record(log[index])]).applied
 
 
 def complete(world: LawWorld) -> None:

@@ -43,7 +43,7 @@ class Graph:
         return self._search.place(worlds, np.full(worlds.shape[1], NO_PARENT))
 
     def parts(self) -> Columns:
-        """Of each world the number of its part: those of one part go on alike."""
+        """Return for each world the number of its part: worlds of one part go on alike."""
         before, after, kinds = map(np.concatenate, zip(*self._steps, strict=True))
         read_on = self._readings_of_nothing(before, after, kinds)
         ends = np.array([self._search.steps.is_good_end(world) for world in self._search.each()])
@@ -111,7 +111,7 @@ def _sees_the_reading(parts: Columns, onward: Columns, before: Columns, after: C
 
 
 def _leads(own: Columns, parts: Columns, after: Columns, kinds: Columns, of: Columns) -> Columns:
-    """Of each step a number for the world that it counts for, where it leads, and its kind; -1 within a part."""
+    """Return a number for each step's world, the part it leads to, and its kind; -1 within a part."""
     leads = of * _spread(parts, kinds) + parts[after] * (int(kinds.max(initial=0)) + 1) + kinds
     return np.where((own == parts[after]) & (kinds == 0), -1, leads)
 

@@ -48,7 +48,7 @@ OPAQUE = frozenset(
         Ports,
     )
 )
-"""Of these only the type counts. (A SharedBound sums up what is held and unsettled, and is never reached here.)"""
+"""Only the type of these counts. (A SharedBound sums up what is held and unsettled, and is never reached here.)"""
 # fmt: off
 IGNORED = frozenset((
     "at_ms", "published_ms", "not_before_ms", "received_s", "leased_s", "sent_s", "since_s", "due_s", "due_ms",
@@ -132,7 +132,7 @@ class Walk:
         return (self._fields(thing), self._all(thing._receipts.values()))
 
     def _timers(self, timers: Timers) -> Any:
-        """One that was NEVER_S off does not come, however long workers stand still."""
+        """A timer set NEVER_S ahead does not fire, however long workers stall."""
         heap = sorted(timers._heap, key=lambda entry: entry[:2])
         soon = [entry for entry in heap if entry[0] - self._now_s < NEVER_S / 2]
         return [(max(-1.0, round(when_s - self._now_s, 3)), self.of(call)) for when_s, _, call in soon]

@@ -34,7 +34,7 @@ def envelope_of(kind: Kind) -> Envelope:
 
 
 def answers(kind: Kind) -> tuple[tuple[str, Report, int], ...]:
-    """What the provider may say: name, report, positions it accepted (bits). Attempt 1 is the last one."""
+    """The provider's possible answers: name, report, positions it accepted (bits). Attempt 1 is the last one."""
     _, sequence, attempt, positions = kind
     everything = sum(1 << position for position in positions)
     both = ("all sent", ALL_SENT, everything)

@@ -1,4 +1,4 @@
-"""What may go wrong, each at any moment: a worker dies or stands still, a delivery comes again, Redis is emptied.
+"""Faults, each possible at any moment: a worker dies or stalls, a delivery comes again, Redis is emptied.
 
 (A lost answer, receipt or record is found where it is awaited, in moves.py. Redis out of reach is no fault here: a call
 that is not answered is the same as one that takes long, which Steps.outages_felt checks.)
@@ -48,12 +48,12 @@ class Faults:
         state = self._scene.state(world, i)
         if state.idle or state.overdue:
             return
-        yield Step((i, "STANDS STILL"), True, self._stalled(world, i))
+        yield Step((i, "STALLS"), True, self._stalled(world, i))
         for index, call in enumerate(state.calls):
             if call.ahead and not call.checked:
                 stalled = self._stalled(self._scene.moved(world, i, ("check", index)), i)
                 excused = stalled.excused | self._scene.call_bits(call.kinds)
-                yield Step((i, "STANDS STILL between check and call"), True, stalled._replace(excused=excused))
+                yield Step((i, "STALLS between check and call"), True, stalled._replace(excused=excused))
 
     def _records_late(self, i: int, world: WorldState) -> Iterator[Step]:
         """Its outcome topic cannot be written for longer than claims last; its heart beats on and reports that."""

@@ -1,8 +1,8 @@
-"""What a step reads and writes of a world. A step that reads a few parts only is found out once for them, whatever the
-others are: so millions of states cost thousands of steps of the real engine and ledger.
+"""The parts of a world that a step reads and writes. A step that reads few parts runs once for each of their values,
+whatever the other parts are: so millions of states cost thousands of steps of the real engine and ledger.
 
-Nobody has to be believed about what is read: the other parts are hidden, and who touches one is told so. Only who reads
-what a worker SAID must ask for no more than the claims that are spoken of.
+No step has to declare correctly what it reads: the other parts are hidden, and touching one is an error. Only a step
+that reads SAID has to ask for no more than the claims that are named there.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _SLICES += [_SLICES[REST]] * 2
 HANDS = ("one", "two")
 """The two workers' parts, as a Menu calls them."""
 SAID = SAID_BY_ONE, SAID_BY_TWO = len(PARTS), len(PARTS) + 1
-"""Of REST, the claims of one worker that it speaks of. A step that reads no more of it is shown an end of each."""
+"""The claims of one worker that REST names. A step that reads no more of REST sees an end record for each."""
 NAMES = (
     *HANDS,
     *["view", "lane", "acked", "done", "rest", "control", "epoch", "acknowledged", "deleted", "calls", "left"],
@@ -42,7 +42,7 @@ class Unseen(Exception):
 
 
 class _Hidden:
-    """Stands for a part. It can be handed on, nothing else."""
+    """Placeholder of a part. A step can pass it on, nothing else."""
 
     def __getattr__(self, name: str) -> Any:
         raise Unseen
@@ -103,7 +103,7 @@ class Table:
         return self._values[part][number]
 
     def said(self, worker: int, rest: int) -> int:
-        """What this rest says of a worker's claims."""
+        """Return what this rest says of a worker's claims."""
         (entries,) = self._values[REST][rest]
         names = {entry[-2:] for entry in entries if entry[0] in (OUTCOME, ENDED) and entry[-2] == worker}
         return self.number(SAID[worker], (tuple([(ENDED, *name) for name in sorted(names)]),))

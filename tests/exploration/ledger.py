@@ -26,7 +26,7 @@ from tests.exploration.world import UNRECORDED
 
 T = TypeVar("T")
 Name = tuple[int, int]
-"""Of a claim: worker, number."""
+"""Worker and number of a claim."""
 
 
 def claim_of(name: Name) -> str:
@@ -34,7 +34,7 @@ def claim_of(name: Name) -> str:
 
 
 def member_of(name: Name) -> str:
-    """What the outcome topic calls a claim that has ended."""
+    """Return the name of an ended claim in the outcome topic."""
     worker, number = name
     return f"{claim_of((worker, number if number != UNRECORDED else STARTED_MS))}|{TASK}"
 
@@ -46,7 +46,7 @@ def name_of(claim: str) -> Name:
 
 @dataclass(frozen=True)
 class ViewState:
-    """What the world sees of the view. claims: live ones; names: all it mentions. last: by
+    """State of the view that the world sees. claims: live ones; names: all it mentions. last: by
     worker, the number of the call whose answer it keeps. held: workers that have yet to record what they sent before
     this view."""
 
@@ -78,7 +78,7 @@ class LedgerMachine:
     the start; moves are made from there too, and `doubts` names those that did not lead to the same."""
 
     def __init__(self, topics: Topics, doubts: int) -> None:
-        """doubts: one in so many moves is made twice, and all that lead to a new state."""
+        """doubts: one in this number of moves is made twice, and all that lead to a new state."""
         self.states: list[ViewState] = []
         self.doubts: list[str] = []
         self._every = doubts

@@ -1,4 +1,4 @@
-"""Worlds of which one stands for all, because they go on alike."""
+"""Groups of worlds that go on alike: one represents all."""
 
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ class Likeness:
         """Found out together, remembered one by one."""
 
     def of(self, worlds: Rows) -> Rows:
-        """Changes them to those that stand for them."""
+        """Replace each world by the one that represents its group."""
         if self._steps.reduced:
             worlds[CALLS] = self._called.of(worlds)
             worlds[REST] = self._named.of(worlds)

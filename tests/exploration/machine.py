@@ -13,7 +13,7 @@ from tests.exploration.variants import Variant
 from tests.exploration.worker import Call, Input, LiveWorker, number_of
 
 Plain = tuple[str, tuple[Kind, ...], int, bytes]
-"""Of something to be stored: lane (empty for an outcome record), envelopes, claim number, record."""
+"""Something to be stored: lane (empty for an outcome record), envelopes, claim number, record."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CallState:
 
 @dataclass(frozen=True)
 class WorkerState:
-    """What the world sees of a worker's state. mask: numbers (bits) of the claims it may still send or record under.
+    """State of a worker that the world sees. mask: numbers (bits) of the claims it may still send or record under.
     all_ahead: no call's use-by has passed. names: all claim numbers it knows. slots: how many deliveries it holds.
     overdue: time has passed that it has not seen."""
 
@@ -75,7 +75,7 @@ class WorkerMachine:
         return state
 
     def move(self, state: int, event: Input) -> tuple[int, tuple[int, ...]]:
-        """What becomes of a state on an input, and for each delivery it then holds, which slot that had before. Answers
+        """Return the state after an input, and for each delivery that it then holds its slot before. Answers
         and reports are named by what `keep` returned."""
         known = self._moves.get((state, event))
         if known is None:

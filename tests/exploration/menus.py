@@ -10,7 +10,7 @@ from tests.exploration.footprint import NAMES, PARTS, REST, SAID, Change, Menu, 
 from tests.exploration.rows import Columns, Growing, Hashes, Remembered, Rows
 
 SAME = -1
-"""What a part becomes that a step leaves alone."""
+"""Mark of a part that a step does not change."""
 FAULT, WRONG = len(PARTS), len(PARTS) + 1
 """Rows of a step behind those of the parts: whether it is a fault, and the number of the law that it breaks, or 0."""
 _NO_STEPS, _MORE = 0, -1
@@ -27,7 +27,7 @@ class Menus:
         self._said = [Remembered(hashes, (REST,), partial(table.said, worker)) for worker in (0, 1)]
 
     def of(self, worlds: Rows) -> tuple[Columns, Rows]:
-        """Of each step the place of its world, and what becomes of its parts, with FAULT and WRONG."""
+        """Return for each step the place of its world, and the parts after it, with FAULT and WRONG."""
         worlds = np.concatenate([worlds, [said.of(worlds) for said in self._said]])
         left = np.arange(worlds.shape[1])
         found = []
@@ -65,7 +65,7 @@ class _Lists:
         return [*row, step.fault, self.laws.index(step.wrong)]
 
     def spread(self, at: Columns, lists: Any) -> tuple[Columns, Rows]:
-        """Of each step in these lists its place, and the step."""
+        """Return the place of each step in these lists, and the step."""
         self._keep()
         begin, count = self._bounds.rows[:, lists]
         before = np.cumsum(count) - count
@@ -80,7 +80,7 @@ class _Lists:
 
 
 def _numbers(names: Sequence[str]) -> list[int]:
-    """Of parts. Each counts once, for hashes of the same undo each other, and REST is read whole or not."""
+    """Return the numbers of parts. Each counts once: equal hashes cancel each other. REST is read whole or not."""
     numbers = [NAMES.index(name) for name in names]
     assert len(set(numbers)) == len(numbers), names
     assert REST not in numbers or not {*SAID} & {*numbers}, names

@@ -1,4 +1,4 @@
-"""What two workers do: receive, be granted, call the provider, store, ack."""
+"""Steps of two workers: receive, be granted, call the provider, store, ack."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -124,11 +124,11 @@ class Moves:
             if kind[0] == LEFT_OUT:
                 return "I8: sent for a writer that the seal leaves out"
             if world.called & bit and not world.excused & bit:
-                return f"I3: called twice for attempt {kind[2]}, though nobody died or stood still"
+                return f"I3: called twice for attempt {kind[2]}, though no worker died or stalled"
             positions = sum(1 << position for position in kind[3])
             again = world.accepted & self._scene.target_bits(kind, positions)
             if kind[2] and again and not world.excused & both:
-                return "I3b: sent again to a target that was accepted, though nobody died or stood still"
+                return "I3b: sent again to a target that was accepted, though no worker died or stalled"
         return ""
 
     # ------------------------------------------------------------- what is stored
@@ -177,7 +177,7 @@ class Moves:
             yield Step((i, "sees that time has passed"), False, self._scene.moved(world, i, ("tick",)))
 
     def _acked(self, world: WorldState, place: Place) -> tuple[Place, ...]:
-        """What the broker might forget: of each envelope one copy will do."""
+        """Return the acks that the broker might forget: one copy of each envelope is enough."""
         if place in world.acked or not self._scene.may(world, "forgotten ack"):
             return world.acked
         return tuple(sorted((*world.acked, place)))

@@ -34,8 +34,8 @@ class Growing:
 
 
 class Hashes:
-    """Of worlds, or of some of their parts: random numbers of 64 bits, one for each number of each part, by exclusive
-    or (Zobrist, 1970). Of ten million worlds two are taken for one with a chance of three in a million."""
+    """Hashes of worlds or of some of their parts: 64 random bits for each number of each part, combined by exclusive
+    or (Zobrist, 1970). Two of ten million worlds have the same hash with a chance of three in a million."""
 
     def __init__(self, parts: int) -> None:
         self._random = np.random.default_rng(5)
@@ -60,17 +60,17 @@ class Hashes:
 
 
 class Known:
-    """What was given for each hash: a table of hashes, each at the first free slot from the one that it names on."""
+    """The number given for each hash: an open-addressed table with linear probing."""
 
     def __init__(self) -> None:
         self._count = 0
         self._slots: Any = np.zeros(0, np.int32)
-        """Of each slot the place of what it holds and 1 more, or 0."""
+        """For each slot the place of its entry plus 1, or 0."""
         self._hashes: Any = np.empty(1024, np.uint64)
         self._given: Any = np.empty(1024, np.int32)
 
     def of(self, hashes: Any) -> tuple[Any, Any]:
-        """What was given, and where nothing was."""
+        """Return the numbers given, and where none was."""
         if not self._count:
             return np.zeros(len(hashes), np.int32), np.ones(len(hashes), np.bool_)
         place = self._slots[self._slot(hashes)] - 1
@@ -96,7 +96,7 @@ class Known:
             places = places[self._slots[slots] != places + 1]
 
     def _slot(self, hashes: Any) -> Any:
-        """Of each the slot that holds it, or the free one that it would get."""
+        """Return for each hash the slot that holds it, or the free one that it would get."""
         last = len(self._slots) - 1
         slots = (hashes & np.uint64(last)).astype(np.int64)
         left = np.arange(len(hashes))
@@ -108,7 +108,7 @@ class Known:
 
 
 class Remembered:
-    """What depends on some parts only, found out once for their numbers. find: a number, of theirs."""
+    """A function of some parts only, called once for each combination of their numbers. find: the function."""
 
     def __init__(self, hashes: Hashes, parts: Sequence[int], find: Callable[..., int]) -> None:
         self._hashes = hashes

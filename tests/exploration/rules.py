@@ -107,7 +107,7 @@ _SCRIPTS: Mapping[str, tuple[str, str, str]] = {
     "a pause spends nothing": ("tasks.lua", "local waits = task.paused or", "local waits ="),
     "a writer is dropped only if the seal leaves it out": ("tasks.lua", "  return HELD\nend", "  return DROP\nend"),
 }
-"""Of a script: file, text, and what stands there instead."""
+"""Changes of scripts: file, text, replacement."""
 
 
 @contextmanager

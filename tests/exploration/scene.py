@@ -1,4 +1,4 @@
-"""What all steps of one variant share: its machines, the numbers of what passes through them, how a worker moves."""
+"""Shared by all steps of one variant: its machines, the numbers of their inputs, how a worker moves."""
 
 from typing import Any
 
@@ -41,11 +41,11 @@ class Scene:
         return self._body_numbers[body]
 
     def sequence(self, kind: Kind) -> int:
-        """Of an envelope among all of the variant."""
+        """Return the number of an envelope among all of the variant."""
         return self._sequences[kind[0], kind[1]]
 
     def call_bit(self, kind: Kind) -> int:
-        """Of the provider's call for an envelope at its attempt."""
+        """Return the bit of the provider's call for an envelope at its attempt."""
         return int(1 << 2 * self.sequence(kind) + kind[2])
 
     def call_bits(self, kinds: tuple[Kind, ...]) -> int:
@@ -58,7 +58,7 @@ class Scene:
         return int(positions << SIZE * self.sequence(kind))
 
     def record_bits(self, record: bytes) -> int:
-        """Of the calls that a record tells of."""
+        """Return the bits of the calls that a record reports."""
         bits = self._bits.get(record)
         if bits is None:
             bits = self._bits[record] = sum(self.call_bit(kind) for kind, _ in results(record))
@@ -66,7 +66,7 @@ class Scene:
 
     # ------------------------------------------------------------- a worker moves
     def one(self, world: WorldState, worker: int) -> tuple[Hands, WorkerState]:
-        """Of the two."""
+        """Return one worker's hands and state."""
         hands = world.hands(worker)
         return hands, self.workers.states[hands.state]
 

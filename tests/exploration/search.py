@@ -61,7 +61,7 @@ class Found:
 
 
 class Search:
-    """reduced: otherwise every order is tried, even where no step can see it, and no world stands for another."""
+    """reduced: otherwise every order is tried, even where no step can see it, and no world represents another."""
 
     def __init__(self, variant: Variant, *, reduced: bool = True) -> None:
         self.steps = Steps(variant, reduced=reduced)
@@ -181,7 +181,7 @@ class Search:
             self._note("I4: no good end can be reached any more", int(stuck[0]))
 
     def _path(self, at: int) -> Iterator[str]:
-        """Of each step on the shortest way to a state, its place among all that were possible, and EXCHANGED where the
+        """Yield for each step on the shortest way to a state its place among all possible ones, and EXCHANGED where the
         workers' names are exchanged after it."""
         (parents,) = self._parents.rows
         way = [at]
@@ -237,7 +237,7 @@ def follow(steps: Steps, places: Sequence[str]) -> Iterator[tuple[str, WorldStat
 
 
 def settled(steps: Steps, world: WorldState) -> WorldState:
-    """What stands for it, but for the workers' names."""
+    """Return the world that represents this one, except for the workers' names."""
     if not steps.reduced:
         return world
     world = steps.plain(world)

@@ -8,11 +8,11 @@ Three things keep the number of worlds small, and none of them hides anything (t
 
 - A step may come alone where it is always possible until it is done, where it and any step of others give the same
   world in either order, and where it breaks no law later that it would not break at once. For let an order of steps
-  lead to a law broken, or to where no good end can be reached: either it has this step in it, then it may stand first;
+  lead to a law broken, or to where no good end can be reached: either it has this step in it, then it may come first;
   or it has not, then it may be put first, and what was broken still is. As each of these steps uses something up (an
   ack, a call, something to publish, a lease call told that all is final), they end. Without faults left, an ack, a call
   and a publishing of one worker are such, for only its own crash, stall or redelivery could come between.
-  Where such a step is the only one to choose, the world before it is not kept: the one after it stands for it.
+  Where such a step is the only one to choose, the world before it is not kept: the one after it represents it.
 - Of worlds that differ in the workers' names only, one is searched: both are given the same code.
 - What can matter no more is left out of a world: where no fault may follow, what only faults ask for (plain_hands); of
   calls that may come twice, whether they were made (plain_calls); of what is still to be read, all that is nothing when
@@ -48,7 +48,7 @@ class Steps:
         faults = Faults(self.scene)
         self.alone = [menu for i in (0, 1) for menu in (self._late(i), *(self._alone(i) if reduced else ()))]
         self.exchange: dict[int, Callable[[Any], Any]]
-        """Of each part that names the workers, the same with their names exchanged."""
+        """For each part that names the workers: the function that exchanges their names in it."""
         self.exchange = {
             VIEW: self.scene.ledger.swap,
             REST: lambda rest: tuple([_exchanged(entry) for entry in rest]),
@@ -107,7 +107,7 @@ class Steps:
 
     def settling(self, i: int, world: WorldState) -> Iterator[Step]:
         """One after the other, quiet steps to which there is no other. A world in which there is one need not be looked
-        at: the one after it stands for it. They are those that depend on the worker and the lanes alone."""
+        at: the one after it represents it. They are those that depend on the worker and the lanes alone."""
         found = self._only(i, world)
         while found is not None:
             yield found
@@ -120,7 +120,7 @@ class Steps:
         return found[0] if len(found) == 1 else None
 
     def all_settling(self, world: WorldState) -> Iterator[Step]:
-        """Of both workers."""
+        """Yield the settling steps of both workers."""
         if not self.reduced or world.left:
             return
         for i in (0, 1):
@@ -160,8 +160,8 @@ class Steps:
         return hands if hands.reports else hands._replace(unrecorded=0)
 
     def named(self, view: int, rest: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What is still to be read, without what will be nothing to the view when it comes to it, and without the names
-        of claims that it will not know then. It never will: names are used once. So a record of such a claim is one
+        """Return the entries still to be read, without those that will not change the view, and without the names of
+        claims that it will not know then. It never will: names are used once. So a record of such a claim is one
         without a claim (which Upkeep.fold looks after)."""
         found: list[tuple[Any, ...]] = []
         for entry in rest:

@@ -1,7 +1,7 @@
 """Leaving out orders that nobody can see, and taking worlds for one that go on alike, hides nothing: where a world is
 small enough to be searched without this, both searches end in the same outcomes, and both find what is broken.
 
-FAIRLANE_TEST_EXPLORE=deep checks 1.8 million worlds more, each against the one that stands for it: five minutes more.
+FAIRLANE_TEST_EXPLORE=deep checks 1.8 million worlds more, each against the one that represents it: five minutes more.
 """
 
 from collections import defaultdict
@@ -90,7 +90,7 @@ def without_last_attempts(search: Search, world: WorldState) -> WorldState:
 
 
 def changed(search: Search, count: int, change: Callable[[WorldState], WorldState]) -> Rows:
-    """Each of so many worlds after a change."""
+    """Yield this number of worlds, each after a change."""
     return np.array([search.table.numbers(change(world)) for world in islice(search.each(), count)], np.int32).T
 
 

@@ -4,7 +4,7 @@ Each variant (tests/exploration/variants.py) is a small world, explored whole: t
 targets, two attempts, what may happen to the task, and up to two faults of seven. The laws:
 
 I1  what the view counts is what the outcome topic says: of each target the first final outcome
-I3  the provider is called twice for an attempt only if a worker died or stood still between the look at the use-by and
+I3  the provider is called twice for an attempt only if a worker died or stalled between the look at the use-by and
     the storing of its record; I3b: the same for a target it had accepted before
 I4  from every state a good end can be reached without another fault: completed, lanes empty, nobody busy, no claim left
 I5  nothing is granted after a cancel was acknowledged

@@ -18,7 +18,7 @@ class Truth:
         self._known: dict[tuple[Any, ...], dict[Target, int]] = {}
 
     def of(self, log: tuple[Any, ...]) -> dict[Target, int]:
-        """Of each target the first final outcome in topic order."""
+        """Return for each target its first final outcome in topic order."""
         known = self._known.get(log)
         if known is None:
             known = self._known[log] = {}
@@ -60,8 +60,8 @@ class Truth:
 
 
 def _agree(counts: list[int], wanted: list[int], world: WorldState) -> bool:
-    """A view made anew may read of a closing before it reads how many targets there are: it then counts too few as
-    cancelled, until the task, not complete by this count, is closed once more."""
+    """Compare counts with the truth. A rebuilt view may read a closing before the number of targets: it then counts
+    too few as cancelled, until the task, not complete by this count, is closed once more."""
     if world.epoch:
         counts[Outcome.CANCELLED] = max(counts[Outcome.CANCELLED], wanted[Outcome.CANCELLED])
     return counts == wanted

@@ -1,4 +1,4 @@
-"""What is done for all: folding, the ends of claims, closing, rebuilding, completing, clearing away, control."""
+"""Work done for all workers: folding, the ends of claims, closing, rebuilding, completing, clearing away, control."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -59,7 +59,7 @@ class Upkeep:
                 yield Step((i, "has a claim end:", number), False, after)
 
     def _ends_holds(self, i: int, world: WorldState) -> Iterator[Step]:
-        """What it had recorded late is in the topic, or it is gone."""
+        """The worker's late records are in the topic, or the worker is gone."""
         is_held = i in self._scene.ledger.states[world.view].held
         if is_held and not world.hands(i).reports and (ENDED, i, UNRECORDED) not in world.rest:
             view = self._scene.ledger.end_hold(world.view, i)
@@ -85,8 +85,8 @@ class Upkeep:
         yield Step(("the fold takes", *self._told(entry)), False, after, self._truth.wrong_counts(after))
 
     def fold(self, view: int, entry: tuple[Any, ...]) -> int:
-        """What becomes of the view. A record without a claim does what one of an unknown claim does, for it stands for
-        such (Steps.named)."""
+        """Return the view after an entry. A record without a claim acts like one with an unknown claim, which it
+        represents (Steps.named)."""
         after = self._folded.get((view, entry))
         if after is None:
             ledger = self._scene.ledger
@@ -109,7 +109,7 @@ class Upkeep:
                 return encode_record(EpochMark(1, str(entry[1])))
 
     def _read(self, world: WorldState, entry: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What has been read, as far as it is needed to read it again; where that cannot be, what it came to."""
+        """Return the entries read so far if they may be read again, otherwise their sums."""
         if entry[0] == OUTCOME:
             entry = (OUTCOME, entry[1], 0, 0)
         done = (*world.done, entry) if entry[0] in (OUTCOME, CLOSE) and entry not in world.done else world.done

@@ -1,4 +1,4 @@
-"""What is explored: a task, what may happen to it, and how many faults."""
+"""Variants of the exploration: a task, what may happen to it, and how many faults."""
 
 import os
 from dataclasses import dataclass, replace
@@ -27,9 +27,10 @@ LEFT_OUT = "x"
 @dataclass(frozen=True)
 class Variant:
     """faults: how many of them in a run, of those in `kinds`. envelopes: what is published, twice where there are
-    copies. before: what stands in the control topic; events: what somebody may do at any time. writers: those that the
+    copies. before: the contents of the control topic; events: what somebody may do at any time. writers: those that the
     seal names. letting_go: the own lane is deleted when the task has ended. together: a lane may yield all it has at
-    once. hands: most deliveries a worker holds at once. doubts: one in so many moves is made from another history too.
+    once. hands: most deliveries a worker holds at once. doubts: one move in this number is also made from
+    another history.
     broken: a rule left out on purpose, and which law it breaks first. limit: states."""
 
     name: str
@@ -74,7 +75,7 @@ class Variant:
         return [shared, retry, own] if "move" in self.events else [shared, retry]
 
     def record(self, name: str) -> ControlRecord:
-        """What stands in the control topic."""
+        """Return a record of the control topic."""
         targets = SIZE * len(self.sent)
         match name:
             case "task":

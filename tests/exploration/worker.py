@@ -25,7 +25,7 @@ from dispatcher.wire.topics import Topics
 from tests.exploration.envelopes import Kind, envelope_of, kind_of, stripped
 
 NAME = "w"
-"""Of every worker, to itself. The world tells them apart."""
+"""Every worker's own name. The world distinguishes the workers."""
 UNASKED = 1
 """The number of a call that the ledger has not carried out yet; then the world gives it one that no claim has."""
 STALL_S = 1_000.0
@@ -43,8 +43,8 @@ AT_ONCE = EngineSettings(
     store_again=Backoff(0.0, 0.0),
     attach_again_s=NEVER_S,  # nothing to these ports
 )
-"""What the engine waits for it has at once: the exploration itself lets it happen at any later time. Leases and claims
-have their real lengths; time passes only for a worker that stands still."""
+"""The engine gets at once whatever it waits for: the exploration itself lets it happen at any later time. Leases and
+claims have their real lengths; time passes only for a worker that stalls."""
 
 Input = tuple[Any, ...]
 
@@ -196,7 +196,7 @@ class LiveWorker:
         return list({id(delivery): delivery for delivery in found}.values())
 
     def _held(self) -> list[EnvelopeRun]:
-        """What waits for a timer."""
+        """Return the runs that wait for a timer."""
         calls = [call for _, _, call in sorted(self.engine._timers._heap, key=lambda entry: entry[:2])]
         cells = [cell.cell_contents for call in calls for cell in getattr(call, "__closure__", None) or ()]
         return [part for part in cells if isinstance(part, EnvelopeRun)]
@@ -205,7 +205,7 @@ class LiveWorker:
         return list(self.engine._settling._receipts.values())
 
     def _tidy(self) -> None:
-        """What is under way has no order, and deliveries no names: states that differ in these only are one."""
+        """Sort what is under way and unname deliveries, so that states that differ only in these are one."""
         ports, receipts = self.ports, self.engine._settling._receipts
         ports.calls.sort(key=lambda call: (number_of(call.batch.claim), call.kinds()))
         ports.stores.sort(key=Store.plain)

@@ -1,10 +1,10 @@
-"""What a state of the world around two workers is, and what a step from one to the next."""
+"""A state of the world around two workers, and a step from one state to the next."""
 
 from typing import Any, NamedTuple
 
 OUTCOME, ENDED, CLOSE, MARK, TRUTH = range(5)
 """Entries of the outcome topic: (OUTCOME, record, worker, number), (ENDED, worker, number), (CLOSE,), (MARK, epoch);
-and (TRUTH, outcomes by target) for all that stands before."""
+and (TRUTH, outcomes by target) for all entries before."""
 UNRECORDED = 0
 """In ENDED, instead of a number: the worker's outcomes of claims before this view have been recorded."""
 REBUILT = 1

@@ -223,7 +223,7 @@ def own_lane(task: str, demand: int, *wants: Want) -> LaneAsk:
 
 
 def lease(view: RedisView) -> None:
-    """What is claimed, granted, parked, moved and announced. Asked twice: a cap grants nothing at its first sight."""
+    """Ask for leases that are granted, parked, moved and announced. Ask twice: a new cap grants nothing at first."""
     shared = TOPICS.shared_lane_of("small")
     small, moved = (Want(task, "0", 0, 0, 1, SIZE, SIZE) for task in ("small", "moved"))
     again = Want("running", "0", 1, 2, 1, SIZE, SIZE)

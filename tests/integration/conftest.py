@@ -1,4 +1,4 @@
-"""What tests on a real Pulsar share: a client, the administration and the names of a tenant of their own."""
+"""Fixtures of tests on a real Pulsar: a client, the administration and the names of a tenant of their own."""
 
 from collections.abc import Iterator
 

@@ -70,7 +70,7 @@ class Dock:
         eventually(lambda: self.lanes.attached() == 1, "attached")
 
     def take(self, count: int, max_targets: int = 1_000) -> list[Delivery]:
-        """Waits for announcements until so many deliveries have come; all that came."""
+        """Wait for announcements until this number of deliveries has come; return all that came."""
         deliveries: list[Delivery] = []
         until_s = time.monotonic() + DEADLINE_S
         while len(deliveries) < count:

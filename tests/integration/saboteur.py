@@ -13,7 +13,7 @@ EVERY = 20
 
 
 class Saboteur(NemesisChannel):
-    """Of twenty records one is not stored and acknowledged all the same; of twenty calls one is made twice."""
+    """Lose one record in twenty and acknowledge it all the same; make one call in twenty twice."""
 
     async def open(self) -> None:
         await super().open()

@@ -1,4 +1,4 @@
-"""What a submitter sees of a provider that fails or is slow, and of workers that are not there."""
+"""A submitter's view of a provider that fails or is slow, and of workers that are not there."""
 
 import asyncio
 import json

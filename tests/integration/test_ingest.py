@@ -39,7 +39,7 @@ def devices(first: int, count: int) -> Counter[str]:
 
 
 def store(spark: "SparkSession", path: Path, bad: int = 0, doubles: int = 0) -> TableSource:
-    """device-0 to device-999, and besides so many bad rows and so many doubles."""
+    """Store device-0 to device-999, and this number of bad rows and of duplicates."""
     good = spark.range(0, ROWS, 1, 4).selectExpr("concat('device-', id) target", "concat('name ', id) name")
     more = spark.range(doubles).selectExpr("concat('device-', id) target", "'again' name")
     wrong = spark.range(bad).selectExpr("concat('bad ', id) target", "'bad' name")
@@ -142,19 +142,19 @@ def test_a_driver_killed_in_mid_run_has_sent_nothing_and_the_next_run_completes_
         eventually(lambda: in_lane(client, names) > 2 or killed.poll() is not None, 90, "envelopes in the lane")
         os.killpg(killed.pid, signal.SIGKILL)
     assert not api.task("sale").progress().sealed
-    stand = in_lane(client, names)
+    before = in_lane(client, names)
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stderr
     assert "Warning: no worker is running" in done.stderr
     assert json.loads(done.stdout)["accepted"] == rows
-    assert in_lane(client, names) >= stand + rows // 10
+    assert in_lane(client, names) >= before + rows // 10
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
         assert api.task("sale").wait(DELIVERED_S).targets.sent == rows
         assert members.targets("sale") == devices(0, rows)
 
 
 def in_lane(client: pulsar.Client, names: Topics) -> int:
-    """Envelopes that stand in the task's lane."""
+    """Return the number of envelopes in the task's lane."""
     try:
         reader = client.create_reader(names.own_lane("sale"), pulsar.MessageId.earliest)
     except pulsar.PulsarException:  # no lane yet

@@ -37,7 +37,7 @@ from spark_jobs.session.servers import values_of
 pytestmark = pytest.mark.timeout(900)
 MESSAGE = {"title": "Hi"}
 SIZES = {"one": (3_000, 1), "fifty": (5_000, 50), "five-hundred": (4_000, 500)}
-"""Of the tasks sent first: targets, and targets an envelope."""
+"""The tasks sent first: targets, and targets per envelope."""
 IDENTITY = ["task", "writer", "sequence", "position"]
 CHANNEL = """
 from dispatcher.wire.outcome import RETRY, Outcome, Report, Verdict
@@ -198,7 +198,7 @@ def again(service: Service, task: str) -> None:
 
 # ------------------------------------------------------------------ the journal
 def run_until(service: Service, tables: Path, commits: int) -> None:
-    """A run that is killed when there are so many commits."""
+    """Start a run and kill it at this number of commits."""
     log, process = JournalLog(tables), journal(service, tables, "--once", "--max-records", "10")
     eventually(lambda: log.read().number >= commits or process.poll() is not None, 200, "a commit")
     kill(process)

@@ -44,7 +44,7 @@ def check_all_sent(members: Crew, handles: list[TaskHandle]) -> None:
 
 
 def check_commands(task: str, members: Crew, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the command line says of tasks whose channel no worker has."""
+    """Texts of the command line about tasks whose channel no worker has."""
 
     def said(*command: str) -> tuple[int, str]:
         code = main.run(list(command))

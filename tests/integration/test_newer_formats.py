@@ -1,4 +1,4 @@
-"""Envelopes of a later version: they are left to workers that can read them, and what stands before them is sent."""
+"""Envelopes of a later version: they are left to workers that can read them, and those before them are sent."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Provisioning on a real broker: what it makes, that it is idempotent, that it mends, and what doctor says of it."""
+"""Provisioning on a real broker: what it creates and repairs, that it is idempotent, and what doctor says of it."""
 
 import pulsar
 import pytest

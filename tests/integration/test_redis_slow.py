@@ -27,7 +27,7 @@ Spell = tuple[float, float]
 
 @dataclass
 class Spells:
-    """Of a Redis whose answers come late in turns."""
+    """Times in which a Redis answers late, and times between."""
 
     prompt: list[Spell] = field(default_factory=list)
     late: list[Spell] = field(default_factory=list)

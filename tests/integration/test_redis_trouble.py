@@ -63,7 +63,7 @@ def test_with_redis_gone_and_lanes_unloaded_nothing_is_sent_and_later_all_of_it_
 def test_a_view_that_a_failing_script_left_half_written_is_made_again_and_nothing_is_sent_twice(
     fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    """A key of another type stands in the way of a record of the control topic, behind the script's first write."""
+    """A key of another type makes a record of the control topic fail after the script's first write."""
     binary = next(iter(redis_server.binaries().values()))
     with redis_server.running(binary) as server:
         settings = on(server, fresh_settings)

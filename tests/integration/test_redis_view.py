@@ -238,7 +238,7 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
 
 
 def test_a_restart_waits_for_the_longest_claims_that_any_worker_makes(tmp_path: Path, open_at: Open) -> None:
-    """Whoever finds out first: here a client, that knows of no channel."""
+    """The first to notice the restart is a client here, which knows of no channel."""
     options = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
     port = free_port()
     view = open_at(f"redis://127.0.0.1:{port}/0")

@@ -14,7 +14,7 @@ from tests.integration.worker_crew import audience
 
 
 def restated(settings: Settings, task: str) -> list[Restated]:
-    """What the housekeeper would write by now. The view is empty then."""
+    """Return the records that the housekeeper would write now, and empty the view."""
     redis = open_redis(settings.redis, topics(settings.pulsar), CLAIM_MAX_MS)
     records = ViewRecords(redis.view)
     found = [*records.settings(), *records.of_tasks([task])]

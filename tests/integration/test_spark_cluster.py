@@ -77,8 +77,8 @@ def devices(count: int) -> Counter[str]:
 
 
 def documented(cluster: SparkCluster, folder: Path, count: int) -> list[str]:
-    """What docs/spark.md says is typed for this cluster. All that it needs is in the folder; the audience has `count`
-    rows."""
+    """Return the commands of docs/spark.md for this cluster. The folder gets the files they need; the audience has
+    `count` rows."""
     (folder / "people.csv").write_text("target\n" + "".join(f"device-{number}\n" for number in range(count)))
     (folder / "sale.yaml").write_text(f"{{id: sale, app: shop, tier: high, channel: log, message: Hi, chunk: {CHUNK}}}")
     blocks = blocks_of("On a cluster")

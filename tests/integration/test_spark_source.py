@@ -64,7 +64,7 @@ def completed(api: PushClient, task: str) -> TaskView:
 
 
 def in_lane(client: pulsar.Client, names: Topics, task: str) -> list[Envelope]:
-    """All that stands in the task's lane."""
+    """Return all envelopes in the task's lane."""
     reader = client.create_reader(names.own_lane(task), pulsar.MessageId.earliest)
     found = []
     while reader.has_message_available():
@@ -156,9 +156,9 @@ def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
     with told_when_published(published, look):
         save(table, fresh_settings, id="sale")
     assert failed.exists()
-    stands = in_lane(client, names, "sale")
-    assert sum(len(envelope.targets) for envelope in stands) > ROWS
-    assert len({envelope.writer for envelope in stands}) == 3
+    stored = in_lane(client, names, "sale")
+    assert sum(len(envelope.targets) for envelope in stored) > ROWS
+    assert len({envelope.writer for envelope in stored}) == 3
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
         assert completed(api, "sale").targets.sent == ROWS
         assert members.targets("sale") == devices()
@@ -174,7 +174,7 @@ def test_a_job_that_fails_sends_nothing_and_the_next_completes_it(
         held = api.task("sale").progress()
         assert (held.sealed, held.hold_until_sealed) == (False, True)
         save(people(spark), fresh_settings, id="other")
-        completed(api, "other")  # by then the worker has met what stands in the lane of the first
+        completed(api, "other")  # by then the worker has received envelopes of the first task's lane
         assert (members.targets("sale"), api.task("sale").progress().targets.sent) == (Counter(), 0)
         save(people(spark).select("target"), fresh_settings, id="sale")
         assert completed(api, "sale").targets.sent == ROWS

@@ -1,4 +1,4 @@
-"""What leaves a shared lane, edits of the message, what was in flight, and many tasks at once, over real workers."""
+"""Moves out of a shared lane, edits of the message, targets in flight, and many tasks at once, over real workers."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -59,7 +59,7 @@ def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_vie
         with running(older_worker(view)):  # type: ignore[arg-type]
             eventually(lambda: Workers(view).workers()[0].state == "serving", 10, "the older worker beats")
             members.join("new")
-            eventually(lambda: states(view) == {"standby"}, 30, "the new worker stands by")
+            eventually(lambda: states(view) == {"standby"}, 30, "the new worker is in standby")
             with pytest.raises(NotReady, match="has form 1"):
                 client.submit(task, audience(10))
             assert "workers of an older version serve the view: stop old (0.1.0)" in members.log_of("new")

@@ -1,4 +1,4 @@
-"""What may fail while workers send: nothing is lost, nothing is counted twice, and it goes on by itself."""
+"""Failures while workers send: nothing is lost, nothing is counted twice, and work goes on by itself."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""A worker that stands still (SIGSTOP) past the use-by of what it has leased, and wakes."""
+"""A worker that is stopped (SIGSTOP) until after the use-by of its leases, and continues."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ timeout_s = 5
             members.members["w1"].send_signal(signal.SIGSTOP)
             under_way = len(there.posts)
             assert under_way < TARGETS // 2, "the worker holds leases on most of the task"
-            members.join("w2")  # ends claims and folds, as the one that stands still cannot
+            members.join("w2")  # ends claims and folds, which the stopped worker cannot do
             members.await_serving("w2")
             handle.pause()
             view = open_view(fresh_settings.redis)

@@ -1,4 +1,4 @@
-"""What workers do for all: tombstones, lanes left behind, views made anew, processes kept alive."""
+"""Work of workers for the whole service: tombstones, lanes left behind, rebuilt views, processes kept alive."""
 
 import json
 import os

@@ -30,7 +30,7 @@ def eventually(condition: Callable[[], object], within_s: float, what: str) -> N
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """What makes a process use the same servers and names."""
+    """Return the variables that make a process use the same servers and names."""
     pulsar, redis = settings.pulsar, settings.redis
     given = {
         "PULSAR_URL": pulsar.url,

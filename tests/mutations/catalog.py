@@ -18,7 +18,7 @@ class Mutation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str
     """Its path from the root of the repository."""
     why: str
-    """What a user would lose by it."""
+    """The loss for a user."""
     old: str
     """Occurs exactly once in the file."""
     new: str

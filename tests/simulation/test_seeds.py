@@ -1,4 +1,4 @@
-"""What ships holds what it says, and a thousand made-up services violate nothing."""
+"""The scenarios that ship keep their promises, and a thousand generated services break no law."""
 
 import os
 
@@ -25,7 +25,7 @@ def test_a_scenario_that_ships_is_met(name: str) -> None:
 @pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_a_thousand_seeds_violate_nothing() -> None:
-    """Of at most 2,000 envelopes each. FAIRLANE_TEST_SEEDS changes how many."""
+    """Services of at most 2,000 envelopes each. FAIRLANE_TEST_SEEDS sets their number."""
     found = run_many(Seeds("random", 1, SEEDS), print)
     print(f"{found.seeds} seeds, {found.targets} targets, {found.took_s} s")
     assert found.targets > SEEDS

@@ -347,14 +347,14 @@ class EngineWorld(World):
                 self.clock.advance(max(0.001, min(wait_s, left_s)))
 
     def beat_all(self) -> None:
-        """What the heartbeats do, once a second."""
+        """Do the work of the heartbeats, once a second."""
         if self.beating and self.reachable and self.clock.monotonic_s() >= self._beat_s:
             self._beat_s = self.clock.monotonic_s() + 1.0
             for worker in self.workers:
                 worker.beat()
 
     def fold_all(self) -> None:
-        """What the folder, the finisher and the housekeeper do."""
+        """Do the work of folder, finisher and housekeeper."""
         if not self.folding:
             return
         self.finisher.finish(self.fold_outcomes())
@@ -375,7 +375,7 @@ class EngineWorld(World):
         return Counter((target, envelope.attempt) for envelope in self.provider_calls for target in envelope.targets)
 
     def records(self) -> list[Outcomes]:
-        """Of outcomes, in the first outcome topic."""
+        """Return the outcome records of the first outcome topic."""
         decoded = [decode_record(record) for record in self.outcomes.partitions[0]]
         return [record for record in decoded if isinstance(record, Outcomes)]
 

@@ -50,7 +50,7 @@ _verdicts = st.builds(Verdict, _codes, _texts | junk, st.none() | st.floats() | 
 
 
 def reports(targets: int, names: tuple[str, ...] = ("a", "b")) -> st.SearchStrategy[Any]:
-    """What a channel may say of an envelope."""
+    """Draw a channel's report of an envelope."""
     keys = st.integers(-1, targets + 1) | st.sampled_from(names) | junk.filter(_hashable)
     exceptions = st.none() | st.dictionaries(keys, _verdicts, max_size=4) | junk
     kinds = st.sampled_from([Report, OddReport])
@@ -59,7 +59,7 @@ def reports(targets: int, names: tuple[str, ...] = ("a", "b")) -> st.SearchStrat
 
 
 def answers(targets: int) -> st.SearchStrategy[Any]:
-    """What a channel may return for two envelopes."""
+    """Draw a channel's return value for two envelopes."""
     lists = st.lists(reports(targets), min_size=2, max_size=2) | st.lists(reports(targets), max_size=4)
     return lists | lists.map(tuple) | lists.map(iter) | reports(targets) | junk
 

@@ -1,4 +1,4 @@
-"""What an object keeps, however deep in its parts."""
+"""Objects that an object keeps alive, however deep in its parts."""
 
 import gc
 from collections import deque

@@ -1,4 +1,4 @@
-"""What no reader of the control topic can use is passed over by all of them, and nothing else is."""
+"""Every reader of the control topic skips the same unusable records, and no others."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""What deploy/ names is there: settings and metrics."""
+"""The settings and metrics that deploy/ names exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the documents say is what the code does, as far as a machine can tell."""
+"""The documents agree with the code, as far as a machine can check."""
 
 import asyncio
 import re

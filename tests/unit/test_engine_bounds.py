@@ -1,4 +1,4 @@
-"""What one outcome topic or one task keeps a worker from finishing leaves room for all others, and has its bounds."""
+"""Work that one outcome topic or one task keeps unfinished is bounded and leaves room for all others."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A worker whose clock stood still: nothing is sent by a use-by that is later than the ledger thinks."""
+"""A worker whose clock stopped: nothing is sent by a use-by that is later than the ledger thinks."""
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ TARGETS = 20_000
 
 
 class NappingClock:
-    """Another clock that can stand still."""
+    """A clock that can be stopped."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -64,7 +64,7 @@ def test_further_attempts_are_sent_as_edited_and_by_the_latest_edit() -> None:
 
 
 def test_the_envelopes_themselves_keep_their_message() -> None:
-    """Whoever sends the next attempt knows the latest edit; so an edit is never baked in."""
+    """The worker that sends the next attempt knows the latest edit, so envelopes do not contain edits."""
     world = EngineWorld(busy_at_first)
     world.add_task("t", 3, chunk=3)
     world.worker()

@@ -1,4 +1,4 @@
-"""What the outcome records of a worker hold, and how large they grow."""
+"""Contents and size of a worker's outcome records."""
 
 from dispatcher.wire.control import ControlChange
 from dispatcher.wire.fold_cost import CALL_COST, cost_of

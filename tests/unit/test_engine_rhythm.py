@@ -11,7 +11,7 @@ SETTINGS = EngineSettings("w")
 
 
 def calls(targets_s: float, seconds: float) -> int:
-    """Calls of a worker that always has new demand, in so many seconds after the burst."""
+    """Count the calls of a worker that always has new demand, in these seconds after the burst."""
     rhythm, now_s, made = Rhythm(SETTINGS), 0.0, 0
     while now_s < 1.0 + seconds:
         now_s = max(now_s, rhythm.due_s(now_s, at_once=True, targets_s=targets_s))

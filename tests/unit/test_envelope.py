@@ -1,4 +1,4 @@
-"""Decoding of envelopes: whatever stands in a lane is an envelope within its limits, damage, or of a later version."""
+"""Decoding of envelopes: whatever is in a lane is an envelope within its limits, damage, or of a later version."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ def send(scheduler: Scheduler[str], size: int) -> str:
 
 
 def send_targets(scheduler: Scheduler[str], targets: int, size: dict[str, int]) -> list[tuple[str, int]]:
-    """What was sent, in order, until so many targets were."""
+    """Send this number of targets; return what was sent, in order."""
     sent = []
     while targets > 0:
         flow = scheduler.pick()

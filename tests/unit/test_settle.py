@@ -1,4 +1,4 @@
-"""What a record says, for any reports."""
+"""Contents of an outcome record, for any reports."""
 
 from typing import cast
 

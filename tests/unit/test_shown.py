@@ -52,7 +52,7 @@ def test_no_password_is_shown_whatever_is_in_it(password: str) -> None:
 
 @pytest.mark.parametrize("part", ["a", "a:", "a@", "a=", "?a&", "://", "http://a:b@", "/"])
 def test_long_texts_take_no_longer_than_their_length(part: str) -> None:
-    """What takes the square of it would not end."""
+    """Code with quadratic time would not finish."""
     assert "hush" not in without_credentials(f"{part * 200_000} http://me:hush@h?k=hush {part * 200_000} ://")
 
 

@@ -1,4 +1,4 @@
-"""What a channel returned, as it is read: put right where it is clear, decided and told of where it is not."""
+"""Reading a channel's return value: clear mistakes are corrected, others are decided and reported."""
 
 import math
 from collections.abc import Iterator

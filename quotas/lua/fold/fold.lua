@@ -72,10 +72,10 @@ local function fold_record(record)
   end
 end
 
-local stands = redis.call('HGET', cursor_key, 'cursor')
-if (stands or '') ~= expected then return { 0, stands or '' } end
-if (redis.call('HGET', P .. ':epoch', 'restoring') or '0') ~= '0' then return { 0, stands or '' } end
-if is_closed_view() then return { 0, stands or '' } end
+local stored = redis.call('HGET', cursor_key, 'cursor')
+if (stored or '') ~= expected then return { 0, stored or '' } end
+if (redis.call('HGET', P .. ':epoch', 'restoring') or '0') ~= '0' then return { 0, stored or '' } end
+if is_closed_view() then return { 0, stored or '' } end
 for i = 4, #ARGV do fold_record(read_record(ARGV[i])) end
 save_claims()
 save_tally()

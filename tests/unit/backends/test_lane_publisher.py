@@ -1,5 +1,5 @@
-"""Retries and moves: before a lane is sent to it is made sure that it is whole; one that stands still holds up no
-other; whatever goes wrong, those who publish are told."""
+"""Retries and moves: a lane is checked before it is sent to; a lane that stalls delays no other; every failure is
+reported to the publisher."""
 
 import queue
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class Answers:
 
 
 class Broker:
-    """Lanes whose receipts come at once, but for those that stand still: these give theirs when told to go on."""
+    """Lanes whose receipts come at once, except for those that stall: their receipts come when the test says so."""
 
     def __init__(self, still: set[str]) -> None:
         self.still = still
@@ -118,7 +118,7 @@ def narrow(stuck_s: float = 30.0) -> PublisherSettings:
     return PublisherSettings(stuck_s=stuck_s, producer=LaneProducerSettings(in_flight_messages=2))
 
 
-# ---------------------------------------------------------------- a lane that stands still
+# ---------------------------------------------------------------- a lane that stalls
 def test_a_lane_that_stands_still_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     broker, still, good = broker_of(monkeypatch, LANE), Answers(), Answers()
     with working(narrow()) as lanes:
@@ -201,7 +201,7 @@ def test_a_receipt_that_is_not_taken_stops_nothing(
 
 # ---------------------------------------------------------------- a lane that is not whole
 def answer_of(monkeypatch: pytest.MonkeyPatch, create: Callable[[str], None], steps: list[str]) -> str:
-    """What those are told that publish to a lane whose producer cannot be made, for a reason that nobody thought of."""
+    """Return the error that publishers get for a lane whose producer cannot be created, for an unforeseen reason."""
 
     def make_producer(*_: object) -> None:
         steps.append("producer")

@@ -27,7 +27,7 @@ class MessageId:
 
 
 class Client:
-    """Its producers give the results that are set, one a record, then Ok; so many attempts to make one fail."""
+    """A client whose producers give the results set, one per record, then Ok; the first attempts to create one fail."""
 
     def __init__(self, *results: Any) -> None:
         self.results = list(results)

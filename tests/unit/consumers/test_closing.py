@@ -91,7 +91,7 @@ def test_a_step_that_could_not_be_made_good_at_once_is_made_good_before_any_clai
 
 
 def test_in_a_new_term_clocks_are_compared_from_its_first_call_on() -> None:
-    """Whoever had the seat meanwhile has made good what happened."""
+    """The worker that held the job lock meanwhile has corrected for clock steps."""
     ending = Ending()
     ending.claims.due = {0: ["w.1|a"]}
     passes(ending, 0)

@@ -67,7 +67,7 @@ def test_a_call_whose_turn_comes_after_its_use_by_is_not_made() -> None:
 
 
 def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_not_made() -> None:
-    """The worker may stand still between the two; its lease is gone when it wakes."""
+    """The worker may stall between the two; its lease is over when it continues."""
     channel, clock = Channel(), VirtualClock()
     reported: list[Sequence[Report | None]] = []
 

@@ -1,4 +1,4 @@
-"""Whatever ends the channels' event loop ends the worker; a loop or a batch that stands is seen from outside."""
+"""Whatever ends the channels' event loop ends the worker; a loop or a batch that hangs is seen from outside."""
 
 import asyncio
 import threading

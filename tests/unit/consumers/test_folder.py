@@ -1,4 +1,4 @@
-"""The fold goes on from where the view stands, whatever happens to the view or to Pulsar."""
+"""The fold goes on from the view's cursor, whatever happens to the view or to Pulsar."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -51,7 +51,7 @@ class Consumer:
 
 
 class Later:
-    """Stands in for the background's thread: keeps what is to be done, with its delay."""
+    """Fake of the background's thread: keeps the jobs with their delays."""
 
     def __init__(self) -> None:
         self.due: list[tuple[float, Callable[[], None]]] = []

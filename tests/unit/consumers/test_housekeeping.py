@@ -24,7 +24,7 @@ def test_a_chore_that_cannot_be_done_keeps_no_other_from_being_done(error: Fairl
 
 
 def test_what_nobody_has_foreseen_ends_no_housekeeper_and_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
-    """What is stored wrong would end one worker after the other."""
+    """Otherwise one bad record would end one worker after the other."""
     clock, done = VirtualClock(), list[str]()
 
     def nonsense() -> None:

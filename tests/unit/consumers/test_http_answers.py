@@ -1,4 +1,4 @@
-"""What the http channel reads in answers: single targets, answers not as agreed, and none at all."""
+"""Answers that the http channel reads: single targets, answers not as agreed, and none at all."""
 
 import asyncio
 import json
@@ -166,7 +166,7 @@ def test_any_answer_becomes_a_report_by_its_status(
 
 # ---------------------------------------------------------------- answers that are none
 async def _raw(reply: bytes, query: str, **settings: Any) -> Report:
-    """What becomes of an envelope whose provider writes these bytes and hangs up."""
+    """Return the result of an envelope whose provider writes these bytes and closes the connection."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(65_536)

@@ -47,7 +47,7 @@ class Known:
         self.ended: dict[str, int] = {}
         self.fates: dict[str, str] = {}
         self.lanes: dict[str, str] = {}
-        """Of tasks whose records name another lane than their own."""
+        """Lanes of tasks whose records name another lane than their own."""
         self.complete = True
         self.all_read = True
 

@@ -41,7 +41,7 @@ class Rebuild:
         return [record.address for record in records if record.address]
 
     def claims(self) -> list[int]:
-        """What was said of the longest claim, in order."""
+        """Values of the longest claim that were reported, in order."""
         records = [record for record in control_records(self.control) if isinstance(record, EpochStarted)]
         return [record.claim_ms for record in records if record.claim_ms]
 

@@ -1,4 +1,4 @@
-"""What the control topic may soon forget is restated once a day, whole, and from a complete view only."""
+"""Records that the control topic may soon delete are written again once a day, all of them, from a complete view."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

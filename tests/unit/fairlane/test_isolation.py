@@ -1,4 +1,4 @@
-"""What child processes of benches and of the demo are given."""
+"""The environment of child processes of benchmarks and of the demo."""
 
 from pathlib import Path
 

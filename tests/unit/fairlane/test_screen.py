@@ -1,4 +1,4 @@
-"""What the live view and the demo's report say: shares, rates, waits, and whether all targets have an outcome."""
+"""Contents of the live view and of the demo's report: shares, rates, waits, and whether all targets have an outcome."""
 
 from dataclasses import dataclass, field, replace
 from io import StringIO

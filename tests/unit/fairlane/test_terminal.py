@@ -1,4 +1,4 @@
-"""What moves on the terminal: progress lines and the live view fit it, and their colours hold on light and dark."""
+"""Moving output: progress lines and the live view fit the terminal, and their colours work on light and dark."""
 
 from io import StringIO
 

@@ -1,4 +1,4 @@
-"""What is compared with the live counters when these cannot be read; settings that make no sense to a table's job."""
+"""Reconciliation when the live counters cannot be read; settings that make no sense to a table's job."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `fairlane doctor` and `fairlane registry status` say of the view."""
+"""Checks of the view in `fairlane doctor` and `fairlane registry status`."""
 
 from msgspec import structs
 

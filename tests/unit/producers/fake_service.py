@@ -70,7 +70,7 @@ class FakeService:
     first: Sequence[bytes] = ()
     redis_gone: bool = False
     in_flight: list[tuple[int, int, int]] = field(default_factory=list)
-    """What the registry answers in turn: targets, claims, sent."""
+    """Answers of the registry, in turn: targets, claims, sent."""
     admission: Admission = field(default_factory=Admission)
     ready: bool = False
     view: View = field(default_factory=View)
@@ -151,7 +151,7 @@ class FakeService:
 
 
 def place(number: int) -> str:
-    """Of a record in the control topic."""
+    """Return the position of a record in the control topic."""
     return f"{7:020d}:{number:020d}:{0:06d}"
 
 

@@ -98,7 +98,7 @@ def complete(world: FakeService, audiences: Sequence[Sequence[str]]) -> list[Sub
 
 
 def judge(world: FakeService, submitters: Sequence[Submitter]) -> None:
-    """What was reported as accepted is what workers get, and nothing else; the view and the topic say so too."""
+    """Check that workers get the targets reported as accepted and no others, and that view and topic agree."""
     delivered = delivered_of(world)
     for each in submitters:
         if each.result is not None:

@@ -1,4 +1,4 @@
-"""What the public API refuses before any server is asked."""
+"""Calls that the public API refuses before it asks any server."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

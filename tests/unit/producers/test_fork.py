@@ -46,7 +46,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> PushClient:
 
 
 def in_child(act: Callable[[], object]) -> str:
-    """What the call returns, or the error it raises, in a forked child."""
+    """Return the result of a call, or the text of its error, in a forked child."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -66,7 +66,7 @@ def in_child(act: Callable[[], object]) -> str:
 
 
 def use(client: PushClient) -> str:
-    """What comes of a call that needs Pulsar."""
+    """Return the error of a call that needs Pulsar."""
     with pytest.raises(FairlaneError) as caught:
         client.set_capacity(1)
     return f"{caught.type.__name__}: {caught.value}"

@@ -13,7 +13,7 @@ from tests.unit.tasks import task_view
 
 
 class Views:
-    """What they answer, one after the other; the last again and again."""
+    """Views that give these answers in order, and then the last one again and again."""
 
     def __init__(self, *answers: TaskView | FairlaneError) -> None:
         self._answers = list(answers)

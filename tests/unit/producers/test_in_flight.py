@@ -1,4 +1,4 @@
-"""What a router counts by: windows of partitions, and what is stored without a gap."""
+"""The router's counters: windows of partitions, and the targets stored without a gap."""
 
 from hypothesis import given
 from hypothesis import strategies as st

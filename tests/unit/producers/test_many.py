@@ -1,4 +1,4 @@
-"""Of many submissions each ends for itself."""
+"""Many submissions at once: each ends by itself."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The router: bounds on what is in flight, nothing lost, and no partition held up by another that stands still."""
+"""The router: bounds on what is in flight, nothing lost, and no partition delayed by another that stalls."""
 
 import threading
 from collections import deque
@@ -128,7 +128,7 @@ def test_a_batch_that_the_client_has_sent_meanwhile_is_not_gone_on_with() -> Non
     assert [partition.sends for partition in partitions] == [[1], [1]]
 
 
-# ---------------------------------------------------------------- a partition that stands still
+# ---------------------------------------------------------------- a partition that stalls
 def test_a_silent_partition_gets_nothing_new_until_it_answers() -> None:
     partitions = [Held(), Prompt(), Prompt()]
     router, clock = router_of(partitions, producer(3, pending=100))

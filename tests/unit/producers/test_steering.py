@@ -188,7 +188,7 @@ def test_a_filter_that_names_nothing_is_refused() -> None:
 
 
 def test_lanes_that_cannot_be_created_now_are_left_to_the_workers() -> None:
-    """What was asked for is stored; who moves the first envelope makes what is missing."""
+    """The change is stored; the worker that moves the first envelope creates the missing lane."""
     world = FakeService()
 
     def fault(step: str) -> None:

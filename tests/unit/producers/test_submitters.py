@@ -1,4 +1,4 @@
-"""Whoever submits a task, and whoever stops or dies meanwhile: what was reported as accepted is what is delivered."""
+"""Several submitters of a task, some of which stop or die: the targets reported as accepted are delivered."""
 
 from itertools import product
 
@@ -32,7 +32,7 @@ def new_world() -> FakeService:
 
 
 def second_comes(world: FakeService, empties: bool, folds: bool) -> None:
-    """What happens while the first one stops."""
+    """Change the world while the first submitter stops."""
     if folds:
         world.fold()
     if empties:

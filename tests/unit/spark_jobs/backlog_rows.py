@@ -12,12 +12,12 @@ WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}
 
 
 def ms(seconds: float) -> int:
-    """Of a time after the first snapshot."""
+    """Return the wall time at these seconds after the first snapshot."""
     return START_MS + round(seconds * 1000)
 
 
 def task(name: str, published: int, sent: int, **fields: Any) -> dict[str, Any]:
-    """Of app `shop`, tier high, channel push, created with the first snapshot, unless said otherwise."""
+    """Make a task row: by default app `shop`, tier high, channel push, created with the first snapshot."""
     given: dict[str, Any] = {
         "task": name, "app": "shop", "tier": "high", "channel": "push", "state": "running", "held": "",
         "lane": f"persistent://fairlane/tasks-00/{name}", "shared": False, "sealed": True, "created_ms": START_MS,

@@ -41,7 +41,7 @@ class Topic:
         self.log = JournalLog(tables)
 
     def land(self, count: int) -> Landed | None:
-        """The next so many records, not committed; None if there are none."""
+        """Land the next `count` records without a commit; None if there are none."""
         state = self.log.read()
         after = state.cursors.get("0", "")
         wanted = [record for record in self.records if record.position > after][:count]

@@ -1,4 +1,4 @@
-"""What the report on the backlog makes of the journal."""
+"""The journal's part of the report on the backlog."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -135,7 +135,7 @@ LATER = FACTS._replace(
 
 
 def test_the_headline_is_never_that_of_a_scheduled_task() -> None:
-    """Of 2,108 targets 8 start in 32 min: that says nothing of the rate."""
+    """8 of 2,108 targets start in 32 min, which has nothing to do with the rate."""
     made = report_of(LATER, OPTIONS, ms(25))
     assert (made.total.done_s, made.total.done_at_capacity_s) == pytest.approx((22.5, 18.0))
     assert "32 min" not in page(made)

@@ -1,4 +1,4 @@
-"""What the report on the backlog makes of snapshots, on a few rows each."""
+"""The snapshots' part of the report on the backlog, on a few rows each."""
 
 from collections.abc import Callable
 from itertools import pairwise

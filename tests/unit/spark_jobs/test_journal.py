@@ -38,7 +38,7 @@ SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(Healt
 
 
 def rows(topic: Topic) -> list[dict[str, Any]]:
-    """Of the outcomes, in the order they were committed."""
+    """Return the rows of the outcomes, in the order of their commits."""
     import pyarrow.parquet as pq
 
     files = topic.log.read().table("outcomes")
@@ -308,7 +308,7 @@ def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> Non
 # ------------------------------------------------------------------ as tables
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Topic:
-    """Of two days, in eleven files; the last record is stored twice."""
+    """A journal of two days in eleven files; the last record is stored twice."""
     records = [
         outcomes(Run("0", 0, number, 2, 1, 0), at_ms=AT_MS + number * DAY_MS // 10) for number in range(0, 20, 2)
     ]

@@ -16,7 +16,7 @@ from spark_jobs.journal.job import Journal, JournalOptions, LandedBatch
 
 
 class Steps(Journal):
-    """What a batch comes to, one after the other, and then it is told to end."""
+    """A journal whose batches have these results in order; then it is stopped."""
 
     def __init__(self, tables: Path, *batches: LandedBatch | Unreachable) -> None:
         super().__init__(None, JournalOptions(tables, PulsarSettings(), 100), VirtualClock())

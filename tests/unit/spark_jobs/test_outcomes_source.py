@@ -47,7 +47,7 @@ STORED = [position(entry, index) for entry in range(4) for index in (1, 2, 3)]
 
 
 class Reader:
-    """Of a topic with four entries of three records; more are stored once it has been read to its end."""
+    """Reader of a topic with four entries of three records; more are stored once it has been read to its end."""
 
     def __init__(self, _client: object, _topic: str, after: str | None, _ahead: int) -> None:
         self._left = [place for place in STORED if place > (after or "")]

@@ -35,7 +35,7 @@ from tests.contract.registry_records import task_record
 
 
 def say(topic: Topic, *records: Any) -> None:
-    """What the control topic tells of tasks."""
+    """Facts about tasks from the control topic."""
     rows = [row for number, record in enumerate(records) for row in rows_of(position(number), encode_control(record))]
     log = topic.log
     log.append(log.read(), CommitChange(added=write_rows(log.root, "tasks", "1", rows)), AT_MS)

@@ -112,7 +112,7 @@ def test_a_task_of_the_same_id_but_another_message_is_refused() -> None:
 
 
 def test_in_a_stream_a_task_that_is_there_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
-    """A query started anew with another message, whose last batch comes again."""
+    """A query started again with another message, whose last batch comes again."""
     world = FakeService()
     attempt(world.services(), target(), people(0, 1))
     again = target(message="Other")._replace(first_stays=True)

@@ -32,7 +32,7 @@ class Redis:
 
 
 class Seconds(threading.Event):
-    """Stands in for a stop signal: instead of every wait a second passes and `each` is called."""
+    """Fake of a stop signal: instead of every wait a second passes and `each` is called."""
 
     def __init__(self, clock: VirtualClock, count: int, each: Callable[[int], None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a worker knows of the live tasks, apart from how it came to know it."""
+"""A worker's knowledge of the live tasks, apart from how it is read."""
 
 from backends.redis.task_rows import LiveTask
 from dispatcher.model.tier import Tier
@@ -10,7 +10,7 @@ NULL = frozenset({"null"})
 
 
 def test_tasks_that_have_ended_leave_no_times_behind_at_which_to_look_at_them() -> None:
-    """Of every task its end of life is waited for, and that may be a week away."""
+    """Every task has a timer for its expiry, which may be a week away."""
     lanes = LiveLanes(LiveLaneSettings("me"))
     lanes.meet([Peer("me")], 0)
     tasks = [live_task(f"x{number}", expires_ms=10_000 + number) for number in range(5_000)]

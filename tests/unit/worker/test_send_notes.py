@@ -1,4 +1,4 @@
-"""What a worker says of its sends, in its log and to Redis."""
+"""A worker's reports of its sends, in its log and in Redis."""
 
 from collections.abc import Mapping
 

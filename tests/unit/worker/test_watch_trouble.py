@@ -19,7 +19,7 @@ from tests.unit.tasks import live_task
 
 
 class Registry:
-    """With its feed. breaks: so many tasks cannot be read when they are looked at by name."""
+    """A registry with its feed. breaks: this number of reads of tasks by name fail."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, LiveTask] = {}

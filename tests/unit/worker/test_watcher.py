@@ -235,7 +235,7 @@ def test_a_new_task_is_attached_before_anything_is_known_to_be_published() -> No
 
 
 def test_a_new_lane_to_which_nothing_came_takes_no_part_of_the_prefetch_budget_any_more() -> None:
-    """Of a task of unknown size much is expected at first."""
+    """A task of unknown size is expected to be large at first."""
     watch = Watch()
     coming = {"sealed": False, "published": 0, "total": 0}
     watch.watcher.round(watch.registry.set(live("empty", **coming), live("full", **coming)))

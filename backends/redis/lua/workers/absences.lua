@@ -2,7 +2,7 @@
 -- include: keys.lua
 -- Times when no worker served a channel, in the hash P:served. `first:<channel>` and `last:<channel>`: first and last
 -- heartbeat of any worker that serves it. `gaps:<channel>`: the gaps between, as `<from>-<to> ...`. The channel ''
--- stands for all workers. `outages`: spans in which running workers could not reach Redis.
+-- means all workers. `outages`: spans in which running workers could not reach Redis.
 local ABSENT_MS, MAX_GAPS = 3000, 100
 
 local function note_gap(field, from, to)

@@ -44,7 +44,7 @@ local function hold_unrecorded(worker, unrecorded)
   end
 end
 
--- Returns the number of the claim that stands for such outcomes in this view.
+-- Returns the number of the claim that represents such outcomes in this view.
 local function number_of_view()
   return redis.call('HGET', P .. ':epoch', 'started_ms') or '0'
 end
