@@ -35,7 +35,7 @@ def at(
     span_s: tuple[float, float] = (0, 0),
     **held_up: Any,
 ) -> dict[str, int]:
-    """Return ms by cause, `seconds` after the task was accepted. span_s: when the ledger counted, from the same time."""
+    """Return ms by cause, `seconds` after acceptance. span_s: when the ledger counted, from the same time."""
     counts = Counted(counted or {}, span(*span_s) if counted else TimeSpan())
     found = why(task, counts, HeldUp(switches, **held_up), SETTINGS, CREATED + round(seconds * 1000))
     return dict(found.parts)
