@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from dispatcher.clock import Clock
-from dispatcher.model.view import Admission, HoldAction, SubmitLease
+from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
 from dispatcher.ports import ControlLog
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
 from dispatcher.wire.submission import NOTHING_AHEAD, WrittenAhead
@@ -84,17 +84,6 @@ class Submission:
     """Position of the task's record."""
     ahead: WrittenAhead = NOTHING_AHEAD
     """The current submitter, and the announcements beyond `published`."""
-
-
-class InFlight(NamedTuple):
-    """The part of a task that is in flight."""
-
-    targets: int
-    """Targets under claims in force."""
-    claims: int
-    """The number of these claims."""
-    sent: int
-    """Targets recorded as sent so far."""
 
 
 class Registrar(Protocol):

@@ -131,16 +131,16 @@ class PulsarAdmin:
         """Delete a subscription, with any backlog; no consumer may be attached."""
         self._remove(f"{_path(topic)}/subscription/{quote(name)}")
 
-    def delete_topic(self, topic: str, force: bool = False) -> bool:
+    def delete_topic(self, topic: str, *, force: bool = False) -> bool:
         """Delete a topic with its partitions and all messages. Return True also if it does not exist.
 
         Return False if a producer or consumer is attached and force is not set; partitions without any are deleted by
         then. A deleted topic does not reappear as long as topics are not created automatically.
         """
         try:
-            return self._delete(_path(topic), force)
+            return self._delete(_path(topic), force=force)
         except _Conflict:  # it has partitions
-            return self._delete(f"{_path(topic)}/partitions", force)
+            return self._delete(f"{_path(topic)}/partitions", force=force)
 
     def topic_exists(self, topic: str) -> bool:
         try:
@@ -204,7 +204,7 @@ class PulsarAdmin:
         except NotFound:
             return
 
-    def _delete(self, path: str, force: bool) -> bool:
+    def _delete(self, path: str, *, force: bool) -> bool:
         try:
             self._call("DELETE", path, query="?force=true" if force else "")
         except NotFound:

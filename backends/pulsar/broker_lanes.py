@@ -84,16 +84,16 @@ def _lane(name: str, topic: _Topic) -> LaneStats:
     lane, _, number = name.rpartition(_PARTITION)
     dispatch = topic.subscriptions.get(SUBSCRIPTION, _Subscription())
     return LaneStats(
-        lane if number.isdecimal() and lane else name,
-        int(number) if number.isdecimal() and lane else -1,
-        dispatch.msgBacklog,
-        dispatch.unackedMessages,
-        len(dispatch.consumers),
-        topic.producerCount,
-        topic.msgRateIn,
-        topic.msgRateOut,
-        topic.storageSize,
-        dispatch.blockedSubscriptionOnUnackedMsgs,
+        topic=lane if number.isdecimal() and lane else name,
+        partition=int(number) if number.isdecimal() and lane else -1,
+        backlog=dispatch.msgBacklog,
+        unacked=dispatch.unackedMessages,
+        consumers=len(dispatch.consumers),
+        producers=topic.producerCount,
+        rate_in=topic.msgRateIn,
+        rate_out=topic.msgRateOut,
+        storage_bytes=topic.storageSize,
+        blocked=dispatch.blockedSubscriptionOnUnackedMsgs,
     )
 
 
@@ -139,7 +139,7 @@ class BrokerLanes:
             broker.admin.close()
         self._brokers = []
 
-    def _at(self, broker: str, alone: bool) -> PulsarSettings:
+    def _at(self, broker: str, *, alone: bool) -> PulsarSettings:
         """Return the settings for one broker. A single broker is reached at the configured address: the name it has for
         itself may not resolve here."""
         if alone:

@@ -49,7 +49,7 @@ _COMMON: tuple[Policy, ...] = (
     ),
     # A resumed submission may split its batches differently; deduplication would then drop new messages. Copies are
     # recognized by the identity of the envelope instead.
-    Policy("deduplicationEnabled", "deduplication", False, "Pulsar's deduplication is off"),
+    Policy("deduplicationEnabled", "deduplication", wanted=False, what="Pulsar's deduplication is off"),
     Policy(
         "backlog_quota_map", "backlogQuota", {"destination_storage": _BACKLOG_QUOTA},
         f"backlog quota {BACKLOG_LIMIT_BYTES >> 30} GiB a topic, producers wait", body=_BACKLOG_QUOTA,

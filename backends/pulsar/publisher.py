@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import _pulsar
 import pulsar
@@ -33,7 +33,7 @@ _COMPRESSION = {
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LaneProducerSettings:
     """Limits of a LaneProducer. A batch is sent at the first of its three limits. A whole batch goes to one consumer,
     so batches are kept far smaller than receiver queues."""
@@ -131,10 +131,11 @@ class LaneProducer:
             return
         group = _Group(done)
         try:
-            for start, end, size in _pieces(bodies):
-                make_room(end - start, size)
-                answered = partial(self._answered, group, end == len(bodies), end - start, size)
-                self._send_piece(bodies, start, end, answered)
+            for piece in _pieces(bodies):
+                count = piece.end - piece.start
+                make_room(count, piece.size)
+                answered = partial(self._answered, group, count, piece.size, final=piece.end == len(bodies))
+                self._send_piece(bodies, piece.start, piece.end, answered)
         except BaseException:
             if group.take() is None:
                 return  # a receipt came first: `done` has been called
@@ -189,7 +190,7 @@ class LaneProducer:
         if result != pulsar.Result.Ok:
             self._fail(result)
 
-    def _answered(self, group: "_Group", final: bool, count: int, size: int, result: Any, _message_id: Any) -> None:
+    def _answered(self, group: "_Group", count: int, size: int, result: Any, _message_id: Any, *, final: bool) -> None:
         try:
             if result != pulsar.Result.Ok:
                 self._fail(result)
@@ -232,15 +233,23 @@ def _check_sizes(bodies: Sequence[bytes]) -> None:
         raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
 
 
-def _pieces(bodies: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, end, bytes) of consecutive pieces."""
+class _Piece(NamedTuple):
+    """Consecutive bodies that are counted together."""
+
+    start: int
+    end: int
+    size: int
+    """In bytes."""
+
+
+def _pieces(bodies: Sequence[bytes]) -> Iterator["_Piece"]:
     start = size = 0
     for index, body in enumerate(bodies):
         if index > start and (index - start >= _PIECE_MESSAGES or size + len(body) > _PIECE_BYTES):
-            yield start, index, size
+            yield _Piece(start, index, size)
             start, size = index, 0
         size += len(body)
-    yield start, len(bodies), size
+    yield _Piece(start, len(bodies), size)
 
 
 def _create_producer(client: pulsar.Client, topic: str, settings: LaneProducerSettings) -> Any:

@@ -120,15 +120,15 @@ class BacklogReader:
         since_ms = at_ms if self._ended_ms is None else self._ended_ms
         self._ended_ms = max([since_ms, *(task.view.finished_ms for task in gone)])
         return BacklogLook(
-            at_ms,
-            epoch.decode(),
-            _texts(settings),
-            {name: int(value) for name, value in _texts(counters).items()},
-            {pool.decode(): {n: int(v) for n, v in _texts(fields).items()} for pool, fields in _pairs(pools)},
-            [msgspec.structs.replace(_beat(beat), seen_ms=seen_ms) for seen_ms, beat in _pairs(beats)],
-            list(tasks.values()),
-            gone,
-            _in_flight(claims),
+            at_ms=at_ms,
+            epoch=epoch.decode(),
+            settings=_texts(settings),
+            counters={name: int(value) for name, value in _texts(counters).items()},
+            pools={pool.decode(): {n: int(v) for n, v in _texts(fields).items()} for pool, fields in _pairs(pools)},
+            beats=[msgspec.structs.replace(_beat(beat), seen_ms=seen_ms) for seen_ms, beat in _pairs(beats)],
+            tasks=list(tasks.values()),
+            ended=gone,
+            in_flight=_in_flight(claims),
         )
 
 

@@ -8,7 +8,7 @@ from dispatcher.model.view_form import FORM
 from dispatcher.model.view_home import held_elsewhere
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Epoch:
     """One view, which began in an empty Redis."""
 
@@ -92,6 +92,7 @@ class Epochs:
         epoch: str,
         wait_ms: int,
         partitions: int,
+        *,
         restoring: bool = False,
         replaces: str = "",
         adopted: bool = False,
@@ -136,7 +137,7 @@ class Epochs:
                 "Start workers of this version and stop the older ones, or use the program of the older version.",
             )
 
-    def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
+    def epoch_announced(self, epoch: str, *, first: bool, position: str, claim_ms: int = 0) -> None:
         """Note that the epoch's EpochStarted is stored at `position`. first: no view was ever begun before, so there is
         no claim to wait for. claim_ms: the longest claim that the control topic knows of."""
         self._view.call("step_epoch", epoch, "announced", int(first), position, self._view.address, claim_ms)

@@ -27,7 +27,16 @@ from backends.redis.task_rows import (
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.view import ENDED_STATES, Admission, Globals, HoldAction, SubmitLease, TaskView, globals_of
+from dispatcher.model.view import (
+    ENDED_STATES,
+    Admission,
+    Globals,
+    HoldAction,
+    InFlight,
+    SubmitLease,
+    TaskView,
+    globals_of,
+)
 from dispatcher.wire.control import (
     MAIN_WRITER,
     Checkpoint,
@@ -73,7 +82,7 @@ class Registry:
         cursor = self._view.command("HGET", self._keys.control, "cursor")
         return cursor.decode() if cursor else None
 
-    def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str, *, marked: bool) -> bool:
         """Move the cursor. Return False and change nothing if it is not at `expected` or the view has another epoch.
 
         marked: the epoch's mark has been read, so the view is complete as far as the control topic goes.
@@ -239,11 +248,10 @@ class Registry:
         """Return Redis' time."""
         return self._view.now_ms()
 
-    def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
-        """Return, for each known task: targets under claims in force, number of claims, targets sent so far. All values
-        are of one moment."""
+    def in_flight(self, tasks: Sequence[str]) -> dict[str, InFlight]:
+        """Return what each known task has in flight. All values are of one moment."""
         rows = self._view.call("in_flight", *tasks) if tasks else []
-        return {task.decode(): (targets, claims, sent) for task, targets, claims, sent in rows}
+        return {task.decode(): InFlight(targets, claims, sent) for task, targets, claims, sent in rows}
 
     def record(self, task: str) -> TaskRecord | None:
         """Return the task's record as accepted."""

@@ -36,7 +36,7 @@ class ControlView(Protocol):
         """Apply (position, record) pairs. Idempotent; an older record never undoes a newer one."""
         ...
 
-    def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str, *, marked: bool) -> bool:
         """Move the cursor. Return False, without a change, if it is not at `expected` or the epoch is another by now.
 
         marked: whether the epoch's mark was among the records read.
@@ -93,7 +93,7 @@ class ControlFolder:
                 records = reader.read(self._settings.batch, self._settings.poll_s)
                 if records:
                     batch = self._apply(records, epoch)
-                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch, batch.marked):
+                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch, marked=batch.marked):
                         return
                     cursor = records[-1].position
                     self._finish(batch.sealed)

@@ -41,7 +41,7 @@ class EpochTable(Protocol):
     def epoch(self) -> Epoch | None: ...
 
     def begin_epoch(
-        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
+        self, epoch: str, wait_ms: int, partitions: int, *, restoring: bool = False, replaces: str = ""
     ) -> bool:
         """Begin an epoch; return False if one exists already.
 
@@ -49,7 +49,7 @@ class EpochTable(Protocol):
         """
         ...
 
-    def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
+    def epoch_announced(self, epoch: str, *, first: bool, position: str, claim_ms: int = 0) -> None:
         """Note that an epoch was announced.
 
         first: no view was ever begun before, so there is no claim to wait for. position: of its EpochStarted. claim_ms:
@@ -200,7 +200,9 @@ class Rebuilder:
         """Begin an epoch, always with the wait: only the control topic can tell that there were no earlier claims."""
         epoch, replaces = self._new_id(), "" if broken is None else broken.id
         settings, restoring = self._settings, self._restore is not None
-        if self._epochs.begin_epoch(epoch, settings.claim_max_ms, settings.partitions, restoring, replaces):
+        if self._epochs.begin_epoch(
+            epoch, settings.claim_max_ms, settings.partitions, restoring=restoring, replaces=replaces
+        ):
             if broken is not None:
                 _log.error("a script failed half-way (%s), and the view is broken", broken.broken)
             _log.info("Redis has no complete view; rebuilding it from Pulsar as epoch %s", epoch)
@@ -225,7 +227,7 @@ class Rebuilder:
         """Announce the address of the view. A view of 0.2 has none, and the server of any view may get another name."""
         claim_ms = max(claim_ms, epoch.claim_ms)
         position = self._control.append(self._started(epoch.id, self._settings.address, claim_ms))
-        self._epochs.epoch_announced(epoch.id, first, position, claim_ms)
+        self._epochs.epoch_announced(epoch.id, first=first, position=position, claim_ms=claim_ms)
         return 0.0
 
     def _started(self, epoch: str, address: str, claim_ms: int = 0) -> EpochStarted:

@@ -1,7 +1,7 @@
 """Tasks, workers and settings as the registry shows them."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -45,6 +45,17 @@ class TargetCounts(msgspec.Struct, frozen=True):
     """Not sent before the task was cancelled or stopped."""
     pending: int = 0
     """Without an outcome so far."""
+
+
+class InFlight(NamedTuple):
+    """The part of a task that is in flight."""
+
+    targets: int
+    """Targets under claims in force."""
+    claims: int
+    """The number of these claims."""
+    sent: int
+    """Targets recorded as sent so far."""
 
 
 class TaskView(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.service_settings import Cap
 from dispatcher.model.task import Message
 from dispatcher.model.tier import Tier
+from dispatcher.model.view import InFlight
 from dispatcher.wire.control import FORMAT, ControlChange, GlobalChange, encode_override
 from producers.control.task_changes import Changes
-from producers.ports import InFlight, Services, Submission
+from producers.ports import Services, Submission
 
 _LOOK_S = 0.05
 

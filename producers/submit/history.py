@@ -7,7 +7,7 @@ from typing import Protocol
 
 from backends.redis.task_rows import SubmissionRow
 from dispatcher.model.errors import Malformed, NotReady
-from dispatcher.model.view import ENDED_STATES, Admission, HoldAction, SubmitLease
+from dispatcher.model.view import ENDED_STATES, Admission, HoldAction, InFlight, SubmitLease
 from dispatcher.ports import OpenReader, StoredRecord
 from dispatcher.wire.control import (
     MAIN_WRITER,
@@ -23,7 +23,7 @@ from dispatcher.wire.control import (
 )
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import submitter_at, written_ahead
-from producers.ports import InFlight, Readiness, Submission
+from producers.ports import Readiness, Submission
 
 _BATCH = 1_000
 _READ_S = 1.0
@@ -38,7 +38,7 @@ class SubmissionTable(Protocol):
 
     def submission(self, task: str) -> SubmissionRow | None: ...
 
-    def in_flight(self, tasks: Sequence[str]) -> Mapping[str, tuple[int, int, int]]: ...
+    def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]: ...
 
     def admit(self, record: TaskRecord, who: str = "") -> Admission: ...
 
@@ -89,7 +89,7 @@ class KnownSubmissions:
 
     def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
         """Return what is in flight, as the registry does."""
-        return {task: InFlight(*counts) for task, counts in self._registry.in_flight(tasks).items()}
+        return self._registry.in_flight(tasks)
 
     def submission(self, task: str) -> Submission | None:
         """Return the submission; None if the task does not exist. Raises Unreachable."""
@@ -189,7 +189,14 @@ def with_record(row: SubmissionRow | None, position: str, record: ControlRecord)
 
 def _first(record: TaskRecord, position: str) -> SubmissionRow:
     return SubmissionRow(
-        record, "running", False, None, None, shares_lane=record.shared, lane=record.lane, record_pos=position
+        record=record,
+        state="running",
+        ended=False,
+        checkpoint=None,
+        seal=None,
+        shares_lane=record.shared,
+        lane=record.lane,
+        record_pos=position,
     )
 
 

@@ -58,7 +58,7 @@ def test_a_view_that_was_begun_elsewhere_afterwards_closes_this_one(
         with pytest.raises(Refused, match=r"new:6379/0.*This one is") as refused:
             check()
         assert "fairlane registry adopt" in refused.value.next_step
-    assert not registry.move_control_cursor(None, position(7), "e1", False), "nothing is folded any more"
+    assert not registry.move_control_cursor(None, position(7), "e1", marked=False), "nothing is folded any more"
 
 
 def test_a_refused_view_that_is_adopted_is_open(view: RedisView, epochs: Epochs) -> None:

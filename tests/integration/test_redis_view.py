@@ -216,7 +216,7 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
         epochs.epoch_announced("e", first=True, position="1")
         epochs.epoch_marked("e")
         view.command("HSET", view.keys.epoch, "read:0", "1")
-        assert registry.move_control_cursor(None, "1", "e", True)
+        assert registry.move_control_cursor(None, "1", "e", marked=True)
         assert epochs.ready()
     with running(BINARIES[0][1], *options, port=port):
         before_ms = view.now_ms()
@@ -280,15 +280,15 @@ def test_a_view_is_ready_once_every_topic_is_read_to_its_mark(view: RedisView) -
     assert (found.announced, found.marked, found.wait_ms > 0) == (True, True, True)
 
     view.command("HSET", view.keys.epoch, "read:0", "1")
-    assert not registry.move_control_cursor(None, "1", "e2", True)
-    assert not registry.move_control_cursor("0", "1", "e1", True)
-    assert registry.move_control_cursor(None, "1", "e1", False)
-    assert registry.move_control_cursor("1", "2", "e1", True)
+    assert not registry.move_control_cursor(None, "1", "e2", marked=True)
+    assert not registry.move_control_cursor("0", "1", "e1", marked=True)
+    assert registry.move_control_cursor(None, "1", "e1", marked=False)
+    assert registry.move_control_cursor("1", "2", "e1", marked=True)
     assert registry.control_cursor() == "2"
     assert not epochs.ready()
     view.command("HDEL", view.keys.epoch, "read:control")
     view.command("HSET", view.keys.epoch, "read:1", "1")
-    assert registry.move_control_cursor("2", "3", "e1", True)
+    assert registry.move_control_cursor("2", "3", "e1", marked=True)
     assert epochs.ready()
     found = epochs.epoch()
     assert found is not None

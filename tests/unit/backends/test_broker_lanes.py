@@ -35,7 +35,20 @@ def statistics(**topics: object) -> bytes:
 
 
 def test_a_lane_and_its_subscription() -> None:
-    assert lanes_of(statistics(t=TOPIC), [OWN]) == [LaneStats("t", -1, 4, 300, 2, 1, 1.5, 2.5, 12_327, True)]
+    assert lanes_of(statistics(t=TOPIC), [OWN]) == [
+        LaneStats(
+            topic="t",
+            partition=-1,
+            backlog=4,
+            unacked=300,
+            consumers=2,
+            producers=1,
+            rate_in=1.5,
+            rate_out=2.5,
+            storage_bytes=12_327,
+            blocked=True,
+        )
+    ]
 
 
 def test_partitions_of_a_lane_are_told_apart() -> None:

@@ -88,7 +88,18 @@ def test_shares_got_are_those_of_the_workers_that_are_there() -> None:
 
 
 def test_lanes_come_with_the_broker_that_told_of_them() -> None:
-    lane = LaneStats("persistent://fairlane/tasks-01/a", 3, 7, 100, 2, 1, 1.5, 2.5, 4_000, False)
+    lane = LaneStats(
+        topic="persistent://fairlane/tasks-01/a",
+        partition=3,
+        backlog=7,
+        unacked=100,
+        consumers=2,
+        producers=1,
+        rate_in=1.5,
+        rate_out=2.5,
+        storage_bytes=4_000,
+        blocked=False,
+    )
     row = snapshot_row(look(), [BrokerLook("b1", [lane]), BrokerLook("b2", None, "no answer")], TAKEN)
     (told,) = row["lanes"]
     assert (told["kind"], told["broker"], told["partition"], told["backlog"], told["consumers"]) == (

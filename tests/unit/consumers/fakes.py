@@ -138,7 +138,7 @@ def epoch_of(epoch: str, wait_ms: int = 0, **fields: Any) -> Epoch:
     """Return an epoch that has just begun, but for the given fields."""
     begun: dict[str, Any] = dict.fromkeys(("ready", "announced", "marked", "restoring"), False)
     given: dict[str, Any] = {"started_ms": 0, "partitions": 1, "read": frozenset(), **begun, **fields}
-    return Epoch(epoch, wait_ms=wait_ms, **given)
+    return Epoch(id=epoch, wait_ms=wait_ms, **given)
 
 
 @dataclass
@@ -150,14 +150,14 @@ class FakeEpochs:
         return self.now
 
     def begin_epoch(
-        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
+        self, epoch: str, wait_ms: int, partitions: int, *, restoring: bool = False, replaces: str = ""
     ) -> bool:
         if self.now is not None and not (self.now.broken and self.now.id == replaces):
             return False
         self.now = epoch_of(epoch, wait_ms, restoring=restoring)
         return True
 
-    def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
+    def epoch_announced(self, epoch: str, *, first: bool, position: str, claim_ms: int = 0) -> None:
         if self.now is not None and self.now.id == epoch:
             wait_ms = 0 if first else max(self.now.wait_ms, claim_ms)
             self.now = replace(self.now, wait_ms=wait_ms, announced=True, restoring=False, address=self.address)

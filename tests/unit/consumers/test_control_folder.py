@@ -46,7 +46,7 @@ class View:
     def complete_among(self, tasks: Sequence[str]) -> list[str]:
         return [task for task in tasks if (self.cursor or "") >= self.complete_at.get(task, "~")]
 
-    def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str, *, marked: bool) -> bool:
         if expected != self.cursor or epoch != self.epoch:
             return False
         self.cursor = to

@@ -10,7 +10,7 @@ from msgspec import Raw, structs
 from backends.redis.task_rows import SubmissionRow
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
-from dispatcher.model.view import Admission, HoldAction, SubmitLease
+from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
 from dispatcher.wire.control import (
     ControlChange,
     ControlRecord,
@@ -69,8 +69,8 @@ class FakeService:
     fault: Step = lambda step: None
     first: Sequence[bytes] = ()
     redis_gone: bool = False
-    in_flight: list[tuple[int, int, int]] = field(default_factory=list)
-    """Answers of the registry, in turn: targets, claims, sent."""
+    in_flight: list[InFlight] = field(default_factory=list)
+    """Answers of the registry, in turn."""
     admission: Admission = field(default_factory=Admission)
     ready: bool = False
     view: View = field(default_factory=View)
@@ -241,7 +241,7 @@ class Registry:
         for position, record in records:
             self.apply(position, record)
 
-    def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+    def in_flight(self, tasks: Sequence[str]) -> dict[str, InFlight]:
         self._step("in flight")
         return {task: self._world.in_flight.pop(0) for task in tasks if self._world.in_flight}
 

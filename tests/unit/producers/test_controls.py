@@ -6,6 +6,7 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput, NotFound, TaskEnded
 from dispatcher.model.task import PushTask
+from dispatcher.model.view import InFlight
 from dispatcher.wire.control import ControlChange
 from dispatcher.wire.topics import Topics
 from producers.control.controls import Cancelled, Controls, Edit
@@ -119,10 +120,10 @@ def test_a_message_is_checked_as_that_of_a_task() -> None:
 
 def test_a_cancel_says_what_was_in_flight_and_what_became_of_it() -> None:
     world = world_with()
-    world.in_flight = [(30, 2, 100), (10, 1, 115), (0, 0, 121)]
+    world.in_flight = [InFlight(30, 2, 100), InFlight(10, 1, 115), InFlight(0, 0, 121)]
     assert Controls(world.services).cancel("t", wait_s=10) == Cancelled(30, 21, settled=True)
     assert world.steps[-1] == "in flight"
-    world.in_flight = [(30, 2, 100)]
+    world.in_flight = [InFlight(30, 2, 100)]
     assert Controls(world.services).cancel("t") == Cancelled(30, 0, settled=False)
 
 
