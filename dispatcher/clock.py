@@ -38,7 +38,7 @@ class VirtualClock:
 
 class ServiceClock:
     """The clocks of a process. The wall clock follows Redis' time, which is the reference for all processes. Until the
-    first answer, and while Redis is down, it continues from the last known time. One thread calls `hear`, any may read.
+    first answer, and while Redis is down, it continues from the last known time. One thread calls `sync`, any may read.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -52,16 +52,19 @@ class ServiceClock:
     def monotonic_s(self) -> float:
         return self._clock.monotonic_s()
 
-    def hear(self, server_ms: int, asked_s: float) -> None:
-        """Adjust to the server's time in an answer that has just arrived. `asked_s` is the monotonic time of the
-        request. The server read its clock some time in between, so a difference within that span is not corrected."""
-        least_ms, most_ms = server_ms - self._clock.monotonic_s() * 1000, server_ms - asked_s * 1000
-        self._ahead_ms = min(max(self._ahead_ms, least_ms), most_ms)
+    def sync(self, server_ms: int, asked_s: float) -> None:
+        """Adjust the wall clock to the server's time in an answer that has just arrived.
+
+        `asked_s` is the monotonic time of the request. The server read its clock some time in between, so a difference
+        within that span is not corrected.
+        """
+        min_lead_ms, max_lead_ms = server_ms - self._clock.monotonic_s() * 1000, server_ms - asked_s * 1000
+        self._ahead_ms = min(max(self._ahead_ms, min_lead_ms), max_lead_ms)
 
 
 class ClockComparison:
-    """Compares a server's clock with ours. If the server's gained, ours has stopped (a paused machine) or the server's
-    was set forward."""
+    """Compares a server's clock with ours. If the server's clock gained on ours, ours stopped (a paused machine) or the
+    server's was set forward."""
 
     def __init__(self, span_s: float) -> None:
         """`span_s`: how long an answer is used for comparison. (Over hours two clocks drift apart by themselves.)"""
@@ -80,13 +83,13 @@ class ClockComparison:
         while ahead and ahead[0][0] < asked_s - self._span_s:
             ahead.popleft()
         gained_s = server_s - answered_s - ahead[0][1] if ahead else None
-        most_s = server_s - asked_s
-        while ahead and ahead[-1][1] >= most_s:
+        max_lead_s = server_s - asked_s
+        while ahead and ahead[-1][1] >= max_lead_s:
             ahead.pop()
-        ahead.append((asked_s, most_s))
+        ahead.append((asked_s, max_lead_s))
         return gained_s
 
     def begin_again(self) -> None:
-        """Compare only with the last answer from now on."""
+        """Forget all answers but the last."""
         while len(self._ahead) > 1:
             self._ahead.popleft()

@@ -61,7 +61,7 @@ class WaitingLane(msgspec.Struct, frozen=True, gc=False):
 
 
 class Lanes(Protocol):
-    """The lanes that a worker is attached to. All calls come from the engine's thread."""
+    """The lanes that a worker is attached to. Only the engine's thread calls it."""
 
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
         """Attach in the background; readiness is announced through the engine's inbox."""
@@ -76,10 +76,12 @@ class Lanes(Protocol):
         announces itself again when something arrives. Never blocks."""
         ...
 
-    def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None: ...
+    def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        """Ack deliveries: the broker does not deliver them again."""
+        ...
 
     def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        """Release only these deliveries: they are delivered again after a while, to any worker."""
+        """Release these deliveries and no others: the broker delivers them again after a while, to any worker."""
         ...
 
 
@@ -98,8 +100,8 @@ class OutcomeLog(Protocol):
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Targets that failed for good, with the reasons, or a message that cannot be sent.
 
-    Such a message has a body and no targets. It is an envelope of an unknown task, or not an envelope at all, and then
-    without a task.
+    A message that cannot be sent has a body and no targets. It is an envelope of an unknown task; or it is not an
+    envelope at all, and then `task` is empty.
 
     Letters are written before the outcome record that makes the failure final, so none is lost. Copies have the same
     (task, writer, sequence, position, part).
@@ -120,14 +122,15 @@ class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     lane: str = ""
     """Lane of the message with this body."""
     part: int = 0
+    """Number of this part of the body, from 0."""
     parts: int = 1
-    """Number of this part of the body, from 0, and the number of parts."""
+    """Number of parts of the body."""
 
 
 class DeadLetters(Protocol):
     def publish(self, letter: DeadLetter, done: Done) -> None:
-        """Store a letter of any size, in parts if it is large. A letter that the broker refuses in any form is stored
-        without its texts, so that it blocks nothing."""
+        """Store a letter of any size, in parts if it is large. If the broker refuses even those, store it without its
+        texts, so that it blocks nothing."""
         ...
 
 
@@ -172,7 +175,8 @@ class Fold(Protocol):
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,
     ) -> FoldResult:
-        """Fold records. `positions` are those of the records; a skipped record is kept by its position."""
+        """Fold the records between the cursors `expected` and `cursor`. `positions` are those of the records; a skipped
+        record is kept under its position."""
         ...
 
 
@@ -193,10 +197,12 @@ class Batch(msgspec.Struct, gc=False):
 
 
 class Courier(Protocol):
-    """Runs the channels. `sent` is called once per batch, from any thread, with a report for each envelope, or None for
-    envelopes whose call did not start before the use-by."""
+    """Runs the channels."""
 
-    def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None: ...
+    def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None:
+        """Send a batch through its channel. `sent` is called once, from any thread, with a report for each envelope;
+        None for an envelope whose call did not start before the use-by."""
+        ...
 
     def batch_limit(self, channel: str) -> int:
         """Return the maximum envelopes in one batch of this channel."""
@@ -247,10 +253,12 @@ class ControlLog(Protocol):
 
 
 class StoredRecord(Protocol):
-    """A record of a topic. position: sorts as text in topic order."""
+    """A record of a topic."""
 
     @property
-    def position(self) -> str: ...
+    def position(self) -> str:
+        """Its position; positions sort as text in the topic's order."""
+        ...
 
     @property
     def body(self) -> bytes: ...
@@ -260,7 +268,8 @@ class RecordReader(Protocol):
     """Reads one topic from a position on, without a subscription."""
 
     def read(self, max_records: int, timeout_s: float) -> Sequence[StoredRecord]:
-        """Wait at most timeout_s for the first record, then return the available records. Raises Unreachable."""
+        """Return the available records, at most `max_records`. Wait up to `timeout_s` for the first one. Raises
+        Unreachable."""
         ...
 
     def at_end(self) -> bool:
@@ -271,4 +280,4 @@ class RecordReader(Protocol):
 
 
 OpenReader = Callable[[str | None], RecordReader]
-"""Opens a reader behind a position, or at the topic's beginning (None). Raises Unreachable."""
+"""Opens a reader after a position; None: at the topic's beginning. Raises Unreachable."""

@@ -154,8 +154,8 @@ class _MovedModules(MetaPathFinder, Loader):
             if name.startswith("__"):
                 raise AttributeError(f"module {old!r} has no attribute {name!r}")
             value: object = getattr(home, name)
-            place = _NOW.get((home.__name__, name), f"{home.__name__}.{name}")
-            warnings.warn(f"{old}.{name} moves in the next release: use {place}.", Moved, stacklevel=2)
+            public_name = _NOW.get((home.__name__, name), f"{home.__name__}.{name}")
+            warnings.warn(f"{old}.{name} moves in the next release: use {public_name}.", Moved, stacklevel=2)
             return value
 
         module.__dict__["__getattr__"] = read

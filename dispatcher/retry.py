@@ -17,8 +17,8 @@ class NextStep(NamedTuple):
 
 
 def delay_after(attempt: int, retry_after_s: float | None = None) -> int:
-    """Return the delay step after `attempt` (from 0) failed. It is the provider's wish rounded up, or depends on the
-    number of attempts."""
+    """Return the delay step after `attempt` (from 0) failed: the provider's Retry-After rounded up to a step, or else
+    the step for this number of attempts."""
     if retry_after_s is not None:
         return retry_step_s(retry_after_s)
     return RETRY_STEPS_S[min(attempt, len(RETRY_STEPS_S) - 1)]
@@ -27,7 +27,7 @@ def delay_after(attempt: int, retry_after_s: float | None = None) -> int:
 def next_step(attempt: int, max_attempts: int, verdict: Verdict) -> NextStep:
     """Return the next step after a verdict on attempt `attempt` (from 0) of at most `max_attempts`.
 
-    An unknown code (a user's own channel may be wrong) counts as RETRY, since an outcome is stored for good.
+    An unknown code counts as RETRY: a custom channel may be wrong, and an outcome is stored for good.
     """
     if verdict.code in _OUTCOMES:
         return NextStep(verdict.code, verdict.reason)

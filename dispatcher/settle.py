@@ -1,7 +1,7 @@
 """Decide the steps for envelopes that were sent, or that need no sending: pure decisions, no I/O.
 
-The order in which a plan is carried out is the guarantee: dead letters, then the outcome record, then the next
-attempts, and the acks last. Each step starts once the one before is stored.
+No target is lost or settled twice because of the order of a plan: dead letters, the outcome record, the next attempts,
+the acks. Each step starts once the one before is stored.
 """
 
 from collections.abc import Sequence
@@ -42,8 +42,8 @@ _NAMED: dict[NamedTargets, frozenset[int]] = {
 }
 _NEVER_MS = 1 << 62
 MAX_NAMED_CHARACTERS = 700_000
-"""Maximum in one record, which thus stays below 4 MiB. An envelope of targets within their limits fits into any record
-that is not full; targets beyond their limits are not named in the journal."""
+"""Maximum characters of named targets in one record, so that it stays below 4 MiB. Targets beyond it are not named in
+the journal; an envelope whose targets are within their limits always fits."""
 
 
 class SettlePlan(msgspec.Struct):
@@ -179,8 +179,8 @@ class Draft:
                 self._count(code, codes.count(code))
         dead = [] if kinds.isdisjoint(_DEAD) else [i for i, code in enumerate(codes) if code in _DEAD]
         self._dead_letter(envelope, dead, steps, at_ms)
-        looked_at = range(len(codes)) if self._name_sent else dead
-        self._name(envelope, [i for i in looked_at if codes[i] in self._names], steps)
+        candidates = range(len(codes)) if self._name_sent else dead
+        self._name(envelope, [i for i in candidates if codes[i] in self._names], steps)
         again = [i for i, code in enumerate(codes) if code == RETRY] if RETRY in kinds else []
         self._try_again(envelope, again, delay_s, at_ms)
 
@@ -206,9 +206,9 @@ class Draft:
         """Name targets of an envelope in the record. `steps` has one per target; None if no target has a reason."""
         if not indexes:
             return
-        whole = len(indexes) == len(envelope.targets)
-        targets = envelope.targets if whole else [envelope.targets[i] for i in indexes]
-        positions = envelope.positions if whole else [envelope.position(i) for i in indexes]
+        all_named = len(indexes) == len(envelope.targets)
+        targets = envelope.targets if all_named else [envelope.targets[i] for i in indexes]
+        positions = envelope.positions if all_named else [envelope.position(i) for i in indexes]
         reasons = None if steps is None else [steps[i].reason[:MAX_REASON] for i in indexes]
         if reasons is not None and not any(reasons):
             reasons = None
@@ -240,11 +240,11 @@ def _steps(envelope: Envelope, report: Report) -> list[NextStep] | None:
     """Return the next step of each target; None if it is the same for all."""
     if not report.exceptions:
         return None
-    attempt, most = envelope.attempt, envelope.max_attempts
-    steps = [next_step(attempt, most, report.verdict)] * len(envelope.targets)
+    attempt, max_attempts = envelope.attempt, envelope.max_attempts
+    steps = [next_step(attempt, max_attempts, report.verdict)] * len(envelope.targets)
     for index, verdict in report.exceptions.items():
         if 0 <= index < len(steps):
-            steps[index] = next_step(attempt, most, verdict)
+            steps[index] = next_step(attempt, max_attempts, verdict)
     return steps
 
 
@@ -279,26 +279,26 @@ def match(
     start = 0
     for part in parts:
         end = start + part.count
-        said = reports[start:end]
+        part_reports = reports[start:end]
         start = end
-        if everything or None not in said:
-            matched.append((part, cast("Sequence[Report]", said)))
+        if everything or None not in part_reports:
+            matched.append((part, cast("Sequence[Report]", part_reports)))
         else:
-            matched += _cut(part, said)
+            matched += _cut(part, part_reports)
     return matched
 
 
 _MISSING = Report(Verdict(RETRY, "the channel gave no report"))
 
 
-def _cut(part: EnvelopeRun, said: Sequence[Report | None]) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:
+def _cut(part: EnvelopeRun, reports: Sequence[Report | None]) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:
     cut: list[tuple[EnvelopeRun, Sequence[Report] | None]] = []
     start = 0
-    while start < len(said):
+    while start < len(reports):
         end = start + 1
-        while end < len(said) and (said[end] is None) == (said[start] is None):
+        while end < len(reports) and (reports[end] is None) == (reports[start] is None):
             end += 1
-        sent = [report for report in said[start:end] if report is not None]
+        sent = [report for report in reports[start:end] if report is not None]
         cut.append((part.take(end - start), sent or None))
         start = end
     return cut

@@ -1,12 +1,12 @@
-"""Read a channel's answer. A channel may be anybody's code, so every field of its answer is checked here.
+"""Read a channel's answer. A channel may be a user's code, so every field of its answer is checked here.
 
 Anything with a clear meaning is corrected: bytes are decoded, surrogates escaped, "5" seconds are 5 seconds, an
 exception keyed by a target concerns that target. Anything unclear is a fault. It is reported once to `fault`, and
 decided like this:
 
 - A verdict with an unknown code: those targets are tried again.
-- An exception for no target of the envelope: all its targets are tried again, as with a wrong number of reports. Nobody
-  knows which of them was not sent, and no target may count as sent without a report for it.
+- An exception for a target that is not in the envelope: all targets of the envelope are tried again, as with a wrong
+  number of reports. It is not known which of them was not sent, and no target may count as sent without a report.
 """
 
 import math
@@ -70,11 +70,10 @@ def read_reports(answer: object, envelopes: Sequence[Envelope], fault: Fault) ->
 
 
 def error_text(error: BaseException) -> str:
-    """Return the exception's type and text, in at most 1 kB and without credentials of addresses. An exception's text
-    may itself fail to be read."""
+    """Return the exception's type and text, in at most 1 kB and without the credentials in addresses."""
     try:
         text = str(error)
-    except Exception:
+    except Exception:  # a custom exception's __str__ may raise anything
         text = "(it has no readable text)"
     return sound_text(without_credentials(f"{_type(error)}: {text[:_LONGEST_TEXT]}"))
 
@@ -93,8 +92,8 @@ def _listed(answer: object, count: int, fault: Fault) -> list[object] | str:
         return f"deliver() returned a {_type(answer)}, not a list of reports"
     reports = list(islice(answer, count + 1))
     if len(reports) != count:
-        many = len(answer) if isinstance(answer, (list, tuple)) else f"{len(reports)} or more"
-        return f"deliver() returned {many} reports for {count} envelopes"
+        returned = len(answer) if isinstance(answer, (list, tuple)) else f"{len(reports)} or more"
+        return f"deliver() returned {returned} reports for {count} envelopes"
     if not isinstance(answer, (list, tuple)):
         fault(f"deliver() returned a {_type(answer)}, not a list of reports")
     return reports
@@ -130,9 +129,9 @@ def _exceptions(exceptions: object, targets: Sequence[str], fault: Fault) -> dic
         return sound
     try:
         by_name = any(isinstance(key, (str, bytes)) for key in exceptions)
-        places = _places(targets) if by_name else {}
+        by_target = _indexes_by_target(targets) if by_name else {}
         for key, value in islice(exceptions.items(), _MAX_EXCEPTIONS):
-            for index in _indexes(key, places, len(targets), fault):
+            for index in _indexes(key, by_target, len(targets), fault):
                 sound[index] = _verdict(value, fault)
     except _NoTarget:
         raise
@@ -141,34 +140,34 @@ def _exceptions(exceptions: object, targets: Sequence[str], fault: Fault) -> dic
     return sound
 
 
-def _places(targets: Sequence[str]) -> dict[str, list[int]]:
-    places: dict[str, list[int]] = {}
+def _indexes_by_target(targets: Sequence[str]) -> dict[str, list[int]]:
+    by_target: dict[str, list[int]] = {}
     for index, target in enumerate(targets):
-        places.setdefault(target, []).append(index)
-    return places
+        by_target.setdefault(target, []).append(index)
+    return by_target
 
 
-def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: Fault) -> Iterable[int]:
+def _indexes(key: object, by_target: Mapping[str, list[int]], targets: int, fault: Fault) -> Iterable[int]:
     """Return the indexes of the targets that a key of the exceptions refers to. `places`: indexes by target. Raises
     _NoTarget."""
     if type(key) is int and 0 <= key < targets:
         return (key,)
     if isinstance(key, (str, bytes)):
         name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
-        if name in places:
+        if name in by_target:
             fault("exceptions are keyed by target, not by index")
-            return places[name]
-    index = _whole(key)
+            return by_target[name]
+    index = _integer(key)
     if index is None or not 0 <= index < targets:
-        place = f"for a {_type(key)} that is none of its targets" if index is None else f"at index {_number(index)}"
+        where = f"for a {_type(key)} that is none of its targets" if index is None else f"at index {_number(index)}"
         size = "1 target" if targets == 1 else f"{targets} targets"
-        raise _NoTarget(f"a report has an exception {place}, but its envelope has {size}")
+        raise _NoTarget(f"a report has an exception {where}, but its envelope has {size}")
     fault(f"exceptions are keyed by {_type(key)}, not by int")
     return (index,)
 
 
-def _whole(value: object) -> int | None:
-    """Return the whole number that the value represents, or None if it is unclear."""
+def _integer(value: object) -> int | None:
+    """Return the value as an integer, or None if it is not clearly one."""
     if isinstance(value, str):
         digits = value.isascii() and value.isdigit() and len(value) <= _LONGEST_INDEX
         return int(value) if digits else None
@@ -222,7 +221,7 @@ def _sound(verdict: object, fault: Fault) -> Verdict:
 def _code(code: object, fault: Fault) -> int | None:
     if type(code) is int or type(code) is Outcome:
         return int(code) if code in _CODES else None
-    number = _BY_NAME.get(code.lower()) if isinstance(code, str) else _whole(code)
+    number = _BY_NAME.get(code.lower()) if isinstance(code, str) else _integer(code)
     if number not in _CODES:
         return None
     fault(f"the code of a verdict is a {_type(code)}, not an Outcome or RETRY")
@@ -259,7 +258,7 @@ def _seconds(seconds: object, fault: Fault) -> float | None:
     elif not isinstance(seconds, bool):
         try:
             number = float(cast("SupportsFloat | str", seconds))
-        except OverflowError:  # of an int
+        except OverflowError:  # a huge int
             number = math.inf
         except Exception:
             number = math.nan

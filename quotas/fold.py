@@ -16,21 +16,21 @@ from dispatcher.wire.positions import all_positions, pack_flags
 
 _encode = msgspec.msgpack.Encoder().encode
 _FINAL = len(Outcome)
-_UNTRIED = 127
+_NOT_INCLUDED = 127
 """Code of a position that an attempt did not include; not a final code."""
-_TRIED = bytes(0x30 if code == _UNTRIED else 0x31 for code in range(256))
-_LEFT = bytes(0x31 if _FINAL <= code != _UNTRIED else 0x30 for code in range(256))
+_INCLUDED = bytes(0x30 if code == _NOT_INCLUDED else 0x31 for code in range(256))
+_OPEN = bytes(0x31 if _FINAL <= code != _NOT_INCLUDED else 0x30 for code in range(256))
 
 Call = tuple[str, list[bytes]]
 """A new cursor, and the records from the old cursor up to it."""
 
 
 class RedisFold:
-    """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone. The call may be repeated: the
-    cursor tells how much of the failed one was carried out."""
+    """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone. Then read the cursor, which
+    shows how much of the call was applied, and repeat the call."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None, reader: str = "") -> None:
-        """folder: holds the scripts; default: this package's. reader: this version, as in PassedOver."""
+        """`folder` holds the scripts; the default is this package's. `reader` names this version, as in PassedOver."""
         self._reader = reader
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
         self._prefix = view.keys.prefix
@@ -49,18 +49,18 @@ class RedisFold:
     ) -> FoldResult:
         """Fold records, in as many script calls as dispatcher/wire/fold_cost.py requires.
 
-        A record that cannot be read, or is of a later version, is counted (`malformed`) and passed over, and its
-        position is kept: the fold must continue.
+        A record that cannot be read, or is of a later version, must not stop the fold. It is counted (`malformed`) and
+        skipped, and its position is kept.
         """
-        stored, finished = expected or "", []
-        for reached, readable in self._calls(stored, cursor, records, positions):
-            args: list[str | bytes | int] = [partition, stored, reached, *readable]
-            applied, found, *rest = self._scripts.call("fold", [self._prefix], args)
+        position, finished = expected or "", []
+        for reached, readable in self._calls(position, cursor, records, positions):
+            args: list[str | bytes | int] = [partition, position, reached, *readable]
+            applied, current, *rest = self._scripts.call("fold", [self._prefix], args)
             finished += [task.decode() for task in rest[0]] if rest else []
-            stored = found.decode()
+            position = current.decode()
             if applied != 1:
-                return FoldResult(False, stored, finished)
-        return FoldResult(True, stored, finished)
+                return FoldResult(False, position, finished)
+        return FoldResult(True, position, finished)
 
     def _calls(
         self, expected: str, cursor: str, records: Sequence[bytes], positions: Sequence[str] | None
@@ -101,17 +101,17 @@ def _mixed(mixed: Mixed) -> tuple[str, int, int, int, str, str, list[int], str]:
     """Return the fields in the order of `read_mixed` in records.lua."""
     codes = mixed.codes if mixed.positions is None else _by_position(mixed.positions, mixed.codes, mixed.size)
     if mixed.positions is None and len(codes) == mixed.size:
-        tried = all_positions(mixed.size)
+        included = all_positions(mixed.size)
     else:
-        codes = codes.ljust(mixed.size, bytes((_UNTRIED,)))
-        tried = pack_flags(codes.translate(_TRIED))
+        codes = codes.ljust(mixed.size, bytes((_NOT_INCLUDED,)))
+        included = pack_flags(codes.translate(_INCLUDED))
     by_code = [codes.count(code) for code in range(_FINAL)]
-    left = pack_flags(codes.translate(_LEFT)) if sum(by_code) < len(codes) else ""
-    return mixed.writer, mixed.attempt, mixed.sequence, mixed.size, tried, left, by_code, codes.decode("ascii")
+    still_open = pack_flags(codes.translate(_OPEN)) if sum(by_code) < len(codes) else ""
+    return mixed.writer, mixed.attempt, mixed.sequence, mixed.size, included, still_open, by_code, codes.decode("ascii")
 
 
 def _by_position(positions: Sequence[int], codes: bytes, size: int) -> bytes:
-    found = bytearray((_UNTRIED,)) * max(size, max(positions, default=0) + 1)
+    by_position = bytearray((_NOT_INCLUDED,)) * max(size, max(positions, default=0) + 1)
     for position, code in zip(positions, codes, strict=True):
-        found[position] = code
-    return bytes(found)
+        by_position[position] = code
+    return bytes(by_position)

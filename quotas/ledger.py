@@ -26,12 +26,12 @@ from dispatcher.wire.topics import Topics
 
 PAGE = 200
 """Live tasks that one call scans for closable ones; Redis serves no other client during these few milliseconds."""
-MOST_CLAIMS = 400
-"""Maximum number of claims that one call scans; a claim of twenty runs takes 25 us of Redis' time."""
+MAX_CLAIMS = 400
+"""Maximum claims that one call scans; a claim of twenty runs takes 25 us of Redis' time."""
 SWEEP = "sweep"
 """Name of the worker that claims envelopes whose claim was lost."""
 MAX_LOST = 5_000
-"""Maximum number of envelopes per task that one sweep claims after a lost claim; one call handles up to 1,000."""
+"""Maximum envelopes per task that one sweep claims after a lost claim; one call handles up to 1,000."""
 _log = logging.getLogger(__name__)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -40,7 +40,7 @@ class RedisLedger:
     """Implements dispatcher.ports.Ledger. Methods raise Unreachable when Redis is gone; the call may be repeated."""
 
     def __init__(self, view: RedisView, topics: Topics, folder: Traversable | None = None) -> None:
-        """folder: holds the scripts; default: this package's."""
+        """`folder` holds the scripts; the default is this package's."""
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
         self._view = view
         self._prefix = view.keys.prefix
@@ -60,7 +60,7 @@ class RedisLedger:
         except msgspec.MsgspecError as error:
             raise FairlaneError(f"The ledger's answer cannot be read: {error}.", "Report this as a defect.") from error
 
-    def due_claims(self, limit: int = MOST_CLAIMS) -> dict[int, list[str]]:
+    def due_claims(self, limit: int = MAX_CLAIMS) -> dict[int, list[str]]:
         """Return overdue claims by outcome partition, for a ClaimsEnded record. Each is returned again only after a few
         seconds. Claims of a live worker are returned later than others."""
         due: dict[int, list[str]] = {}
@@ -78,54 +78,57 @@ class RedisLedger:
         self._call("lengthen_claims", step_ms)
 
     def claim_lost(self) -> int:
-        """Claim envelopes that are marked as claimed but whose claim was deleted; return their number.
+        """Claim envelopes that are marked as claimed but whose claim was deleted. Return their number.
 
-        They may be granted again once the new claim has ended, like that of a dead worker, since their outcome may be
-        on its way.
+        Their outcomes may be on their way. So they are granted again only after the new claim has ended, like the
+        envelopes of a dead worker.
         """
-        name, found, index = claim_name(SWEEP, self._view.now_ms()), 0, 0
+        name, claimed, index = claim_name(SWEEP, self._view.now_ms()), 0, 0
         while True:
-            looked_at, *tasks = self._call("unclaimed", index, PAGE)
-            found += sum(self._claim_lost_of(task, name) for task in tasks)
-            index += looked_at
-            if not looked_at:
+            scanned, *tasks = self._call("unclaimed", index, PAGE)
+            claimed += sum(self._claim_lost_of(task, name) for task in tasks)
+            index += scanned
+            if not scanned:
                 break
-        if found:
+        if claimed:
             _log.warning(
                 "%d envelopes were marked as claimed but belong to no claim: another program deleted keys of the view",
-                found,
+                claimed,
             )
-        return found
+        return claimed
 
     def _claim_lost_of(self, task: bytes, name: str) -> int:
         """Claim up to MAX_LOST envelopes of one task; the next sweep finds any others."""
-        found, goes_on = 0, b""
-        while found < MAX_LOST:
-            goes_on, claimed = self._call("claim_lost", task, name, goes_on)
-            found += claimed
-            if not goes_on:
+        claimed, next_key = 0, b""
+        while claimed < MAX_LOST:
+            next_key, count = self._call("claim_lost", task, name, next_key)
+            claimed += count
+            if not next_key:
                 break
-        return found
+        return claimed
 
     def closable(self) -> list[Closable]:
-        """Return tasks that are cancelled, stopped or expired and have no live claims, with the outcome for their open
-        targets; and tasks that an operator closed, with or without claims."""
-        found: list[Closable] = []
-        first, looked_at = 0, PAGE
-        while looked_at == PAGE:
-            looked_at, *rows = self._call("closable", first, PAGE)
-            found += [
+        """Return the tasks whose open targets can be closed, with their outcome: cancelled, stopped or expired tasks
+        without live claims, and tasks that an operator closed, with or without claims."""
+        closable: list[Closable] = []
+        first, scanned = 0, PAGE
+        while scanned == PAGE:
+            scanned, *rows = self._call("closable", first, PAGE)
+            closable += [
                 Closable(
                     task.decode(), int(Outcome[outcome.decode().upper()]), reason.decode(), bool(closed), bool(waits)
                 )
                 for task, outcome, reason, closed, waits in rows
             ]
-            first += looked_at
-        return found
+            first += scanned
+        return closable
 
     def note_sends(self, errors: Mapping[str, SendError], waits: Mapping[str, int]) -> None:
-        """Store errors and waits of a worker's sends. errors: by task, since the last call. waits: by task, how long
-        (ms) some of its envelopes have been in the channel."""
+        """Store a worker's send errors and waits in the view.
+
+        `errors` are those since the last call, by task. `waits` is how long (ms) the oldest envelope of each task has
+        been in its channel.
+        """
         rows = [(task, *msgspec.structs.astuple(error)) for task, error in errors.items()]
         self._call("note_sends", _encode(rows), _encode(list(waits.items())))
 

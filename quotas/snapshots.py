@@ -1,4 +1,4 @@
-"""Reads a snapshot of the fold from Redis, and restores one."""
+"""Read a snapshot of the fold from Redis, and restore one."""
 
 from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
@@ -28,7 +28,7 @@ class RedisSnapshots:
     """Reads and restores the parts of a snapshot. All methods raise Unreachable."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None) -> None:
-        """folder: holds the scripts; default: this package's."""
+        """`folder` holds the scripts; the default is this package's."""
         self._view = view
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
         self._keys = view.keys
@@ -36,10 +36,10 @@ class RedisSnapshots:
     def cursors(self, partitions: int) -> Cursors:
         """Return the cursors. Read them before the parts."""
         keys = self._keys
-        found = [
+        cursors = [
             self._view.command("HGET", key, "cursor") for key in (keys.control, *map(keys.fold, range(partitions)))
         ]
-        control, *outcomes = [(cursor or b"").decode() for cursor in found]
+        control, *outcomes = [(cursor or b"").decode() for cursor in cursors]
         return Cursors(control, outcomes)
 
     def parts(self) -> Iterator[list[Part]]:
@@ -60,22 +60,22 @@ class RedisSnapshots:
     def begin_restore(self, epoch: str) -> str:
         """Take over the restore and return the new restorer's name; earlier restorers can write nothing from now on.
         Return '' if Redis now holds another view, or this one needs no restore."""
-        who: bytes = self._scripts.call("begin_restore", [self._keys.prefix], [epoch])
-        return who.decode()
+        restorer: bytes = self._scripts.call("begin_restore", [self._keys.prefix], [epoch])
+        return restorer.decode()
 
-    def restore_parts(self, who: str, parts: Sequence[Part]) -> bool:
+    def restore_parts(self, restorer: str, parts: Sequence[Part]) -> bool:
         """Restore parts in this order, in one round trip. Return False if Redis now holds another view or another
         restorer took over."""
-        calls = [(name, [self._keys.prefix], [who, *args]) for part in parts for name, args in _calls(part)]
+        calls = [(name, [self._keys.prefix], [restorer, *args]) for part in parts for name, args in _calls(part)]
         return all(self._scripts.call_many(calls)) if calls else True
 
-    def end_restore(self, who: str, cursors: Cursors | None) -> bool:
+    def end_restore(self, restorer: str, cursors: Cursors | None) -> bool:
         """End the restore: the folds continue from these cursors, or (None) from where they are."""
         args = [] if cursors is None else [cursors.control, *cursors.outcomes]
-        return bool(self._scripts.call("end_restore", [self._keys.prefix], [who, *args]))
+        return bool(self._scripts.call("end_restore", [self._keys.prefix], [restorer, *args]))
 
     def _passed(self) -> Iterator[PassedPart]:
-        """Yield the passed-over records. Read after the cursors, so that they include every one before these."""
+        """Yield the skipped records. They are read after the cursors, so they include every one before the cursors."""
         partitions = int(self._view.command("HGET", self._keys.epoch, "partitions") or 0)
         for topic in topics(partitions):
             notes = self._view.command("HGETALL", self._keys.passed(topic))
@@ -87,8 +87,8 @@ class RedisSnapshots:
         cursor: Any = 0
         seen: set[bytes] = set()
         while True:
-            cursor, found = self._view.command("ZSCAN", self._keys.index, cursor, "COUNT", TASKS_AT_ONCE)
-            fresh = [task for task, _ in found if task not in seen]
+            cursor, page = self._view.command("ZSCAN", self._keys.index, cursor, "COUNT", TASKS_AT_ONCE)
+            fresh = [task for task, _ in page if task not in seen]
             seen.update(fresh)
             if fresh:
                 yield [task.decode() for task in fresh]
@@ -100,9 +100,9 @@ class RedisSnapshots:
         copy = self._keys.dump(task)
         cursor: Any = 0
         while True:
-            cursor, found = self._view.command("HSCAN", copy, cursor, "COUNT", _SCAN)
-            count -= len(found)
-            yield [OpenPart(task, list(_stored([item for pair in found.items() for item in pair])))]
+            cursor, page = self._view.command("HSCAN", copy, cursor, "COUNT", _SCAN)
+            count -= len(page)
+            yield [OpenPart(task, list(_stored([item for pair in page.items() for item in pair])))]
             if int(cursor) == 0:
                 break
         self._view.command("UNLINK", copy)
@@ -118,9 +118,9 @@ def _parts_of(row: list[Any]) -> Iterator[Part]:
     name, kept_ms, fields, bits, envelopes, _copied = row
     task = name.decode()
     yield TaskPart(task, kept_ms, fields)
-    for writer, found in zip(bits[::2], bits[1::2], strict=True):
-        for at in range(0, len(found), BITS_AT_ONCE):
-            yield BitsPart(task, writer.decode(), at, found[at : at + BITS_AT_ONCE])
+    for writer, bitmap in zip(bits[::2], bits[1::2], strict=True):
+        for at in range(0, len(bitmap), BITS_AT_ONCE):
+            yield BitsPart(task, writer.decode(), at, bitmap[at : at + BITS_AT_ONCE])
     for at in range(0, len(envelopes), 2 * OPEN_AT_ONCE):
         yield OpenPart(task, list(_stored(envelopes[at : at + 2 * OPEN_AT_ONCE])))
 

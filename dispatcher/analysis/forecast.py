@@ -86,11 +86,11 @@ def waterfill(amount: float, needs: Sequence[tuple[float, float]]) -> list[float
     weight. An unlimited amount gives everybody its need."""
     shares = [0.0] * len(needs)
     weights = sum(weight for _, weight in needs)
-    left = amount
+    remaining = amount
     for i in sorted(range(len(needs)), key=lambda i: needs[i][0] / needs[i][1]):
         need, weight = needs[i]
-        shares[i] = min(need, left * weight / weights) if left < inf else need
-        left = max(0.0, left - shares[i]) if left < inf else inf
+        shares[i] = min(need, remaining * weight / weights) if remaining < inf else need
+        remaining = max(0.0, remaining - shares[i]) if remaining < inf else inf
         weights -= weight
     return shares
 
@@ -107,40 +107,40 @@ def rates_of(flows: Sequence[TaskClass], shares: Shares) -> list[float]:
         for name in flow.pools:
             pools.setdefault(name, []).append(i)
     sizes = {name: shares.capacity if name == TOTAL else shares.caps[name] for name in pools}
-    rates = _settled(flows, pools, sizes, shares)
-    return _topped_up(flows, pools, sizes, rates, shares)
+    rates = _rates_by_pools(flows, pools, sizes, shares)
+    return _with_rest(flows, pools, sizes, rates, shares)
 
 
-def _settled(
+def _rates_by_pools(
     flows: Sequence[TaskClass], pools: Mapping[str, list[int]], sizes: Mapping[str, float], shares: Shares
 ) -> list[float]:
     offers = {name: dict.fromkeys(members, inf) for name, members in pools.items()}
     rates = [flow.limit for flow in flows]
     for _ in range(_ROUNDS if len(pools) > 1 else 1):
         for name, members in pools.items():
-            limits = [_left_by(offers, flows[i], i, name) for i in members]
-            given = _pour(sizes[name], [flows[i] for i in members], limits, shares)
-            offers[name] = dict(zip(members, given, strict=True))
-        before, rates = rates, [_left_by(offers, flow, i) for i, flow in enumerate(flows)]
-        if all(_close(was, now) for was, now in zip(before, rates, strict=True)):
+            limits = [_limit_by(offers, flows[i], i, name) for i in members]
+            offered = _offers_of(sizes[name], [flows[i] for i in members], limits, shares)
+            offers[name] = dict(zip(members, offered, strict=True))
+        before, rates = rates, [_limit_by(offers, flow, i) for i, flow in enumerate(flows)]
+        if all(_close(old, new) for old, new in zip(before, rates, strict=True)):
             break
     return rates
 
 
-def _left_by(offers: Mapping[str, Mapping[int, float]], flow: TaskClass, index: int, but: str = "") -> float:
+def _limit_by(offers: Mapping[str, Mapping[int, float]], flow: TaskClass, index: int, except_pool: str = "") -> float:
     """Return the least that a flow's pools (except `but`) and its own cap leave it."""
-    return min([flow.limit, *(offers[pool][index] for pool in (TOTAL, *flow.pools) if pool != but)])
+    return min([flow.limit, *(offers[pool][index] for pool in (TOTAL, *flow.pools) if pool != except_pool)])
 
 
-def _pour(size: float, flows: Sequence[TaskClass], limits: Sequence[float], shares: Shares) -> list[float]:
+def _offers_of(size: float, flows: Sequence[TaskClass], limits: Sequence[float], shares: Shares) -> list[float]:
     """Return a pool's offers: divided by tier, then by app if apps share, then by flow."""
-    given = [0.0] * len(flows)
+    offered = [0.0] * len(flows)
 
     def share(amount: float, members: list[int], keys: list[str]) -> None:
         if not keys:
             parts = waterfill(amount, [(limits[i], flows[i].weight) for i in members])
             for i, part in zip(members, parts, strict=True):
-                given[i] = part
+                offered[i] = part
             return
         groups: dict[str, list[int]] = {}
         for i in members:
@@ -151,10 +151,10 @@ def _pour(size: float, flows: Sequence[TaskClass], limits: Sequence[float], shar
             share(part, group, keys[1:])
 
     share(size, list(range(len(flows))), ["tier", "app"] if shares.sharing == "apps" else ["tier"])
-    return given
+    return offered
 
 
-def _topped_up(
+def _with_rest(
     flows: Sequence[TaskClass],
     pools: Mapping[str, list[int]],
     sizes: Mapping[str, float],
@@ -163,19 +163,19 @@ def _topped_up(
 ) -> list[float]:
     """Hand out the rest by weight, until nothing can be given to anybody."""
     while True:
-        left = {name: sizes[name] - sum(rates[i] for i in members) for name, members in pools.items()}
-        open_ones = [
+        remaining = {name: sizes[name] - sum(rates[i] for i in members) for name, members in pools.items()}
+        growing = [
             i
             for i, flow in enumerate(flows)
             if not _close(rates[i], flow.limit)
-            and all(left[p] == inf or left[p] > _EPSILON * sizes[p] for p in (TOTAL, *flow.pools))
+            and all(remaining[p] == inf or remaining[p] > _EPSILON * sizes[p] for p in (TOTAL, *flow.pools))
         ]
-        if not open_ones:
+        if not growing:
             return rates
-        pulls = {i: shares.tier_weights.get(flows[i].tier, MILLI) * flows[i].weight for i in open_ones}
+        pulls = {i: shares.tier_weights.get(flows[i].tier, MILLI) * flows[i].weight for i in growing}
         step = min(
             [(flows[i].limit - rates[i]) / pull for i, pull in pulls.items()]
-            + [left[p] / sum(pulls.get(i, 0.0) for i in m) for p, m in pools.items() if any(i in pulls for i in m)]
+            + [remaining[p] / sum(pulls.get(i, 0.0) for i in m) for p, m in pools.items() if any(i in pulls for i in m)]
         )
         if step == inf:
             return [inf if i in pulls else rate for i, rate in enumerate(rates)]
@@ -280,10 +280,10 @@ class _Sharing:
         return rates_of([queue.flow for queue in self.queues.values()], self._shares)
 
     def rates_by_job(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        rates: dict[str, float] = {}
         for queue, rate in zip(self.queues.values(), self.rates(), strict=True):
-            found |= {job: rate * weight / queue.flow.weight for _, job, weight in queue.ends}
-        return found
+            rates |= {job: rate * weight / queue.flow.weight for _, job, weight in queue.ends}
+        return rates
 
     def lasts_s(self, rates: Sequence[float], jobs: int) -> float:
         """Return the seconds until `jobs` jobs are done, or the last of a queue is."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dispatcher.model.service_settings import Cap
 
-Dose = tuple[int, int]
+Amount = tuple[int, int]
 """(moment, targets)."""
 SECOND_US = 1_000_000
 
@@ -26,7 +26,7 @@ class Gap(NamedTuple):
     at_us: int
 
     @property
-    def part(self) -> float:
+    def ratio(self) -> float:
         """The gap in units of the bound."""
         return self.targets / self.bound
 
@@ -37,24 +37,24 @@ def jain(values: Sequence[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
-def sums_by_window(doses: Iterable[Dose], window_us: int, count: int) -> list[int]:
+def sums_by_window(amounts: Iterable[Amount], window_us: int, count: int) -> list[int]:
     """Return the targets in each of `count` windows, starting at 0; later ones are left out."""
     sums = [0] * count
-    for at_us, targets in doses:
-        place = at_us // window_us
-        if place < count:
-            sums[place] += targets
+    for at_us, targets in amounts:
+        index = at_us // window_us
+        if index < count:
+            sums[index] += targets
     return sums
 
 
 def shares(sums: Mapping[str, float]) -> dict[str, float]:
     """Return percentages of the total by name; all zero if the total is."""
-    whole = sum(sums.values())
-    return {name: 100 * part / whole if whole else 0.0 for name, part in sums.items()}
+    total = sum(sums.values())
+    return {name: 100 * part / total if total else 0.0 for name, part in sums.items()}
 
 
 def longest_gap(
-    turns: Sequence[SendTurn], arrivals: Mapping[str, Sequence[Dose]], tier: str, weights: Mapping[str, float]
+    turns: Sequence[SendTurn], arrivals: Mapping[str, Sequence[Amount]], tier: str, weights: Mapping[str, float]
 ) -> Gap | None:
     """Return the gap of a tier that is largest in units of its bound; None if there is no gap.
 
@@ -73,7 +73,7 @@ def longest_gap(
             continue
         if last and between and backlog.before(turn):
             gap = Gap(between, ratio * last + others, turn.at_us)
-            worst = gap if worst is None or gap.part > worst.part else worst
+            worst = gap if worst is None or gap.ratio > worst.ratio else worst
         last, between = turn.targets, 0
         backlog.sent(turn)
     return worst
@@ -82,24 +82,24 @@ def longest_gap(
 class _Backlog:
     """Targets of a tier that have arrived and are not sent."""
 
-    def __init__(self, arrivals: Sequence[Dose]) -> None:
+    def __init__(self, arrivals: Sequence[Amount]) -> None:
         self._arrivals = arrivals
         self._next = 0
-        self._left = 0
-        self._had_some = False
+        self._waiting = 0
+        self._had_backlog = False
 
     def sent(self, turn: SendTurn) -> None:
         self._arrive(turn.at_us)
-        self._left -= turn.targets
-        self._had_some = self._left > 0
+        self._waiting -= turn.targets
+        self._had_backlog = self._waiting > 0
 
     def before(self, _turn: SendTurn) -> bool:
         """Return whether something was left after the tier's last send."""
-        return self._had_some
+        return self._had_backlog
 
     def _arrive(self, until_us: int) -> None:
         while self._next < len(self._arrivals) and self._arrivals[self._next][0] <= until_us:
-            self._left += self._arrivals[self._next][1]
+            self._waiting += self._arrivals[self._next][1]
             self._next += 1
 
 
@@ -110,7 +110,7 @@ class CapSince(NamedTuple):
     cap: Cap
 
 
-def overshoot(doses: Sequence[Dose], caps: Sequence[CapSince], envelopes: int) -> tuple[int, float] | None:
+def overshoot(amounts: Sequence[Amount], caps: Sequence[CapSince], envelopes: int) -> tuple[int, float] | None:
     """Return targets granted and limit of the second that comes nearest to its limit. None if nothing was granted under
     a cap.
 
@@ -119,10 +119,10 @@ def overshoot(doses: Sequence[Dose], caps: Sequence[CapSince], envelopes: int) -
     """
     worst: tuple[int, float] | None = None
     total, first = 0, 0
-    for at_us, targets in doses:
+    for at_us, targets in amounts:
         total += targets
-        while doses[first][0] <= at_us - SECOND_US:
-            total -= doses[first][1]
+        while amounts[first][0] <= at_us - SECOND_US:
+            total -= amounts[first][1]
             first += 1
         limit = _limit(caps, at_us - SECOND_US, at_us)
         if limit is not None:
@@ -135,10 +135,10 @@ def overshoot(doses: Sequence[Dose], caps: Sequence[CapSince], envelopes: int) -
 def _limit(caps: Sequence[CapSince], from_us: int, to_us: int) -> float | None:
     """Return what a cap allows in [from, to], without the envelopes; None if it was off for a part of that time."""
     limit, allowance = 0.0, 0.0
-    for place, (since_us, cap) in enumerate(caps):
-        ends_us = caps[place + 1].from_us if place + 1 < len(caps) else to_us
-        begins_us = from_us if place == 0 else max(since_us, from_us)
-        if min(ends_us, to_us) < begins_us or (place and since_us > to_us):
+    for index, (since_us, cap) in enumerate(caps):
+        ends_us = caps[index + 1].from_us if index + 1 < len(caps) else to_us
+        begins_us = from_us if index == 0 else max(since_us, from_us)
+        if min(ends_us, to_us) < begins_us or (index and since_us > to_us):
             continue
         if not cap.rate:
             return None
@@ -155,20 +155,20 @@ def capacity_used(granted: Sequence[int], backlog: Sequence[int], worth: Sequenc
     """
     before = [0, *backlog]
     busy = [
-        place
-        for place in range(len(granted))
-        if worth[place] and before[place] > worth[place] and backlog[place] > worth[place]
+        index
+        for index in range(len(granted))
+        if worth[index] and before[index] > worth[index] and backlog[index] > worth[index]
     ]
     if not busy:
         return None
-    return sum(granted[place] for place in busy) / sum(worth[place] for place in busy)
+    return sum(granted[index] for index in busy) / sum(worth[index] for index in busy)
 
 
 def running(amounts: Sequence[int]) -> list[int]:
     """Return the running sums."""
-    found: list[int] = []
+    sums: list[int] = []
     total = 0
     for amount in amounts:
         total += amount
-        found.append(total)
-    return found
+        sums.append(total)
+    return sums

@@ -55,16 +55,16 @@ def longest_waits(
     """Return the longest wait by tier, for the lane with the smallest part of the tier. `capacity` in targets/s;
     weights in thousandths."""
     largest = {tier: max((lane.chunk for lane in lanes if lane.tier == tier), default=0) for tier in tier_weights}
-    found = {}
+    waits = {}
     for tier, weight in tier_weights.items():
-        mine = [lane for lane in lanes if lane.tier == tier]
-        sends = _sends(mine, app_weights or {} if sharing == "apps" else None)
+        own = [lane for lane in lanes if lane.tier == tier]
+        sends = _sends(own, app_weights or {} if sharing == "apps" else None)
         chunk = largest[tier] or UNKNOWN_SIZE_CHUNK
         others = [name for name in tier_weights if name != tier and largest[name]]
-        whole = weight + sum(tier_weights[name] for name in others)
-        targets = sends * (chunk * whole / weight + sum(largest[name] for name in others))
-        found[tier] = LongestWait(WINDOW_S + targets / capacity if capacity else None, sends, chunk)
-    return found
+        total_weight = weight + sum(tier_weights[name] for name in others)
+        targets = sends * (chunk * total_weight / weight + sum(largest[name] for name in others))
+        waits[tier] = LongestWait(WINDOW_S + targets / capacity if capacity else None, sends, chunk)
+    return waits
 
 
 def _sends(lanes: Sequence[Lane], app_weights: Mapping[str, int] | None) -> int:

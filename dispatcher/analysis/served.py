@@ -36,7 +36,7 @@ class Served(NamedTuple):
             return "no worker is running"
         return f"no worker has channel {channel}" if self.lacks(channel) else ""
 
-    def named(self) -> str:
+    def channel_list(self) -> str:
         """Return the available channels, for a message."""
         return ", ".join(sorted(self.channels or ())) or "none"
 
@@ -60,8 +60,8 @@ def waiting_tasks(served: Served, tasks: Iterable[TaskView]) -> list[WaitingTask
 
 def waiting_of(served: Served, open_targets: Iterable[tuple[str, float]]) -> list[WaitingTasks]:
     """Return the same for live tasks given as pairs of channel and number of open targets."""
-    found: dict[str, list[int]] = {}
+    pending_by_channel: dict[str, list[int]] = {}
     for channel, pending in open_targets:
         if pending and served.lacks(channel):
-            found.setdefault(channel, []).append(round(pending))
-    return [WaitingTasks(channel, len(counts), sum(counts)) for channel, counts in sorted(found.items())]
+            pending_by_channel.setdefault(channel, []).append(round(pending))
+    return [WaitingTasks(channel, len(counts), sum(counts)) for channel, counts in sorted(pending_by_channel.items())]

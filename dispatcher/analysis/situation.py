@@ -38,18 +38,18 @@ class Situation(NamedTuple):
         unless its size is known and more of it is to come.
         """
         steps = max(20, _ETA_WORK // max(1, len(self.tasks)))
-        found = self._forecast(self.settings.capacity or self.measured_rate, steps)
-        allowed = sum(found.rates.values())
+        prediction = self._forecast(self.settings.capacity or self.measured_rate, steps)
+        allowed = sum(prediction.rates.values())
         if self._rates_are_known() and self.measured_rate < _WORKERS_LIMIT * allowed:
             if not self.measured_rate:
                 return {}
-            found = self._forecast(self.measured_rate, steps)
+            prediction = self._forecast(self.measured_rate, steps)
         retry_s = {task.id: (task.last_error.retry_ms - self.now_ms) / 1000 for task in self.tasks if task.last_error}
         endless = {task.id for task in self.tasks if not task.sealed and task.expected_targets <= task.targets.total}
         return {
             task: max(seconds, retry_s.get(task, 0.0))
-            for task, seconds in found.done_s.items()
-            if seconds is not None and task not in endless and found.rates.get(task, 0.0) < math.inf
+            for task, seconds in prediction.done_s.items()
+            if seconds is not None and task not in endless and prediction.rates.get(task, 0.0) < math.inf
         }
 
     def _rates_are_known(self) -> bool:

@@ -140,7 +140,7 @@ class Counted(NamedTuple):
 def unrecorded_by(task: str, beats: Iterable[WorkerBeat]) -> list[UnrecordedBy]:
     """Return the workers that report outcomes of the task that Pulsar has not stored."""
     late = ((beat.id, beat.unrecorded) for beat in beats if beat.state not in ("stopped", "lost"))
-    return [UnrecordedBy(worker, found.since_ms) for worker, found in late if found and task in found.tasks]
+    return [UnrecordedBy(worker, outcomes.since_ms) for worker, outcomes in late if outcomes and task in outcomes.tasks]
 
 
 def switches_of(text: str) -> list[Switch]:
@@ -224,15 +224,15 @@ def _after(task: TaskView, counted: Counted, span: TimeSpan) -> Iterable[tuple[s
 
 def _by_span(spans: Iterable[tuple[str, Sequence[TimeSpan]]], within: TimeSpan) -> dict[str, int]:
     """Return the ms of each cause, without those that belong to an earlier cause."""
-    found: dict[str, int] = {}
-    taken: list[TimeSpan] = []
-    taken_ms = 0
-    for cause, more in spans:
-        taken += (TimeSpan(max(one.from_ms, within.from_ms), min(one.to_ms, within.to_ms)) for one in more)
-        covered_ms = _covered_ms(taken, within.from_ms)
-        found[cause] = found.get(cause, 0) + covered_ms - taken_ms
-        taken_ms = covered_ms
-    return found
+    ms_by_cause: dict[str, int] = {}
+    covered: list[TimeSpan] = []
+    before_ms = 0
+    for cause, cause_spans in spans:
+        covered += (TimeSpan(max(one.from_ms, within.from_ms), min(one.to_ms, within.to_ms)) for one in cause_spans)
+        covered_ms = _covered_ms(covered, within.from_ms)
+        ms_by_cause[cause] = ms_by_cause.get(cause, 0) + covered_ms - before_ms
+        before_ms = covered_ms
+    return ms_by_cause
 
 
 def _cut(counted: Mapping[str, int], rest_ms: int, known: Mapping[str, int]) -> dict[str, int]:

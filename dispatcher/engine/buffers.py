@@ -238,13 +238,13 @@ class LaneBuffer:
     def append(self, deliveries: Sequence[Delivery], wall_ms: int) -> int:
         """Append drained deliveries and return their targets. An envelope that is due too late counts as due now; at
         the head of a shared lane it would block everything behind it."""
-        found, targets = envelope_runs(deliveries)
-        for part in found:
+        runs, targets = envelope_runs(deliveries)
+        for part in runs:
             if part.not_before_ms > wall_ms + LATEST_DUE_MS:
                 part.not_before_ms = 0
-        if found and self.waiting and found[0].continues(self.waiting[-1]):
-            self.waiting[-1].deliveries.extend(found.pop(0).deliveries)
-        self.waiting.extend(found)
+        if runs and self.waiting and runs[0].continues(self.waiting[-1]):
+            self.waiting[-1].deliveries.extend(runs.pop(0).deliveries)
+        self.waiting.extend(runs)
         self._count(WAITING, targets)
         self.delivered = True
         return targets

@@ -127,7 +127,7 @@ class EnvelopeRun:
 
 def envelope_runs(deliveries: Sequence[Delivery]) -> tuple[list[EnvelopeRun], int]:
     """Group deliveries into runs, in order. Return the runs and the number of targets."""
-    found: list[EnvelopeRun] = []
+    runs: list[EnvelopeRun] = []
     total = following = room = 0
     last: EnvelopeRun | None = None
     for delivery in deliveries:
@@ -149,7 +149,7 @@ def envelope_runs(deliveries: Sequence[Delivery]) -> tuple[list[EnvelopeRun], in
             room -= 1
         else:
             last = EnvelopeRun(delivery)
-            found.append(last)
+            runs.append(last)
             room = LONGEST_RUN - 1
         following = envelope.sequence + 1
-    return found, total
+    return runs, total

@@ -1,4 +1,4 @@
-"""Fairlane's own errors. Each says whose fault it is, what to do next, and whether a retry helps."""
+"""Fairlane's own errors. Each names the cause, what to do next, and whether a retry helps."""
 
 from dispatcher.model.shown import without_credentials
 
@@ -101,5 +101,5 @@ class NewerFormat(FairlaneError):
 
 
 DECODING_ERRORS = (ValueError, RecursionError, OverflowError, MemoryError)
-"""Errors that msgspec raises for bytes from outside. Its own errors and those of text decoding are ValueErrors; nesting
-that is too deep raises a RecursionError, and a time or length that is too large one of the others."""
+"""Errors that msgspec raises for bytes from outside. Its own errors and those of text decoding are ValueErrors. Nesting
+that is too deep raises a RecursionError; a time or length that is too large raises one of the others."""

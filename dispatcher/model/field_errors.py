@@ -10,7 +10,7 @@ from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
 NAME_RULE: Final = "it must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit"
 _RULES: Final = {f"^{NAME_PATTERN}$": NAME_RULE, f"^{TASK_PATTERN}$": NAME_RULE.replace("64", "100")}
-_WHOLE, _NUMBER, _TIME = (
+_INTEGER, _NUMBER, _TIME = (
     "it must be a whole number",
     "it must be a number",
     "it must be a time, such as 2030-01-31T18:00+01:00",
@@ -22,22 +22,22 @@ _WORDS: Final[dict[str, str | Callable[[_Context], str]]] = {
     "extra_forbidden": "there is no such field",
     "missing": "is missing",
     "string_type": _TEXT,
-    "string_pattern_mismatch": lambda given: _RULES.get(given["pattern"], "it has the wrong form"),
-    "enum": lambda given: f"it must be {given['expected']}",
-    "int_type": _WHOLE,
-    "int_parsing": _WHOLE,
-    "int_parsing_size": _WHOLE,
-    "int_from_float": _WHOLE,
+    "string_pattern_mismatch": lambda context: _RULES.get(context["pattern"], "it has the wrong form"),
+    "enum": lambda context: f"it must be {context['expected']}",
+    "int_type": _INTEGER,
+    "int_parsing": _INTEGER,
+    "int_parsing_size": _INTEGER,
+    "int_from_float": _INTEGER,
     "float_type": _NUMBER,
     "float_parsing": _NUMBER,
     "finite_number": "it must be a finite number",
     "bool_type": _TRUTH,
     "bool_parsing": _TRUTH,
-    "greater_than_equal": lambda given: f"it must be {given['ge']:,} or more",
-    "less_than_equal": lambda given: f"it must be at most {given['le']:,}",
-    "greater_than": lambda given: f"it must be more than {given['gt']:,}",
-    "less_than": lambda given: f"it must be less than {given['lt']:,}",
-    "literal_error": lambda given: f"it must be {given['expected']}",
+    "greater_than_equal": lambda context: f"it must be {context['ge']:,} or more",
+    "less_than_equal": lambda context: f"it must be at most {context['le']:,}",
+    "greater_than": lambda context: f"it must be more than {context['gt']:,}",
+    "less_than": lambda context: f"it must be less than {context['lt']:,}",
+    "literal_error": lambda context: f"it must be {context['expected']}",
     "timezone_aware": "it has no time zone; write one, as in 2030-01-31T18:00+01:00",
     "datetime_type": _TIME,
     "datetime_parsing": _TIME,
@@ -63,6 +63,6 @@ def in_words(detail: Mapping[str, Any]) -> str:
 
 def _line(detail: Mapping[str, Any]) -> str:
     field = ".".join(str(part) for part in detail["loc"] if part not in ("float", "int", "str")) or "(all)"
-    given = repr(detail.get("input"))
-    shown = f" (given: {given if len(given) <= 60 else given[:57] + '...'})" if detail["type"] != "missing" else ""
+    value = repr(detail.get("input"))
+    shown = f" (given: {value if len(value) <= 60 else value[:57] + '...'})" if detail["type"] != "missing" else ""
     return f"{field}: {in_words(detail)}{shown}"

@@ -28,9 +28,9 @@ _WRITTEN_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 _LONGEST_CAP = 64
 
 
-def is_count(value: object, most: int) -> bool:
+def is_count(value: object, maximum: int) -> bool:
     """Return whether the value is a whole number from 0 to `most`; 2.0 counts as one."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and value % 1 == 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= maximum and value % 1 == 0
 
 
 class Cap(NamedTuple):
@@ -131,8 +131,8 @@ def target_limit_field(app: str) -> str:
 def tier_weights_of(text: str) -> dict[str, int]:
     """Parse weights by tier, in thousandths, from "6000:3000:1000"; any other text gives the default."""
     written = _WRITTEN_WEIGHTS.fullmatch(text)
-    given = map(int, written.groups()) if written else DEFAULT_TIER_WEIGHTS.values()
-    return {str(tier): weight for tier, weight in zip(TIERS, given, strict=True)}
+    weights = map(int, written.groups()) if written else DEFAULT_TIER_WEIGHTS.values()
+    return {str(tier): weight for tier, weight in zip(TIERS, weights, strict=True)}
 
 
 def stored_cap(text: str) -> Cap:

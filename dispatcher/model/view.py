@@ -62,7 +62,7 @@ class TaskView(msgspec.Struct, frozen=True):
     """A task as the registry shows it. Times are wall times in ms, 0 for none."""
 
     id: str
-    """Its id."""
+    """Id of the task."""
     app: str
     """The app that owns it."""
     tier: str
@@ -142,7 +142,7 @@ WAIT_BUCKETS_MS: tuple[float, ...] = (
 
 
 UNRECORDED_MS = 5_000
-"""Age of the oldest unrecorded outcome from which on it is worth a warning."""
+"""Age of the oldest unrecorded outcome that is worth a warning."""
 
 
 class Unrecorded(msgspec.Struct, frozen=True):
@@ -205,10 +205,10 @@ class WorkerBeat(msgspec.Struct, frozen=True):
         """Outcomes that Pulsar has not stored for UNRECORDED_MS; None if there are none or it does not report them
         (0.2.0 and older)."""
         try:
-            found = msgspec.convert(self.extra.get("unrecorded"), Unrecorded | None)
+            unrecorded = msgspec.convert(self.extra.get("unrecorded"), Unrecorded | None)
         except msgspec.ValidationError:
             return None
-        return found if found and self.seen_ms - found.since_ms >= UNRECORDED_MS else None
+        return unrecorded if unrecorded and self.seen_ms - unrecorded.since_ms >= UNRECORDED_MS else None
 
 
 class Globals(msgspec.Struct, frozen=True):
@@ -307,7 +307,7 @@ class Admission(msgspec.Struct, frozen=True):
     limit. `view` while the view is being rebuilt and cannot tell."""
     limit: int = 0
     """The limit that it would break."""
-    there: int = 0
+    current: int = 0
     """The current number of tasks or targets."""
     lease: SubmitLease = SubmitLease()
 

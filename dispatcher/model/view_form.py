@@ -1,7 +1,7 @@
 """The form of the view in Redis, and which workers may serve it.
 
-A new form is needed when older folds would not keep data that newer ones need. So only workers of a view's form serve
-it. Older workers leave a view of a higher form alone. Newer ones wait until no older worker is left, and then rebuild
+The form changes when older folds would not keep data that newer ones need. So a view is served only by workers of its
+form. Older workers leave a view of a higher form alone. Newer ones wait until no older worker is left, and then rebuild
 the view in their form.
 """
 

@@ -25,8 +25,8 @@ class EarlierViews(NamedTuple):
     """The longest claim of any worker."""
 
     def and_then(self, body: bytes, epoch: str) -> "EarlierViews":
-        """Return the result of one more record. An unreadable record may belong to an earlier view, so its claims are
-        waited for."""
+        """Return these facts with those of one more record. An unreadable record may belong to an earlier view, so its
+        claims must end too."""
         if self.epochs and body[1:3] != _EPOCH_TAG:
             return self
         try:
@@ -48,12 +48,12 @@ class EarlierViews(NamedTuple):
 
 def read_views(reader: RecordReader, epoch: str) -> EarlierViews:
     """Read the control topic to its end and close the reader. `epoch` is the current view. Raises Unreachable."""
-    found = EarlierViews()
+    views = EarlierViews()
     with closing(reader):
         while not reader.at_end():
             for stored in reader.read(_BATCH, _READ_S):
-                found = found.and_then(stored.body, epoch)
-    return found
+                views = views.and_then(stored.body, epoch)
+    return views
 
 
 def held_elsewhere(home: str, address: str) -> Refused:

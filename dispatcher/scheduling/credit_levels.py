@@ -10,7 +10,7 @@ from dispatcher.scheduling.sharing import share_out
 def credit_levels(lanes: Sequence[LaneBuffer], horizon: int, weights: Mapping[Tier, int]) -> dict[str, int]:
     """Divide `horizon` targets by the weights of tiers and lanes. Return each lane's part by name.
 
-    Lanes that are short of credit have no level: the ledger divides what there is, and it has better information.
+    Lanes that are short of credit have no level: the ledger divides the scarce credit, and it knows all workers.
     """
     by_tier: dict[Tier, list[LaneBuffer]] = {tier: [] for tier in TIERS}
     for lane in lanes:
@@ -23,9 +23,9 @@ def credit_levels(lanes: Sequence[LaneBuffer], horizon: int, weights: Mapping[Ti
     shares = share_out(horizon, [(need, weights[tier]) for need, tier in zip(needs, tiers, strict=True)])
     levels: dict[str, int] = {}
     for tier, share in zip(tiers, shares, strict=True):
-        held = by_tier[tier]
-        parts = share_out(share, [(_need(lane), max(1, lane.info.weight)) for lane in held])
-        levels.update((lane.name, part) for lane, part in zip(held, parts, strict=True))
+        sharing = by_tier[tier]
+        parts = share_out(share, [(_need(lane), max(1, lane.info.weight)) for lane in sharing])
+        levels.update((lane.name, part) for lane, part in zip(sharing, parts, strict=True))
     return levels
 
 

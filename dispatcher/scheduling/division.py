@@ -17,10 +17,10 @@ _MASK = (1 << 64) - 1
 class DivisionSettings:
     """Settings for the number of holders of a lane."""
 
-    least: int = 2
+    min_holders: int = 2
     """Minimum holders of every lane, so that a lane still has one when a worker dies."""
     lanes_each: int = 200
-    """Lanes per worker to aim for: with few lanes, each has more than `least` holders, up to all workers."""
+    """Target number of lanes per worker. With few lanes, each lane has more holders than `min_holders`."""
     targets_each: int = 20_000
     """A lane gets another holder per this number of pending targets, since one worker alone may be too slow."""
 
@@ -34,9 +34,9 @@ class Division:
         self._mine = stable_hash(me) if me in self.workers else None
         self._others = [stable_hash(worker) for worker in self.workers if worker != me]
 
-    def place(self, lane_hash: int) -> int:
-        """Return how many workers come before this one at the lane: 0 for its first holder, and so on. NOWHERE if this
-        worker is not in the list. `lane_hash` is the `stable_hash` of the lane's name."""
+    def position(self, lane_hash: int) -> int:
+        """Return this worker's position among the holders of a lane, 0 for the first; NOWHERE if it is not in the list.
+        `lane_hash` is the `stable_hash` of the lane's name."""
         if self._mine is None:
             return NOWHERE
         mine = _mixed(self._mine ^ lane_hash)
@@ -45,16 +45,16 @@ class Division:
     def holders(self, lanes: int, settings: DivisionSettings) -> int:
         """Return the minimum number of holders of a lane, if there are `lanes` lanes."""
         workers = len(self.workers)
-        return max(min(settings.least, workers), min(workers, settings.lanes_each * workers // max(1, lanes)))
+        return max(min(settings.min_holders, workers), min(workers, settings.lanes_each * workers // max(1, lanes)))
 
 
 def holders_for(pending: int, settings: DivisionSettings) -> int:
     """Return how many workers should hold a lane with `pending` targets, for any number of lanes."""
-    return settings.least + pending // settings.targets_each
+    return settings.min_holders + pending // settings.targets_each
 
 
 class RoughCount:
-    """A number that follows another only when that has halved or grown by a quarter.
+    """A copy of a count that changes only when the count has halved or grown by a quarter.
 
     So decisions based on it are rarely repeated.
     """

@@ -5,8 +5,8 @@ Permits count messages, but a whole batch goes to one consumer.
 
 from dispatcher.wire.envelope import MAX_CHUNK
 
-LEAST_QUEUE = 24
-MOST_QUEUE = 400
+MIN_QUEUE = 24
+MAX_QUEUE = 400
 """Bounds of a consumer's queue, in envelopes."""
 BATCHES = 4
 """Minimum producer batches in a consumer's queue: with fewer, it runs empty between two batches."""
@@ -22,7 +22,7 @@ def envelope_bytes(chunk: int, message_bytes: int = 0) -> int:
 
 def receiver_queue(chunk: int) -> int:
     """Return the minimum queue in envelopes for the consumer of a busy lane (400 of 1 target, 24 of 500)."""
-    return max(LEAST_QUEUE, min(MOST_QUEUE, _QUEUE_BYTES // envelope_bytes(chunk)))
+    return max(MIN_QUEUE, min(MAX_QUEUE, _QUEUE_BYTES // envelope_bytes(chunk)))
 
 
 def largest_batch(chunk: int) -> int:

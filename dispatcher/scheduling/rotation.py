@@ -37,11 +37,7 @@ class RotationSettings:
 
 
 class Candidate:
-    """A lane that may be attached.
-
-    - `time`: targets sent per weight, as seen by this worker.
-    - `since_s`: when it was attached.
-    """
+    """A lane that may be attached."""
 
     __slots__ = ("chunk", "name", "need", "since_s", "tier", "time", "weight")
 
@@ -52,20 +48,21 @@ class Candidate:
         self.weight = MILLI
         self.chunk = 1
         self.time = 0.0
+        """Targets sent per weight, as seen by this worker."""
         self.since_s = 0.0
+        """When it was attached."""
 
 
 class LaneRotation:
-    """The choice of lanes to attach to.
-
-    - `chosen`: lanes to attach to, by name.
-    - `more`: some lanes were left for the next choice, to limit how many are attached at once.
-    - `news`: since the last choice, a lane was added or removed, or its need of this worker changed.
-    """
+    """Chooses the lanes to attach to."""
 
     def __init__(self, settings: RotationSettings) -> None:
         self.chosen: dict[str, Candidate] = {}
-        self.more = self.news = False
+        """The lanes to attach to, by name."""
+        self.more = False
+        """True if some lanes were left for the next choice, to limit how many are attached at once."""
+        self.changed = False
+        """True if, since the last choice, a lane was added or removed, or its need of this worker changed."""
         self._settings = settings
         self._by_need: dict[LaneNeed, dict[str, Candidate]] = {need: {} for need in LaneNeed}
         self._all: dict[str, Candidate] = {}
@@ -90,14 +87,14 @@ class LaneRotation:
             self._arrived.append(lane)
         lane.need, lane.tier, lane.weight, lane.chunk = need, tier, max(1, weight), chunk
         self._by_need[need][name] = lane
-        self.news = True
+        self.changed = True
 
     def drop(self, name: str) -> None:
         """Remove a lane that may not be attached (any more)."""
         lane = self._all.pop(name, None)
         if lane is not None:
             del self._by_need[lane.need][name]
-            self.news = True
+            self.changed = True
 
     def served(self, name: str, targets: int) -> None:
         """Count targets of the lane that any worker has sent."""
@@ -124,44 +121,44 @@ class LaneRotation:
     def choose(self, now_s: float, *, rotate: bool) -> bool:
         """Choose the lanes again. Return whether the choice changed. `rotate`: lanes with something to send take turns
         now."""
-        self.news = False
-        wanted: dict[str, Candidate] = {}
+        self.changed = False
+        chosen: dict[str, Candidate] = {}
         for need in LaneNeed:
-            pool, room = self._by_need[need], self._settings.max_lanes - len(wanted)
+            pool, room = self._by_need[need], self._settings.max_lanes - len(chosen)
             if len(pool) <= room:
-                wanted.update(pool)
+                chosen.update(pool)
             elif room > 0 and rotate and need <= LaneNeed.BUSY:
-                wanted.update(self._turns(pool, room, now_s))
+                chosen.update(self._turns(pool, room, now_s))
             elif room > 0 or need == LaneNeed.BUSY_FIRST:
-                wanted.update(self._as_before(need, room))
+                chosen.update(self._as_before(need, room))
         self._arrived.clear()
-        return self._take(wanted, now_s)
+        return self._take(chosen, now_s)
 
-    def _take(self, wanted: Mapping[str, Candidate], now_s: float) -> bool:
+    def _take(self, chosen: Mapping[str, Candidate], now_s: float) -> bool:
         before = self.chosen
-        added = [lane for name, lane in wanted.items() if name not in before]
-        late = added[self._settings.attach_at_once :]
-        self.more = bool(late)
-        if not added and len(wanted) == len(before):
+        added = [lane for name, lane in chosen.items() if name not in before]
+        deferred = added[self._settings.attach_at_once :]
+        self.more = bool(deferred)
+        if not added and len(chosen) == len(before):
             return False
         for lane in added:
             lane.since_s = now_s
-        self.chosen = dict(wanted)
-        for lane in late:
+        self.chosen = dict(chosen)
+        for lane in deferred:
             del self.chosen[lane.name]
         return True
 
     def _as_before(self, need: LaneNeed, room: int) -> dict[str, Candidate]:
         """Keep attached lanes, then add new ones, then any others."""
         reserve = self._settings.max_lanes // self._settings.reserve if need <= LaneNeed.BUSY else 0
-        held = (lane for lane in self.chosen.values() if self._has(lane, need))
-        found = {lane.name: lane for lane in islice(held, max(0, room + reserve))}
+        attached = (lane for lane in self.chosen.values() if self._has(lane, need))
+        kept = {lane.name: lane for lane in islice(attached, max(0, room + reserve))}
         for lane in self._arrived:
-            if len(found) < room + reserve and self._has(lane, need):
-                found[lane.name] = lane
-        others = (lane for name, lane in self._by_need[need].items() if name not in found)
-        found.update((lane.name, lane) for lane in islice(others, max(0, room - len(found))))
-        return found
+            if len(kept) < room + reserve and self._has(lane, need):
+                kept[lane.name] = lane
+        others = (lane for name, lane in self._by_need[need].items() if name not in kept)
+        kept.update((lane.name, lane) for lane in islice(others, max(0, room - len(kept))))
+        return kept
 
     def _has(self, lane: Candidate, need: LaneNeed) -> bool:
         return lane.need == need and self._all.get(lane.name) is lane
@@ -173,24 +170,24 @@ class LaneRotation:
             by_tier[lane.tier].append(lane)
         tiers = [tier for tier in TIERS if by_tier[tier]]
         parts = share_out(room, [(len(by_tier[tier]), 1) for tier in tiers])
-        found: dict[str, Candidate] = {}
+        chosen: dict[str, Candidate] = {}
         for tier, part in zip(tiers, parts, strict=True):
             lanes = by_tier[tier]
             self._now[tier] = max(self._now[tier], min(lane.time for lane in lanes))
-            found.update((lane.name, lane) for lane in self._turns_of_tier(lanes, part, now_s))
-        return found
+            chosen.update((lane.name, lane) for lane in self._turns_of_tier(lanes, part, now_s))
+        return chosen
 
     def _turns_of_tier(self, lanes: list[Candidate], part: int, now_s: float) -> list[Candidate]:
-        held = sorted((lane for lane in lanes if lane.name in self.chosen), key=_time)[:part]
+        attached = sorted((lane for lane in lanes if lane.name in self.chosen), key=_time)[:part]
         waiting = [lane for lane in lanes if lane.name not in self.chosen]
         settings = self._settings
-        free = part - len(held)
+        free = part - len(attached)
         swaps = max(2, min(settings.swaps, part // settings.swap_part))
         first = nsmallest(free + swaps, waiting, key=_time)
-        leaving = [lane for lane in reversed(held) if now_s - lane.since_s >= settings.hold_s]
+        leaving = [lane for lane in reversed(attached) if now_s - lane.since_s >= settings.hold_s]
         pairs = zip(first[free:], leaving[:swaps], strict=False)
         swapped = {out.name: into for into, out in pairs if out.time - into.time > _margin(out)}
-        return first[:free] + [swapped.get(lane.name, lane) for lane in held]
+        return first[:free] + [swapped.get(lane.name, lane) for lane in attached]
 
 
 def _time(lane: Candidate) -> float:

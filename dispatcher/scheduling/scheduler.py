@@ -15,17 +15,17 @@ UNIT = 1_000_000
 """Virtual time of one target at a weight of one thousandth."""
 
 T = TypeVar("T")
-_FEW = 512
+_MAX_SORTED = 512
 """Maximum entries that are sorted at once; more are first distributed to rungs."""
-_A_RUNG = 64
-"""Entries on a rung, at least; up to twice as many if they are spread evenly."""
+_RUNG_ENTRIES = 64
+"""Minimum entries on a rung; up to twice as many if they are spread evenly."""
 _SAMPLE = 256
 """Minimum sample size to find the time that nine tenths of all entries are below."""
 
 
 class QueueEntry(Generic[T]):
-    """One lane's entry in the scheduler; `item` belongs to the caller. Made by Scheduler.flow and changed by the
-    scheduler."""
+    """One lane's entry in the scheduler. Scheduler.flow makes it, and only the scheduler changes it; `item` belongs to
+    the caller."""
 
     __slots__ = ("active", "group", "item", "order", "rest", "tier", "time", "weight")
 
@@ -44,29 +44,24 @@ _Entry = tuple[int, int, QueueEntry[T]]
 
 
 class _Group(Generic[T]):
-    """The active flows of one tier that can be stopped together (those of one channel). It is deleted with the last of
-    them.
+    """The active flows of one tier that can be stopped together (those of one channel).
 
-    `floor`: flows do not catch up on what others sent while they were stopped.
-
-    Entries (time, order, flow) are kept as in a ladder queue (Tang, Goh and Thng, 2005):
-
-    - `run`: in order of time, last first.
-    - `early`: a heap of entries added since, with times before the `end` of the run.
-    - `rungs`: lists for spans of equal length from there to `horizon`, the last span first.
-    - `later`: entries from `horizon` on.
-
-    When the run is used up, the next rung is sorted and becomes the run. A served flow mostly goes behind the run, so a
-    pick costs little more for many flows than for few. An entry is outdated once its flow has left or entered again.
+    Entries (time, order, flow) are kept as in a ladder queue (Tang, Goh and Thng, 2005). When the run is used up, the
+    next rung is sorted and becomes the run. A served flow mostly goes behind the run, so a pick costs little more for
+    many flows than for few. An entry is outdated once its flow has left or entered again.
     """
 
     __slots__ = ("active", "closed", "early", "end", "entries", "floor", "horizon", "later", "run", "rungs", "shift")
 
     def __init__(self, closed: bool) -> None:
         self.run: list[_Entry[T]] = []
+        """In order of time, last first."""
         self.early: list[_Entry[T]] = []
+        """A heap of entries added since, with times before the `end` of the run."""
         self.rungs: list[list[_Entry[T]]] = []
+        """Lists for spans of equal length from `end` to `horizon`, the last span first."""
         self.later: list[_Entry[T]] = []
+        """Entries from `horizon` on."""
         self.entries = 0
         self.end = 0
         self.horizon = 0
@@ -75,6 +70,7 @@ class _Group(Generic[T]):
         self.active = 0
         self.closed = closed
         self.floor = 0
+        """Minimum time of its flows: they do not catch up on what others sent while they were stopped."""
 
     def head(self) -> QueueEntry[T] | None:
         while True:
@@ -128,7 +124,7 @@ class _Group(Generic[T]):
 
     def _go_on(self) -> None:
         """Start the next run."""
-        if not self.rungs and len(self.later) > _FEW:
+        if not self.rungs and len(self.later) > _MAX_SORTED:
             self._lay_out()
         if self.rungs:
             self.run = self.rungs.pop()
@@ -138,8 +134,8 @@ class _Group(Generic[T]):
             self._take_half()
 
     def _take_half(self) -> None:
-        """Take the earlier half of the remaining entries. So a flow much later than the others does not make the run
-        long."""
+        """Take the earlier half of the remaining entries, so that a flow much later than the others does not make the
+        run long."""
         later = self.later
         later.sort(reverse=True)
         half = len(later) // 2
@@ -147,13 +143,13 @@ class _Group(Generic[T]):
         self.end = self.horizon = self.run[0][0]
 
     def _lay_out(self) -> None:
-        """Distribute entries to rungs, up to the time of nine tenths of them. So a few that are much later do not make
-        the rungs long."""
+        """Distribute entries to rungs, up to the time of nine tenths of them, so that a few that are much later do not
+        make the rungs long."""
         entries = self.later
-        some = sorted([entry[0] for entry in entries[:: len(entries) // _SAMPLE]])
-        begin, most = min(entries)[0], some[len(some) * 9 // 10]
-        shift = ((most - begin) * _A_RUNG // len(entries)).bit_length()
-        count = ((most - begin) >> shift) + 1
+        sample = sorted([entry[0] for entry in entries[:: len(entries) // _SAMPLE]])
+        begin, end = min(entries)[0], sample[len(sample) * 9 // 10]
+        shift = ((end - begin) * _RUNG_ENTRIES // len(entries)).bit_length()
+        count = ((end - begin) >> shift) + 1
         horizon = begin + (count << shift)
         rungs: list[list[_Entry[T]]] = [[] for _ in range(count)]
         self.later = later = []
@@ -262,7 +258,7 @@ class Scheduler(Generic[T]):
                 queue.weight, queue.rest = weight, 0
 
     def close(self, group: str) -> None:
-        """Stop a group: nothing of it can be sent for now."""
+        """Stop a group: none of its flows is picked until `open`."""
         if group in self._closed:
             return
         self._closed.add(group)
@@ -285,8 +281,8 @@ class Scheduler(Generic[T]):
                 self._raise_open(tier, flows.active)
 
     def pick(self) -> QueueEntry[T] | None:
-        """Return the flow whose turn it is; None if no flow has anything to send. It keeps its turn until it is
-        charged."""
+        """Return the flow whose turn it is; None if no flow has anything to send. Call `charge` after sending: until
+        then the same flow is returned."""
         best: _TierQueue[T] | None = None
         for tier in self._queues:
             if tier.open and (best is None or tier.time < best.time):
@@ -304,13 +300,13 @@ class Scheduler(Generic[T]):
         step, flow.rest = divmod(cost + flow.rest, flow.weight)
         flow.time = start + step
         if group is not None:
-            was, run, early = flow.order, group.run, group.early
+            old_order, run, early = flow.order, group.run, group.early
             self._order += 1
             flow.order = self._order
-            if run and run[-1][1] == was:
+            if run and run[-1][1] == old_order:
                 run.pop()
                 group.put(flow)
-            elif early and early[0][1] == was:
+            elif early and early[0][1] == old_order:
                 heappop(early)
                 group.put(flow)
             else:

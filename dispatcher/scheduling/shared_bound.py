@@ -6,9 +6,9 @@ from collections.abc import Callable
 class SharedBound:
     """Counts targets by task and by the outcome topic of the task.
 
-    A task has room while it has fewer targets than the free part of the bound, less the targets of its topic. However
-    much is stuck in one task or topic, the others have room for more: alone, a task stops at a third of the bound, and
-    the tasks of one topic at half of it. The bound is exceeded only by targets that are added without asking for room.
+    A task has room while it has fewer targets than the free part of the bound, less the targets of its topic. So others
+    have room however much is stuck in one task or topic: a task alone stops at a third of the bound, and the tasks of
+    one topic stop at half of it. Only targets that are added without asking `has_room` can exceed the bound.
     """
 
     def __init__(self, bound: int, partition_of: Callable[[str], int]) -> None:

@@ -46,11 +46,11 @@ class MemoryCourier:
         """Batches of paused channels."""
         return [batch for batch, _ in self._waiting]
 
-    def answer(self, most: int | None = None) -> None:
+    def answer(self, max_batches: int | None = None) -> None:
         """Continue paused calls whose use-by is still ahead."""
-        count = len(self._waiting) if most is None else most
-        going, self._waiting = self._waiting[:count], self._waiting[count:]
-        for batch, sent in going:
+        count = len(self._waiting) if max_batches is None else max_batches
+        answered, self._waiting = self._waiting[:count], self._waiting[count:]
+        for batch, sent in answered:
             sent(batch, self._deliver(batch))
 
     def _deliver(self, batch: Batch) -> list[Report | None]:

@@ -64,23 +64,23 @@ class MemoryBroker:
         """Return the number of messages that the consumer has and has not acked."""
         return sum(message.holder is consumer and not message.acked for message in self._topic(lane).messages)
 
-    def take_away(self, lane: str, most: int | None = None) -> None:
+    def take_away(self, lane: str, max_messages: int | None = None) -> None:
         """Break the connection of the lane's consumers: all or some of their messages are delivered again."""
         topic = self._topic(lane)
-        held = [message for message in topic.messages if message.holder is not None and not message.acked]
-        self._again(lane, topic, held[:most])
+        unacked = [message for message in topic.messages if message.holder is not None and not message.acked]
+        self._again(lane, topic, unacked[:max_messages])
 
-    def forget_acks(self, lane: str, most: int | None = None) -> None:
+    def forget_acks(self, lane: str, max_messages: int | None = None) -> None:
         """Forget acks that the broker had not stored when it was restarted."""
         topic = self._topic(lane)
-        forgotten = [message for message in topic.messages if message.acked][:most]
+        forgotten = [message for message in topic.messages if message.acked][:max_messages]
         for message in forgotten:
             message.acked = False
         self._again(lane, topic, forgotten)
 
-    def repeat(self, lane: str, most: int | None = None) -> None:
+    def repeat(self, lane: str, max_messages: int | None = None) -> None:
         """Publish messages a second time, as a resumed submission does."""
-        self.publish(lane, [message.envelope for message in self._topic(lane).messages[:most]])
+        self.publish(lane, [message.envelope for message in self._topic(lane).messages[:max_messages]])
 
     def _topic(self, lane: str) -> _Topic:
         topic = self._topics.get(lane)

@@ -112,8 +112,8 @@ def _name(record: object) -> str:
     return type(record).__name__
 
 
-def _need(sound: object, field: str, value: object) -> None:
-    if not sound:
+def _need(is_valid: object, field: str, value: object) -> None:
+    if not is_valid:
         raise Malformed(f"its {field} is {repr(value)[:80]}")
 
 
@@ -127,8 +127,8 @@ def _text(value: str, field: str) -> None:
 
 def _digits(text: str, field: str, maximum: int, minimum: int = 0) -> None:
     """Check a whole number in text form."""
-    whole = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-    _need(whole and minimum <= int(text) <= maximum, field, text)
+    is_integer = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    _need(is_integer and minimum <= int(text) <= maximum, field, text)
 
 
 def _time(value: int, field: str) -> None:

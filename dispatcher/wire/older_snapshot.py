@@ -25,8 +25,8 @@ def _checked(part: Part) -> Part | None:
             return _task(part)
         case SettingsPart():
             fields = dict(_pairs(part.fields))
-            senseless = {name for name, text in fields.items() if _is_setting(name) and not _is_sound(name, text)}
-            return SettingsPart(_without(fields, senseless | {b"pos|" + name for name in senseless}))
+            invalid = {name for name, text in fields.items() if _is_setting(name) and not _is_sound(name, text)}
+            return SettingsPart(_without(fields, invalid | {b"pos|" + name for name in invalid}))
         case _:
             return part
 
@@ -38,15 +38,15 @@ def _task(part: TaskPart) -> TaskPart | None:
             read_control("", fields[b"record"])
     except Malformed:
         return None
-    senseless = {name for name in _CONTROLS.keys() & fields.keys() if not _makes_sense(part.task, name, fields[name])}
-    if not senseless:
+    invalid = {name for name in _CONTROLS.keys() & fields.keys() if not _is_valid(part.task, name, fields[name])}
+    if not invalid:
         return part
     # Without the position of its record, the record gives the controls their initial values again.
-    gone = senseless | {f"{_CONTROLS[name]}_pos".encode() for name in senseless} | {b"record_pos"}
+    gone = invalid | {f"{_CONTROLS[name]}_pos".encode() for name in invalid} | {b"record_pos"}
     return TaskPart(part.task, part.kept_ms, _without(fields, gone))
 
 
-def _makes_sense(task: str, name: bytes, text: bytes) -> bool:
+def _is_valid(task: str, name: bytes, text: bytes) -> bool:
     try:
         check_kept(ControlChange(FORMAT, task, _CONTROLS[name], text.decode(), 0))
     except (Malformed, UnicodeDecodeError):

@@ -109,10 +109,10 @@ def encode(record: Record) -> bytes:
 def parts_of(chunk: Chunk) -> list[Part]:
     """Decode the parts of a chunk. Raises Malformed."""
     try:
-        found: list[Part] = _decode_parts(chunk.parts)
+        parts: list[Part] = _decode_parts(chunk.parts)
     except msgspec.MsgspecError as error:
         raise Malformed(f"Chunk {chunk.number} is not readable ({error}).") from error
-    return found
+    return parts
 
 
 class Packer:

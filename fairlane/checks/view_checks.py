@@ -108,7 +108,7 @@ def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> 
         return
     for waiting in waiting_tasks(served, tasks):
         fix = f"Start a worker with channel {waiting.channel}, or cancel these tasks. Live workers have: "
-        yield Finding("warn", str(waiting), f"{fix}{served.named()}.")
+        yield Finding("warn", str(waiting), f"{fix}{served.channel_list()}.")
 
 
 def stuck_findings(

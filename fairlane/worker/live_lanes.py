@@ -62,19 +62,19 @@ class LiveLaneSettings:
 class _Known:
     """The known state of one task.
 
-    place: position of this worker among the holders of its lane.
+    position: position of this worker among the holders of its lane.
     holders: the most holders it has needed so far for its pending targets.
     open: may be sent now.
     due_ms: when to check it again; 0: never.
     """
 
-    __slots__ = ("due_ms", "fresh_until_ms", "hash", "holders", "info", "late_until_ms", "open", "place", "task")
+    __slots__ = ("due_ms", "fresh_until_ms", "hash", "holders", "info", "late_until_ms", "open", "position", "task")
 
     def __init__(self, task: LiveTask) -> None:
         self.task = task
         self.hash = stable_hash(task.id)
         self.info = lane_of(task, light=True)
-        self.place = 0
+        self.position = 0
         self.holders = 0
         self.open = False
         self.fresh_until_ms = 0
@@ -92,7 +92,7 @@ class LiveLanes:
     def __init__(self, settings: LiveLaneSettings) -> None:
         self.overrides: dict[str, bytes] = {}
         self.rotation = LaneRotation(settings.rotation)
-        self._news = True
+        self._changed = True
         self.paused: frozenset[str] = frozenset()
         self._settings = settings
         self._known: dict[str, _Known] = {}
@@ -134,7 +134,7 @@ class LiveLanes:
             if known is not None:
                 self._open -= known.open
                 self.rotation.drop(task)
-                self._news |= self.overrides.pop(task, None) is not None
+                self._changed |= self.overrides.pop(task, None) is not None
         if len(self._due) > 2 * len(self._known) + _STALE_DUE:
             self._due = [(known.due_ms, task) for task, known in self._known.items() if known.due_ms]
             heapify(self._due)
@@ -152,7 +152,7 @@ class LiveLanes:
         }
         self._count_holders()
         for known in self._known.values():
-            known.place = self._place(known)
+            known.position = self._place(known)
             known.holders = 0
         self.judge_all(now_ms)
         return True
@@ -181,13 +181,13 @@ class LiveLanes:
 
     # ------------------------------------------------------------- results
     @property
-    def news(self) -> bool:
+    def changed(self) -> bool:
         """Return whether the lanes, their descriptions or the edited messages may have changed since `choose`."""
-        return self._news or self.rotation.news or self.rotation.more
+        return self._changed or self.rotation.changed or self.rotation.more
 
     def choose(self, now_s: float, *, rotate: bool) -> None:
-        """Choose the lanes, as Rotation.choose does; this resets `news`."""
-        self._news = False
+        """Choose the lanes, as Rotation.choose does; this resets `changed`."""
+        self._changed = False
         self.rotation.choose(now_s, rotate=rotate)
 
     def attached(self) -> list[LaneInfo]:
@@ -212,7 +212,7 @@ class LiveLanes:
         division = self._division(tier, channel)
         if not division.workers:
             division = self._divisions[str(tier)]
-        return division.place(stable_hash(lane)) < self._holders[str(tier)]
+        return division.position(stable_hash(lane)) < self._holders[str(tier)]
 
     def judge_all(self, now_ms: int) -> None:
         """Decide again on every lane."""
@@ -222,7 +222,7 @@ class LiveLanes:
     # ------------------------------------------------------------- inside
     def _new(self, task: LiveTask, now_ms: int, told: bool) -> _Known:
         known = _Known(task)
-        known.place = self._place(known)
+        known.position = self._place(known)
         if told:
             known.fresh_until_ms = max(now_ms, task.start_ms) + self._settings.fresh_ms
             if 0 <= task.expected <= self._settings.late_targets:
@@ -238,7 +238,7 @@ class LiveLanes:
         division = self._division(task.tier, task.channel)
         left = self._left.get(task.lane, ())
         others = [worker for worker in division.workers if worker not in left] if left else ()
-        return (Division(others, self._settings.me) if others else division).place(known.hash)
+        return (Division(others, self._settings.me) if others else division).position(known.hash)
 
     def _division(self, tier: str, channel: str) -> Division:
         """Return the division of lanes of this tier and channel."""
@@ -253,19 +253,19 @@ class LiveLanes:
         before, known.task = known.task, task
         self.rotation.served(task.id, task.finals - before.finals)
         if task.tier != before.tier:
-            known.place = self._place(known)
+            known.position = self._place(known)
         if told or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
             self._describe(known, light=known.info.light)
 
     def _describe(self, known: _Known, *, light: bool) -> None:
         known.info = lane_of(known.task, light=light)
-        self._news = True
+        self._changed = True
 
     def _note_override(self, task: LiveTask) -> None:
         message = override_message(task.override) if task.override else None
         if message is not None and message != self.overrides.get(task.id):
             self.overrides[task.id] = message
-            self._news = True
+            self._changed = True
 
     def _judge(self, known: _Known, now_ms: int) -> None:
         task = known.task
@@ -283,12 +283,12 @@ class LiveLanes:
     def _need(self, known: _Known, now_ms: int) -> LaneNeed | None:
         pending = known.task.pending
         known.holders = max(known.holders, holders_for(pending, self._settings.division))
-        if known.place >= max(self._holders[known.task.tier], known.holders) or (
-            known.place > 0 and known.late_until_ms > now_ms
+        if known.position >= max(self._holders[known.task.tier], known.holders) or (
+            known.position > 0 and known.late_until_ms > now_ms
         ):
             return None
         busy = pending > 0 or (known.fresh_until_ms > now_ms and not known.task.sealed)
-        if known.place == 0:
+        if known.position == 0:
             return LaneNeed.BUSY_FIRST if busy else LaneNeed.IDLE_FIRST
         return LaneNeed.BUSY if busy else LaneNeed.IDLE
 

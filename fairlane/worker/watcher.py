@@ -145,7 +145,7 @@ class LaneWatcher:
         if rotate:
             self._read(self._lanes.busy(), told=False)
         self._lanes.wake(self._now_ms())
-        if rotate or self._lanes.news or self._sides != self._told_sides:
+        if rotate or self._lanes.changed or self._sides != self._told_sides:
             self._tell(rotate)
 
     # ------------------------------------------------------------- reading

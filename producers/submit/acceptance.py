@@ -81,12 +81,12 @@ def check_admitted(record: TaskRecord, admission: Admission) -> None:
             "Submit it again in some seconds (`fairlane registry status`).",
         )
     if admission.reached == "tasks":
-        there, limit = f"{admission.there:,} live tasks", f"{admission.limit:,} tasks"
+        current, limit = f"{admission.current:,} live tasks", f"{admission.limit:,} tasks"
     else:
         size = f" and {record.expected_targets:,} more" if record.expected_targets > 0 else ""
-        there, limit = f"{admission.there:,} queued targets{size}", f"{admission.limit:,} targets"
+        current, limit = f"{admission.current:,} queued targets{size}", f"{admission.limit:,} targets"
     raise LimitReached(
-        f"App {record.app} is at its limit of {limit}: it has {there}; task {record.task} was not created.",
+        f"App {record.app} is at its limit of {limit}: it has {current}; task {record.task} was not created.",
         f"Submit it again later, or raise the limit: `fairlane app limit {record.app} --{admission.reached} N`.",
     )
 

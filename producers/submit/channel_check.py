@@ -35,7 +35,7 @@ class ChannelCheck:
         trouble = served.trouble(channel)
         if not trouble:
             return
-        have = f" Live workers have: {served.named()}." if served.workers else ""
+        have = f" Live workers have: {served.channel_list()}." if served.workers else ""
         if strict:
             cause = f"Nothing was submitted: {trouble}.{have}"
             raise Refused(cause, f"Start a worker with channel {channel}, or correct the task's channel.")

@@ -114,7 +114,7 @@ class SimulatedRun:
         settings = replace(self._settings, worker=member.name)
         # A process's own clocks: the monotonic one starts anywhere; its first heartbeat corrects the wall clock.
         clock = ServiceClock(SimClock(service.agenda, spec.clock_off_s, service.network.random.uniform(0, 1e5)))
-        clock.hear(service.clock.wall_ms(), clock.monotonic_s())
+        clock.sync(service.clock.wall_ms(), clock.monotonic_s())
         worker = SimWorker(member, service.agenda, settings, clock, partial(self._ports, clock=clock), self._left)
         self.crew.live[worker.name] = worker
         self.crew.stops.setdefault(worker.name, [])

@@ -87,7 +87,7 @@ class _Check:
         expected, figures = self._expected, self._figures
         if expected.max_gap is not None:
             gaps = [gap for tier in figures.by_tier if (gap := figures.gap(tier, self._from_us, self._to_us))]
-            worst = max((gap.part for gap in gaps), default=0.0)
+            worst = max((gap.ratio for gap in gaps), default=0.0)
             met = worst <= expected.max_gap
             yield Checked(
                 f"longest gap {self._when}", f"at most {expected.max_gap:g} of the bound", f"{worst:.2f}", met

@@ -290,5 +290,5 @@ def result_of(run: SimulatedRun) -> Result:
     )
 
 
-def _doses(amounts: Iterable[Amount]) -> list[laws.Dose]:
+def _doses(amounts: Iterable[Amount]) -> list[laws.Amount]:
     return [(amount.at_us, amount.targets) for amount in amounts]

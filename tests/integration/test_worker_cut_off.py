@@ -8,7 +8,7 @@ import pytest
 from backends.redis.client import lua_folder
 from backends.redis.view import RedisView
 from fairlane import Settings
-from quotas.ledger import MOST_CLAIMS
+from quotas.ledger import MAX_CLAIMS
 from tests.integration.cut_off import TARGETS, cut_off
 from tests.integration.worker_crew import audience, eventually
 
@@ -23,7 +23,7 @@ def named_due(view: RedisView) -> set[bytes]:
     for _ in range(20):
         for name in view.command("ZRANGE", view.keys.claims, 0, -1):
             view.command("ZADD", view.keys.claims, "XX", 0, name)
-        found.update(scripts.call("due_claims", [view.keys.prefix], [MOST_CLAIMS, 1, SPARED_MS]))
+        found.update(scripts.call("due_claims", [view.keys.prefix], [MAX_CLAIMS, 1, SPARED_MS]))
     return found
 
 

@@ -15,7 +15,7 @@ def test_a_wrong_clock_is_put_right_within_the_time_of_a_call(off_s: int, there_
     clock = ServiceClock(own)
     asked_s = clock.monotonic_s()
     own.advance((there_ms + back_ms) / 1000)
-    clock.hear(SERVER_MS + there_ms, asked_s)
+    clock.sync(SERVER_MS + there_ms, asked_s)
     assert clock.wall_ms() == pytest.approx(SERVER_MS + there_ms + back_ms, abs=max(there_ms, back_ms) + 1)
     own.advance(60)
     assert clock.wall_ms() == pytest.approx(SERVER_MS + there_ms + back_ms + 60_000, abs=max(there_ms, back_ms) + 1)
@@ -29,7 +29,7 @@ def test_a_clock_that_is_right_is_left_alone() -> None:
         own.advance(there_ms / 1000)
         server_ms = own.wall_ms()
         own.advance(back_ms / 1000)
-        clock.hear(server_ms, asked_s)
+        clock.sync(server_ms, asked_s)
         assert clock.wall_ms() == pytest.approx(own.wall_ms(), abs=1)
 
 

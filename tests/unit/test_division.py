@@ -14,12 +14,12 @@ WORKERS = st.lists(st.text("abcdefghij0123456789", min_size=1, max_size=8), min_
 
 def order(workers: list[str], lane: int) -> list[str]:
     """The workers by their places at a lane."""
-    return sorted(workers, key=lambda worker: Division(workers, worker).place(lane))
+    return sorted(workers, key=lambda worker: Division(workers, worker).position(lane))
 
 
 @given(WORKERS, st.integers(0, 2**64 - 1))
 def test_each_worker_has_a_place_of_its_own_at_each_lane(workers: list[str], lane: int) -> None:
-    places = sorted(Division(workers, worker).place(lane) for worker in workers)
+    places = sorted(Division(workers, worker).position(lane) for worker in workers)
     assert places == list(range(len(workers)))
 
 
@@ -35,13 +35,13 @@ def test_when_a_worker_goes_the_others_keep_their_order(workers: list[str], lane
 def test_lanes_are_spread_evenly() -> None:
     workers = [f"worker-{number}" for number in range(4)]
     divisions = {worker: Division(workers, worker) for worker in workers}
-    firsts = Counter(worker for lane in LANES for worker in workers if divisions[worker].place(lane) == 0)
+    firsts = Counter(worker for lane in LANES for worker in workers if divisions[worker].position(lane) == 0)
     assert sum(firsts.values()) == len(LANES)
     assert all(70 <= firsts[worker] <= 130 for worker in workers)
 
 
 def test_a_worker_that_is_not_there_holds_nothing() -> None:
-    assert Division(["a", "b"], "c").place(LANES[0]) >= 2
+    assert Division(["a", "b"], "c").position(LANES[0]) >= 2
 
 
 @given(st.integers(1, 50), st.integers(0, 100_000))

@@ -112,7 +112,7 @@ class Heartbeat:
         """Send one heartbeat, and store the other counts. Does nothing if Redis does not answer."""
         beat, asked_s = self._beat(state), self._clock.monotonic_s()
         try:
-            self._clock.hear(self._beats.beat(beat, kept_s), asked_s)
+            self._clock.sync(self._beats.beat(beat, kept_s), asked_s)
             self._count()
             self._try_store_counts()
         except Unreachable as error:

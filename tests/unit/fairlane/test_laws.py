@@ -58,7 +58,7 @@ def test_a_tier_that_had_nothing_left_does_not_wait() -> None:
 
 
 def test_a_gap_in_units_of_its_bound() -> None:
-    assert Gap(30, 20.0, 0).part == 1.5
+    assert Gap(30, 20.0, 0).ratio == 1.5
 
 
 def test_overshoot_finds_the_second_nearest_to_its_limit() -> None:
