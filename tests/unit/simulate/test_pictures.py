@@ -7,13 +7,13 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from dispatcher.pages.picture import RIGHT, WIDTH, legend, tick
 from simulator.run.run import SimulatedRun
 from simulator.scenario.library import check
 from simulator.show.page import page
 from simulator.show.pictures import draw
 from simulator.verdict.figures import result_of
 from simulator.verdict.result import GapFigure, Result
-from spark_jobs.backlog.svg import RIGHT, WIDTH, legend, tick
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -45,8 +45,8 @@ def test_a_picture_is_well_formed_and_told_in_words(result: Result, kind: str) -
 def test_the_layers_of_a_stacked_picture_add_up_to_what_was_sent(result: Result) -> None:
     root = ElementTree.fromstring(draw("shares", result))
     layers = [path.attrib["d"] for path in root.iter(f"{SVG}path") if path.attrib["class"] in ("c0", "c2")]
-    tops = [[float(y) for y in re.findall(r"V([\d.]+)H", layer)][:3] for layer in layers]
-    dashed = next(path for path in root.iter(f"{SVG}path") if path.attrib["class"] == "cap")
+    tops = [[float(y) for y in re.findall(r"[\d.]+ ([\d.]+)", layer)][:6:2] for layer in layers]
+    dashed = next(path for path in root.iter(f"{SVG}path") if path.attrib["class"] == "mark")
     capacity_y = float(re.findall(r"M\d+ ([\d.]+)H", dashed.attrib["d"])[0])
     assert tops[1][1] == pytest.approx(capacity_y, abs=12), "both tiers together are the capacity"
     assert tops[0][1] > tops[1][1] + 10

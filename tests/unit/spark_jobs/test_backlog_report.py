@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from dispatcher.pages.picture import legend, short, time_ticks
 from spark_jobs.backlog import pictures as backlog_pictures
 from spark_jobs.backlog.causes import ADVICE, MEANINGS, grouped, mixed
 from spark_jobs.backlog.facts import Facts, JournalFacts, ReportOptions
@@ -19,7 +20,6 @@ from spark_jobs.backlog.page import page
 from spark_jobs.backlog.pictures import CAUSE_COLOURS
 from spark_jobs.backlog.report import BacklogReport, age_bands, span
 from spark_jobs.backlog.series import Times
-from spark_jobs.backlog.svg import legend, short, time_ticks
 from spark_jobs.backlog.tables import period, sections, sentences
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms, tiers
 

@@ -1,17 +1,23 @@
-"""Draw parts of pictures as SVG, legible on light and dark backgrounds; each picture carries its content in words."""
+"""Draw pictures as SVG, legible on light and dark backgrounds, each with its content in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from html import escape
 
 from dispatcher.model.shown import escaped
 
-WIDTH, LEFT, RIGHT, TOP = 860, 64, 16, 46
-BOTTOM = 40
+WIDTH, LEFT, RIGHT, TOP, BOTTOM = 860, 64, 16, 46, 40
+ROW_LEFT = 130
+"""The left edge of rows, which have their names before them."""
+ROOM = 1.08
+"""The height of a frame, as a multiple of its highest value."""
+TIER_COLOURS = {"high": 0, "medium": 1, "low": 2}
+OTHER_COLOUR = 7
 _LINES = (16.0, 31.0)
 """The tops of the lines of a legend."""
-STYLE = """
+_TIME_STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800)
+_STYLE = """
 .ground{fill:#fff}.ink{fill:#1c2430}.soft{fill:#5b6675}.line{stroke:#d5dbe3}.axis{stroke:#8b95a3}.mark{stroke:#1c2430}
 .gap{fill:#8b95a3;opacity:.16}.heat{fill:#c8385a}
 .c0{fill:#c8385a}.c1{fill:#e0a030}.c2{fill:#1f8a9c}.c3{fill:#6d55c4}.c4{fill:#4a9a4f}.c5{fill:#a8663b}.c6{fill:#3f70c8}
@@ -19,6 +25,7 @@ STYLE = """
 .s0{stroke:#c8385a}.s1{stroke:#b87a10}.s2{stroke:#1f8a9c}.s3{stroke:#6d55c4}.s4{stroke:#3f8a44}.s5{stroke:#a8663b}
 .s6{stroke:#3f70c8}.s7{stroke:#757b85}
 text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif}.small{font-size:12px}path.curve{fill:none;stroke-width:2}
+.cell{shape-rendering:crispEdges}
 @media(prefers-color-scheme:dark){.ground{fill:#141a22}.ink{fill:#eef2f7}.soft{fill:#a5b0bf}.line{stroke:#2d3744}
 .axis{stroke:#6b7788}.mark{stroke:#eef2f7}.gap{fill:#6b7788}.heat{fill:#f0708d}
 .c0{fill:#e8607f}.c1{fill:#eebb5c}.c2{fill:#3fb2c4}.c3{fill:#9a86e6}.c4{fill:#6cc072}.c5{fill:#c98a5f}.c6{fill:#6f9bea}
@@ -26,74 +33,107 @@ text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif}.small{font-size:12
 .s0{stroke:#e8607f}.s1{stroke:#eebb5c}.s2{stroke:#3fb2c4}.s3{stroke:#9a86e6}.s4{stroke:#6cc072}.s5{stroke:#c98a5f}
 .s6{stroke:#6f9bea}.s7{stroke:#a7adb7}}
 """
-TIER_COLOURS = {"high": 0, "medium": 1, "low": 2}
-DASHES = ("", "7 4", "2 3", "10 3 2 3", "", "7 4", "2 3", "10 3 2 3")
-"""Dash patterns tell curves apart without their colours."""
-_TIME_STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800)
 
-Line = Sequence[float | None]
+Points = Iterable[tuple[float, float | None]]
+"""Times and values; the value is None where nothing is known."""
 
 
 @dataclass(frozen=True)
-class Frame:
-    """An area for curves over time."""
+class Band:
+    """A layer of a stack: a value at each time."""
 
-    times_ms: Sequence[int]
-    """The times of the curves' points."""
-    most: float
-    """The highest value."""
+    name: str
+    colour: int
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """The scales of a part of a picture, and what is drawn by them."""
+
+    last: float
+    """The time at the right edge."""
+    first: float = 0.0
+    """The time at the left edge."""
+    most: float = 1.0
+    """The value at the top edge."""
+    marks: Sequence[tuple[float, str]] = ()
+    """Times that the axis shows, with their labels."""
     top: float = TOP
-    """In pixels, as is height."""
+    """In pixels, as are height and left."""
     height: float = 230
     left: float = LEFT
 
-    def x(self, at_ms: float) -> float:
-        first, last = self.times_ms[0], self.times_ms[-1]
-        part = (at_ms - first) / (last - first) if last > first else 0.5
-        return self.left + (WIDTH - self.left - RIGHT) * min(1.0, max(0.0, part))
+    @property
+    def bottom(self) -> float:
+        return self.top + self.height
+
+    @property
+    def picture_height(self) -> float:
+        """Return the height of a picture in which nothing but a time axis is below this frame."""
+        return self.bottom + BOTTOM
+
+    def x(self, at: float) -> float:
+        part = (at - self.first) / (self.last - self.first) if self.last > self.first else 0.5
+        return self.left + (WIDTH - RIGHT - self.left) * min(1.0, max(0.0, part))
 
     def y(self, value: float) -> float:
         return self.top + self.height * (1 - value / self.most)
 
-    def area(self, lows: Sequence[float], tops: Sequence[float]) -> str:
-        """Return a path along the tops and back along the lows."""
-        there = [f"{self.x(at):.1f} {self.y(top):.1f}" for at, top in zip(self.times_ms, tops, strict=True)]
-        back = [f"{self.x(at):.1f} {self.y(low):.1f}" for at, low in zip(self.times_ms, lows, strict=True)]
-        return f"M{'L'.join([*there, *reversed(back)])}Z" if there else ""
-
-    def curve(self, values: Line) -> str:
-        """Return a path with a break where nothing is known."""
+    def path(self, points: Points) -> str:
+        """Return the data of a path, with a break where nothing is known."""
         parts: list[str] = []
         pen = "M"
-        for at_ms, value in zip(self.times_ms, values, strict=True):
-            if value is None:
-                pen = "M"
-                continue
-            parts.append(f"{pen}{self.x(at_ms):.1f} {self.y(value):.1f}")
-            pen = "L"
+        for at, value in points:
+            if value is not None:
+                parts.append(f"{pen}{self.x(at):.1f} {self.y(value):.1f}")
+            pen = "M" if value is None else "L"
         return "".join(parts)
 
-    def grid(self, about: int = 4) -> Iterator[str]:
-        """Yield horizontal lines at round values, with the values."""
-        for value in ticks(self.most, about):
-            y = self.y(value)
-            yield f'<path class="line" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
-            yield text(self.left - 8, y + 4, short(value), "soft small", "end")
+    def curve(self, points: Points, kind: str, dashes: str = "") -> str:
+        return f'<path class="curve {kind}" stroke-dasharray="{dashes or "none"}" d="{self.path(points)}"/>'
 
-    def gaps(self, gaps: Sequence[tuple[int, int]]) -> Iterator[str]:
+    def area(self, corners: Points, colour: int, opacity: float = 1.0) -> str:
+        return f'<path class="c{colour}" opacity="{opacity:g}" d="{self.path(corners)}Z"/>'
+
+    def stack(self, times: Sequence[float], bands: Sequence[Band], unit: str) -> Iterator[str]:
+        """Yield bands, each on top of those before it, and their legend."""
+        base = [0.0] * len(times)
+        for band in bands if times else ():
+            tops = [low + value for low, value in zip(base, band.values, strict=True)]
+            back = list(zip(times, base, strict=True))[::-1]
+            yield self.area([*zip(times, tops, strict=True), *back], band.colour)
+            base = tops
+        yield from legend([(band.name, band.colour) for band in bands], unit)
+
+    def level(self, value: float, label: str) -> Iterator[str]:
+        """Yield a horizontal line with its label before it."""
+        y = self.y(value)
+        yield f'<path class="line" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
+        yield text(self.left - 8, y + 4, label, "soft small", "end")
+
+    def grid(self) -> Iterator[str]:
+        """Yield horizontal lines at round values."""
+        for value in ticks(self.most, 4):
+            yield from self.level(value, short(value))
+
+    def capacity(self, capacity: int) -> Iterator[str]:
+        """Yield a dashed line at the capacity, if there is one."""
+        if capacity:
+            y = self.y(capacity)
+            yield f'<path class="mark" stroke-dasharray="5 4" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
+            yield text(WIDTH - RIGHT - 4, y - 6, f"capacity {capacity:,}/s", "ink small", "end")
+
+    def gaps(self, gaps: Iterable[tuple[float, float]]) -> Iterator[str]:
         """Yield marks for the time spans about which nothing is known."""
-        for from_ms, until_ms in gaps:
-            left, right = self.x(from_ms), self.x(until_ms)
-            yield (
-                f'<rect class="gap" x="{left:.1f}" y="{self.top}" width="{max(1.0, right - left):.1f}" '
-                f'height="{self.height}"><title>no snapshots</title></rect>'
-            )
+        for start, end in gaps:
+            wide = max(1.0, self.x(end) - self.x(start))
+            yield rect("gap", self.x(start), self.top, wide, self.height, title="no snapshots")
 
     def time_axis(self) -> Iterator[str]:
-        y = self.top + self.height
-        yield f'<path class="axis" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
-        for at_ms, label in time_ticks(self.times_ms[0], self.times_ms[-1]):
-            yield from tick(self.x(at_ms), y, label)
+        yield f'<path class="axis" d="M{self.left} {self.bottom:.1f}H{WIDTH - RIGHT}"/>'
+        for at, label in self.marks:
+            yield from tick(self.x(at), self.bottom, label)
 
 
 def legend(names: Sequence[tuple[str, int]], unit: str) -> Iterator[str]:
@@ -128,7 +168,19 @@ def cut(name: str) -> str:
     return name if len(name) <= 17 else f"{name[:8]}…{name[-8:]}"
 
 
-def document(name: str, title: str, words: str, height: float, body: Sequence[str], style: str = STYLE) -> str:
+def rect(kind: str, x: float, y: float, wide: float, high: float, *, opacity: float = 1.0, title: str = "") -> str:
+    """Draw a rectangle. title: shown by a browser when the pointer is on it."""
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:g}" opacity="{opacity:.2f}"'
+    shown = f"<title>{escape(escaped(title))}</title>" if title else ""
+    return f'<rect class="{kind}" {place}>{shown}</rect>'
+
+
+def row_name(y: float, name: str) -> str:
+    """Write the name of a row whose middle is at y."""
+    return text(ROW_LEFT - 8, y + 4, cut(name), "ink small", "end")
+
+
+def document(name: str, title: str, words: str, height: float, body: Iterable[str]) -> str:
     """Return a picture as an SVG document.
 
     name: unique among the pictures of the page. words: a description for readers who cannot see it.
@@ -137,7 +189,7 @@ def document(name: str, title: str, words: str, height: float, body: Sequence[st
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" '
         f'role="img" aria-labelledby="{name}-title {name}-words">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n<desc id="{name}-words">{escape(words)}</desc>\n'
-        f"<style>{style}</style>\n"
+        f"<style>{_STYLE}</style>\n"
         f'<rect class="ground" width="{WIDTH}" height="{height:g}" rx="6"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 
