@@ -191,7 +191,7 @@ class ChannelCourier:
         this."""
         if channel not in self._missing:
             self._missing.add(channel)
-            _log.error("A batch is for the channel %r, which this worker does not have; it is given back.", channel)
+            _log.error("This worker has no channel %r; it returns envelopes for this channel unsent.", channel)
 
     async def _open(self) -> None:
         for name, queue in self._queues.items():

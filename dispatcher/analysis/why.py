@@ -34,7 +34,7 @@ MEANINGS = {
     PROVIDER: "its targets were in the channel: they waited for the provider",
     AUDIENCE: "all that had been submitted was done: it waited for more of its audience",
     LAST_TARGETS: "its last targets were in the channel, or their outcomes on their way",
-    UNKNOWN: "not counted: on its way between lane, worker and provider",
+    UNKNOWN: "not measured: it was between lane, worker and provider",
 }
 """Cause -> text for people. `cap:<pool>` is the cap of a pool."""
 COVERED_MS = 3_000

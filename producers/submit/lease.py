@@ -124,7 +124,7 @@ def _being_submitted(task: str, lease: SubmitLease) -> BeingSubmitted:
 
 def _taken_over(task: str, who: str) -> BeingSubmitted:
     return BeingSubmitted(
-        f"This submission of task {task} lost its lease (its process stalled for more than 5 s, or "
-        f"Redis was emptied) and was taken over by {who}.",
+        f"This submission of task {task} was taken over by {who}: its process stalled for more than 5 s, or "
+        "Redis was emptied.",
         "Submit the same task again after that submission ends: it then verifies the result.",
     )

@@ -20,14 +20,14 @@ def note(result: Result) -> str:
     if result.workers["joined"] < 2 or not any(gap is not None and gap.targets > gap.bound for gap in gaps):
         return ""
     judged = (
-        "What must hold for all of them together is judged where sending is granted; a tier that is kept waiting there "
-        "is listed under Violated, rule gap."
+        "The rule `gap` checks the grants of all workers together; a tier that waits too long there is listed under "
+        "Violated."
         if result.capacity
-        else "Without a capacity no gap is judged."
+        else "Without a capacity no gap is checked."
     )
     return (
-        "A longest gap may be above its bound: the bound is law 3 for the sends of a single worker, and those of "
-        f"several workers fall between each other. {judged}"
+        "The longest gap may exceed its bound: the bound is for the sends of one worker (law 3 in docs/fairness.md), "
+        f"and the sends of several workers interleave. {judged}"
     )
 
 
@@ -64,7 +64,7 @@ def _tiers(result: Result) -> list[dict[str, Any]]:
                 "published": f"{tier.published:,}",
                 "sent": f"{tier.sent:,}",
                 "share": f"{tier.share:.2f}%",
-                "lowest Jain": NOTHING if tier.jain is None else f"{tier.jain:.4f}",
+                "lowest fairness": NOTHING if tier.jain is None else f"{tier.jain:.4f}",
                 "longest gap": NOTHING if gap is None else f"{gap.targets:,}",
                 "bound for 1 worker": NOTHING if gap is None else f"{gap.bound:,.0f}",
             }

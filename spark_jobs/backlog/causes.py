@@ -6,13 +6,13 @@ SHARE, CAP, NO_WORKERS, RETRIES, PROVIDER, HELD, UNKNOWN = (
     "share", "cap", "no workers", "retries", "provider", "held", "unknown",
 )  # fmt: skip
 MEANINGS = {
-    SHARE: "the capacity was used up: it had its share, others theirs",
+    SHARE: "the capacity was used up: it got its share, and others got theirs",
     CAP: "a cap of its own, or of its app or channel",
-    NO_WORKERS: "no worker held its lane",
+    NO_WORKERS: "no worker was attached to its lane",
     RETRIES: "its remaining targets wait for a retry",
     PROVIDER: "it was sent as fast as workers and provider took it",
-    HELD: "it, or its channel, is paused, or its start or its seal has not come",
-    UNKNOWN: "not counted: no worker requested it, or it was on its way",
+    HELD: "it or its channel is paused, its start time has not come, or its audience is not complete",
+    UNKNOWN: "not measured: no worker asked for a lease, or it was between lane, worker and provider",
 }
 ADVICE = {
     SHARE: "fairlane capacity set RATE, or other weights",

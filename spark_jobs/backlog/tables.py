@@ -82,7 +82,7 @@ def _group(group: BacklogGroup, asked: int) -> Row:
         "oldest": duration(group.oldest_s),
         "drain": ahead(group, group.drain_s),
         "done in": ahead(group, group.done_s),
-        "at capacity": ahead(group, group.done_at_capacity_s) if asked else NOTHING,
+        "done at capacity": ahead(group, group.done_at_capacity_s) if asked else NOTHING,
         "held back by": _held_back(group.held_back),
         **_waits(group.waits),
     }
@@ -99,7 +99,7 @@ def _task(task: TaskBacklog, asked: int) -> Row:
         "sent/s": f"{task.service_rate:,.1f}",
         "oldest": duration(task.oldest_s),
         "done in": NOTHING if task.held_by else _until(task.done_s),
-        "at capacity": NOTHING if task.held_by or not asked else _until(task.done_at_capacity_s),
+        "done at capacity": NOTHING if task.held_by or not asked else _until(task.done_at_capacity_s),
         "workers": NOTHING if task.consumers is None else f"{task.consumers:,}",
         "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
     }
@@ -118,12 +118,12 @@ def _waits(waits: Waits | None) -> Row:
     if waits is None:
         return {}
     if not waits.done:
-        return {"wait p50": NOTHING, "p95": NOTHING, "retried": NOTHING, "lost": NOTHING}
+        return {"wait p50": NOTHING, "p95": NOTHING, "retried": NOTHING, "not sent": NOTHING}
     return {
         "wait p50": duration(waits.p50_s),
         "p95": duration(waits.p95_s),
         "retried": f"{waits.retried:.1%}",
-        "lost": f"{waits.lost:.1%}",
+        "not sent": f"{waits.lost:.1%}",
     }
 
 

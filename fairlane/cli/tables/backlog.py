@@ -1,4 +1,4 @@
-"""`fairlane backlog snapshot report`: how the backlog arose, what holds it back, and when it will be gone."""
+"""`fairlane backlog snapshot | report`: how the backlog arose, what holds it back, and when it will be gone."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 LEAST_EVERY_S = 1.0
-_LEAVING = ("lost", "retried", "p95", "wait p50", "workers", "held back by", "at capacity", "arrive/s", "drain")
+_OMITTED_FIRST = (
+    *("not sent", "retried", "p95", "wait p50", "workers", "held back by", "done at capacity", "arrive/s", "drain"),
+)
 """Columns of the report that are omitted first if there is no room."""
 
 
@@ -69,7 +71,7 @@ def snapshot(
     """Record the state of lanes, tiers and caps until SIGTERM or SIGINT.
 
     Each snapshot is one request to Redis and one to each broker, however many lanes there are; one that could not be
-    taken is left out. `fairlane backlog report` reads them. -o says how --once prints.
+    taken is skipped. `fairlane backlog report` reads them. -o says how --once prints.
     """
     from backends.extras import require_packages
 
@@ -219,4 +221,4 @@ def _drawn(lines: "Sequence[str]", sections: "Sequence[Section]") -> "Renderable
 
     from fairlane.screen.table import section_of
 
-    return Group(*map(Text, lines), *(section_of(title, rows, _LEAVING) for title, rows in sections if rows))
+    return Group(*map(Text, lines), *(section_of(title, rows, _OMITTED_FIRST) for title, rows in sections if rows))

@@ -60,7 +60,11 @@ if TYPE_CHECKING:
 @click.option("--unique", is_flag=True, help="Remove duplicate targets; takes 110 bytes of memory per target.")
 @click.option("--allow-empty", is_flag=True, help="Accept an audience without targets; by default it is refused.")
 @click.option("--expected", type=click.IntRange(0), help="Expected number of targets; counted for a file.")
-@click.option("--chunk", type=click.IntRange(1, 500), help="Targets per envelope; by default from tier and size.")
+@click.option(
+    "--chunk",
+    type=click.IntRange(1, 500),
+    help="Targets per envelope (one Pulsar message); by default from tier and size.",
+)
 @click.option("--ttl", type=Duration(), help="Targets not sent after this time expire: 90s, 1h, 2d.")
 @click.option("--at", type=Time(), help="Start time: ISO 8601 (local time unless it names a zone), or +15m from now.")
 @click.option("--weight", type=float, help="Share among the tasks of its tier (1 by default).")

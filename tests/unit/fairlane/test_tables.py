@@ -168,7 +168,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "config show": ("name", "value", "source", "description"),
     "backlog report": (
         *("task", "app", "tier", "channel", "backlog", "arrive/s", "sent/s", "oldest", "drain", "done in"),
-        *("at capacity", "workers", "held back by", "wait p50", "p95", "retried", "lost"),
+        *("done at capacity", "workers", "held back by", "wait p50", "p95", "retried", "not sent"),
     ),
     "simulate": ("task", "tier", "targets", "sends", "arrived", "first sent", "ended"),
     "bench": ("figure", "median", "least", "most"),

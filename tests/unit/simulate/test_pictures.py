@@ -86,11 +86,11 @@ def test_a_gap_above_the_bound_of_one_worker_is_explained(result: Result) -> Non
     tiers = {name: msgspec.structs.replace(tier, longest_gap=gap) for name, tier in result.tiers.items()}
     found = page(msgspec.structs.replace(result, tiers=tiers))
     assert "bound for 1 worker" in found
-    assert "A longest gap may be above its bound" in found
+    assert "The longest gap may exceed its bound" in found
     alone = msgspec.structs.replace(result, tiers=tiers, workers={**result.workers, "joined": 1})
-    assert "A longest gap may be above" not in page(alone)
+    assert "The longest gap may exceed" not in page(alone)
     below = {name: msgspec.structs.replace(tier, longest_gap=None) for name, tier in result.tiers.items()}
-    assert "A longest gap may be above" not in page(msgspec.structs.replace(result, tiers=below))
+    assert "The longest gap may exceed" not in page(msgspec.structs.replace(result, tiers=below))
 
 
 def test_the_page_needs_nothing_from_outside(result: Result) -> None:

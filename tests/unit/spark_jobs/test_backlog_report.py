@@ -171,7 +171,7 @@ def test_without_any_capacity_no_end_is_shown_for_it() -> None:
     """It said `never` of everything."""
     unlimited = FACTS._replace(service=[{**one, "capacity": 0} for one in FACTS.service])
     rows = [row for _, found in sections(report_of(unlimited, OPTIONS, ms(25)))[:4] for row in found]
-    assert {row["at capacity"] for row in rows} == {"-"}
+    assert {row["done at capacity"] for row in rows} == {"-"}
 
 
 def test_ages_are_drained_the_oldest_first(made: BacklogReport) -> None:
