@@ -3,6 +3,7 @@ module, with a warning that names the public module."""
 
 import sys
 import warnings
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -105,6 +106,15 @@ MOVED = {
     "producers.validation": "producers.submit.validation",
 }
 """Modules that users imported from in 0.2 -> their current modules."""
+
+
+def lazy_name(module: str, homes: Mapping[str, str], name: str) -> object:
+    """Import a name of a module from its home, and store it in the module. Raises AttributeError, ImportError."""
+    if name not in homes:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    value: object = getattr(import_module(homes[name]), name)
+    setattr(sys.modules[module], name, value)
+    return value
 
 
 class Moved(DeprecationWarning):

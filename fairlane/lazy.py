@@ -1,7 +1,5 @@
 """Import public names when they are first used. Until then only the standard library is loaded."""
 
-import sys
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,18 +16,14 @@ class Shadowed(ImportError):
 def public_name(module: str, name: str) -> object:
     """Return a public name of a module, and store it there. Raises AttributeError, or Shadowed."""
     try:
-        from dispatcher.public_names import PUBLIC
+        from dispatcher.public_names import PUBLIC, lazy_name
 
-        if name not in PUBLIC[module]:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value: object = getattr(import_module(PUBLIC[module][name]), name)
+        return lazy_name(module, PUBLIC[module], name)
     except ImportError as error:
         hidden = hidden_package()
         if hidden is None:
             raise
         raise hidden from error
-    setattr(sys.modules[module], name, value)
-    return value
 
 
 def hidden_package() -> Shadowed | None:

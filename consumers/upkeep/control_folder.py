@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
-from consumers.upkeep.folder import FoldSettings, Held, IdleWatch, run_while_held
+from consumers.upkeep.folder import FoldLoop, FoldSettings, Held
 from consumers.upkeep.recheck import Kept, recheck
 from dispatcher.model.errors import Malformed
 from dispatcher.ports import OpenReader, StoredRecord
@@ -70,37 +71,29 @@ class ControlFolder:
         self._kept = kept
         self._epoch = epoch
         self._view = view
-        self._open_reader = open_reader
-        self._held = held
+        self._loop = FoldLoop(CONTROL, open_reader, held, settings)
         self._finished = finished
-        self._settings = settings
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Waits for a server that is gone."""
-        run_while_held(self._term, self._held, stop, self._settings.pause_s, "fold of control")
+        self._loop.run(self._term, stop)
 
     def _term(self, stop: threading.Event) -> None:
         epoch = self._epoch()
         if epoch is None:
-            stop.wait(self._settings.poll_s)
+            stop.wait(self._loop.settings.poll_s)
             return
         cursor = self._view.control_cursor()
-        recheck(self._kept, CONTROL, self._open_reader, self._apply_again)
-        reader = self._open_reader(cursor)
-        idle = IdleWatch(self._settings)
-        try:
-            while self._held() and not stop.is_set():
-                records = reader.read(self._settings.batch, self._settings.poll_s)
-                if records:
-                    batch = self._apply(records, epoch)
-                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch, marked=batch.marked):
-                        return
-                    cursor = records[-1].position
-                    self._finish(batch.sealed)
-                elif idle.due() and self._view.control_cursor() != cursor:
-                    return
-        finally:
-            reader.close()
+        recheck(self._kept, CONTROL, self._loop.open_reader, self._apply_again)
+        self._loop.follow(cursor, partial(self._advance, epoch), self._view.control_cursor, stop)
+
+    def _advance(self, epoch: str, cursor: str | None, records: Sequence[StoredRecord]) -> bool:
+        """Apply the records and move the cursor. Return False if it is elsewhere by now, or the epoch is another."""
+        batch = self._apply(records, epoch)
+        moved = self._view.move_control_cursor(cursor, records[-1].position, epoch, marked=batch.marked)
+        if moved:
+            self._finish(batch.sealed)
+        return moved
 
     def _apply_again(self, records: Sequence[StoredRecord]) -> None:
         self._finish(self._apply(records, "").sealed)

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +32,67 @@ class FoldSettings:
     """The pause between two tries when a server is gone."""
 
 
+@dataclass(frozen=True)
+class FoldLoop:
+    """Reads one topic for as long as this worker holds the job of folding it."""
+
+    topic: str
+    """Its name in the log."""
+    open_reader: OpenReader
+    held: Held
+    settings: FoldSettings
+
+    def run(self, term: Callable[[threading.Event], None], stop: threading.Event) -> None:
+        """Run `term` repeatedly while the job is held. If Pulsar or Redis is gone, log it once and wait for them.
+
+        This also applies to refusals and missing topics: ending the thread would end one worker after another.
+        """
+        reachable, pause_s = True, self.settings.pause_s
+        while not stop.is_set():
+            if not self.held():
+                stop.wait(pause_s / 5)
+                continue
+            try:
+                term(stop)
+            except FairlaneError as error:
+                if reachable:
+                    level = logging.WARNING if isinstance(error, Unreachable) else logging.ERROR
+                    _log.log(level, "fold of %s waits: %s", self.topic, error)
+                reachable = False
+                stop.wait(pause_s)
+            else:
+                if not reachable:
+                    _log.info("fold of %s continues", self.topic)
+                reachable = True
+
+    def follow(
+        self,
+        cursor: str | None,
+        apply: Callable[[str | None, Sequence[StoredRecord]], bool],
+        current: Callable[[], str | None],
+        stop: threading.Event,
+    ) -> None:
+        """Apply what follows the cursor until the job is no longer ours or the view's cursor is elsewhere.
+
+        apply: applies the records and moves the view's cursor. Returns False if the view's cursor was not as given.
+        current: reads the view's cursor.
+        """
+        settings, empty_reads = self.settings, 0
+        check_every = max(1, round(settings.idle_check_s / max(settings.poll_s, 0.001)))
+        with closing(self.open_reader(cursor)) as reader:
+            while self.held() and not stop.is_set():
+                records = reader.read(settings.batch, settings.poll_s)
+                if records:
+                    if not apply(cursor, records):
+                        stop.wait(settings.poll_s)
+                        return
+                    cursor = records[-1].position
+                    continue
+                empty_reads += 1
+                if empty_reads % check_every == 0 and current() != cursor:
+                    return
+
+
 class OutcomeFolder:
     """Folds one outcome topic for as long as this worker is elected to do so.
 
@@ -52,35 +114,20 @@ class OutcomeFolder:
         self._kept = kept
         self._partition = partition
         self._fold = fold
-        self._open_reader = open_reader
-        self._held = held
+        self._loop = FoldLoop(f"outcomes-{partition}", open_reader, held, settings)
         self._finished = finished
-        self._settings = settings
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Waits for a server that is gone."""
-        run_while_held(self._term, self._held, stop, self._settings.pause_s, f"fold of outcomes-{self._partition}")
+        self._loop.run(self._term, stop)
 
     def _term(self, stop: threading.Event) -> None:
         """Fold from one reading of the cursor until the job is no longer ours or the cursor was moved by another."""
-        cursor = self._fold.cursor(self._partition)
+        current = partial(self._fold.cursor, self._partition)
+        cursor = current()
         if self._kept is not None and cursor:
-            recheck(self._kept, str(self._partition), self._open_reader, partial(self._apply_again, cursor))
-        reader = self._open_reader(cursor)
-        idle = IdleWatch(self._settings)
-        try:
-            while self._held() and not stop.is_set():
-                records = reader.read(self._settings.batch, self._settings.poll_s)
-                if records:
-                    moved = self._apply(cursor, records)
-                    if moved is None:
-                        stop.wait(self._settings.poll_s)
-                        return
-                    cursor = moved
-                elif idle.due() and self._fold.cursor(self._partition) != cursor:
-                    return
-        finally:
-            reader.close()
+            recheck(self._kept, str(self._partition), self._loop.open_reader, partial(self._apply_again, cursor))
+        self._loop.follow(cursor, self._apply, current, stop)
 
     def _apply_again(self, cursor: str, records: Sequence[StoredRecord]) -> None:
         """Apply skipped records. Raise Unreachable if another folder has moved the view's cursor."""
@@ -89,60 +136,16 @@ class OutcomeFolder:
                 f"Another worker has advanced the view of outcomes-{self._partition}.", "The fold is tried again."
             )
 
-    def _apply(self, expected: str | None, records: Sequence[StoredRecord]) -> str | None:
-        """Apply the records. Return the new cursor, or None if the view's cursor is not at `expected`."""
+    def _apply(self, expected: str | None, records: Sequence[StoredRecord]) -> bool:
+        """Apply the records. Return False if the cursor is not at `expected`, or a snapshot is being restored."""
         result = self._fold.apply(self._partition, expected, records[-1].position, *_columns(records))
         if result.finished:
             self._finished(list(result.finished))
-        if not result.applied:
-            if result.cursor == (expected or ""):
-                return None  # a snapshot is being restored
+        if not result.applied and result.cursor != (expected or ""):
             _log.info("outcomes-%d: the view is at another position; reading on from there", self._partition)
-            return None
-        return records[-1].position
+        return result.applied
 
 
 def _columns(records: Sequence[StoredRecord]) -> tuple[list[bytes], list[str]]:
     """Return bodies and positions."""
     return [record.body for record in records], [record.position for record in records]
-
-
-class IdleWatch:
-    """Counts reads that found nothing, and says when to check the view."""
-
-    def __init__(self, settings: FoldSettings) -> None:
-        self._every = max(1, round(settings.idle_check_s / max(settings.poll_s, 0.001)))
-        self._empty_reads = 0
-
-    def due(self) -> bool:
-        self._empty_reads += 1
-        if self._empty_reads < self._every:
-            return False
-        self._empty_reads = 0
-        return True
-
-
-def run_while_held(
-    term: Callable[[threading.Event], None], held: Held, stop: threading.Event, pause_s: float, what: str
-) -> None:
-    """Run `term` repeatedly while `held`. If Pulsar or Redis is gone, log it once and wait for them.
-
-    This also applies to refusals and missing topics: ending the thread would end one worker after another.
-    """
-    reachable = True
-    while not stop.is_set():
-        if not held():
-            stop.wait(pause_s / 5)
-            continue
-        try:
-            term(stop)
-        except FairlaneError as error:
-            if reachable:
-                level = logging.WARNING if isinstance(error, Unreachable) else logging.ERROR
-                _log.log(level, "%s waits: %s", what, error)
-            reachable = False
-            stop.wait(pause_s)
-        else:
-            if not reachable:
-                _log.info("%s continues", what)
-            reachable = True

@@ -7,24 +7,18 @@ from dataclasses import dataclass, field
 from dispatcher.engine.buffers import CREDIT, OUT, BufferTotals
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.unrecorded import LateRecords
+from dispatcher.model.histogram import Histogram
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import WAIT_BUCKETS_MS, TierStats
 
 
-class Histogram:
-    """Durations in ms by WAIT_BUCKETS_MS (inclusive upper bounds); the last count is for longer ones."""
+class WaitTimes(Histogram):
+    """Durations of envelopes in ms."""
 
-    __slots__ = ("count", "counts", "sum_ms")
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(WAIT_BUCKETS_MS) + 1)
-        self.count = 0
-        self.sum_ms = 0.0
-
-    def add(self, ms: float, count: int = 1) -> None:
-        self.counts[bisect_left(WAIT_BUCKETS_MS, ms)] += count
-        self.count += count
-        self.sum_ms += ms * count
+        super().__init__(WAIT_BUCKETS_MS)
 
     def add_published(self, part: EnvelopeRun, wall_ms: float) -> None:
         """Add the age of each envelope of `part`. Cheap when all fall into one bucket."""
@@ -48,7 +42,7 @@ class TierCounts:
     """Targets sent."""
     envelopes: int = 0
     """Envelopes sent."""
-    wait: Histogram = field(default_factory=Histogram)
+    wait: WaitTimes = field(default_factory=WaitTimes)
     """Waits of the envelopes, from published to sent."""
 
 
@@ -59,8 +53,8 @@ class EngineStats:
     tiers: dict[Tier, TierCounts] = field(default_factory=lambda: {tier: TierCounts() for tier in TIERS})
     outcomes: defaultdict[tuple[Tier, str, int], int] = field(default_factory=lambda: defaultdict(int))
     """Targets by (tier, channel, Outcome value)."""
-    stages: dict[str, Histogram] = field(
-        default_factory=lambda: {name: Histogram() for name in ("received", "leased", "sent", "settled")}
+    stages: dict[str, WaitTimes] = field(
+        default_factory=lambda: {name: WaitTimes() for name in ("received", "leased", "sent", "settled")}
     )
     """Envelopes by stage: `received` (since published), `leased` (since received), `sent` (since leased) and `settled`
     (since sent)."""

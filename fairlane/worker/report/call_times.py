@@ -1,32 +1,19 @@
 """Durations of calls to Redis, by script. They are recorded on the calling thread, so recording has to be cheap."""
 
-from bisect import bisect_left
+from dispatcher.model.histogram import Histogram
 
-
-class Durations:
-    """Counts by bucket, and the sum of the durations."""
-
-    BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-
-    __slots__ = ("counts", "sum_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(self.BUCKETS_S) + 1)
-        self.sum_s = 0.0
+_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class CallTimes:
-    """An `observe` hook.
-
-    Two threads that record at the same time may lose a count; a lock would cost more than it is worth.
-    """
+    """An `observe` hook."""
 
     def __init__(self) -> None:
-        self.calls: dict[str, Durations] = {}
+        self.calls: dict[str, Histogram] = {}
+        """Durations in seconds."""
 
     def note(self, name: str, seconds: float) -> None:
         durations = self.calls.get(name)
         if durations is None:
-            durations = self.calls.setdefault(name, Durations())
-        durations.counts[bisect_left(Durations.BUCKETS_S, seconds)] += 1
-        durations.sum_s += seconds
+            durations = self.calls.setdefault(name, Histogram(_BUCKETS_S))
+        durations.add(seconds)

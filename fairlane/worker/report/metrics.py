@@ -4,6 +4,7 @@ Labels are tiers, channels, outcomes, stages and script names, never a task's id
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
@@ -17,13 +18,13 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from dispatcher.engine.stats import EngineStats, Histogram
+from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, InvalidInput
+from dispatcher.model.histogram import Histogram
 from dispatcher.model.tier import MILLI
-from dispatcher.model.view import WAIT_BUCKETS_MS
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from fairlane.figures.signals import TierSignals
-from fairlane.worker.report.call_times import CallTimes, Durations
+from fairlane.worker.report.call_times import CallTimes
 from fairlane.worker.report.service_view import ServiceView
 
 _ENVELOPE_EVENTS = ("received", "acked", "republished", "moved", "dropped", "dead_lettered")
@@ -69,7 +70,7 @@ class EngineCollector(Collector):
             "fairlane_queue_wait_seconds", "Time of an envelope from its publishing to its sending", labels=["tier"]
         )
         for tier, counts in self._stats.tiers.items():
-            wait.add_metric([str(tier)], *_milliseconds(counts.wait))
+            wait.add_metric([str(tier)], *_series(counts.wait, MILLI))
         yield wait
         stages = HistogramMetricFamily(
             "fairlane_stage_seconds",
@@ -77,11 +78,11 @@ class EngineCollector(Collector):
             labels=["stage"],
         )
         for stage, histogram in self._stats.stages.items():
-            stages.add_metric([stage], *_milliseconds(histogram))
+            stages.add_metric([stage], *_series(histogram, MILLI))
         yield stages
         calls = HistogramMetricFamily("fairlane_redis_call_seconds", "Duration of calls to Redis", labels=["script"])
         for script, durations in list(self._calls.calls.items()):
-            calls.add_metric([script], *_seconds(durations))
+            calls.add_metric([script], *_series(durations))
         yield calls
 
     def _counters(self) -> Iterator[Metric]:
@@ -160,22 +161,10 @@ def _by_tier(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
     return family
 
 
-def _milliseconds(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
-    bounds = [bound / MILLI for bound in WAIT_BUCKETS_MS]
-    return _cumulated(bounds, histogram.counts), histogram.sum_ms / MILLI
-
-
-def _seconds(durations: Durations) -> tuple[list[tuple[str, float]], float]:
-    return _cumulated(Durations.BUCKETS_S, durations.counts), durations.sum_s
-
-
-def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
-    total = 0
-    buckets: list[tuple[str, float]] = []
-    for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
-        total += count
-        buckets.append((bound, total))
-    return buckets
+def _series(histogram: Histogram, per_s: int = 1) -> tuple[list[tuple[str, float]], float]:
+    """Return the buckets and the sum of durations in seconds. per_s: the histogram's units in a second."""
+    buckets = [("+Inf" if bound == inf else str(bound / per_s), count) for bound, count in histogram.cumulated()]
+    return buckets, histogram.sum / per_s
 
 
 class MetricsServer:

@@ -1,0 +1,30 @@
+"""Count values by size."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from math import inf
+
+
+class Histogram:
+    """Counts by inclusive upper bounds; the last count is for larger values.
+
+    Two threads that add at the same time may lose a count; a lock would cost more than it is worth.
+    """
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, value: float, count: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, value)] += count
+        self.sum += value * count
+
+    def cumulated(self) -> Iterator[tuple[float, float]]:
+        """Yield each bound with the number of values up to it; at the end infinity."""
+        total = 0.0
+        for bound, count in zip((*self.bounds, inf), self.counts, strict=True):
+            total += count
+            yield bound, total
