@@ -62,6 +62,13 @@ def world(worlds: Worlds) -> LawWorld:
     return worlds()
 
 
+@pytest.fixture
+def live(world: LawWorld) -> LawWorld:
+    """A world in which the task t is live."""
+    world.add("t")
+    return world
+
+
 @pytest.fixture(scope="module", params=SERVERS)
 def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
     with running(binaries()[request.param]) as server:

@@ -29,9 +29,7 @@ from tests.contract.ledger_worlds import (
     Worlds,
     ask,
     change,
-    fold,
     mixed,
-    outcomes,
     own_lane,
     request,
     retry_lane,
@@ -141,7 +139,7 @@ class LawService:
     def set_cap(self, name: str, rate: int, burst: int = 0) -> None:
         """name: total, channel/NAME, app/NAME, app_channel/APP/NAME. A rate of 0 takes the cap off."""
         kind, _, what = name.partition("/")
-        self.world.apply(setting(f"{SETTINGS[kind]}{what}", f"{rate}:{burst}"))
+        self.world.set_global(f"{SETTINGS[kind]}{what}", f"{rate}:{burst}")
         self._note(name, Cap(rate, burst))
 
     def set_task(self, name: str, field: str, value: str) -> None:
@@ -280,7 +278,7 @@ class LawService:
         """The first envelope's targets are recorded as to be tried again: the next attempt is in a retry lane."""
         self.held.remove(held)
         work = self.works[held.want.task]
-        fold(self.world, outcomes(work.name, mixed(held.first, [RETRY] * work.size), claim=held.claim))
+        self.world.record(work.name, mixed(held.first, [RETRY] * work.size), claim=held.claim)
         work.retries.append(held.first)
         work.retry_lane = retry_lane(work.tier)
 

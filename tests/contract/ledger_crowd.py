@@ -5,11 +5,11 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from dispatcher.model.tier import MILLI, TIERS
 from dispatcher.wire.lease import LaneAsk, Status
-from tests.contract.ledger_worlds import LawWorld, ask, own_lane, request, task_record, want
+from tests.contract.ledger_worlds import LawWorld, ask, own_lane, want
 
 DEMAND_MS = 400
 MOST = 1 << 51
@@ -49,6 +49,10 @@ class Backlog:
         self._calls = [(self._rng.uniform(0, period), worker) for worker, period in self.period_ms.items()]
         heapq.heapify(self._calls)
 
+    @property
+    def tasks(self) -> list[str]:
+        return list(dict.fromkeys(task for tasks in self.held.values() for task in tasks))
+
     def run_until(self, until_ms: int) -> None:
         """Lets the workers ask until this time."""
         while self._calls[0][0] < until_ms:
@@ -70,7 +74,7 @@ class Backlog:
         tasks = [task for task in self.held[worker] if self.left[task] > 0]
         self._numbers[worker] += 1
         asks = [self._ask(task) for task in tasks]
-        answer = self.world.ledger.lease(request(self._numbers[worker], *asks, worker=worker, demand_ms=DEMAND_MS))
+        answer = self.world.lease(self._numbers[worker], *asks, worker=worker, demand_ms=DEMAND_MS)
         for task, wants in zip(tasks, answer.lanes, strict=True):
             for piece in wants[0]:
                 if piece.status == Status.GRANTED:
@@ -115,8 +119,18 @@ def add_tasks(world: LawWorld, lanes: Mapping[str, int], **fields: object) -> di
     tasks = {tier: [f"{tier}{number}" for number in range(count)] for tier, count in lanes.items()}
     for tier, names in tasks.items():
         for name in names:
-            world.apply(task_record(name, tier, **{"weight": MILLI, **fields}))  # type: ignore[arg-type]
+            world.add(name, tier, **{"weight": MILLI, **fields})
     return tasks
+
+
+def crowd_of(
+    world: LawWorld, lanes: Mapping[str, int], *, rate: int = 2_000, workers: int = 2, period_ms: int = 100, **more: Any
+) -> Backlog:
+    """Workers that each hold the lanes of so many tasks in each tier."""
+    tasks = [task for names in add_tasks(world, lanes).values() for task in names]
+    world.set_capacity(rate)
+    names = [f"w{number}" for number in range(workers)]
+    return Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, period_ms), **more)
 
 
 def jain(sums: Sequence[int]) -> float:

@@ -75,6 +75,31 @@ class LawWorld(EngineWorld):
         else:
             self.write(record)
 
+    def add(self, task: str, tier: str = "high", **fields: Any) -> None:
+        """A task is accepted: see `task_record`."""
+        self.apply(task_record(task, tier, **fields))
+
+    def seal(self, task: str, targets: int, writers: Sequence[str] = ("0",)) -> None:
+        self.apply(sealed(task, targets, writers))
+
+    def end(self, task: str) -> None:
+        self.apply(finished(task))
+
+    def set_capacity(self, targets_s: int) -> None:
+        self.set_global("capacity", str(targets_s))
+
+    def lease(self, number: int, *asks: LaneAsk, **fields: Any) -> LeaseAnswer:
+        """The answer to a worker's call: see `request`."""
+        return self.ledger.lease(request(number, *asks, **fields))
+
+    def statuses(self, number: int, *asks: LaneAsk, **fields: Any) -> list[tuple[int, int]]:
+        """(status, count) of the pieces of the first want that a worker asks for."""
+        return statuses(self.lease(number, *asks, **fields))
+
+    def record(self, task: str, *parts: Run | Mixed, claim: str = "w.1") -> FoldResult:
+        """Fold an outcome record of these parts."""
+        return fold(self, outcomes(task, *parts, claim=claim))
+
     def counts(self, task: str) -> dict[str, int]:
         """Those that are 0 included."""
         return World.counts(self, task)

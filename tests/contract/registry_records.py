@@ -2,13 +2,34 @@
 
 import msgspec
 
+from backends.redis.registry import Registry
+from backends.redis.task_rows import SubmissionRow
 from backends.redis.view import RedisView
 from dispatcher.model.tier import Tier
-from dispatcher.wire.control import FORMAT, ControlChange, Sealed, TaskRecord
+from dispatcher.model.view import TaskView
+from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Sealed, TaskRecord
 
 
 def position(number: int) -> str:
     return f"{7:020d}:{number:020d}:{0:06d}"
+
+
+def placed(*records: ControlRecord, first: int = 1) -> list[tuple[str, ControlRecord]]:
+    """Records, one after the other in the topic."""
+    return [(position(number), record) for number, record in enumerate(records, first)]
+
+
+def task_of(registry: Registry, task: str = "t1") -> TaskView:
+    """A task that is known, as a user sees it."""
+    view = registry.task(task)
+    assert view is not None
+    return view
+
+
+def submission_of(registry: Registry, task: str = "t1") -> SubmissionRow:
+    row = registry.submission(task)
+    assert row is not None
+    return row
 
 
 def task_record(task: str = "t1", *, shared: bool = False, tier: Tier = Tier.HIGH, **fields: object) -> TaskRecord:

@@ -7,7 +7,7 @@ from backends.redis.view import RedisView
 from dispatcher.model.service_settings import Cap, Limits
 from dispatcher.model.view import Admission
 from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange, TaskRecord
-from tests.contract.registry_records import position, ready, sealed, task_record
+from tests.contract.registry_records import placed, position, ready, sealed, task_record
 from tests.integration.worker_crew import eventually
 
 ADMITTED = Admission()
@@ -148,7 +148,7 @@ def test_a_rebuilt_view_counts_the_same(registry: Registry, view: RedisView) -> 
         GlobalChange(FORMAT, "limit:tasks:shop", "2", 0), new("t1"), new("t2"), new("t3"),
         Finished(FORMAT, "t2", "completed", [1, 0, 0, 0, 0], 3),
     ]  # fmt: skip
-    stored = [(position(number), record) for number, record in enumerate(records)]
+    stored = placed(*records)
     registry.apply_all(stored)
     assert registry.admit(new("t4")) == Admission("tasks", 2, 2)
     view.wipe()

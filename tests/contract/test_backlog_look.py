@@ -11,24 +11,7 @@ from backends.redis.backlog import BacklogReader
 from dispatcher.model.errors import NotReady
 from dispatcher.wire.control import FORMAT, Finished, GlobalChange
 from dispatcher.wire.outcome import RETRY
-from tests.contract.ledger_worlds import (
-    EPOCH,
-    LawWorld,
-    ask_own,
-    change,
-    fold,
-    mixed,
-    outcomes,
-    request,
-    run,
-    sealed,
-    task_record,
-)
-
-
-@pytest.fixture
-def world(world: LawWorld) -> LawWorld:
-    return world
+from tests.contract.ledger_worlds import EPOCH, LawWorld, ask_own, mixed, run, task_record
 
 
 @pytest.fixture
@@ -69,11 +52,11 @@ def names_of(look: backlog.BacklogLook) -> list[str]:
 
 
 def test_it_tells_of_each_task_what_is_published_settled_claimed_and_to_be_tried_again(world: LawWorld) -> None:
-    world.apply(task_record("t", chunk=10, app="news"))
-    world.apply(sealed("t", 45))
-    world.apply(change("t", "cap", "100:20"))
-    world.ledger.lease(request(1, ask_own("t", 0, 2, size=10)))
-    fold(world, outcomes("t", run(0, 1, size=10), mixed(3, [RETRY, 0, 1]), claim="w.1"))
+    world.add("t", chunk=10, app="news")
+    world.seal("t", 45)
+    world.change("t", "cap", "100:20")
+    world.lease(1, ask_own("t", 0, 2, size=10))
+    world.record("t", run(0, 1, size=10), mixed(3, [RETRY, 0, 1]), claim="w.1")
     look = BacklogReader(world.view).look()
     (task,) = look.tasks
     view = task.view
@@ -87,10 +70,10 @@ def test_it_tells_of_each_task_what_is_published_settled_claimed_and_to_be_tried
 def test_it_tells_the_settings_the_pools_that_have_a_cap_and_what_was_granted(world: LawWorld) -> None:
     for field, value in {"capacity": "1000", "cap:app_channel:shop/null": "50"}.items():
         world.apply(GlobalChange(FORMAT, field, value, 0))
-    world.apply(task_record("t"))
-    world.ledger.lease(request(1, ask_own("t", 0, 5)))
+    world.add("t")
+    world.lease(1, ask_own("t", 0, 5))
     world.advance(1_000)
-    world.ledger.lease(request(2, ask_own("t", 0, 5)))
+    world.lease(2, ask_own("t", 0, 5))
     look = BacklogReader(world.view).look()
     assert look.settings["capacity"] == "1000"
     assert look.pools.keys() == {"total", "app_channel/shop/null"}
@@ -134,8 +117,8 @@ def test_a_task_that_ended_is_told_once_more(world: LawWorld) -> None:
     add_tasks(world, 0, 2)
     reader = BacklogReader(world.view)
     at_ms = reader.look().at_ms
-    world.apply(sealed("task-00", 3))
-    fold(world, outcomes("task-00", run(0, 3)))
+    world.seal("task-00", 3)
+    world.record("task-00", run(0, 3))
     world.apply(Finished(FORMAT, "task-00", "completed", [3, 0, 0, 0, 0], at_ms + 1))
     look = reader.look()
     assert names_of(look) == ["task-01"]
@@ -148,7 +131,7 @@ def test_with_too_many_claims_it_is_not_known_what_is_in_flight(
 ) -> None:
     monkeypatch.setattr(backlog, "MOST_CLAIMS", 1)
     for name in add_tasks(world, 0, 2):
-        world.ledger.lease(request(1, ask_own(name, 0, 1), worker=name))
+        world.lease(1, ask_own(name, 0, 1), worker=name)
     assert BacklogReader(world.view).look().in_flight == (False, {})
 
 

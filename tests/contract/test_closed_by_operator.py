@@ -8,35 +8,24 @@ from dispatcher.testing.logs import position
 from dispatcher.wire.control import ControlChange, Finished, decode_control
 from dispatcher.wire.lease import Closable, Status
 from dispatcher.wire.outcome import CloseTask, Outcome, OutcomeRecord, decode_record
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    ask_own,
-    change,
-    in_process_worlds,
-    outcomes,
-    request,
-    run,
-    sealed,
-    statuses,
-    task_record,
-)
+from tests.contract.ledger_worlds import LawWorld, ask_own, change, in_process_worlds, outcomes, run
 
 WHY = "envelopes were lost"
 
 
 def claimed(world: LawWorld, *controls: ControlChange) -> None:
     """Ten targets, four of them claimed by a worker that has not recorded what became of them."""
-    world.apply(task_record("t"))
-    world.apply(sealed("t", 10))
-    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 4)))) == [(Status.GRANTED, 4)]
+    world.add("t")
+    world.seal("t", 10)
+    assert world.statuses(1, ask_own("t", 0, 4)) == [(Status.GRANTED, 4)]
     for control in controls:
         world.apply(control)
 
 
 def close(world: LawWorld, reason: str = WHY) -> None:
     """Store the records of `fairlane task close`."""
-    world.apply(change("t", "stopped", reason))
-    world.apply(change("t", "close", reason))
+    world.change("t", "stopped", reason)
+    world.change("t", "close", reason)
 
 
 def stored(world: LawWorld, *records: OutcomeRecord) -> None:
@@ -71,7 +60,7 @@ def end_of(world: LawWorld) -> tuple[str, str, int, int]:
 def test_a_closed_task_waits_for_claims_that_end_by_themselves(world: LawWorld) -> None:
     claimed(world)
     close(world)
-    assert statuses(world.ledger.lease(request(2, ask_own("t", 4, 6)))) == [(Status.PARKED, 6)]
+    assert world.statuses(2, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED, WHY, closed=True, waits=True)]
     keep_house(world, 10)
     assert read_all(world) == []
@@ -98,7 +87,7 @@ def test_a_claim_that_does_not_end_holds_no_closed_task_up_and_what_it_records_l
     world.fold_outcomes()
     assert end_of(world) == ("failed", WHY, 0, 10)
     assert (world.stats()["repeats"], world.claims("t")) == (4, 0)
-    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 10)))) == [(Status.DROP, 10)]
+    assert world.statuses(2, ask_own("t", 0, 10)) == [(Status.DROP, 10)]
 
 
 def test_a_closed_task_ends_without_its_outcome_topic(world: LawWorld) -> None:
@@ -123,14 +112,13 @@ def test_the_first_end_in_the_topic_counts_and_a_second_close_changes_nothing(wo
     assert [type(decode_control(body)) for body in world.control.records].count(Finished) == 1
 
 
-def test_a_close_that_comes_with_the_last_outcome_changes_nothing(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(sealed("t", 4))
-    stored(world, outcomes("t", run(0, 4)))
-    world.fold_outcomes()
-    close(world)
-    keep_house(world, 40)
-    assert end_of(world) == ("completed", "", 4, 0)
+def test_a_close_that_comes_with_the_last_outcome_changes_nothing(live: LawWorld) -> None:
+    live.seal("t", 4)
+    stored(live, outcomes("t", run(0, 4)))
+    live.fold_outcomes()
+    close(live)
+    keep_house(live, 40)
+    assert end_of(live) == ("completed", "", 4, 0)
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -175,11 +163,11 @@ def test_the_outcome_topic_says_why_a_task_was_closed(world: LawWorld) -> None:
 
 def test_how_long_nothing_has_happened_to_a_task_is_known() -> None:
     world = in_process_worlds()()  # a server's registry has its own clock
-    world.apply(task_record("t", created_ms=world.clock.wall_ms(), expires_ms=world.clock.wall_ms() + 100_000))
-    world.apply(sealed("t", 10))
+    world.add("t", created_ms=world.clock.wall_ms(), expires_ms=world.clock.wall_ms() + 100_000)
+    world.seal("t", 10)
     world.advance(20_000)
     assert [(one.task.id, one.idle_ms) for one in world.registry.idle_tasks()] == [("t", 20_000)]
-    world.ledger.lease(request(1, ask_own("t", 0, 4)))
+    world.lease(1, ask_own("t", 0, 4))
     world.advance(5_000)
     assert [one.idle_ms for one in world.registry.idle_tasks()] == [5_000]
     stored(world, outcomes("t", run(0, 4)))

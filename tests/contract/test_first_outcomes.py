@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, Mixed, Outcomes, Run
 from spark_jobs.journal.first_outcomes import FirstOutcomes, UniformOutcome
 from tests.contract.fold_records import SIZE, parts
-from tests.contract.ledger_worlds import Worlds, fold, outcomes, sealed, task_record
+from tests.contract.ledger_worlds import LawWorld, Worlds, fold, outcomes
 
 TASKS = ("t", "u")
 TARGETS = 12 * SIZE
@@ -42,20 +42,18 @@ def codes_of(first: FirstOutcomes, record: Outcomes) -> Iterator[int]:
 def test_of_each_target_the_same_outcome_counts(worlds: Worlds, log: list[Outcomes | CloseTask], at_once: int) -> None:
     world = worlds()
     for task in TASKS:
-        world.apply(task_record(task))
-        world.apply(sealed(task, TARGETS))
+        world.add(task)
+        world.seal(task, TARGETS)
     for start in range(0, len(log), at_once):
         fold(world, *log[start : start + at_once])
     assert {task: Counter(world.counts(task)) for task in TASKS} == journaled(log)
 
 
-def test_an_attempt_that_is_tried_again_has_no_outcome_yet(worlds: Worlds) -> None:
-    world = worlds()
-    world.apply(task_record("t"))
+def test_an_attempt_that_is_tried_again_has_no_outcome_yet(live: LawWorld) -> None:
     log: list[Outcomes | CloseTask] = [
         outcomes("t", Mixed("0", 0, 3, 4, None, bytes((0, RETRY, 1, RETRY)))),
         outcomes("t", Run("0", 0, 3, 1, 4, 2)),
         outcomes("t", Mixed("0", 1, 3, 4, [1, 3], bytes((1, 0)))),
     ]
-    fold(world, *log)
-    assert Counter(world.counts("t")) == journaled(log)["t"] == Counter(sent=1, invalid=1, failed=2)
+    fold(live, *log)
+    assert Counter(live.counts("t")) == journaled(log)["t"] == Counter(sent=1, invalid=1, failed=2)

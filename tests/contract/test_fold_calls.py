@@ -14,7 +14,7 @@ from dispatcher.model.errors import Unreachable
 from dispatcher.wire.fold_cost import CALL_COMMANDS
 from dispatcher.wire.outcome import MAX_ENVELOPES, RETRY, ClaimsEnded, Mixed, OutcomeRecord, encode_record
 from quotas.fold import RedisFold
-from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, request, run, sealed, task_record
+from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, run
 
 RETRIES = outcomes("t", *[mixed(i, [0, 1, RETRY], size=3) for i in range(MAX_ENVELOPES // 4)])
 """A record as large as versions up to 0.2.0 could write and this one does not."""
@@ -53,58 +53,54 @@ def fold_on(world: LawWorld, records: Sequence[OutcomeRecord]) -> None:
 
 @pytest.mark.parametrize("passing", range(1, 8))
 def test_a_worker_that_dies_between_two_calls_leaves_nothing_uncounted_or_counted_twice(
-    world: LawWorld, passing: int
+    live: LawWorld, passing: int
 ) -> None:
-    world.apply(task_record("t"))
     records = [outcomes("t", run(SIZE, 10, size=3)), RETRIES, outcomes("t", run(SIZE + 10, 10, 1, size=3))]
-    dying = RedisFold(world.view, world.place.lua)
+    dying = RedisFold(live.view, live.place.lua)
     bodies = [encode_record(record) for record in records]
     with cut_off(passing) as passed, suppress(Unreachable):
         dying.apply(0, None, positions(records)[-1], bodies, positions(records))
     if len(passed) < 6:
-        assert world.fold.cursor(0) in (None, *positions(records)[:2])
+        assert live.fold.cursor(0) in (None, *positions(records)[:2])
     assert len(passed) == min(passing, 6)
-    if world.fold.cursor(0) != positions(records)[-1]:
-        fold_on(world, records)
-    assert world.counts("t") == {"sent": SIZE + 30, "invalid": SIZE + 30, "failed": 0, "expired": 0, "cancelled": 0}
+    if live.fold.cursor(0) != positions(records)[-1]:
+        fold_on(live, records)
+    assert live.counts("t") == {"sent": SIZE + 30, "invalid": SIZE + 30, "failed": 0, "expired": 0, "cancelled": 0}
 
 
-def test_the_cursor_stays_before_a_record_until_its_last_part_is_folded(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    dying = RedisFold(world.view, world.place.lua)
+def test_the_cursor_stays_before_a_record_until_its_last_part_is_folded(live: LawWorld) -> None:
+    dying = RedisFold(live.view, live.place.lua)
     with cut_off(3) as passed, pytest.raises(Unreachable):
         dying.apply(0, None, "000001", [encode_record(RETRIES)], ["000001"])
-    assert (len(passed), world.fold.cursor(0)) == (3, None)
-    assert 0 < world.counts("t")["sent"] < SIZE
+    assert (len(passed), live.fold.cursor(0)) == (3, None)
+    assert 0 < live.counts("t")["sent"] < SIZE
 
 
 def test_tasks_that_end_in_an_early_call_are_named(world: LawWorld) -> None:
     for task in ("t", "u"):
-        world.apply(task_record(task))
-    world.apply(sealed("t", 6))
+        world.add(task)
+    world.seal("t", 6)
     many = outcomes("u", *[mixed(i, [0, 1], size=2) for i in range(1_000)])
     assert fold(world, outcomes("t", run(0, 2, size=3)), many).finished == ["t"]
 
 
-def test_a_copy_of_an_earlier_attempt_counts_only_what_is_open(world: LawWorld) -> None:
-    world.apply(task_record("t"))
+def test_a_copy_of_an_earlier_attempt_counts_only_what_is_open(live: LawWorld) -> None:
     first = mixed(0, [RETRY, RETRY, 0, RETRY, RETRY, RETRY], size=6)
     second = mixed(0, [0, RETRY, 1, RETRY, RETRY], size=6, attempt=1, positions=[0, 1, 3, 4, 5])
     other = mixed(0, [2, 2, 2, 2, RETRY, 2], size=6)
-    fold(world, outcomes("t", first), outcomes("t", second), outcomes("t", other))
-    assert world.counts("t") == {"sent": 2, "invalid": 1, "failed": 2, "expired": 0, "cancelled": 0}
-    fold(world, outcomes("t", run(0, 1, 3, size=6)))
-    assert world.counts("t") == {"sent": 2, "invalid": 1, "failed": 2, "expired": 1, "cancelled": 0}
+    fold(live, outcomes("t", first), outcomes("t", second), outcomes("t", other))
+    assert live.counts("t") == {"sent": 2, "invalid": 1, "failed": 2, "expired": 0, "cancelled": 0}
+    live.record("t", run(0, 1, 3, size=6))
+    assert live.counts("t") == {"sent": 2, "invalid": 1, "failed": 2, "expired": 1, "cancelled": 0}
 
 
-def test_a_record_of_scattered_envelopes_is_cut_out_of_a_claim_of_scattered_envelopes(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.ledger.lease(request(1, *[ask_own("t", 2 * i, 1, size=3) for i in range(40)]))
-    assert world.claims("t") == 1
-    fold(world, outcomes("t", *[mixed(2 * i, [0, 1, 2], size=3) for i in reversed(range(39))]))
-    assert world.claims("t") == 1
-    fold(world, outcomes("t", mixed(78, [0, 1, 2], size=3)))
-    assert world.claims("t") == 0
+def test_a_record_of_scattered_envelopes_is_cut_out_of_a_claim_of_scattered_envelopes(live: LawWorld) -> None:
+    live.lease(1, *[ask_own("t", 2 * i, 1, size=3) for i in range(40)])
+    assert live.claims("t") == 1
+    live.record("t", *[mixed(2 * i, [0, 1, 2], size=3) for i in reversed(range(39))])
+    assert live.claims("t") == 1
+    live.record("t", mixed(78, [0, 1, 2], size=3))
+    assert live.claims("t") == 0
 
 
 WORST = {

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dispatcher.wire.outcome import Mixed, Named, Outcomes, Run
-from tests.contract.ledger_worlds import LawWorld, Worlds, fold, mixed, outcomes, run, sealed, task_record
+from tests.contract.ledger_worlds import LawWorld, Worlds, fold, mixed, outcomes, run
 
 NAMED = [
     Named("0", 0, 4, [1], ["tok\u00e9n"], ["unregistered"]),
@@ -27,7 +27,7 @@ def test_the_fold_passes_over_what_is_for_the_journal(worlds: Worlds, parts: lis
     told = msgspec.structs.replace(record, app="shop", latency_ms=1_234_567_890, named=NAMED)
     assert isinstance(told, Outcomes)
     for world, one in ((plain, record), (journaled, told)):
-        world.apply(task_record("t"))
-        world.apply(sealed("t", 18))
+        world.add("t")
+        world.seal("t", 18)
         fold(world, one)
     assert state(plain) == state(journaled)

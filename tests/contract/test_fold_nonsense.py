@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dispatcher.wire.envelope import MAX_SEQUENCE
 from dispatcher.wire.outcome import MAX_CLAIMS, MAX_ENVELOPES, encode_record
-from tests.contract.ledger_worlds import LawWorld, Worlds, outcomes, run, task_record
+from tests.contract.ledger_worlds import LawWorld, Worlds, outcomes, run
 
 encode = msgspec.msgpack.encode
 INNOCENT = encode_record(outcomes("innocent", run(0, 3)))
@@ -52,8 +52,8 @@ NONSENSE = [
 
 def a_world(worlds: Worlds) -> LawWorld:
     world = worlds()
-    world.apply(task_record("t"))
-    world.apply(task_record("innocent"))
+    world.add("t")
+    world.add("innocent")
     return world
 
 

@@ -17,6 +17,7 @@ from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
 from tests.contract.ledger_worlds import ask_own, request
+from tests.contract.registry_records import submission_of, task_of
 from tests.formats.frozen import VERSIONS, frozen, put_view
 
 STATES = {
@@ -43,8 +44,7 @@ def test_every_task_is_shown_in_its_state(old_view: RedisView) -> None:
 
 
 def test_a_task_is_shown_as_it_was(old_view: RedisView) -> None:
-    task = Registry(old_view).task("running")
-    assert task is not None
+    task = task_of(Registry(old_view), "running")
     assert (task.tier, task.weight, task.cap, task.cap_burst) == ("high", 1.5, 400, 50)
     assert (task.targets.total, task.targets.sent, task.targets.pending) == (60, 27, 31)
     [moved] = Registry(old_view).tasks_by_id(["moved"])
@@ -66,8 +66,7 @@ def test_its_epoch_workers_and_submissions_are_read(old_view: RedisView) -> None
     assert (epoch.id, epoch.ready, epoch.partitions) == ("3f2a", True, 2)
     (beat,) = Workers(old_view).workers()
     assert (beat.id, beat.version) == ("w-1", "0.1.0")
-    row = Registry(old_view).submission("running")
-    assert row is not None
+    row = submission_of(Registry(old_view), "running")
     assert row.seal is not None
     assert row.checkpoint is not None
     assert (row.seal.targets, row.checkpoint.sequence, row.override) == (60, 6, 1)

@@ -9,21 +9,7 @@ from dispatcher.model.errors import FairlaneError
 from dispatcher.wire.lease import GivenBack, LaneAsk, Status
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_crowd import assert_tallied
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    ask,
-    ask_own,
-    ask_retry,
-    capacity,
-    fold,
-    mixed,
-    outcomes,
-    own_lane,
-    request,
-    statuses,
-    task_record,
-    want,
-)
+from tests.contract.ledger_worlds import LawWorld, ask, ask_own, ask_retry, mixed, own_lane, statuses, want
 
 GRANTED = Status.GRANTED
 
@@ -42,10 +28,10 @@ def foreign(world: LawWorld, key: str) -> Iterator[None]:
 
 def a_world(world: LawWorld) -> LawWorld:
     """Its pool has some credit: the first call opens it."""
-    world.apply(capacity(1_000))
+    world.set_capacity(1_000)
     for task in ("t", "other"):
-        world.apply(task_record(task))
-    world.ledger.lease(request(1, ask_own("t", 100, 3)))
+        world.add(task)
+    world.lease(1, ask_own("t", 100, 3))
     world.advance(1_000)
     return world
 
@@ -53,8 +39,8 @@ def a_world(world: LawWorld) -> LawWorld:
 @pytest.mark.parametrize("key", ["open:t", "demand", "demand_of", "pool:total", "vt:total", "claims"])
 def test_nothing_of_a_call_that_failed_is_claimed_or_counted(world: LawWorld, key: str) -> None:
     world = a_world(world)
-    assert statuses(world.ledger.lease(request(2, ask_own("t", 100, 3)))) == [(GRANTED, 3)]
-    fold(world, outcomes("t", mixed(50, [0, RETRY], size=2)))
+    assert world.statuses(2, ask_own("t", 100, 3)) == [(GRANTED, 3)]
+    world.record("t", mixed(50, [0, RETRY], size=2))
     lanes = [
         ask_own("other", 0, 4),
         ask(own_lane("t"), want("t", 0, 5), want("t", 3, 4)),
@@ -62,7 +48,7 @@ def test_nothing_of_a_call_that_failed_is_claimed_or_counted(world: LawWorld, ke
         ask(own_lane("t"), want("t", 100, 1)),
     ]
     with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
-        world.ledger.lease(request(3, *lanes))
+        world.lease(3, *lanes)
     assert world.claims("other") == 0
     assert world.claims("t") == 1
     assert_tallied(world)
@@ -73,12 +59,12 @@ def test_nothing_of_a_call_that_failed_is_claimed_or_counted(world: LawWorld, ke
 @pytest.mark.parametrize("key", ["open:t", "demand", "pool:total", "vt:total"])
 def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(world: LawWorld, key: str) -> None:
     world = a_world(world)
-    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 5)))) == [(GRANTED, 5)]
+    assert world.statuses(2, ask_own("t", 0, 5)) == [(GRANTED, 5)]
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, 5, 1)
     with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
-        world.ledger.lease(request(3, ask_own("t", 5, 1), given_back=[back]))
+        world.lease(3, ask_own("t", 5, 1), given_back=[back])
     assert_tallied(world)
-    world.ledger.lease(request(4, given_back=[back]))
+    world.lease(4, given_back=[back])
     assert_tallied(world)
     assert granted_to_another(world, ask_own("t", 0, 6)) == [6]
     assert world.claims("t") == 1
@@ -88,7 +74,7 @@ def granted_to_another(world: LawWorld, *lanes: LaneAsk) -> list[int]:
     """Envelopes of each lane granted to another worker within a second."""
     granted = [0] * len(lanes)
     for number in range(1, 5):
-        answer = world.ledger.lease(request(number, *lanes, worker="other"))
+        answer = world.lease(number, *lanes, worker="other")
         for place, lane in enumerate(lanes):
             pieces = [piece for wanted in range(len(lane.wants)) for piece in statuses(answer, place, wanted)]
             granted[place] += sum(count for status, count in pieces if status == GRANTED)

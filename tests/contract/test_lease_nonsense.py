@@ -9,18 +9,7 @@ from dispatcher.wire.envelope import decode_envelope
 from dispatcher.wire.lease import GivenBack, LaneAsk, Want
 from dispatcher.wire.outcome import RETRY, ClaimsEnded, Mixed, Outcomes, encode_record
 from tests.contract.ledger_crowd import assert_tallied
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    Worlds,
-    ask,
-    ask_own,
-    ask_retry,
-    ask_shared,
-    own_lane,
-    request,
-    statuses,
-    task_record,
-)
+from tests.contract.ledger_worlds import LawWorld, Worlds, ask, ask_own, ask_retry, ask_shared, own_lane, statuses
 from tests.near_envelopes import readable
 
 LANES = st.sampled_from(["own", "shared", "retry"])
@@ -39,7 +28,7 @@ def lane_ask(kind: str, wants: list[Want]) -> LaneAsk:
 def a_world(worlds: Worlds) -> LawWorld:
     world = worlds()
     for task in ("bad", "innocent"):
-        world.apply(task_record(task))
+        world.add(task)
     return world
 
 
@@ -54,7 +43,7 @@ def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Wo
         nonlocal number
         number += 1
         wants = [EnvelopeRun(Delivery(decode_envelope(body), None, 0.0)).want() for body in bodies]
-        answer = world.ledger.lease(request(number, lane_ask(kind, wants), ask_own("innocent", 10 * number, 10)))
+        answer = world.lease(number, lane_ask(kind, wants), ask_own("innocent", 10 * number, 10))
         assert statuses(answer, 1) == [(0, 10)]
         claim = f"w.{number}"
         records = [encode_record(_outcomes(claim, body, code)) for body in bodies[::2]]
@@ -63,7 +52,7 @@ def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Wo
         assert world.fold.apply(0, cursor, str(number), records).applied
         number += 1
         back = [GivenBack(claim, "lane", w.task, w.writer, w.attempt, w.first, w.count, w.size) for w in wants]
-        world.ledger.lease(request(number, given_back=back))
+        world.lease(number, given_back=back)
 
     leases()
     assert "malformed" not in world.stats()

@@ -6,16 +6,12 @@ from tests.contract.ledger_worlds import (
     LawWorld,
     ask_own,
     ask_retry,
-    capacity,
     fold,
     mixed,
     outcomes,
     pieces,
-    request,
     run,
-    sealed,
     statuses,
-    task_record,
     want,
 )
 
@@ -25,16 +21,14 @@ def second(first: int = 0, count: int = 1, writer: str = "0") -> LaneAsk:
     return ask_retry(want("t", first, count, attempt=1, writer=writer))
 
 
-def test_a_copy_of_a_later_attempt_that_is_over_leaves_its_lane(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    fold(world, outcomes("t", mixed(0, [RETRY])), outcomes("t", mixed(0, [0], attempt=1)))
-    assert statuses(world.ledger.lease(request(1, second()))) == [(Status.DROP, 1)]
+def test_a_copy_of_a_later_attempt_that_is_over_leaves_its_lane(live: LawWorld) -> None:
+    fold(live, outcomes("t", mixed(0, [RETRY])), outcomes("t", mixed(0, [0], attempt=1)))
+    assert live.statuses(1, second()) == [(Status.DROP, 1)]
 
 
-def test_open_envelopes_side_by_side_get_back_the_attempts_of_their_own_targets(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    fold(world, outcomes("t", mixed(0, [0, RETRY]), mixed(1, [RETRY, 0]), mixed(2, [RETRY, 0])))
-    answer = pieces(world.ledger.lease(request(1, ask_own("t", 0, 3, size=2))))
+def test_open_envelopes_side_by_side_get_back_the_attempts_of_their_own_targets(live: LawWorld) -> None:
+    live.record("t", mixed(0, [0, RETRY]), mixed(1, [RETRY, 0]), mixed(2, [RETRY, 0]))
+    answer = pieces(live.lease(1, ask_own("t", 0, 3, size=2)))
     assert [(piece.status, piece.count, piece.open_positions) for piece in answer] == [
         (Status.REPUBLISH, 1, [1]),
         (Status.REPUBLISH, 1, [0]),
@@ -42,46 +36,42 @@ def test_open_envelopes_side_by_side_get_back_the_attempts_of_their_own_targets(
     ]
 
 
-def test_what_was_claimed_of_a_writer_that_the_seal_leaves_out_leaves_its_lane(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.ledger.lease(request(1, ask_own("t", 0, 2)))
-    world.apply(sealed("t", 0, ["another"]))
-    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 4), worker="x"))) == [(Status.DROP, 4)]
+def test_what_was_claimed_of_a_writer_that_the_seal_leaves_out_leaves_its_lane(live: LawWorld) -> None:
+    live.lease(1, ask_own("t", 0, 2))
+    live.seal("t", 0, ["another"])
+    assert live.statuses(1, ask_own("t", 0, 4), worker="x") == [(Status.DROP, 4)]
 
 
-def test_a_doubled_record_of_the_first_attempt_leaves_the_claim_on_the_second(world: LawWorld) -> None:
+def test_a_doubled_record_of_the_first_attempt_leaves_the_claim_on_the_second(live: LawWorld) -> None:
     """A worker may be granted both in one call: the copy of the record comes late, and under the same claim."""
-    world.apply(task_record("t"))
-    fold(world, outcomes("t", mixed(0, [RETRY])))
-    assert statuses(world.ledger.lease(request(1, second()))) == [(Status.GRANTED, 1)]
-    fold(world, outcomes("t", mixed(0, [RETRY]), claim="w.1"))
-    assert world.claims("t") == 1
-    world.advance(3_000)
-    fold(world, ClaimsEnded(1, ["w.1|t"]))
-    assert statuses(world.ledger.lease(request(2, second()))) == [(Status.GRANTED, 1)]
+    live.record("t", mixed(0, [RETRY]))
+    assert live.statuses(1, second()) == [(Status.GRANTED, 1)]
+    live.record("t", mixed(0, [RETRY]), claim="w.1")
+    assert live.claims("t") == 1
+    live.advance(3_000)
+    fold(live, ClaimsEnded(1, ["w.1|t"]))
+    assert live.statuses(2, second()) == [(Status.GRANTED, 1)]
 
 
-def test_the_record_of_one_writer_leaves_the_claim_on_another(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(sealed("t", 2, ["a", "b"]))
+def test_the_record_of_one_writer_leaves_the_claim_on_another(live: LawWorld) -> None:
+    live.seal("t", 2, ["a", "b"])
     both = [ask_own("t", 0, 1, writer=writer) for writer in "ab"]
-    world.ledger.lease(request(1, *both))
-    fold(world, outcomes("t", run(0, 1, writer="a")))
-    assert world.claims("t") == 1
-    world.advance(3_000)
-    fold(world, ClaimsEnded(1, ["w.1|t"]))
-    answer = world.ledger.lease(request(2, *both))
+    live.lease(1, *both)
+    live.record("t", run(0, 1, writer="a"))
+    assert live.claims("t") == 1
+    live.advance(3_000)
+    fold(live, ClaimsEnded(1, ["w.1|t"]))
+    answer = live.lease(2, *both)
     assert [statuses(answer, lane) for lane in (0, 1)] == [[(Status.DROP, 1)], [(Status.GRANTED, 1)]]
 
 
-def test_the_end_of_a_claim_leaves_what_another_has_recorded(world: LawWorld) -> None:
+def test_the_end_of_a_claim_leaves_what_another_has_recorded(live: LawWorld) -> None:
     """A worker that stalled until after its claim's end records what it sent, under that claim."""
-    world.apply(task_record("t"))
-    world.ledger.lease(request(1, ask_own("t", 0, 4)))
-    fold(world, outcomes("t", mixed(1, [RETRY]), run(2, 1), claim="another.1"))
-    world.advance(3_000)
-    fold(world, ClaimsEnded(1, ["w.1|t"]))
-    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 4)))) == [
+    live.lease(1, ask_own("t", 0, 4))
+    live.record("t", mixed(1, [RETRY]), run(2, 1), claim="another.1")
+    live.advance(3_000)
+    fold(live, ClaimsEnded(1, ["w.1|t"]))
+    assert live.statuses(2, ask_own("t", 0, 4)) == [
         (Status.GRANTED, 1),
         (Status.REPUBLISH, 1),
         (Status.DROP, 1),
@@ -89,52 +79,47 @@ def test_the_end_of_a_claim_leaves_what_another_has_recorded(world: LawWorld) ->
     ]
 
 
-def test_a_doubled_record_of_the_first_attempt_does_not_bring_the_second_again(world: LawWorld) -> None:
-    world.apply(task_record("t"))
+def test_a_doubled_record_of_the_first_attempt_does_not_bring_the_second_again(live: LawWorld) -> None:
     first = outcomes("t", mixed(0, [RETRY]))
-    fold(world, first, outcomes("t", mixed(0, [RETRY], attempt=1)), first)
-    [piece] = pieces(world.ledger.lease(request(1, second())))
+    fold(live, first, outcomes("t", mixed(0, [RETRY], attempt=1)), first)
+    [piece] = pieces(live.lease(1, second()))
     assert (piece.status, piece.attempt) == (Status.REPUBLISH, 1)
 
 
-def test_the_third_attempt_is_sent_once_the_second_is_recorded(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    fold(world, outcomes("t", mixed(0, [RETRY])))
-    world.ledger.lease(request(1, second()))
-    fold(world, outcomes("t", mixed(0, [RETRY], attempt=1)))
+def test_the_third_attempt_is_sent_once_the_second_is_recorded(live: LawWorld) -> None:
+    live.record("t", mixed(0, [RETRY]))
+    live.lease(1, second())
+    live.record("t", mixed(0, [RETRY], attempt=1))
     third = ask_retry(want("t", 0, 1, attempt=2))
-    assert statuses(world.ledger.lease(request(2, third))) == [(Status.GRANTED, 1)]
+    assert live.statuses(2, third) == [(Status.GRANTED, 1)]
 
 
-def test_a_claim_ends_with_the_records_of_its_envelopes_whatever_became_of_their_targets(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.ledger.lease(request(1, ask_own("t", 0, 3, size=2)))
-    fold(world, outcomes("t", run(0, 1, size=2), mixed(1, [0, 1])))
-    assert world.claims("t") == 1
-    fold(world, outcomes("t", mixed(2, [RETRY, RETRY])))
-    assert world.claims("t") == 0
+def test_a_claim_ends_with_the_records_of_its_envelopes_whatever_became_of_their_targets(live: LawWorld) -> None:
+    live.lease(1, ask_own("t", 0, 3, size=2))
+    live.record("t", run(0, 1, size=2), mixed(1, [0, 1]))
+    assert live.claims("t") == 1
+    live.record("t", mixed(2, [RETRY, RETRY]))
+    assert live.claims("t") == 0
 
 
-def test_nothing_is_kept_of_an_envelope_whose_last_attempt_is_over(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    fold(world, outcomes("t", mixed(0, [0, RETRY])))
-    fold(world, outcomes("t", mixed(0, [0], attempt=1, size=2, positions=[1])))
-    assert world.counts("t")["sent"] == 2
-    assert not world.view.client.exists(world.view.keys.open("t"))
+def test_nothing_is_kept_of_an_envelope_whose_last_attempt_is_over(live: LawWorld) -> None:
+    live.record("t", mixed(0, [0, RETRY]))
+    live.record("t", mixed(0, [0], attempt=1, size=2, positions=[1]))
+    assert live.counts("t")["sent"] == 2
+    assert not live.view.client.exists(live.view.keys.open("t"))
 
 
 def test_a_later_attempt_that_found_no_credit_is_sent_when_there_is_some(world: LawWorld) -> None:
-    world.apply(capacity(100))
-    world.apply(task_record("t"))
-    fold(world, outcomes("t", mixed(0, [RETRY])))
-    assert statuses(world.ledger.lease(request(1, second()))) == [(Status.NO_CREDIT, 1)]
+    world.set_capacity(100)
+    world.add("t")
+    world.record("t", mixed(0, [RETRY]))
+    assert world.statuses(1, second()) == [(Status.NO_CREDIT, 1)]
     world.advance(250)
-    assert statuses(world.ledger.lease(request(1, second(), worker="x"))) == [(Status.GRANTED, 1)]
+    assert world.statuses(1, second(), worker="x") == [(Status.GRANTED, 1)]
 
 
-def test_one_open_envelope_among_many_that_are_claimed_is_found(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.ledger.lease(request(1, ask_own("t", 0, 1_500, size=2)))
-    fold(world, outcomes("t", mixed(1_200, [0, RETRY])))
-    answer = world.ledger.lease(request(1, ask_own("t", 0, 1_500, size=2), worker="x"))
+def test_one_open_envelope_among_many_that_are_claimed_is_found(live: LawWorld) -> None:
+    live.lease(1, ask_own("t", 0, 1_500, size=2))
+    live.record("t", mixed(1_200, [0, RETRY]))
+    answer = live.lease(1, ask_own("t", 0, 1_500, size=2), worker="x")
     assert statuses(answer) == [(Status.HELD, 1_200), (Status.REPUBLISH, 1), (Status.HELD, 299)]

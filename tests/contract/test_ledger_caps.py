@@ -5,22 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.wire.lease import GivenBack, Status
-from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    Worlds,
-    ask_own,
-    capacity,
-    change,
-    fold,
-    outcomes,
-    own_lane,
-    request,
-    run,
-    setting,
-    statuses,
-    task_record,
-)
+from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, crowd_of
+from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own, change, own_lane, run, setting, statuses
 
 WINDOW_S = 0.25
 CAPS = ["capacity", "cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null", "task"]
@@ -37,7 +23,7 @@ def test_the_total_is_never_exceeded(worlds: Worlds, envelope: int, cap: int, wo
     """The burst is one window of the cap, and one envelope a tier."""
     world = worlds()
     tasks = [task for names in add_tasks(world, {"high": 2, "medium": 1, "low": 1}).values() for task in names]
-    world.apply(capacity(cap))
+    world.set_capacity(cap)
     names = [f"w{number}" for number in range(workers)]
     crowd = Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, period_ms), envelope, ask_targets=1_000)
     crowd.run_until(3_000)
@@ -45,11 +31,8 @@ def test_the_total_is_never_exceeded(worlds: Worlds, envelope: int, cap: int, wo
         assert crowd.most_in(window_ms) <= cap * (window_ms / 1_000 + WINDOW_S) + 3 * envelope
 
 
-def test_after_a_lull_no_more_than_a_window_is_saved(worlds: Worlds) -> None:
-    world = worlds()
-    tasks = [task for names in add_tasks(world, {"high": 1, "medium": 1, "low": 1}).values() for task in names]
-    world.apply(capacity(1_000))
-    crowd = Backlog(world, {"a": tasks}, {"a": 50}, ask_targets=5_000)
+def test_after_a_lull_no_more_than_a_window_is_saved(world: LawWorld) -> None:
+    crowd = crowd_of(world, {"high": 1, "medium": 1, "low": 1}, rate=1_000, workers=1, period_ms=50, ask_targets=5_000)
     crowd.run_until(500)
     world.advance(60_000)
     before = len(crowd.grants)
@@ -62,7 +45,7 @@ def test_after_a_lull_no_more_than_a_window_is_saved(worlds: Worlds) -> None:
 def test_a_tasks_cap_is_never_exceeded_and_is_used(worlds: Worlds, envelope: int, cap: int, total: int) -> None:
     world = worlds()
     task = add_tasks(world, {"high": 1}, cap=cap)["high"]
-    world.apply(capacity(total))
+    world.set_capacity(total)
     crowd = Backlog(world, {"a": task, "b": task}, {"a": 100, "b": 40}, envelope)
     crowd.run_until(6_000)
     for window_ms in (100, 1_000, 5_000):
@@ -82,10 +65,10 @@ def test_time_at_a_lower_rate_is_not_paid_at_a_higher_one_that_is_set_after_it(
         world.apply(change("t", "cap", cap) if field == "task" else setting(field, cap))
 
     def granted(number: int) -> int:
-        pieces = statuses(world.ledger.lease(request(number, ask_own("t", 10_000 * number, 9_000))))
+        pieces = world.statuses(number, ask_own("t", 10_000 * number, 9_000))
         return sum(count for status, count in pieces if status == Status.GRANTED)
 
-    world.apply(task_record("t"))
+    world.add("t")
     set_rate(rates[0])
     granted(1)
     world.advance(200_000)
@@ -102,9 +85,9 @@ def test_time_at_a_lower_rate_is_not_paid_at_a_higher_one_that_is_set_after_it(
 @pytest.mark.parametrize("field", CAPS)
 def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world: LawWorld, field: str) -> None:
     """By five minutes: it goes on from there at its rate; what the bucket held is all that it holds."""
-    world.apply(task_record("t", cap=1_000 if field == "task" else 0))
+    world.add("t", cap=1_000 if field == "task" else 0)
     if field != "task":
-        world.apply(setting(field, "1000"))
+        world.set_global(field, "1000")
     granted = iter(range(1, 100))
 
     def grants() -> int:
@@ -112,7 +95,7 @@ def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world
         found = 0
         for number in (next(granted) for _ in range(3)):
             world.advance(50)
-            pieces = statuses(world.ledger.lease(request(number, ask_own("t", 1_000 * number, 900))))
+            pieces = world.statuses(number, ask_own("t", 1_000 * number, 900))
             found += sum(count for status, count in pieces if status == Status.GRANTED)
         return found
 
@@ -123,94 +106,88 @@ def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world
     assert 149 <= grants() <= 151
 
 
-def test_a_burst_is_granted_at_once_and_no_more(world: LawWorld) -> None:
+def test_a_burst_is_granted_at_once_and_no_more(live: LawWorld) -> None:
     """Less what the idle tiers keep of it."""
-    world.apply(task_record("t"))
-    world.apply(setting("cap:channel:null", "20:100"))
-    granted, waits = statuses(world.ledger.lease(request(1, ask_own("t", 0, 500))))
+    live.set_global("cap:channel:null", "20:100")
+    granted, waits = live.statuses(1, ask_own("t", 0, 500))
     assert (granted[0], waits[0]) == (Status.GRANTED, Status.NO_CREDIT)
     assert 90 <= granted[1] <= 100
 
 
-def test_without_a_capacity_everything_is_granted(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 5_000, size=500)))) == [(Status.GRANTED, 5_000)]
+def test_without_a_capacity_everything_is_granted(live: LawWorld) -> None:
+    assert live.statuses(1, ask_own("t", 0, 5_000, size=500)) == [(Status.GRANTED, 5_000)]
 
 
-def test_whole_envelopes_are_granted_on_credit(world: LawWorld) -> None:
+def test_whole_envelopes_are_granted_on_credit(live: LawWorld) -> None:
     """A bucket above zero may go below it by one envelope, and then the debt is paid first: 500 less the 80 that were
     there (the first 20 fill what the idle tiers keep)."""
-    world.apply(task_record("t"))
-    world.apply(capacity(1_000))
-    world.ledger.lease(request(1, ask_own("t", 0, 2, size=500)))
-    world.advance(100)
-    answer = world.ledger.lease(request(2, ask_own("t", 0, 2, size=500)))
+    live.set_capacity(1_000)
+    live.lease(1, ask_own("t", 0, 2, size=500))
+    live.advance(100)
+    answer = live.lease(2, ask_own("t", 0, 2, size=500))
     assert statuses(answer) == [(Status.GRANTED, 1), (Status.NO_CREDIT, 1)]
-    world.advance(420)
-    assert statuses(world.ledger.lease(request(3, ask_own("t", 1, 1, size=500)))) == [(Status.NO_CREDIT, 1)]
-    world.advance(20)
-    assert statuses(world.ledger.lease(request(4, ask_own("t", 1, 1, size=500)))) == [(Status.GRANTED, 1)]
+    live.advance(420)
+    assert live.statuses(3, ask_own("t", 1, 1, size=500)) == [(Status.NO_CREDIT, 1)]
+    live.advance(20)
+    assert live.statuses(4, ask_own("t", 1, 1, size=500)) == [(Status.GRANTED, 1)]
 
 
-def test_what_is_given_back_in_time_can_be_granted_to_others(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(capacity(1_000))
-    world.ledger.lease(request(1, ask_own("t", 0, 500)))
-    world.advance(100)
-    granted = statuses(world.ledger.lease(request(2, ask_own("t", 0, 500))))[0][1]
+def test_what_is_given_back_in_time_can_be_granted_to_others(live: LawWorld) -> None:
+    live.set_capacity(1_000)
+    live.lease(1, ask_own("t", 0, 500))
+    live.advance(100)
+    granted = live.statuses(2, ask_own("t", 0, 500))[0][1]
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
-    answer = world.ledger.lease(request(3, ask_own("t", 0, 500), given_back=[back]))
+    answer = live.lease(3, ask_own("t", 0, 500), given_back=[back])
     assert statuses(answer)[0] == (Status.GRANTED, granted)
-    assert world.stats()["returned:high"] == granted
-    assert world.stats()["granted:high"] == 2 * granted
+    assert live.stats()["returned:high"] == granted
+    assert live.stats()["granted:high"] == 2 * granted
 
 
-def test_what_is_given_back_after_the_lease_is_spent(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(capacity(1_000))
-    world.ledger.lease(request(1, ask_own("t", 0, 500)))
-    world.advance(100)
-    granted = statuses(world.ledger.lease(request(2, ask_own("t", 0, 500), lease_ms=100)))[0][1]
-    world.advance(100)
+def test_what_is_given_back_after_the_lease_is_spent(live: LawWorld) -> None:
+    live.set_capacity(1_000)
+    live.lease(1, ask_own("t", 0, 500))
+    live.advance(100)
+    granted = live.statuses(2, ask_own("t", 0, 500), lease_ms=100)[0][1]
+    live.advance(100)
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
-    answer = world.ledger.lease(request(3, ask_own("t", 0, 500), given_back=[back]))
+    answer = live.lease(3, ask_own("t", 0, 500), given_back=[back])
     assert statuses(answer) == [(Status.GRANTED, 100), (Status.NO_CREDIT, 400)]
-    assert "returned:high" not in world.stats()
+    assert "returned:high" not in live.stats()
 
 
-def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(world: LawWorld) -> None:
+def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(live: LawWorld) -> None:
     """The record of a third came under another claim, as after a stall: that was sent."""
-    world.apply(task_record("t"))
-    world.apply(capacity(1_000))
-    world.ledger.lease(request(1, ask_own("t", 0, 500)))
-    world.advance(100)
-    granted = statuses(world.ledger.lease(request(2, ask_own("t", 0, 500))))[0][1]
-    fold(world, outcomes("t", run(0, granted // 3), claim="another.1"))
+    live.set_capacity(1_000)
+    live.lease(1, ask_own("t", 0, 500))
+    live.advance(100)
+    granted = live.statuses(2, ask_own("t", 0, 500))[0][1]
+    live.record("t", run(0, granted // 3), claim="another.1")
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
-    answer = world.ledger.lease(request(3, ask_own("t", 500, 500), given_back=[back]))
+    answer = live.lease(3, ask_own("t", 500, 500), given_back=[back])
     assert statuses(answer)[0] == (Status.GRANTED, granted - granted // 3)
-    assert_tallied(world)
+    assert_tallied(live)
 
 
 @pytest.mark.parametrize("field", ["capacity", "cap:channel:null", "task"])
 def test_what_is_given_back_to_a_full_bucket_is_not_saved_up(world: LawWorld, field: str) -> None:
-    world.apply(task_record("t", cap=1_000 if field == "task" else 0))
+    world.add("t", cap=1_000 if field == "task" else 0)
     if field != "task":
-        world.apply(setting(field, "1000"))
-    world.ledger.lease(request(1, ask_own("t", 0, 900)))
+        world.set_global(field, "1000")
+    world.lease(1, ask_own("t", 0, 900))
     world.advance(250)
-    granted = statuses(world.ledger.lease(request(2, ask_own("t", 1_000, 900))))[0][1]
+    granted = world.statuses(2, ask_own("t", 1_000, 900))[0][1]
     world.advance(500)
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 1_000, granted, 1)
-    pieces = statuses(world.ledger.lease(request(3, ask_own("t", 2_000, 900), given_back=[back])))
+    pieces = world.statuses(3, ask_own("t", 2_000, 900), given_back=[back])
     assert pieces[0][0] == Status.GRANTED
     assert pieces[0][1] <= 1_000 * WINDOW_S + 1
 
 
 def test_what_a_lane_holds_back_for_want_of_credit_blocks_the_rest_of_it_only(world: LawWorld) -> None:
-    world.apply(task_record("capped", cap=4))
-    world.apply(task_record("free"))
-    world.apply(capacity(0))
-    answer = world.ledger.lease(request(1, ask_own("capped", 0, 10), ask_own("free", 0, 10)))
+    world.add("capped", cap=4)
+    world.add("free")
+    world.set_capacity(0)
+    answer = world.lease(1, ask_own("capped", 0, 10), ask_own("free", 0, 10))
     assert statuses(answer, 0) == [(Status.GRANTED, 1), (Status.NO_CREDIT, 9)]
     assert statuses(answer, 1) == [(Status.GRANTED, 10)]

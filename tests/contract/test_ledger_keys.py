@@ -3,17 +3,17 @@
 import pytest
 
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_owned, assert_whole
-from tests.contract.ledger_worlds import LawWorld, ask_shared, request, setting, task_record, want
+from tests.contract.ledger_worlds import LawWorld, ask_shared, want
 
 
 @pytest.fixture
 def busy(world: LawWorld) -> LawWorld:
     tasks = [task for names in add_tasks(world, {"high": 2, "low": 2}).values() for task in names]
-    world.apply(task_record("small", "low", shared=True))
+    world.add("small", "low", shared=True)
     for field, value in {"capacity": "1000", "cap:channel:null": "300", "sharing": "apps"}.items():
-        world.apply(setting(field, value))
+        world.set_global(field, value)
     Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100}).run_until(1_000)
-    world.ledger.lease(request(1, ask_shared(want("small", 0, 900)), worker="c"))
+    world.lease(1, ask_shared(want("small", 0, 900)), worker="c")
     return world
 
 

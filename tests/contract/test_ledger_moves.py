@@ -14,15 +14,8 @@ from tests.contract.ledger_worlds import (
     ask_retry,
     ask_shared,
     ask_side,
-    capacity,
-    change,
-    fold,
     mixed,
-    outcomes,
     own_lane,
-    request,
-    setting,
-    task_record,
     want,
 )
 
@@ -32,7 +25,7 @@ _numbers = count(1)
 
 def answer(world: LawWorld, asked: LaneAsk) -> list[list[Piece]]:
     """The pieces of each want."""
-    return world.ledger.lease(request(1, asked, worker=f"w{next(_numbers)}")).lanes[0]
+    return world.lease(1, asked, worker=f"w{next(_numbers)}").lanes[0]
 
 
 def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int, str]]:
@@ -42,22 +35,22 @@ def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int, str]]:
 
 def retried(world: LawWorld, task: str) -> None:
     """Envelope 0 of the task waits for its next attempt."""
-    fold(world, outcomes(task, mixed(0, [RETRY])))
+    world.record(task, mixed(0, [RETRY]))
 
 
 def paused(world: LawWorld, value: str = "1") -> None:
-    world.apply(setting("channel_paused:null", value))
+    world.set_global("channel_paused:null", value)
 
 
 @pytest.fixture
 def tasks(world: LawWorld) -> LawWorld:
-    world.apply(task_record("own"))
-    world.apply(task_record("small", "low", shared=True))
-    world.apply(task_record("other", "low", shared=True, channel="log"))
-    world.apply(capacity(1_000))
+    world.add("own")
+    world.add("small", "low", shared=True)
+    world.add("other", "low", shared=True, channel="log")
+    world.set_capacity(1_000)
     for task in ("own", "small", "other"):
         retried(world, task)
-    world.ledger.lease(request(1, worker="the first: the buckets begin to fill"))
+    world.lease(1, worker="the first: the buckets begin to fill")
     world.advance(1_000)
     return world
 
@@ -86,11 +79,11 @@ def test_a_channel_that_goes_on_is_sent_from_where_it_waits(tasks: LawWorld) -> 
 
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
 def test_what_is_cancelled_or_expired_is_recorded_on_a_paused_channel_too(tasks: LawWorld, how: str) -> None:
-    tasks.apply(task_record("brief", "low", shared=True, expires_ms=tasks.clock.wall_ms() + 100))
+    tasks.add("brief", "low", shared=True, expires_ms=tasks.clock.wall_ms() + 100)
     paused(tasks)
     status = Status.EXPIRED
     if how == "cancelled":
-        tasks.apply(change("brief", "cancelled", "1"))
+        tasks.change("brief", "cancelled", "1")
         status = Status.CANCELLED
     else:
         tasks.advance(100)
@@ -105,7 +98,7 @@ CAPS = ["cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null"]
 
 @pytest.mark.parametrize("cap", CAPS)
 def test_a_cap_holds_back_in_its_own_lanes_and_moves_out_of_those_of_many(tasks: LawWorld, cap: str) -> None:
-    tasks.apply(setting(cap, "100"))
+    tasks.set_global(cap, "100")
     small = [want("small", 1, 500), want("other", 1, 3)]
     held, others = answer(tasks, ask_shared(*small))
     if cap == "cap:app:shop":
@@ -121,21 +114,21 @@ def test_a_cap_holds_back_in_its_own_lanes_and_moves_out_of_those_of_many(tasks:
 
 
 def test_a_cap_with_room_moves_nothing(tasks: LawWorld) -> None:
-    tasks.apply(setting("cap:channel:null", "10000"))
+    tasks.set_global("cap:channel:null", "10000")
     assert word(tasks, ask_shared(want("small", 1, 20))) == [(Status.GRANTED, 20, "")]
     assert word(tasks, ask_retry(want("own", 0, 1, attempt=1))) == [(Status.GRANTED, 1, "")]
     assert tasks.sides() == set()
 
 
 def test_want_of_capacity_moves_nothing(tasks: LawWorld) -> None:
-    tasks.apply(setting("cap:channel:null", "100000"))
+    tasks.set_global("cap:channel:null", "100000")
     pieces = word(tasks, ask_shared(want("small", 1, 5_000)))
     assert [status for status, _, _ in pieces] == [Status.GRANTED, Status.NO_CREDIT]
     assert tasks.sides() == set()
 
 
 def test_a_task_with_a_lane_of_its_own_leaves_a_shared_lane_for_that(tasks: LawWorld) -> None:
-    tasks.apply(change("small", "lane", own_lane("small")))
+    tasks.change("small", "lane", own_lane("small"))
     paused(tasks)
     assert word(tasks, ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, own_lane("small"))]
     assert word(tasks, ask_side(want("small", 1, 5))) == [(Status.MOVE, 5, own_lane("small"))]
@@ -144,13 +137,13 @@ def test_a_task_with_a_lane_of_its_own_leaves_a_shared_lane_for_that(tasks: LawW
 def test_a_side_lane_has_the_weight_of_one_task(world: LawWorld) -> None:
     """Beside a shared lane of three tasks it gets a quarter."""
     for number in range(3):
-        world.apply(task_record(f"s{number}", "low", shared=True))
-    world.apply(task_record("moved", "low", shared=True, lane=TOPICS.shared_lane(5)))
-    world.apply(capacity(1_000))
+        world.add(f"s{number}", "low", shared=True)
+    world.add("moved", "low", shared=True, lane=TOPICS.shared_lane(5))
+    world.set_capacity(1_000)
     granted = {SHARED_LANE: 0, SIDE: 0}
     for number in range(1, 101):
         world.advance(100)
         asks = [ask_shared(want("s0", granted[SHARED_LANE], 200)), ask_side(want("moved", granted[SIDE], 200))]
-        for asked, wants in zip(asks, world.ledger.lease(request(number, *asks)).lanes, strict=True):
+        for asked, wants in zip(asks, world.lease(number, *asks).lanes, strict=True):
             granted[asked.lane] += sum(piece.count for piece in wants[0] if piece.status == Status.GRANTED)
     assert granted[SIDE] / sum(granted.values()) == pytest.approx(1 / 4, abs=0.02)

@@ -9,20 +9,8 @@ from backends.redis.client import assemble, lua_folder, lua_texts
 from backends.redis.view import RedisView
 from dispatcher.model.service_settings import MAX_CAP, SHARED_BY
 from dispatcher.model.tier import MAX_WEIGHT, MILLI
-from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, assert_whole
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    Worlds,
-    ask,
-    ask_own,
-    capacity,
-    change,
-    in_process_worlds,
-    own_lane,
-    request,
-    setting,
-    task_record,
-)
+from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, assert_whole, crowd_of
+from tests.contract.ledger_worlds import LawWorld, Worlds, ask, ask_own, in_process_worlds, own_lane
 
 WEIGHTS = {"high": 0.6, "medium": 0.3, "low": 0.1}
 FAST = 200_000_000
@@ -31,10 +19,8 @@ LARGEST = 1 << 50
 
 
 def a_thousand_million(world: LawWorld) -> Backlog:
-    tasks = [task for names in add_tasks(world, {"high": 2, "medium": 1, "low": 1}).values() for task in names]
-    world.apply(change("high1", "weight", "333"))
-    world.apply(capacity(FAST))
-    crowd = Backlog(world, {"a": tasks}, {"a": 100}, size=500, ask_targets=FAST // 6)
+    crowd = crowd_of(world, {"high": 2, "medium": 1, "low": 1}, rate=FAST, workers=1, size=500, ask_targets=FAST // 6)
+    world.change("high1", "weight", "333")
     crowd.run_until(6_000)
     return crowd
 
@@ -44,9 +30,8 @@ def in_process() -> Backlog:
     return a_thousand_million(in_process_worlds()())
 
 
-def test_after_a_thousand_million_grants_shares_are_as_at_first(worlds: Worlds, in_process: Backlog) -> None:
+def test_after_a_thousand_million_grants_shares_are_as_at_first(world: LawWorld, in_process: Backlog) -> None:
     """And every Redis has granted the same, to the last envelope."""
-    world = worlds()
     crowd = a_thousand_million(world)
     assert crowd.grants == in_process.grants
     granted = crowd.sums(0, 6_000)
@@ -58,12 +43,11 @@ def test_after_a_thousand_million_grants_shares_are_as_at_first(worlds: Worlds, 
     assert_whole(world)
 
 
-def test_times_begin_again_without_a_trace(worlds: Worlds) -> None:
-    world = worlds()
+def test_times_begin_again_without_a_trace(world: LawWorld) -> None:
     lanes = {"high": 2, "medium": 2, "low": 1}
     tasks = [task for names in add_tasks(world, lanes).values() for task in names]
-    world.apply(capacity(2_000))
-    world.apply(setting("cap:channel:null", "1500"))
+    world.set_capacity(2_000)
+    world.set_global("cap:channel:null", "1500")
     crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 70})
     crowd.run_until(1_000)
     for pool in ("total", "channel/null"):
@@ -80,16 +64,16 @@ def drawn_back(world: LawWorld, sharing: str) -> tuple[int, int]:
     """Times of the high tier when a lane has waited for long, and when it was taken up; at the largest cap, burst and
     weight of apps there are."""
     for app, weight in (("shop", MILLI), ("bank", MILLI - 7)):
-        world.apply(setting(f"app_weight:{app}", str(weight * MAX_WEIGHT)))
-        world.apply(task_record("steady" if app == "shop" else "waits", app=app, weight=weight))
-    world.apply(setting("sharing", sharing))
-    world.apply(setting("capacity", f"{MAX_CAP}:{MAX_CAP}"))
+        world.set_global(f"app_weight:{app}", str(weight * MAX_WEIGHT))
+        world.add("steady" if app == "shop" else "waits", app=app, weight=weight)
+    world.set_global("sharing", sharing)
+    world.set_global("capacity", f"{MAX_CAP}:{MAX_CAP}")
     waits = ask(own_lane("waits"), demand=MAX_CAP, waiting=True)
     for number in (1, 2):
-        world.ledger.lease(request(number, ask_own("steady", number, 1), waits, waiting_ms=3_000))
+        world.lease(number, ask_own("steady", number, 1), waits, waiting_ms=3_000)
     make_old(world, "total", LARGEST // 4 * 3 - 789_643, of_lanes=False)
     before = time_of_high(world)
-    world.ledger.lease(request(3, ask_own("steady", 3, 1), ask_own("waits", 0, 1)))
+    world.lease(3, ask_own("steady", 3, 1), ask_own("waits", 0, 1))
     assert_whole(world)
     return before, time_of_high(world)
 

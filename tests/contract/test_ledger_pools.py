@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.ledger_crowd import Backlog, add_tasks, jain
-from tests.contract.ledger_worlds import LawWorld, Worlds, capacity, change, setting, task_record
+from tests.contract.ledger_worlds import LawWorld, Worlds
 
 CAP = 2_000
 WEIGHTS = {"high": 0.6, "medium": 0.3, "low": 0.1}
@@ -14,12 +14,11 @@ CAPS = ["capacity", "cap:channel:null", "cap:app:shop", "cap:app_channel:shop/nu
 
 @pytest.mark.parametrize("cap", CAPS)
 @pytest.mark.parametrize("total", [0, 20_000, CAP])
-def test_tiers_and_tasks_share_whichever_cap_binds(worlds: Worlds, cap: str, total: int) -> None:
+def test_tiers_and_tasks_share_whichever_cap_binds(world: LawWorld, cap: str, total: int) -> None:
     """One worker holds all high lanes, the other the rest, and asks five times as often."""
-    world = worlds()
     tasks = add_tasks(world, {"high": 3, "medium": 3, "low": 2})
-    world.apply(capacity(total))
-    world.apply(setting(cap, str(CAP)))
+    world.set_capacity(total)
+    world.set_global(cap, str(CAP))
     rest = [*tasks["medium"], *tasks["low"]]
     crowd = Backlog(world, {"a": tasks["high"], "b": rest}, {"a": 100, "b": 20})
     crowd.run_until(6_000)
@@ -32,15 +31,14 @@ def test_tiers_and_tasks_share_whichever_cap_binds(worlds: Worlds, cap: str, tot
 
 @pytest.mark.parametrize("cap", CAPS[1:])
 @pytest.mark.parametrize("others", [{"high": 2}, {"low": 1}, {"high": 1, "medium": 3, "low": 2}])
-def test_what_a_cap_holds_back_is_left_to_the_others(worlds: Worlds, cap: str, others: dict[str, int]) -> None:
+def test_what_a_cap_holds_back_is_left_to_the_others(world: LawWorld, cap: str, others: dict[str, int]) -> None:
     """High tasks stand behind a cap of a twentieth of the capacity; the others use all of the rest, at once."""
-    world = worlds()
     held_back = [f"capped{number}" for number in range(4)]
     for task in held_back:
-        world.apply(task_record(task))
+        world.add(task)
     free = [task for names in add_tasks(world, others, app="club", channel="log").values() for task in names]
-    world.apply(capacity(CAP))
-    world.apply(setting(cap, str(CAP // 20)))
+    world.set_capacity(CAP)
+    world.set_global(cap, str(CAP // 20))
     crowd = Backlog(world, {"a": [*held_back, *free], "b": [*held_back, *free]}, {"a": 100, "b": 100})
     crowd.run_until(6_000)
     granted = crowd.sums(1_000, 6_000)
@@ -50,16 +48,15 @@ def test_what_a_cap_holds_back_is_left_to_the_others(worlds: Worlds, cap: str, o
     assert jain([granted[task] for task in held_back]) >= 0.99
 
 
-def test_two_caps_and_the_total_bind_at_once(worlds: Worlds) -> None:
+def test_two_caps_and_the_total_bind_at_once(world: LawWorld) -> None:
     """Each lane is held by the pool that binds it: those of a channel share its cap, the others share what is left."""
-    world = worlds()
     lanes = {"null": ["null0", "null1", "null2"], "log": ["log0", "log1"], "http": ["http0", "http1", "http2"]}
     for channel, names in lanes.items():
         for task in names:
-            world.apply(task_record(task, channel=channel))
-    world.apply(capacity(CAP))
-    world.apply(setting("cap:channel:null", "300"))
-    world.apply(setting("cap:channel:log", "500"))
+            world.add(task, channel=channel)
+    world.set_capacity(CAP)
+    world.set_global("cap:channel:null", "300")
+    world.set_global("cap:channel:log", "500")
     every = [task for names in lanes.values() for task in names]
     crowd = Backlog(world, {"a": every, "b": every[::-1]}, {"a": 100, "b": 70})
     crowd.run_until(11_000)
@@ -82,7 +79,7 @@ def test_no_cap_is_exceeded_whoever_starts_or_dies(worlds: Worlds, cap, rate, bu
     """In any second, the first included, though all workers start at once and some die with what they were granted."""
     world = worlds()
     tasks = [task for names in add_tasks(world, {"high": 2, "medium": 1, "low": 1}).values() for task in names]
-    world.apply(setting(cap, f"{rate}:{burst}"))
+    world.set_global(cap, f"{rate}:{burst}")
     names = [f"w{number}" for number in range(workers)]
     crowd = Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, 100), envelope, ask_targets=1_000)
     for until_ms in (400, 800, 1_600, 2_400):
@@ -96,37 +93,36 @@ def test_no_cap_is_exceeded_whoever_starts_or_dies(worlds: Worlds, cap, rate, bu
 
 def test_a_cap_that_is_lifted_or_set_shows_at_once(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 2})["high"]
-    world.apply(setting("cap:channel:null", "100"))
-    world.apply(capacity(CAP))
+    world.set_global("cap:channel:null", "100")
+    world.set_capacity(CAP)
     crowd = Backlog(world, {"a": tasks}, {"a": 100})
     crowd.run_until(2_000)
-    world.apply(setting("cap:channel:null", "0"))
+    world.set_global("cap:channel:null", "0")
     crowd.run_until(4_000)
     assert crowd.sums(2_500, 4_000).total() >= 0.97 * 1.5 * CAP
-    world.apply(setting("cap:channel:null", "100:10"))
+    world.set_global("cap:channel:null", "100:10")
     crowd.run_until(6_000)
     assert crowd.sums(4_500, 6_000).total() == pytest.approx(150, abs=25)
 
 
-def test_where_apps_share_an_app_of_many_tasks_gets_no_more_than_one_of_a_single_task(worlds: Worlds) -> None:
-    world = worlds()
-    world.apply(task_record("alone", app="shop"))
+def test_where_apps_share_an_app_of_many_tasks_gets_no_more_than_one_of_a_single_task(world: LawWorld) -> None:
+    world.add("alone", app="shop")
     many = [f"many{number}" for number in range(50)]
     for task in many:
-        world.apply(task_record(task, app="club"))
-    world.apply(change("many0", "weight", "5000"))
-    world.apply(capacity(CAP))
+        world.add(task, app="club")
+    world.change("many0", "weight", "5000")
+    world.set_capacity(CAP)
     crowd = Backlog(world, {"a": ["alone", *many[:30]], "b": many[20:]}, {"a": 100, "b": 60})
     crowd.run_until(4_000)
     by_task = crowd.sums(1_000, 4_000)
     assert by_task["alone"] / by_task.total() == pytest.approx(1 / 55, rel=0.1)
-    world.apply(setting("sharing", "apps"))
+    world.set_global("sharing", "apps")
     crowd.run_until(10_000)
     by_app = crowd.sums(5_000, 10_000)
     assert by_app["alone"] / by_app.total() == pytest.approx(1 / 2, abs=0.02)
     assert by_app["many0"] / by_app["many1"] == pytest.approx(5, rel=0.15)
     assert jain([by_app[task] for task in many[1:]]) >= 0.98
-    world.apply(setting("app_weight:club", "3000"))
+    world.set_global("app_weight:club", "3000")
     crowd.run_until(16_000)
     weighed = crowd.sums(11_000, 16_000)
     assert weighed["alone"] / weighed.total() == pytest.approx(1 / 4, abs=0.02)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.ledger_crowd import Backlog, add_tasks, jain
-from tests.contract.ledger_worlds import Worlds, capacity, change
+from tests.contract.ledger_crowd import Backlog, add_tasks, crowd_of, jain
+from tests.contract.ledger_worlds import LawWorld, Worlds
 
 CAPACITY = 2_000
 LANES = {"high": 3, "medium": 3, "low": 2}
@@ -19,10 +19,9 @@ HOLDINGS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("name", HOLDINGS)
-def test_tiers_share_by_weight_in_each_window_whoever_holds_their_lanes(worlds: Worlds, name: str) -> None:
-    world = worlds()
+def test_tiers_share_by_weight_in_each_window_whoever_holds_their_lanes(world: LawWorld, name: str) -> None:
     tasks = add_tasks(world, LANES)
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     holds, periods = HOLDINGS[name]
     held = {worker: [task for tier in tiers for task in tasks[tier]] for worker, tiers in holds.items()}
     crowd = Backlog(world, held, periods)
@@ -43,7 +42,7 @@ def test_tiers_share_by_weight_in_each_window_whoever_holds_their_lanes(worlds: 
 def test_shares_hold_for_any_holding_and_rhythm(worlds: Worlds, envelope, periods, holders, rate) -> None:  # type: ignore[no-untyped-def]
     world = worlds()
     tasks = [task for names in add_tasks(world, LANES).values() for task in names]
-    world.apply(capacity(rate))
+    world.set_capacity(rate)
     workers = [f"w{number}" for number in range(len(periods))]
     holder = {task: holders.choice(workers) for task in tasks}
     held = {worker: [task for task in tasks if holder[task] == worker or holders.random() < 0.3] for worker in workers}
@@ -55,22 +54,18 @@ def test_shares_hold_for_any_holding_and_rhythm(worlds: Worlds, envelope, period
 
 
 @pytest.mark.parametrize("lanes", [{"low": 1}, {"low": 4}, {"medium": 2, "low": 2}, {"high": 1}])
-def test_what_an_idle_tier_cannot_use_goes_to_the_others(worlds: Worlds, lanes: dict[str, int]) -> None:
-    world = worlds()
-    tasks = [task for names in add_tasks(world, lanes).values() for task in names]
-    world.apply(capacity(CAPACITY))
-    crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100})
+def test_what_an_idle_tier_cannot_use_goes_to_the_others(world: LawWorld, lanes: dict[str, int]) -> None:
+    crowd = crowd_of(world, lanes)
     crowd.run_until(6_000)
     assert crowd.sums(1_000, 6_000).total() >= 0.98 * 5 * CAPACITY
     total = sum(WEIGHTS[tier] for tier in lanes)
     assert crowd.shares(1_000, 6_000) == pytest.approx({tier: WEIGHTS[tier] / total for tier in lanes}, abs=0.02)
 
 
-def test_what_a_capped_task_cannot_use_goes_to_the_others(worlds: Worlds) -> None:
-    world = worlds()
+def test_what_a_capped_task_cannot_use_goes_to_the_others(world: LawWorld) -> None:
     add_tasks(world, {"high": 1}, cap=100)
     add_tasks(world, {"low": 2})
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     tasks = ["high0", "low0", "low1"]
     crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100})
     crowd.run_until(6_000)
@@ -80,12 +75,11 @@ def test_what_a_capped_task_cannot_use_goes_to_the_others(worlds: Worlds) -> Non
 
 
 @pytest.mark.parametrize("other", ["low0", "high1"])
-def test_what_a_paused_task_cannot_use_goes_to_the_others(worlds: Worlds, other: str) -> None:
+def test_what_a_paused_task_cannot_use_goes_to_the_others(world: LawWorld, other: str) -> None:
     """Though its lane is still held, and asked for; also to one of its own tier that asks five times a second only."""
-    world = worlds()
     add_tasks(world, {"high": 2, "low": 1})
-    world.apply(capacity(CAPACITY))
-    world.apply(change("high0", "paused", "1"))
+    world.set_capacity(CAPACITY)
+    world.change("high0", "paused", "1")
     crowd = Backlog(world, {"a": ["high0", other]}, {"a": 200}, ask_targets=1_000)
     crowd.run_until(6_000)
     granted = crowd.sums(1_000, 6_000)
@@ -93,10 +87,9 @@ def test_what_a_paused_task_cannot_use_goes_to_the_others(worlds: Worlds, other:
     assert not granted["high0"]
 
 
-def test_equal_lanes_of_a_tier_get_equal_parts(worlds: Worlds) -> None:
-    world = worlds()
+def test_equal_lanes_of_a_tier_get_equal_parts(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 10})["high"]
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     held = {"a": tasks[:7], "b": tasks[5:]}
     crowd = Backlog(world, held, {"a": 100, "b": 20})
     crowd.run_until(6_000)
@@ -104,54 +97,42 @@ def test_equal_lanes_of_a_tier_get_equal_parts(worlds: Worlds) -> None:
     assert jain([granted[task] for task in tasks]) >= 0.995
 
 
-def test_small_tasks_end_in_their_fair_time_beside_a_large_one(worlds: Worlds) -> None:
-    world = worlds()
-    tasks = add_tasks(world, {"high": 10})["high"]
-    world.apply(capacity(CAPACITY))
-    crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100})
-    for task in tasks[1:]:
+def test_small_tasks_end_in_their_fair_time_beside_a_large_one(world: LawWorld) -> None:
+    crowd = crowd_of(world, {"high": 10})
+    for task in crowd.tasks[1:]:
         crowd.left[task] = 1_000
     fair_ms = 10 * 1_000 * 1_000 // CAPACITY
     crowd.run_until(int(1.3 * fair_ms))
-    assert all(crowd.left[task] <= 0 for task in tasks[1:])
+    assert all(crowd.left[task] <= 0 for task in crowd.tasks[1:])
 
 
 @pytest.mark.parametrize("weights", [(7_000, 2_000, 1_000), (500, 1, 499)])
-def test_tasks_of_a_tier_share_by_weight(worlds: Worlds, weights: tuple[int, int, int]) -> None:
-    world = worlds()
-    tasks = add_tasks(world, {"high": 3})["high"]
-    for task, weight in zip(tasks, weights, strict=True):
-        world.apply(change(task, "weight", str(weight)))
-    world.apply(capacity(CAPACITY))
-    crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100})
+def test_tasks_of_a_tier_share_by_weight(world: LawWorld, weights: tuple[int, int, int]) -> None:
+    crowd = crowd_of(world, {"high": 3})
+    for task, weight in zip(crowd.tasks, weights, strict=True):
+        world.change(task, "weight", str(weight))
     crowd.run_until(11_000)
     granted = crowd.sums(1_000, 11_000)
-    for task, weight in zip(tasks, weights, strict=True):
+    for task, weight in zip(crowd.tasks, weights, strict=True):
         assert granted[task] / granted.total() == pytest.approx(weight / sum(weights), abs=0.01)
 
 
-def test_a_change_of_weight_tier_or_tiers_shows_at_once(worlds: Worlds) -> None:
-    world = worlds()
-    tasks = [task for names in add_tasks(world, {"high": 2, "low": 1}).values() for task in names]
-    world.apply(capacity(CAPACITY))
-    crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100})
+def test_a_change_of_weight_tier_or_tiers_shows_at_once(world: LawWorld) -> None:
+    crowd = crowd_of(world, {"high": 2, "low": 1})
     crowd.run_until(2_000)
-    world.apply(change("high0", "weight", "3000"))
+    world.change("high0", "weight", "3000")
     crowd.run_until(6_000)
     weighed = crowd.sums(3_000, 6_000)
     assert weighed["high0"] / (weighed["high0"] + weighed["high1"]) == pytest.approx(0.75, abs=0.02)
-    world.apply(change("high1", "tier", "low"))
+    world.change("high1", "tier", "low")
     crowd.run_until(10_000)
     moved = crowd.sums(7_000, 10_000)
     assert moved["high0"] / moved.total() == pytest.approx(6 / 7, abs=0.02)
     assert moved["high1"] == pytest.approx(moved["low0"], rel=0.1)
 
 
-def test_a_late_task_neither_waits_nor_owes(worlds: Worlds) -> None:
-    world = worlds()
-    tasks = add_tasks(world, {"high": 3})["high"]
-    world.apply(capacity(CAPACITY))
-    crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100})
+def test_a_late_task_neither_waits_nor_owes(world: LawWorld) -> None:
+    crowd = crowd_of(world, {"high": 3})
     crowd.left["high2"] = 0
     crowd.run_until(5_000)
     crowd.left["high2"] = 1 << 40
@@ -162,24 +143,20 @@ def test_a_late_task_neither_waits_nor_owes(worlds: Worlds) -> None:
     assert after["high2"] == pytest.approx(CAPACITY, rel=0.03)
 
 
-def test_neither_a_capped_task_nor_its_peer_owes_for_the_time_of_the_cap(worlds: Worlds) -> None:
-    world = worlds()
-    tasks = add_tasks(world, {"high": 2})["high"]
-    world.apply(change("high1", "cap", "10"))
-    world.apply(capacity(CAPACITY))
-    crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100})
+def test_neither_a_capped_task_nor_its_peer_owes_for_the_time_of_the_cap(world: LawWorld) -> None:
+    crowd = crowd_of(world, {"high": 2})
+    world.change("high1", "cap", "10")
     crowd.run_until(5_000)
-    world.apply(change("high1", "cap", "0"))
+    world.change("high1", "cap", "0")
     crowd.run_until(7_000)
     for from_ms in (5_000, 6_000):
         lifted = crowd.sums(from_ms, from_ms + 1_000)
         assert lifted["high0"] / lifted.total() == pytest.approx(0.5, abs=0.15 if from_ms == 5_000 else 0.05)
 
 
-def test_one_that_had_the_tier_alone_does_not_pay_for_it(worlds: Worlds) -> None:
-    world = worlds()
+def test_one_that_had_the_tier_alone_does_not_pay_for_it(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 2})["high"]
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     crowd = Backlog(world, {"a": tasks[:1], "b": tasks[1:]}, {"a": 50, "b": 100})
     crowd.left["high1"] = 0
     crowd.run_until(5_000)
@@ -189,29 +166,23 @@ def test_one_that_had_the_tier_alone_does_not_pay_for_it(worlds: Worlds) -> None
     assert after["high0"] == pytest.approx(after["high1"], rel=0.05)
 
 
-def test_weights_as_large_as_may_be_are_shared_to_the_last_part(worlds: Worlds) -> None:
+def test_weights_as_large_as_may_be_are_shared_to_the_last_part(world: LawWorld) -> None:
     """A target then moves a lane's time by a unit or two: what a division leaves over counts (dropped, the third lane
     gets nothing)."""
-    world = worlds()
     weights = {"high0": 600_000, "high1": 510_000, "high2": 510_000}
-    tasks = add_tasks(world, {"high": 3})["high"]
+    crowd = crowd_of(world, {"high": 3}, rate=30, workers=1, period_ms=20, ask_targets=20)
     for task, weight in weights.items():
-        world.apply(change(task, "weight", str(weight)))
-    world.apply(capacity(30))
-    crowd = Backlog(world, {"a": tasks}, {"a": 20}, ask_targets=20)
+        world.change(task, "weight", str(weight))
     crowd.run_until(21_000)
     granted = crowd.sums(1_000, 21_000)
     for task, weight in weights.items():
         assert granted[task] / granted.total() == pytest.approx(weight / sum(weights.values()), abs=0.01)
 
 
-def test_a_lane_that_left_ahead_of_its_tier_is_owed_nothing_when_it_comes_back_behind_it(worlds: Worlds) -> None:
+def test_a_lane_that_left_ahead_of_its_tier_is_owed_nothing_when_it_comes_back_behind_it(world: LawWorld) -> None:
     """One envelope puts a light lane two seconds ahead. It is away for twenty."""
-    world = worlds()
-    tasks = add_tasks(world, {"high": 2})["high"]
-    world.apply(change("high1", "weight", "5"))
-    world.apply(capacity(CAPACITY))
-    crowd = Backlog(world, {"a": tasks}, {"a": 50}, size=20)
+    crowd = crowd_of(world, {"high": 2}, workers=1, period_ms=50, size=20)
+    world.change("high1", "weight", "5")
     while not crowd.sums(0, 60_000)["high1"]:
         crowd.run_until((crowd.grants[-1].at_ms if crowd.grants else 0) + 100)
     left_ms = crowd.grants[-1].at_ms
@@ -224,18 +195,15 @@ def test_a_lane_that_left_ahead_of_its_tier_is_owed_nothing_when_it_comes_back_b
 
 
 @pytest.mark.parametrize("leaves", ["asks no more", "is paused"])
-def test_a_lane_that_leaves_whenever_it_is_ahead_gains_nothing(worlds: Worlds, leaves: str) -> None:
+def test_a_lane_that_leaves_whenever_it_is_ahead_gains_nothing(world: LawWorld, leaves: str) -> None:
     """One envelope puts a light lane two seconds ahead; it goes away each time, and is back half a second later."""
-    world = worlds()
-    tasks = add_tasks(world, {"high": 2})["high"]
-    world.apply(change("high1", "weight", "5"))
-    world.apply(capacity(CAPACITY))
-    crowd = Backlog(world, {"a": tasks}, {"a": 50}, size=20)
+    crowd = crowd_of(world, {"high": 2}, workers=1, period_ms=50, size=20)
+    world.change("high1", "weight", "5")
     for until_ms in range(100, 30_000, 100):
         crowd.run_until(until_ms)
         away = crowd.sums(until_ms - 600, until_ms)["high1"] > 0
         if leaves == "is paused":
-            world.apply(change("high1", "paused", str(int(away))))
+            world.change("high1", "paused", str(int(away)))
         else:
             crowd.left["high1"] = 0 if away else 1 << 40
     fair = 30 * CAPACITY * 5 / 1_005

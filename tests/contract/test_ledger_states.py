@@ -13,18 +13,11 @@ from tests.contract.ledger_worlds import (
     ask_own,
     ask_retry,
     ask_shared,
-    capacity,
-    change,
-    finished,
     fold,
     mixed,
-    outcomes,
     own_lane,
-    request,
     run,
-    sealed,
     statuses,
-    task_record,
     want,
 )
 
@@ -36,12 +29,12 @@ _numbers = count(1)
 
 def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int]]:
     """The pieces of the one want, asked for by a worker of its own: its claim is `<number>.1`."""
-    return statuses(world.ledger.lease(request(1, asked, worker=str(next(_numbers)))))
+    return world.statuses(1, asked, worker=str(next(_numbers)))
 
 
 def retried(world: LawWorld, task: str) -> None:
     """Envelope 0 of the task waits for its next attempt."""
-    fold(world, outcomes(task, mixed(0, [RETRY])))
+    world.record(task, mixed(0, [RETRY]))
 
 
 @pytest.mark.parametrize(
@@ -50,77 +43,75 @@ def retried(world: LawWorld, task: str) -> None:
 )
 def test_a_waiting_task_is_kept_out_and_spends_nothing(world: LawWorld, waits: str) -> None:
     start_ms = world.clock.wall_ms() + SOON_MS if waits == "scheduled" else 0
-    world.apply(task_record("t", start_ms=start_ms, hold_until_sealed=waits == "held"))
-    world.apply(capacity(1_000))
+    world.add("t", start_ms=start_ms, hold_until_sealed=waits == "held")
+    world.set_capacity(1_000)
     if waits == "paused":
-        world.apply(change("t", "paused", "1"))
+        world.change("t", "paused", "1")
     retried(world, "t")
     assert word(world, ask_own("t", 1, 5)) == [(Status.PARKED, 5)]
-    answer = world.ledger.lease(request(900, ask_retry(want("t", 0, 1, attempt=1)), worker="other"))
+    answer = world.lease(900, ask_retry(want("t", 0, 1, attempt=1)), worker="other")
     piece = answer.lanes[0][0][0]
     assert (piece.status, piece.lane) == (Status.MOVE, own_lane("t"))
     assert not any(name.startswith("granted") for name in world.stats())
     assert world.claims("t") == 0
-    world.apply(change("t", "paused", "0"))
-    world.apply(sealed("t", 10))
+    world.change("t", "paused", "0")
+    world.seal("t", 10)
     world.advance(SOON_MS)
     assert word(world, ask_own("t", 1, 5))[0][0] == Status.GRANTED
 
 
 def test_a_paused_lane_leaves_its_share_to_the_others(world: LawWorld) -> None:
     for task in ("a", "b"):
-        world.apply(task_record(task))
-    world.apply(capacity(1_000))
+        world.add(task)
+    world.set_capacity(1_000)
     word(world, ask_own("a", 0, 100))
-    world.apply(change("a", "paused", "1"))
+    world.change("a", "paused", "1")
     both = [ask_own("a", 0, 900), ask_own("b", 0, 900)]
     for number in (800, 801):
         world.advance(250)
-        world.ledger.lease(request(number, *both, worker="x"))
+        world.lease(number, *both, worker="x")
     world.advance(200)
-    answer = world.ledger.lease(request(802, *both, worker="x"))
+    answer = world.lease(802, *both, worker="x")
     assert dict(statuses(answer, 1))[Status.GRANTED] == 200
 
 
-def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(sealed("t", 10))
-    answer = world.ledger.lease(request(1, ask_own("t", 0, 4)))
+def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended(live: LawWorld) -> None:
+    live.seal("t", 10)
+    answer = live.lease(1, ask_own("t", 0, 4))
     assert statuses(answer) == [(Status.GRANTED, 4)]
-    world.apply(change("t", "cancelled", "1"))
-    assert word(world, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
-    assert world.ledger.closable() == []
-    fold(world, outcomes("t", run(0, 4), claim="w.1"))
-    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
-    result = fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5))
+    live.change("t", "cancelled", "1")
+    assert word(live, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
+    assert live.ledger.closable() == []
+    live.record("t", run(0, 4), claim="w.1")
+    assert live.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
+    result = fold(live, CloseTask(1, "t", Outcome.CANCELLED, 5))
     assert result.finished == ["t"]
-    assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
-    assert world.ledger.closable() == []
-    assert word(world, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
+    assert live.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
+    assert live.ledger.closable() == []
+    assert word(live, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
 
 
-def test_a_task_that_is_stopped_for_a_reason_is_closed_for_it_like_a_cancelled_one(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(sealed("t", 10))
-    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 4)))) == [(Status.GRANTED, 4)]
-    world.apply(change("t", "stopped", "no credential"))
-    world.apply(change("t", "stopped", "another reason, later"))
-    world.apply(change("t", "stopped", ""))
-    assert word(world, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
-    assert world.ledger.closable() == []
-    fold(world, outcomes("t", run(0, 4), claim="w.1"))
-    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED, "no credential")]
-    assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5, "no credential")).finished == ["t"]
-    assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
-    assert word(world, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
+def test_a_task_that_is_stopped_for_a_reason_is_closed_for_it_like_a_cancelled_one(live: LawWorld) -> None:
+    live.seal("t", 10)
+    assert live.statuses(1, ask_own("t", 0, 4)) == [(Status.GRANTED, 4)]
+    live.change("t", "stopped", "no credential")
+    live.change("t", "stopped", "another reason, later")
+    live.change("t", "stopped", "")
+    assert word(live, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
+    assert live.ledger.closable() == []
+    live.record("t", run(0, 4), claim="w.1")
+    assert live.ledger.closable() == [Closable("t", Outcome.CANCELLED, "no credential")]
+    assert fold(live, CloseTask(1, "t", Outcome.CANCELLED, 5, "no credential")).finished == ["t"]
+    assert live.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
+    assert word(live, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
 
 
 def test_a_cancelled_task_that_is_stopped_besides_is_closed_without_a_reason(world: LawWorld) -> None:
-    world.apply(task_record("t", expires_ms=1))
-    world.apply(sealed("t", 10))
-    world.apply(change("t", "stopped", "no credential"))
+    world.add("t", expires_ms=1)
+    world.seal("t", 10)
+    world.change("t", "stopped", "no credential")
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED, "no credential")]
-    world.apply(change("t", "cancelled", "1"))
+    world.change("t", "cancelled", "1")
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
 
 
@@ -131,14 +122,14 @@ def test_a_task_that_was_given_a_lane_of_its_own_leaves_the_shared_one(
     world: LawWorld, control: tuple[str, str] | None
 ) -> None:
     """Whatever its state; what is final, recorded or claimed stays where it is. It spends nothing."""
-    world.apply(task_record("t", "low", shared=True))
-    world.ledger.lease(request(1, ask_shared(want("t", 0, 4))))
-    fold(world, outcomes("t", run(0, 1), mixed(1, [RETRY])))
+    world.add("t", "low", shared=True)
+    world.lease(1, ask_shared(want("t", 0, 4)))
+    world.record("t", run(0, 1), mixed(1, [RETRY]))
     granted = world.stats()
-    world.apply(change("t", "lane", own_lane("t")))
+    world.change("t", "lane", own_lane("t"))
     if control:
-        world.apply(change("t", *control))
-    answer = world.ledger.lease(request(2, ask_shared(want("t", 0, 10))))
+        world.change("t", *control)
+    answer = world.lease(2, ask_shared(want("t", 0, 10)))
     assert statuses(answer) == [(Status.DROP, 1), (Status.REPUBLISH, 1), (Status.HELD, 2), (Status.MOVE, 6)]
     assert answer.lanes[0][0][-1].lane == own_lane("t")
     assert world.stats() == granted
@@ -149,10 +140,10 @@ def test_a_task_that_was_given_a_lane_of_its_own_leaves_the_shared_one(
 
 
 def test_the_tombstone_is_looked_at_before_a_move(world: LawWorld) -> None:
-    world.apply(task_record("t", "low", shared=True))
-    world.apply(sealed("t", 10))
-    world.apply(change("t", "lane", own_lane("t")))
-    world.apply(change("t", "cancelled", "1"))
+    world.add("t", "low", shared=True)
+    world.seal("t", 10)
+    world.change("t", "lane", own_lane("t"))
+    world.change("t", "cancelled", "1")
     assert word(world, ask_shared(want("t", 0, 10))) == [(Status.MOVE, 10)]
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
     fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5))
@@ -160,15 +151,15 @@ def test_the_tombstone_is_looked_at_before_a_move(world: LawWorld) -> None:
 
 
 def test_the_lane_of_its_own_may_be_known_before_the_task(world: LawWorld) -> None:
-    world.apply(change("t", "lane", own_lane("t")))
+    world.change("t", "lane", own_lane("t"))
     assert word(world, ask_shared(want("t", 0, 1))) == [(Status.UNKNOWN, 1)]
-    world.apply(task_record("t", "low", shared=True))
+    world.add("t", "low", shared=True)
     assert word(world, ask_shared(want("t", 0, 1))) == [(Status.MOVE, 1)]
 
 
 def test_an_expired_tasks_own_lane_is_closed(world: LawWorld) -> None:
-    world.apply(task_record("t", expires_ms=world.clock.wall_ms() + SOON_MS))
-    world.apply(sealed("t", 3))
+    world.add("t", expires_ms=world.clock.wall_ms() + SOON_MS)
+    world.seal("t", 3)
     assert world.ledger.closable() == []
     world.advance(SOON_MS)
     assert word(world, ask_own("t", 0, 3)) == [(Status.PARKED, 3)]
@@ -182,11 +173,11 @@ def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(
     world: LawWorld, how: str, status: int
 ) -> None:
     """Claimed, so that it is recorded once; without a lease, so that it costs nothing."""
-    world.apply(task_record("t", "low", shared=True, expires_ms=world.clock.wall_ms() + SOON_MS))
-    world.apply(capacity(1_000))
+    world.add("t", "low", shared=True, expires_ms=world.clock.wall_ms() + SOON_MS)
+    world.set_capacity(1_000)
     retried(world, "t")
     if how != "expired":
-        world.apply(change("t", how, "1"))
+        world.change("t", how, "1")
     else:
         world.advance(SOON_MS)
     assert word(world, ask_shared(want("t", 1, 4))) == [(status, 4)]
@@ -197,10 +188,10 @@ def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(
 
 
 def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(world: LawWorld) -> None:
-    world.apply(task_record("t", "low", shared=True))
+    world.add("t", "low", shared=True)
     retried(world, "t")
-    world.apply(sealed("t", 5))
-    world.apply(change("t", "cancelled", "1"))
+    world.seal("t", 5)
+    world.change("t", "cancelled", "1")
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
     assert sum(world.counts("t").values()) == 5
@@ -208,43 +199,41 @@ def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(worl
     assert word(world, ask_retry(want("t", 0, 1, attempt=1), tier="low")) == [(Status.DROP, 1)]
 
 
-def test_envelopes_of_a_cancelled_task_leave_the_retry_lane(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    retried(world, "t")
-    world.apply(change("t", "cancelled", "1"))
-    answer = world.ledger.lease(request(1, ask_retry(want("t", 0, 1, attempt=1))))
+def test_envelopes_of_a_cancelled_task_leave_the_retry_lane(live: LawWorld) -> None:
+    retried(live, "t")
+    live.change("t", "cancelled", "1")
+    answer = live.lease(1, ask_retry(want("t", 0, 1, attempt=1)))
     piece = answer.lanes[0][0][0]
     assert (piece.status, piece.lane) == (Status.MOVE, own_lane("t"))
 
 
 def test_envelopes_of_a_capped_task_leave_the_retry_lane(world: LawWorld) -> None:
-    world.apply(task_record("t", cap=4))
-    fold(world, outcomes("t", mixed(0, [RETRY]), mixed(1, [RETRY]), mixed(2, [RETRY])))
-    answer = world.ledger.lease(request(1, ask_retry(want("t", 0, 3, attempt=1))))
+    world.add("t", cap=4)
+    world.record("t", mixed(0, [RETRY]), mixed(1, [RETRY]), mixed(2, [RETRY]))
+    answer = world.lease(1, ask_retry(want("t", 0, 3, attempt=1)))
     assert statuses(answer) == [(Status.GRANTED, 1), (Status.MOVE, 2)]
     assert answer.lanes[0][0][1].lane == own_lane("t")
 
 
 def test_a_waiting_task_does_not_block_those_behind_it_in_a_lane_of_many(world: LawWorld) -> None:
-    world.apply(task_record("waits"))
-    world.apply(task_record("goes"))
-    world.apply(change("waits", "paused", "1"))
+    world.add("waits")
+    world.add("goes")
+    world.change("waits", "paused", "1")
     for task in ("waits", "goes"):
         retried(world, task)
     asked = ask_retry(want("waits", 0, 1, attempt=1), want("goes", 0, 1, attempt=1))
-    answer = world.ledger.lease(request(1, asked))
+    answer = world.lease(1, asked)
     assert [statuses(answer, 0, index) for index in (0, 1)] == [[(Status.MOVE, 1)], [(Status.GRANTED, 1)]]
 
 
-def test_an_ended_task_is_dropped_everywhere(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    retried(world, "t")
-    world.apply(finished("t"))
-    assert word(world, ask_own("t", 0, 9)) == [(Status.DROP, 9)]
-    assert word(world, ask_retry(want("t", 0, 1, attempt=1))) == [(Status.DROP, 1)]
-    before = world.counts("t")
-    fold(world, outcomes("t", run(5, 3)))
-    assert world.counts("t") == before
+def test_an_ended_task_is_dropped_everywhere(live: LawWorld) -> None:
+    retried(live, "t")
+    live.end("t")
+    assert word(live, ask_own("t", 0, 9)) == [(Status.DROP, 9)]
+    assert word(live, ask_retry(want("t", 0, 1, attempt=1))) == [(Status.DROP, 1)]
+    before = live.counts("t")
+    live.record("t", run(5, 3))
+    assert live.counts("t") == before
 
 
 def test_an_unknown_task_is_said_to_be_so_only_by_a_complete_view(world: LawWorld) -> None:
@@ -254,47 +243,44 @@ def test_an_unknown_task_is_said_to_be_so_only_by_a_complete_view(world: LawWorl
 
 
 def test_a_task_of_which_only_outcomes_are_known_is_unknown(world: LawWorld) -> None:
-    fold(world, outcomes("t", run(0, 3)))
+    world.record("t", run(0, 3))
     assert word(world, ask_own("t", 0, 3)) == [(Status.UNKNOWN, 3)]
-    world.apply(task_record("t"))
+    world.add("t")
     assert word(world, ask_own("t", 0, 4)) == [(Status.DROP, 3), (Status.GRANTED, 1)]
     assert world.counts("t")["sent"] == 3
 
 
-def test_writers_count_once_the_seal_names_them(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    assert word(world, ask(own_lane("t"), want("t", 0, 2, writer="s1"))) == [(Status.HELD, 2)]
-    assert word(world, ask_own("t", 0, 2)) == [(Status.GRANTED, 2)]
-    world.apply(sealed("t", 10, ["s1", "s2"]))
-    assert word(world, ask(own_lane("t"), want("t", 0, 2, writer="s1"))) == [(Status.GRANTED, 2)]
-    assert word(world, ask(own_lane("t"), want("t", 0, 2, writer="s3"))) == [(Status.DROP, 2)]
-    assert word(world, ask_own("t", 2, 2)) == [(Status.DROP, 2)]
+def test_writers_count_once_the_seal_names_them(live: LawWorld) -> None:
+    assert word(live, ask(own_lane("t"), want("t", 0, 2, writer="s1"))) == [(Status.HELD, 2)]
+    assert word(live, ask_own("t", 0, 2)) == [(Status.GRANTED, 2)]
+    live.seal("t", 10, ["s1", "s2"])
+    assert word(live, ask(own_lane("t"), want("t", 0, 2, writer="s1"))) == [(Status.GRANTED, 2)]
+    assert word(live, ask(own_lane("t"), want("t", 0, 2, writer="s3"))) == [(Status.DROP, 2)]
+    assert word(live, ask_own("t", 2, 2)) == [(Status.DROP, 2)]
 
 
-def test_a_seal_may_name_thousands_of_writers(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(sealed("t", 5_000, [f"writer-{number}" for number in range(5_000)]))
+def test_a_seal_may_name_thousands_of_writers(live: LawWorld) -> None:
+    live.seal("t", 5_000, [f"writer-{number}" for number in range(5_000)])
     for writer in ("writer-0", "writer-4999", "writer-77"):
-        assert word(world, ask(own_lane("t"), want("t", 0, 1, writer=writer))) == [(Status.GRANTED, 1)]
+        assert word(live, ask(own_lane("t"), want("t", 0, 1, writer=writer))) == [(Status.GRANTED, 1)]
     for writer in ("writer-5000", "riter-77", "0"):
-        assert word(world, ask(own_lane("t"), want("t", 0, 1, writer=writer))) == [(Status.DROP, 1)]
-    world.apply(finished("t"))
-    assert word(world, ask(own_lane("t"), want("t", 1, 1, writer="writer-0"))) == [(Status.DROP, 1)]
+        assert word(live, ask(own_lane("t"), want("t", 0, 1, writer=writer))) == [(Status.DROP, 1)]
+    live.end("t")
+    assert word(live, ask(own_lane("t"), want("t", 1, 1, writer="writer-0"))) == [(Status.DROP, 1)]
 
 
-def test_a_view_that_is_not_ready_holds_everything(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.restart_epoch(world.clock.wall_ms() + SOON_MS)
-    answer = world.ledger.lease(request(1, ask_own("t", 0, 3)))
+def test_a_view_that_is_not_ready_holds_everything(live: LawWorld) -> None:
+    live.restart_epoch(live.clock.wall_ms() + SOON_MS)
+    answer = live.lease(1, ask_own("t", 0, 3))
     assert (answer.ready, statuses(answer)) == (False, [(Status.HELD, 3)])
     for partition in (0, 1):
-        fold(world, EpochMark(1, "again"), partition=partition)
-    assert not world.ready()
-    world.apply(EpochMark(1, "again"))
-    assert world.ready()
-    assert not world.ledger.lease(request(2, ask_own("t", 0, 3))).ready
-    world.advance(SOON_MS)
-    assert statuses(world.ledger.lease(request(3, ask_own("t", 0, 3)))) == [(Status.GRANTED, 3)]
+        fold(live, EpochMark(1, "again"), partition=partition)
+    assert not live.ready()
+    live.apply(EpochMark(1, "again"))
+    assert live.ready()
+    assert not live.lease(2, ask_own("t", 0, 3)).ready
+    live.advance(SOON_MS)
+    assert live.statuses(3, ask_own("t", 0, 3)) == [(Status.GRANTED, 3)]
 
 
 @pytest.mark.parametrize("last", ["control", 0, 1])

@@ -2,12 +2,12 @@
 
 import random
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dispatcher.wire.lease import GivenBack, Status
 from dispatcher.wire.outcome import RETRY, ClaimsEnded, CloseTask, Mixed, Outcome, Run
+from tests.contract.law_service import check
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,
@@ -20,9 +20,6 @@ from tests.contract.ledger_worlds import (
     own_lane,
     request,
     run,
-    sealed,
-    setting,
-    task_record,
     want,
 )
 
@@ -44,9 +41,9 @@ class Tally(RuleBasedStateMachine):
     @initialize(rate=st.sampled_from(["0", "300", "5000:900"]), cap=st.sampled_from(["0", "200"]))
     def start(self, rate: str, cap: str) -> None:
         for task, tier in TASKS.items():
-            self.world.apply(task_record(task, tier))
-        self.world.apply(setting("capacity", rate))
-        self.world.apply(setting("cap:app:shop", cap))
+            self.world.add(task, tier)
+        self.world.set_global("capacity", rate)
+        self.world.set_global("cap:app:shop", cap)
 
     @rule(rng=randoms, lease_ms=st.sampled_from([200, 1_000]))
     def lease(self, rng: random.Random, lease_ms: int) -> None:
@@ -88,7 +85,7 @@ class Tally(RuleBasedStateMachine):
 
     @rule(task=st.sampled_from([*TASKS]))
     def close(self, task: str) -> None:
-        self.world.apply(sealed(task, 1_000))
+        self.world.seal(task, 1_000)
         fold(self.world, CloseTask(1, task, int(Outcome.CANCELLED), 5))
 
     @invariant()
@@ -97,10 +94,4 @@ class Tally(RuleBasedStateMachine):
 
 
 def test_what_was_granted_is_used_returned_expired_or_held(worlds: Worlds) -> None:
-    machine = type("TallyHere", (Tally,), {"worlds": staticmethod(worlds)})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+    check(Tally, worlds, examples=40, steps=30)

@@ -7,18 +7,7 @@ import pytest
 from dispatcher.wire.lease import LaneAsk, Status
 from tests.contract.ledger_crowd import Backlog, add_tasks, jain
 from tests.contract.ledger_rotation import Rotation
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    Worlds,
-    ask,
-    ask_own,
-    capacity,
-    in_process_worlds,
-    own_lane,
-    request,
-    setting,
-    statuses,
-)
+from tests.contract.ledger_worlds import LawWorld, ask, ask_own, in_process_worlds, own_lane, request
 
 CAPACITY = 2_000
 
@@ -28,17 +17,16 @@ def test_a_thousand_lanes_share_while_a_hundred_are_held(cap: str) -> None:
     """At 2,000 targets/s in envelopes of 20, for a minute: six envelopes each, twice held."""
     world = in_process_worlds()()
     tasks = add_tasks(world, {"high": 1_000})["high"]
-    world.apply(setting(cap, str(CAPACITY)))
+    world.set_global(cap, str(CAPACITY))
     rotation = Rotation(world, tasks, hold=100, hold_ms=3_000, size=20, period_ms=200)
     rotation.run(60_000)
     assert rotation.granted.total() >= 0.98 * 60 * CAPACITY
     assert jain([rotation.granted[task] for task in tasks]) >= 0.95
 
 
-def test_lanes_share_while_a_few_of_them_are_held(worlds: Worlds) -> None:
-    world = worlds()
+def test_lanes_share_while_a_few_of_them_are_held(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 60})["high"]
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     rotation = Rotation(world, tasks, hold=10, hold_ms=1_000, size=20)
     rotation.run(24_000)
     assert rotation.granted.total() >= 0.98 * 24 * CAPACITY
@@ -50,7 +38,7 @@ def test_calls_that_come_late_cost_no_lane_its_turn() -> None:
     to its share by that."""
     world, chance = in_process_worlds()(), Random(6)
     tasks = add_tasks(world, {"high": 600})["high"]
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     halves = {"a": tasks[::2], "b": tasks[1::2]}
     workers = [Rotation(world, half, hold=200, hold_ms=2_000, size=20, worker=name) for name, half in halves.items()]
     due_ms = dict.fromkeys(workers, 0)
@@ -65,11 +53,10 @@ def test_calls_that_come_late_cost_no_lane_its_turn() -> None:
     assert jain([granted[task] for task in tasks]) >= 0.95
 
 
-def test_the_time_in_which_nobody_held_a_lane_is_owed(worlds: Worlds) -> None:
+def test_the_time_in_which_nobody_held_a_lane_is_owed(world: LawWorld) -> None:
     """One that waited for 5 s beside one that was held all along gets what it missed before that one gets more."""
-    world = worlds()
     tasks = add_tasks(world, {"high": 2})["high"]
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     waits = Waiting(world, own_lane("high1"))
     crowd = Backlog(world, {"a": tasks[:1], "b": []}, {"a": 100, "b": 100})
     for until_ms in range(1_000, 6_000, 1_000):
@@ -84,13 +71,12 @@ def test_the_time_in_which_nobody_held_a_lane_is_owed(worlds: Worlds) -> None:
     assert granted["high0"] == pytest.approx(granted["high1"], rel=0.05)
 
 
-def test_a_lane_that_is_held_and_does_not_draw_is_owed_a_window_only(worlds: Worlds) -> None:
-    world = worlds()
+def test_a_lane_that_is_held_and_does_not_draw_is_owed_a_window_only(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 2})["high"]
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     crowd = Backlog(world, {"a": tasks[:1], "b": []}, {"a": 100, "b": 100})
     for number in range(1, 26):
-        world.ledger.lease(request(number, ask(own_lane("high1"), demand=500), worker="idler"))
+        world.lease(number, ask(own_lane("high1"), demand=500), worker="idler")
         crowd.run_until(200 * number)
     crowd.held = {"a": tasks[:1], "b": tasks[1:]}
     crowd.run_until(12_000)
@@ -98,30 +84,28 @@ def test_a_lane_that_is_held_and_does_not_draw_is_owed_a_window_only(worlds: Wor
     assert after["high0"] == pytest.approx(after["high1"], rel=0.05)
 
 
-def test_what_waits_gives_its_tier_its_part(worlds: Worlds) -> None:
+def test_what_waits_gives_its_tier_its_part(world: LawWorld) -> None:
     """The high tier's bucket is filled for a lane that nobody holds yet: its first call is granted its share."""
-    world = worlds()
     tasks = add_tasks(world, {"high": 1, "low": 1})
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     waits = Waiting(world, own_lane("high0"))
     crowd = Backlog(world, {"a": tasks["low"]}, {"a": 100})
     for until_ms in (1_000, 2_000, 3_000):
         waits.announce()
         crowd.run_until(until_ms)
-    granted = statuses(world.ledger.lease(request(1, ask_own("high0", 0, 1_000), worker="b")))[0]
+    granted = world.statuses(1, ask_own("high0", 0, 1_000), worker="b")[0]
     assert granted[0] == Status.GRANTED
     assert granted[1] >= 0.9 * CAPACITY / 4 * 6 / 7
 
 
-def test_waiting_demand_is_good_for_a_while_only(worlds: Worlds) -> None:
-    world = worlds()
+def test_waiting_demand_is_good_for_a_while_only(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 1, "low": 1})
-    world.apply(capacity(CAPACITY))
+    world.set_capacity(CAPACITY)
     waits = Waiting(world, own_lane("high0"))
     waits.announce()
     crowd = Backlog(world, {"a": tasks["low"]}, {"a": 100})
     crowd.run_until(6_000)
-    granted = statuses(world.ledger.lease(request(1, ask_own("high0", 0, 1_000), worker="b")))[0]
+    granted = world.statuses(1, ask_own("high0", 0, 1_000), worker="b")[0]
     assert granted[1] <= CAPACITY / 4 * 0.3
 
 

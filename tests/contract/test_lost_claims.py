@@ -4,19 +4,7 @@ import pytest
 
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY, OutcomeRecord
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    ask_own,
-    ask_retry,
-    mixed,
-    outcomes,
-    request,
-    run,
-    sealed,
-    statuses,
-    task_record,
-    want,
-)
+from tests.contract.ledger_worlds import LawWorld, ask_own, ask_retry, mixed, outcomes, run, statuses, want
 
 GRANTED, HELD, DROP = Status.GRANTED, Status.HELD, Status.DROP
 
@@ -40,9 +28,9 @@ def pass_time(world: LawWorld, ms: int) -> None:
 
 def lost(world: LawWorld) -> LawWorld:
     """Ten of twenty envelopes were claimed. Four of these are recorded, one of them to be tried again."""
-    world.apply(task_record("t"))
-    world.apply(sealed("t", 20))
-    assert statuses(world.ledger.lease(request(1, ask_own("t", 2, 10)))) == [(GRANTED, 10)]
+    world.add("t")
+    world.seal("t", 20)
+    assert world.statuses(1, ask_own("t", 2, 10)) == [(GRANTED, 10)]
     record(world, outcomes("t", run(3, 3), mixed(8, [RETRY])))
     world.fold_outcomes()
     lose_claims(world, "w.1")
@@ -54,12 +42,12 @@ def test_envelopes_whose_claim_was_deleted_are_granted_again_and_no_others(world
     """They were held for ever."""
     lost(world)
     assert world.claims("t") == 0
-    assert statuses(world.ledger.lease(request(2, ask_own("t", 2, 1)))) == [(HELD, 1)]
+    assert world.statuses(2, ask_own("t", 2, 1)) == [(HELD, 1)]
     assert world.ledger.claim_lost() == 6
     assert world.ledger.claim_lost() == 0
-    assert statuses(world.ledger.lease(request(3, ask_own("t", 2, 1)))) == [(HELD, 1)]
+    assert world.statuses(3, ask_own("t", 2, 1)) == [(HELD, 1)]
     pass_time(world, 4_000)
-    answer = world.ledger.lease(request(4, ask_own("t", 2, 10)))
+    answer = world.lease(4, ask_own("t", 2, 10))
     assert statuses(answer) == [(GRANTED, 1), (DROP, 3), (GRANTED, 2), (Status.REPUBLISH, 1), (GRANTED, 3)]
     assert world.ledger.claim_lost() == 0
 
@@ -69,7 +57,7 @@ def test_what_its_worker_recorded_meanwhile_is_not_granted_again(world: LawWorld
     world.ledger.claim_lost()
     record(world, outcomes("t", run(2, 1), run(9, 3)))
     pass_time(world, 4_000)
-    answer = world.ledger.lease(request(2, ask_own("t", 2, 10)))
+    answer = world.lease(2, ask_own("t", 2, 10))
     assert statuses(answer) == [(DROP, 4), (GRANTED, 2), (Status.REPUBLISH, 1), (DROP, 3)]
 
 
@@ -78,18 +66,18 @@ def test_a_later_attempt_whose_claim_was_deleted_is_granted_again(world: LawWorl
     world.ledger.claim_lost()
     pass_time(world, 4_000)
     again = ask_retry(want("t", 8, 1, attempt=1))
-    assert statuses(world.ledger.lease(request(2, again))) == [(GRANTED, 1)]
+    assert world.statuses(2, again) == [(GRANTED, 1)]
     lose_claims(world, "w.2")
     pass_time(world, 4_000)
-    assert statuses(world.ledger.lease(request(3, again))) == [(HELD, 1)]
+    assert world.statuses(3, again) == [(HELD, 1)]
     assert world.ledger.claim_lost() == 1
     pass_time(world, 4_000)
-    assert statuses(world.ledger.lease(request(4, again))) == [(GRANTED, 1)]
+    assert world.statuses(4, again) == [(GRANTED, 1)]
 
 
 def test_nothing_is_swept_of_a_task_that_has_claims_in_force(world: LawWorld) -> None:
     lost(world)
-    assert statuses(world.ledger.lease(request(2, ask_own("t", 15, 2)))) == [(GRANTED, 2)]
+    assert world.statuses(2, ask_own("t", 15, 2)) == [(GRANTED, 2)]
     assert world.ledger.claim_lost() == 0
     record(world, outcomes("t", run(15, 2), claim="w.2"))
     world.fold_outcomes()
@@ -98,8 +86,8 @@ def test_nothing_is_swept_of_a_task_that_has_claims_in_force(world: LawWorld) ->
 
 @pytest.mark.parametrize("writers", [("0",), ("a", "b")])
 def test_a_large_task_is_swept_in_bounded_calls(world: LawWorld, writers: tuple[str, ...]) -> None:
-    world.apply(task_record("t", chunk=3))
-    world.apply(sealed("t", 600_000, writers))
+    world.add("t", chunk=3)
+    world.seal("t", 600_000, writers)
     client, keys = world.view.client, world.view.keys
     for writer in writers:
         client.setbit(keys.touched("t", writer), 7, 1)

@@ -5,11 +5,12 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, run_state_machine_as_test
+from hypothesis.stateful import invariant
 
+from tests.contract.law_service import check
 from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_twins import Twins
-from tests.contract.ledger_worlds import Worlds, capacity, change, in_process_worlds
+from tests.contract.ledger_worlds import Worlds, in_process_worlds
 from tests.contract.memory_twins import contents_of
 
 CHOSEN_BY_THE_SERVER = (b":test-clock", b":feed")
@@ -34,14 +35,8 @@ def contents(world: Any) -> dict[bytes, Any]:
 
 
 def test_scripts_answer_and_leave_alike(real_worlds: Worlds, test_lua: Path) -> None:
-    here = {"worlds": staticmethod(real_worlds), "reference": staticmethod(in_process_worlds(lua=test_lua))}
-    machine = type("ServerTwinsHere", (ServerTwins,), here)
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+    reference = {"reference": staticmethod(in_process_worlds(lua=test_lua))}
+    check(type("ServerTwinsHere", (ServerTwins,), reference), real_worlds, examples=40, steps=40)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -59,9 +54,9 @@ def test_grants_are_the_same_one_by_one(
     for world in (in_process_worlds()(), real_worlds()):
         tasks = [task for names in add_tasks(world, {"high": 3, "medium": 1, "low": 1}).values() for task in names]
         for task, weight in zip(tasks, weights, strict=False):
-            world.apply(change(task, "weight", str(weight)))
-        world.apply(change("high1", "cap", str(rate // 10)))
-        world.apply(capacity(rate))
+            world.change(task, "weight", str(weight))
+        world.change("high1", "cap", str(rate // 10))
+        world.set_capacity(rate)
         crowd = Backlog(world, {"a": tasks, "b": tasks[1:]}, {"a": 90, "b": 20}, envelope, rate // 4, seed)
         crowd.run_until(2_000)
         granted.append(crowd.grants)

@@ -5,10 +5,9 @@ import pytest
 from backends.redis.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.model.view import TaskView
 from dispatcher.wire.topics import Topics
 from quotas.ledger import RedisLedger
-from tests.contract.registry_records import position, task_record
+from tests.contract.registry_records import position, task_of, task_record
 
 AT_MS = 1_700_000_000_000
 
@@ -30,19 +29,13 @@ def registry(view: RedisView) -> Registry:
     return registry
 
 
-def shown(registry: Registry) -> TaskView:
-    view = registry.task("t1")
-    assert view is not None
-    return view
-
-
 def test_a_task_shows_its_last_error_and_their_number(ledger: RedisLedger, registry: Registry) -> None:
-    assert shown(registry).last_error is None
+    assert task_of(registry).last_error is None
     ledger.note_sends({"t1": failed("HTTP 500", 100)}, {})
     ledger.note_sends({"t1": failed("HTTP 429", 20, AT_MS + 1, 2)}, {})
-    assert shown(registry).last_error == failed("HTTP 429", 120, AT_MS + 1, 2)
+    assert task_of(registry).last_error == failed("HTTP 429", 120, AT_MS + 1, 2)
     ledger.note_sends({"t1": failed("HTTP 500", 3)}, {})
-    assert shown(registry).last_error == failed("HTTP 429", 123, AT_MS + 1, 2), "a late worker's is counted"
+    assert task_of(registry).last_error == failed("HTTP 429", 123, AT_MS + 1, 2), "a late worker's is counted"
 
 
 def test_errors_of_a_task_that_is_not_known_leave_nothing(ledger: RedisLedger, view: RedisView) -> None:

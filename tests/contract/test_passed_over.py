@@ -7,7 +7,7 @@ from consumers.upkeep.folder import FoldSettings, OutcomeFolder
 from dispatcher.wire.outcome import encode_record
 from quotas.fold import RedisFold
 from tests.actors import running
-from tests.contract.ledger_worlds import LawWorld, outcomes, run, task_record
+from tests.contract.ledger_worlds import LawWorld, outcomes, run
 from tests.unit.consumers.fakes import Topic, eventually, position
 
 LATER = msgspec.msgpack.encode(["o", 2, "t", "w.1", 5, "null", [], []])
@@ -31,16 +31,15 @@ def folded(world: LawWorld, topic: Topic, reader: str) -> None:
         eventually(lambda: not PassedOver(world.view, reader).of_others("0"))
 
 
-def test_a_record_of_a_later_version_is_kept_and_the_fold_goes_on(world: LawWorld) -> None:
-    world.apply(task_record("t"))
+def test_a_record_of_a_later_version_is_kept_and_the_fold_goes_on(live: LawWorld) -> None:
     topic = Topic()
     topic.store(LATER)
     topic.store(encode_record(outcomes("t", run(0, 2))))
-    folded(world, topic, "1")
-    (kept,) = PassedOver(world.view).kept("0")
+    folded(live, topic, "1")
+    (kept,) = PassedOver(live.view).kept("0")
     assert (kept.position, kept.reader, kept.reason) == (position(0), "1", "it has format 2; this version reads 1")
-    assert world.counts("t")["sent"] == 2
-    assert world.stats() == {"malformed": 1}
+    assert live.counts("t")["sent"] == 2
+    assert live.stats() == {"malformed": 1}
 
 
 def test_a_record_that_is_passed_over_at_every_reading_is_counted_once(world: LawWorld) -> None:
@@ -50,18 +49,17 @@ def test_a_record_that_is_passed_over_at_every_reading_is_counted_once(world: La
     assert [(kept.position, kept.reader) for kept in PassedOver(world.view).kept("0")] == [(position(0), "2")]
 
 
-def test_a_version_that_can_read_it_applies_it_and_first_outcomes_stay(world: LawWorld) -> None:
+def test_a_version_that_can_read_it_applies_it_and_first_outcomes_stay(live: LawWorld) -> None:
     """The record failed three targets, of which two were recorded as sent behind it meanwhile."""
-    world.apply(task_record("t"))
     topic = Topic()
     topic.store(encode_record(outcomes("t", run(0, 3, code=2))))
     topic.store(LATER)
     topic.store(encode_record(outcomes("t", run(1, 2))))
-    world.fold.apply(0, None, position(2), [topic.records[2].body])
-    PassedOver(world.view, "1").keep("0", {position(0): "unknown", position(1): "unknown"})
-    folded(world, topic, "2")
-    assert {name: count for name, count in world.counts("t").items() if count} == {"sent": 2, "failed": 1}
-    assert [(kept.position, kept.reader) for kept in PassedOver(world.view).kept("0")] == [(position(1), "2")]
-    folded(world, topic, "3")
-    assert [(kept.position, kept.reader) for kept in PassedOver(world.view).kept("0")] == [(position(1), "3")]
-    assert world.counts("t")["failed"] == 1
+    live.fold.apply(0, None, position(2), [topic.records[2].body])
+    PassedOver(live.view, "1").keep("0", {position(0): "unknown", position(1): "unknown"})
+    folded(live, topic, "2")
+    assert {name: count for name, count in live.counts("t").items() if count} == {"sent": 2, "failed": 1}
+    assert [(kept.position, kept.reader) for kept in PassedOver(live.view).kept("0")] == [(position(1), "2")]
+    folded(live, topic, "3")
+    assert [(kept.position, kept.reader) for kept in PassedOver(live.view).kept("0")] == [(position(1), "3")]
+    assert live.counts("t")["failed"] == 1

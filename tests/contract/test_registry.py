@@ -1,7 +1,6 @@
 """The registry over every Redis and Valkey there is on this machine."""
 
 import itertools
-from typing import Any
 
 import msgspec
 import pytest
@@ -25,7 +24,8 @@ from dispatcher.wire.control import (
 )
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
-from tests.contract.registry_records import change, position, ready, sealed, task_record
+from tests.contract.memory_twins import contents_of
+from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_of, task_record
 
 # ------------------------------------------------------------------------------------------- one task's life
 
@@ -34,8 +34,7 @@ def test_a_task_is_shown_as_accepted(registry: Registry) -> None:
     record = task_record(weight=2_500, cap=40, hold_until_sealed=True, created_ms=123)
     registry.apply(position(1), record)
 
-    shown = registry.task("t1")
-    assert shown is not None
+    shown = task_of(registry)
     assert (shown.state, shown.tier, shown.weight, shown.cap, shown.lane) == ("running", "high", 2.5, 40, record.lane)
     assert (shown.created_ms, shown.hold_until_sealed, shown.sealed, shown.ended) == (123, True, False, False)
     stored = registry.record("t1")
@@ -91,9 +90,7 @@ def test_edits_are_numbered_in_the_order_of_the_topic(registry: Registry) -> Non
 
 
 def test_a_cancel_is_never_taken_back(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
-    registry.apply(position(2), change("t1", "cancelled", "1"))
-    registry.apply(position(3), change("t1", "cancelled", "0"))
+    registry.apply_all(placed(task_record(), change("t1", "cancelled", "1"), change("t1", "cancelled", "0")))
     registry.apply(position(4), change("t1", "paused", "0"))
     assert [task.state for task in registry.live()] == ["cancelled"]
 
@@ -104,21 +101,17 @@ def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Regist
     for order in itertools.permutations(list(enumerate(records, 1))):
         view.wipe()
         registry.apply_all([(position(number), record) for number, record in order])
-        shown = registry.task("t1")
-        assert shown is not None
+        shown = task_of(registry)
         assert (shown.state, shown.reason) == ("failed", "first")
     registry.apply(position(9), change("t1", "cancelled", "1"))
-    cancelled = registry.task("t1")
-    assert cancelled is not None
+    cancelled = task_of(registry)
     assert (cancelled.state, cancelled.reason) == ("cancelled", "")
 
 
 def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Registry, view: RedisView) -> None:
-    registry.apply(position(1), task_record())
-    registry.apply(position(2), stopping("t1", "stopped first", 0))
+    registry.apply_all(placed(task_record(), stopping("t1", "stopped first", 0)))
     registry.apply(position(3), Finished(FORMAT, "t1", "failed", [1, 0, 0, 0, 2], 5, "no credential"))
-    before = registry.task("t1")
-    assert before is not None
+    before = task_of(registry)
     assert (before.state, before.reason) == ("failed", "no credential")
     assert [task.id for task in registry.tasks(state="failed")[0]] == ["t1"]
     restated = ViewRecords(view).of_tasks(["t1"])
@@ -139,13 +132,11 @@ def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> Non
         point = Checkpoint(FORMAT, "t1", "0", sequence, sequence * 100, sequence, sequence * 101, f"digest {sequence}")
         registry.apply(position(number), point)
 
-    found = registry.submission("t1")
-    assert found is not None
+    found = submission_of(registry)
     assert found.checkpoint is not None
     assert (found.checkpoint.sequence, found.checkpoint.digest) == (7, "digest 7")
     assert found.seal is None
-    shown = registry.task("t1")
-    assert shown is not None
+    shown = task_of(registry)
     assert (shown.targets.total, shown.targets.pending, shown.refused) == (700, 700, 7)
 
 
@@ -160,8 +151,7 @@ def test_the_seal_that_counts_is_the_first(registry: Registry, view: RedisView) 
     registry.apply(position(1), task_record())
     registry.apply(position(3), sealed("t1", 999, ("b",)))
     registry.apply(position(2), sealed("t1", 500, ("a", "c")))
-    found = registry.submission("t1")
-    assert found is not None
+    found = submission_of(registry)
     assert found.seal is not None
     assert (found.seal.targets, found.seal.writers, found.seal.refused) == (500, ["a", "c"], 3)
     assert view.command("HMGET", view.keys.task("t1"), "total", "writers", "sealed") == [b"500", b"a,c", b"1"]
@@ -193,8 +183,7 @@ def test_a_complete_task_is_found_among_many_live_ones(registry: Registry, view:
 
 
 def test_a_view_being_rebuilt_ends_no_task(registry: Registry, view: RedisView) -> None:
-    registry.apply(position(1), task_record())
-    registry.apply(position(2), sealed("t1", 0))
+    registry.apply_all(placed(task_record(), sealed("t1", 0)))
     view.command("HSET", view.keys.control, "cursor", position(2))
     assert registry.complete() == registry.complete_among(["t1"]) == []
 
@@ -207,8 +196,7 @@ def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: Redis
     registry.apply(position(2), sealed("t1", 10, ("a", "b")))
     registry.apply(position(3), Finished(FORMAT, "t1", "cancelled", [4, 1, 0, 0, 5], 77))
 
-    shown = registry.task("t1")
-    assert shown is not None
+    shown = task_of(registry)
     assert (shown.state, shown.ended, shown.finished_ms, shown.eta_s) == ("cancelled", True, 77, 0.0)
     assert msgspec.structs.astuple(shown.targets) == (10, 4, 1, 0, 0, 5, 0)
     assert registry.live() == []
@@ -223,8 +211,7 @@ def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: Redis
 
 def test_a_task_of_thousands_of_writers_ends(registry: Registry, view: RedisView) -> None:
     writers = [f"part-{number}" for number in range(5_000)]
-    registry.apply(position(1), task_record())
-    registry.apply(position(2), sealed("t1", 10, tuple(writers)))
+    registry.apply_all(placed(task_record(), sealed("t1", 10, tuple(writers))))
     view.command("SET", view.keys.final("t1", writers[-1]), "x")
     registry.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77))
     assert registry.ends(["t1"]) == {"t1": True}
@@ -232,8 +219,7 @@ def test_a_task_of_thousands_of_writers_ends(registry: Registry, view: RedisView
 
 
 def test_a_tombstone_that_expired_leaves_the_lists(registry: Registry, view: RedisView) -> None:
-    registry.apply(position(1), task_record())
-    registry.apply(position(2), Finished(FORMAT, "t1", "completed", [0] * 5, 77))
+    registry.apply_all(placed(task_record(), Finished(FORMAT, "t1", "completed", [0] * 5, 77)))
     view.command("DEL", view.keys.task("t1"))
     assert registry.tasks() == ([], None)
     assert registry.tombstones(registry.ended_since(0)) == []
@@ -253,10 +239,8 @@ def test_what_comes_before_the_task_record_is_kept(registry: Registry, view: Red
 
 def test_a_shared_lane_weighs_what_its_live_tasks_weigh(registry: Registry, view: RedisView) -> None:
     lane = view.keys.lane(task_record(shared=True).lane)
-    registry.apply(position(1), task_record("a", shared=True))
-    registry.apply(position(2), task_record("b", shared=True, weight=2_000))
-    registry.apply(position(3), task_record("c", weight=5_000))
-    registry.apply(position(4), change("a", "weight", "4000"))
+    registry.apply_all(placed(task_record("a", shared=True), task_record("b", shared=True, weight=2_000)))
+    registry.apply_all(placed(task_record("c", weight=5_000), change("a", "weight", "4000"), first=3))
     assert view.command("HGETALL", lane) == {b"weight": b"6000", b"tasks": b"2"}
     registry.apply(position(5), Finished(FORMAT, "b", "completed", [0] * 5, 1))
     assert view.command("HGETALL", lane) == {b"weight": b"4000", b"tasks": b"1"}
@@ -265,16 +249,13 @@ def test_a_shared_lane_weighs_what_its_live_tasks_weigh(registry: Registry, view
 
 
 def test_rate_is_nothing_once_it_is_stale(registry: Registry, view: RedisView) -> None:
-    registry.apply(position(1), task_record())
-    registry.apply(position(2), sealed("t1", 1_000))
+    registry.apply_all(placed(task_record(), sealed("t1", 1_000)))
     key, now_ms = view.keys.task("t1"), view.now_ms()
     view.command("HSET", key, "finals", 400, "sent", 400, "rate", "120.5", "rate_ms", now_ms)
-    shown = registry.task("t1")
-    assert shown is not None
+    shown = task_of(registry)
     assert (shown.rate, shown.eta_s) == (120.5, None)
     view.command("HSET", key, "rate_ms", now_ms - 3_500)
-    shown = registry.task("t1")
-    assert shown is not None
+    shown = task_of(registry)
     assert (shown.rate, shown.eta_s) == (0.0, None)
 
 
@@ -316,18 +297,8 @@ RECORDS = st.one_of(
 
 def everything(view: RedisView) -> dict[bytes, object]:
     """All of Redis but the feed and the version, which tell how it came about."""
-    found: dict[bytes, object] = {}
-    for key in list(view.client.scan_iter("test:*")):
-        if key not in (b"test:feed", b"test:version"):
-            kind = view.command("TYPE", key)
-            read: dict[bytes, tuple[Any, ...]] = {
-                b"hash": ("HGETALL", key),
-                b"zset": ("ZRANGE", key, 0, -1, "WITHSCORES"),
-                b"string": ("GET", key),
-            }
-            value = sorted(view.command("SMEMBERS", key)) if kind == b"set" else view.command(*read[kind])
-            found[key] = (value, view.command("PTTL", key) > 0)
-    return found
+    found = contents_of(view.client, "test:*")
+    return {key: value for key, value in found.items() if key not in (b"test:feed", b"test:version")}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -335,7 +306,7 @@ def everything(view: RedisView) -> dict[bytes, object]:
 def test_any_order_and_any_copies_give_the_same_view(
     view: RedisView, registry: Registry, data: st.DataObject, records: list[ControlRecord]
 ) -> None:
-    stored = [(position(number), record) for number, record in enumerate(records)]
+    stored = placed(*records)
     view.wipe()
     registry.apply_all(stored)
     expected = everything(view)
@@ -358,7 +329,7 @@ def test_wipe_leaves_other_prefixes_alone_and_applying_again_restores(registry: 
         Finished(FORMAT, "t2", "completed", [1, 0, 0, 0, 0], 3),
         GlobalChange(FORMAT, "capacity", "3000", 0),
     ]
-    stored = [(position(number), record) for number, record in enumerate(records)]
+    stored = placed(*records)
     registry.apply_all(stored)
     expected = everything(view)
     assert view.wipe() > len(expected)

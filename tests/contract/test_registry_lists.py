@@ -5,14 +5,8 @@ import msgspec
 from backends.redis.registry import Registry
 from dispatcher.analysis.why import Switch
 from dispatcher.model.tier import Tier
-from dispatcher.wire.control import (
-    FORMAT,
-    Checkpoint,
-    ControlChange,
-    Finished,
-    GlobalChange,
-)
-from tests.contract.registry_records import position, task_record
+from dispatcher.wire.control import FORMAT, Checkpoint, ControlChange, Finished, GlobalChange
+from tests.contract.registry_records import placed, position, task_record
 
 
 def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
@@ -29,9 +23,7 @@ def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
 
 
 def test_lists_are_filtered(registry: Registry) -> None:
-    registry.apply(position(1), task_record("a"))
-    registry.apply(position(2), task_record("b", tier=Tier.LOW))
-    registry.apply(position(3), task_record("c", app="bank"))
+    registry.apply_all(placed(task_record("a"), task_record("b", tier=Tier.LOW), task_record("c", app="bank")))
     registry.apply(position(4), Finished(FORMAT, "c", "completed", [0] * 5, 1))
     assert [task.id for task in registry.tasks(tier="low")[0]] == ["b"]
     assert [task.id for task in registry.tasks(app="bank")[0]] == ["c"]
@@ -86,8 +78,7 @@ def test_live_tasks_are_read_by_pages(registry: Registry) -> None:
 
 def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
     before = registry.look()
-    registry.apply(position(1), task_record())
-    registry.apply(position(2), GlobalChange(FORMAT, "channel_paused:sms", "1", 0))
+    registry.apply_all(placed(task_record(), GlobalChange(FORMAT, "channel_paused:sms", "1", 0)))
     registry.add_side_lane("side")
     look = registry.look()
     assert look.version == before.version + 2
@@ -110,7 +101,7 @@ def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
     changes = [
         ControlChange(FORMAT, "t1", "paused", value, at_ms) for value, at_ms in (("1", 10), ("0", 30), ("1", 50))
     ]
-    stored = [(position(number), record) for number, record in enumerate(changes, 2)]
+    stored = placed(*changes, first=2)
     registry.apply_all([stored[2], stored[0], (position(1), task_record()), stored[1], stored[0]])
     assert registry.pauses("t1") == [Switch(10, True), Switch(30, False), Switch(50, True)]
     assert registry.pauses("t2") == []
@@ -127,5 +118,5 @@ def test_pauses_of_a_channel_are_known(registry: Registry) -> None:
 def test_of_very_many_pauses_the_last_are_known(registry: Registry) -> None:
     registry.apply(position(1), task_record())
     changes = [ControlChange(FORMAT, "t1", "paused", str(number % 2), number) for number in range(2, 250)]
-    registry.apply_all([(position(number), record) for number, record in enumerate(changes, 2)])
+    registry.apply_all(placed(*changes, first=2))
     assert [switch.at_ms for switch in registry.pauses("t1")] == list(range(150, 250))

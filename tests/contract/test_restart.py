@@ -4,7 +4,7 @@ from backends.redis.epochs import Epoch
 from dispatcher.wire.control import FORMAT, NO_EPOCH, EpochStarted
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import EpochMark
-from tests.contract.ledger_worlds import LawWorld, ask_own, fold, request, statuses, task_record
+from tests.contract.ledger_worlds import LawWorld, ask_own, fold
 
 OWN_CLAIMS_MS = 13_000
 REPORT_MS = 4_000
@@ -29,25 +29,23 @@ def read_to_the_mark(world: LawWorld, epoch: str) -> None:
     assert world.ready()
 
 
-def test_nothing_is_granted_until_the_longest_claim_that_any_worker_made_has_ended(world: LawWorld) -> None:
+def test_nothing_is_granted_until_the_longest_claim_that_any_worker_made_has_ended(live: LawWorld) -> None:
     """Workers have channels of their own: a claim is as long as the slowest takes."""
-    world.apply(task_record("t"))
     for number, claim_ms in enumerate((5_000, 63_000, 13_000), 1):
-        world.ledger.lease(request(number, ask_own("t", number, 1), claim_ms=claim_ms))
-    read_to_the_mark(world, restart(world))
-    world.advance(62_999 + REPORT_MS)
-    assert not world.ledger.lease(request(4, ask_own("t", 10, 1))).ready
-    world.advance(1)
-    assert statuses(world.ledger.lease(request(5, ask_own("t", 10, 1)))) == [(Status.GRANTED, 1)]
+        live.lease(number, ask_own("t", number, 1), claim_ms=claim_ms)
+    read_to_the_mark(live, restart(live))
+    live.advance(62_999 + REPORT_MS)
+    assert not live.lease(4, ask_own("t", 10, 1)).ready
+    live.advance(1)
+    assert live.statuses(5, ask_own("t", 10, 1)) == [(Status.GRANTED, 1)]
 
 
-def test_nothing_is_granted_until_the_topics_are_read_as_far_as_they_went(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    epoch = restart(world)
-    world.advance(OWN_CLAIMS_MS + REPORT_MS)
-    assert not world.ledger.lease(request(1, ask_own("t", 0, 1))).ready
-    read_to_the_mark(world, epoch)
-    assert world.ledger.lease(request(2, ask_own("t", 0, 1))).ready
+def test_nothing_is_granted_until_the_topics_are_read_as_far_as_they_went(live: LawWorld) -> None:
+    epoch = restart(live)
+    live.advance(OWN_CLAIMS_MS + REPORT_MS)
+    assert not live.lease(1, ask_own("t", 0, 1)).ready
+    read_to_the_mark(live, epoch)
+    assert live.lease(2, ask_own("t", 0, 1)).ready
 
 
 def test_a_restart_is_noted_once(world: LawWorld) -> None:
@@ -71,13 +69,12 @@ def fail_over(world: LawWorld) -> None:
     world.view.client.connection_pool.disconnect()
 
 
-def test_a_new_connection_to_another_run_waits_for_the_claims_of_the_one_before(world: LawWorld) -> None:
+def test_a_new_connection_to_another_run_waits_for_the_claims_of_the_one_before(live: LawWorld) -> None:
     """Though the scripts are known, and nobody learns it from them."""
-    world.apply(task_record("t"))
-    assert world.ledger.lease(request(1, ask_own("t", 0, 1), claim_ms=63_000)).ready
-    fail_over(world)
-    assert not world.ledger.lease(request(2, ask_own("t", 0, 1))).ready
-    found = epoch_of(world)
+    assert live.lease(1, ask_own("t", 0, 1), claim_ms=63_000).ready
+    fail_over(live)
+    assert not live.lease(2, ask_own("t", 0, 1)).ready
+    found = epoch_of(live)
     assert (found.ready, found.announced, found.marked, found.read) == (False, False, False, frozenset())
     assert 60_000 < found.wait_ms - REPORT_MS <= 63_000, "from when it was noticed"
 

@@ -2,8 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,7 +25,8 @@ from dispatcher.wire.control import (
 )
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
-from tests.contract.registry_records import change, position, sealed, task_record
+from tests.contract.memory_twins import contents_of
+from tests.contract.registry_records import change, placed, position, sealed, task_record
 
 DAY_MS = 86_400_000
 TASKS = ["t1", "t2"]
@@ -63,10 +63,6 @@ LAWS = settings(
 )
 
 
-def placed(log: Sequence[ControlRecord], first: int = 0) -> list[tuple[str, ControlRecord]]:
-    return [(position(number), record) for number, record in enumerate(log, first)]
-
-
 def as_read(restated: Sequence[Restated]) -> list[tuple[str, ControlRecord]]:
     """Return the records as the fold reads them at the end of the topic."""
     return [read_control(position(999), encode_control(record)) for record in restated]
@@ -79,15 +75,9 @@ def restated_of(view: RedisView) -> list[Restated]:
 
 def contents(view: RedisView) -> dict[bytes, object]:
     """Every key but the feed, whose entries have times; the version counts them."""
-    client = view.client
-    readers: dict[bytes, Callable[[bytes], object]] = {
-        b"hash": client.hgetall,
-        b"set": client.smembers,
-        b"string": client.get,
-        b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
-    }
-    keys = sorted(cast("Iterable[bytes]", client.scan_iter(f"{view.keys.prefix}:*")))
-    return {key: readers[view.command("TYPE", key)](key) for key in keys if key != view.keys.feed.encode()}
+    found = contents_of(view.client, f"{view.keys.prefix}:*")
+    found.pop(view.keys.feed.encode(), None)
+    return found
 
 
 def shown(registry: Registry) -> object:
@@ -108,7 +98,7 @@ def shown(registry: Registry) -> object:
 def test_restated_records_change_nothing_whatever_is_changed_meanwhile(
     registry: Registry, view: RedisView, before: list[ControlRecord], meanwhile: list[ControlRecord]
 ) -> None:
-    log = placed([*ACCEPTED, *before, *meanwhile])
+    log = placed(*ACCEPTED, *before, *meanwhile)
     read_at = len(ACCEPTED) + len(before)
     view.wipe()
     registry.apply_all(log[:read_at])
@@ -134,7 +124,7 @@ def test_a_topic_that_forgot_the_beginning_still_makes_the_view(
     meanwhile: list[ControlRecord],
     chance: random.Random,
 ) -> None:
-    log = placed([*ACCEPTED, *forgotten, *kept, *meanwhile])
+    log = placed(*ACCEPTED, *forgotten, *kept, *meanwhile)
     first_kept, read_at = len(ACCEPTED) + len(forgotten), len(ACCEPTED) + len(forgotten) + len(kept)
     view.wipe()
     registry.apply_all(log[:read_at])
@@ -151,9 +141,9 @@ def test_a_topic_that_forgot_the_beginning_still_makes_the_view(
 
 def test_what_is_restated_late_never_undoes_what_was_restated_since(registry: Registry, view: RedisView) -> None:
     """The change itself, which stood between the two, is forgotten."""
-    registry.apply_all(placed([*ACCEPTED, GlobalChange(FORMAT, "capacity", "100", 0)]))
+    registry.apply_all(placed(*ACCEPTED, GlobalChange(FORMAT, "capacity", "100", 0)))
     late = as_read(restated_of(view))
-    registry.apply_all(placed([GlobalChange(FORMAT, "capacity", "200", 0), pause("t1", "1", 5)], first=7))
+    registry.apply_all(placed(GlobalChange(FORMAT, "capacity", "200", 0), pause("t1", "1", 5), first=7))
     since = as_read(restated_of(view))
     for order in itertools.permutations([late, since]):
         view.wipe()
@@ -164,7 +154,7 @@ def test_what_is_restated_late_never_undoes_what_was_restated_since(registry: Re
 
 def test_a_task_whose_end_is_restated_behind_it_has_ended(registry: Registry, view: RedisView) -> None:
     """It ended while it was read and written; the topic has forgotten its end, but not that it was restated."""
-    registry.apply_all(placed(ACCEPTED))
+    registry.apply_all(placed(*ACCEPTED))
     first = as_read(restated_of(view))
     registry.apply(position(5), Finished(FORMAT, "t1", "completed", [7, 0, 0, 0, 0], 77))
     second = as_read(restated_of(view))

@@ -15,22 +15,15 @@ from backends.redis.view_records import ViewRecords
 from dispatcher.model.errors import AudienceMismatch
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
-from dispatcher.wire.control import (
-    FORMAT,
-    ControlRecord,
-    Finished,
-    TaskRecord,
-    encode_control,
-    encode_override,
-)
+from dispatcher.wire.control import FORMAT, ControlRecord, Finished, TaskRecord, encode_control, encode_override
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import RETRY
 from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS, TOMBSTONE_MS
 from dispatcher.wire.topics import Topics
 from producers.submit.acceptance import accept, check_same
-from tests.contract.ledger_worlds import LawWorld, fold, mixed, outcomes, run
+from tests.contract.ledger_worlds import LawWorld, mixed, run
 from tests.contract.ledger_worlds import task_record as ledger_task
-from tests.contract.registry_records import change, position, ready, sealed, task_record
+from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_record
 
 ENDED = Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 5)
 SLACK_MS = 60_000
@@ -50,19 +43,18 @@ def free_after_ms(view: RedisView, task: str) -> int:
 def test_an_id_that_is_used_again_is_not_lost_by_a_rebuild(registry: Registry, view: RedisView) -> None:
     ready(view)
     first: list[ControlRecord] = [task_record(), sealed("t1", 10), ENDED]
-    registry.apply_all([(position(number), record) for number, record in enumerate(first)])
+    registry.apply_all(placed(*first))
     again_ms = free_after_ms(view, "t1") - SLACK_MS
     view.wipe()  # as Redis forgets it then, and the topic what is as old as it keeps records
     log: list[tuple[int, ControlRecord]] = [*((0, record) for record in first), (again_ms, task_record(digest="again"))]
     kept = [record for at_ms, record in log if at_ms > again_ms - RECORDS_KEPT_MS]
-    registry.apply_all([(position(9 + number), record) for number, record in enumerate(kept)])
-    again = registry.submission("t1")
-    assert again is not None
+    registry.apply_all(placed(*kept, first=9))
+    again = submission_of(registry)
     assert (again.state, again.record.digest) == ("running", "again")
 
 
 def test_an_end_that_is_restated_is_remembered_from_then_on(registry: Registry, view: RedisView) -> None:
-    registry.apply_all([(position(0), task_record()), (position(1), ENDED)])
+    registry.apply_all(placed(task_record(), ENDED))
     restated = ViewRecords(view).of_tasks(["t1"])
     view.client.pexpire(view.keys.task("t1"), TOMBSTONE_MS - 5 * DAY_MS)  # five days later
     registry.apply_all([read_control("", encode_control(record)) for record in restated])
@@ -80,8 +72,7 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
         registry.apply_all([(position(number), one) for number, one in order])
         stored = cast("dict[bytes, bytes]", view.client.hgetall(view.keys.task("t1")))
         assert b"message" not in b"".join(stored.values())
-        kept = registry.submission("t1")
-        assert kept is not None
+        kept = submission_of(registry)
         assert kept.override == 1
         without = msgspec.structs.replace(record, message=msgspec.Raw(msgspec.msgpack.encode("")))
         assert encode_control(kept.record) == encode_control(without)
@@ -92,7 +83,7 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
 def test_an_ended_task_that_is_submitted_again_is_still_compared(registry: Registry) -> None:
     task = PushTask(id="t1", app="shop", tier=Tier.HIGH, message="Sale")
     record = accept(task, "t1", 10, 1_700_000_000_000, Topics())
-    registry.apply_all([(position(0), record), (position(1), ENDED)])
+    registry.apply_all(placed(record, ENDED))
     stored = registry.record("t1")
     assert stored is not None
     check_same(task, stored)
@@ -109,7 +100,7 @@ def test_what_was_folded_before_its_task_was_known_is_kept_as_long_as_the_task_l
     view = world.view
     if known_first:
         world.apply(ledger_task("t"))
-    fold(world, outcomes("t", run(0, 4), mixed(4, [RETRY])))
+    world.record("t", run(0, 4), mixed(4, [RETRY]))
     names = [f"{view.keys.prefix}:{kind}" for kind in ("final:t:0", "touched:t:0", "open:t")]
     if not known_first:
         assert all(TOMBSTONE_MS - SLACK_MS < view.client.pttl(name) <= TOMBSTONE_MS for name in names)
@@ -119,8 +110,8 @@ def test_what_was_folded_before_its_task_was_known_is_kept_as_long_as_the_task_l
 
 def test_the_writers_of_a_seal_are_kept_too(world: LawWorld) -> None:
     view = world.view
-    fold(world, outcomes("t", run(0, 4, writer="x")))
+    world.record("t", run(0, 4, writer="x"))
     world.apply(ledger_task("t"))
-    world.apply(sealed("t", 4, ("x",)))
+    world.seal("t", 4, ("x",))
     names = [f"{view.keys.prefix}:{kind}:t:x" for kind in ("final", "touched")]
     assert [view.client.pttl(name) for name in names] == [-1, -1]

@@ -26,18 +26,15 @@ from tests.contract.ledger_worlds import (
     ask_own,
     ask_retry,
     ask_shared,
-    capacity,
     change,
     finished,
     fold,
     mixed,
     outcomes,
     own_lane,
-    request,
     run,
     sealed,
     setting,
-    statuses,
     task_record,
     want,
 )
@@ -107,15 +104,15 @@ FIGURES = {b"why", b"why_ms", b"why_from", b"cap_bucket", b"cap_us", b"cap_rate"
 
 def _get_under_way(world: LawWorld) -> None:
     for task in ("a", "b"):
-        world.apply(task_record(task, cap=300))
-        world.apply(sealed(task, 40))
+        world.add(task, cap=300)
+        world.seal(task, 40)
     for task in ("s1", "s2"):
-        world.apply(task_record(task, "low", shared=True))
-    world.apply(capacity(1_000))
-    world.apply(setting("cap:channel:null", "500"))
+        world.add(task, "low", shared=True)
+    world.set_capacity(1_000)
+    world.set_global("cap:channel:null", "500")
     world.advance(300)
     shared = ask_shared(want("s1", 0, 3), want("s2", 0, 2))
-    world.ledger.lease(request(1, ask_own("a", 0, 10), ask_own("b", 0, 5), shared))
+    world.lease(1, ask_own("a", 0, 10), ask_own("b", 0, 5), shared)
     fold(world, outcomes("a", run(0, 4), mixed(4, [0, 9])), partition=PARTITION)
     world.advance(300)
 
@@ -123,11 +120,11 @@ def _get_under_way(world: LawWorld) -> None:
 def _lease(world: LawWorld) -> None:
     back = GivenBack("w.1", own_lane("a"), "a", "0", 0, 6, 4, 1)
     shared, retry = ask_shared(want("s1", 3, 3)), ask_retry(want("a", 4, 1, attempt=1))
-    world.ledger.lease(request(2, ask_own("a", 10, 10), ask_own("b", 5, 5), shared, retry, given_back=[back]))
+    world.lease(2, ask_own("a", 10, 10), ask_own("b", 5, 5), shared, retry, given_back=[back])
 
 
 def _lease_copies(world: LawWorld) -> None:
-    world.ledger.lease(request(2, ask(own_lane("a"), want("a", 10, 5), want("a", 10, 5))))
+    world.lease(2, ask(own_lane("a"), want("a", 10, 5), want("a", 10, 5)))
 
 
 def _sweep(world: LawWorld) -> None:
@@ -197,32 +194,30 @@ def _assert_counted(world: LawWorld, failing: int) -> None:
     assert sum(int(one or 0) for one in sums) == wanted, failing
 
 
-def test_a_broken_view_grants_nothing_and_is_replaced(world: LawWorld) -> None:
+def test_a_broken_view_grants_nothing_and_is_replaced(live: LawWorld) -> None:
     """A key of another type makes a fold fail after its first write."""
-    world.apply(task_record("t"))
-    client, prefix = world.view.client, world.view.keys.prefix
+    client, prefix = live.view.client, live.view.keys.prefix
     client.sadd(f"{prefix}:touched:t:0", "foreign")
     with pytest.raises(FairlaneError, match="WRONGTYPE"):
-        world.fold.apply(0, None, "1", [encode_record(outcomes("t", run(0, 3)))])
-    epoch = world.epochs.epoch()
+        live.fold.apply(0, None, "1", [encode_record(outcomes("t", run(0, 3)))])
+    epoch = live.epochs.epoch()
     assert epoch is not None
     assert epoch.broken.startswith("WRONGTYPE")
     assert not epoch.ready
-    assert not world.ledger.lease(request(1, ask_own("t", 0, 3))).ready
-    assert not world.epochs.begin_epoch("other", 0, 2)
-    assert world.epochs.begin_epoch("sound", 0, 2, replaces=epoch.id)
-    sound = world.epochs.epoch()
+    assert not live.lease(1, ask_own("t", 0, 3)).ready
+    assert not live.epochs.begin_epoch("other", 0, 2)
+    assert live.epochs.begin_epoch("sound", 0, 2, replaces=epoch.id)
+    sound = live.epochs.epoch()
     assert sound is not None
     assert (sound.id, sound.broken) == ("sound", "")
     assert client.exists(f"{prefix}:touched:t:0") == 0
 
 
-def test_a_failure_before_the_first_write_breaks_nothing(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    client, prefix = world.view.client, world.view.keys.prefix
+def test_a_failure_before_the_first_write_breaks_nothing(live: LawWorld) -> None:
+    client, prefix = live.view.client, live.view.keys.prefix
     client.sadd(f"{prefix}:final:t:0", "foreign")
     with pytest.raises(FairlaneError, match="WRONGTYPE"):
-        world.fold.apply(0, None, "1", [encode_record(outcomes("t", run(0, 3)))])
+        live.fold.apply(0, None, "1", [encode_record(outcomes("t", run(0, 3)))])
     client.delete(f"{prefix}:final:t:0")
-    assert world.ready()
-    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 3)))) == [(Status.GRANTED, 3)]
+    assert live.ready()
+    assert live.statuses(1, ask_own("t", 0, 3)) == [(Status.GRANTED, 3)]

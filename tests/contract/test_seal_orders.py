@@ -5,21 +5,7 @@ from itertools import count, permutations, takewhile
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import FORMAT, CloseTask
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    Worlds,
-    ask,
-    change,
-    fold,
-    outcomes,
-    own_lane,
-    request,
-    run,
-    sealed,
-    statuses,
-    task_record,
-    want,
-)
+from tests.contract.ledger_worlds import LawWorld, Worlds, ask, fold, outcomes, own_lane, run, sealed, task_record, want
 
 WINNER, LATER = sealed("t", 4, ["a", "b"]), sealed("t", 2, ["b"])
 DONE = outcomes("t", run(0, 2, writer="a"))
@@ -30,7 +16,7 @@ NEEDED = {0, 1, "a", "b"}
 
 def asked(world: LawWorld, number: int, writer: str = "a") -> list[tuple[int, int]]:
     """Return the ledger's answer about two envelopes of a writer."""
-    return statuses(world.ledger.lease(request(number, ask(own_lane("t"), want("t", 0, 2, writer=writer)))))
+    return world.statuses(number, ask(own_lane("t"), want("t", 0, 2, writer=writer)))
 
 
 def stored(world: LawWorld, *records: ControlRecord) -> list[tuple[str, ControlRecord]]:
@@ -39,7 +25,7 @@ def stored(world: LawWorld, *records: ControlRecord) -> list[tuple[str, ControlR
 
 
 def test_envelopes_that_a_seal_leaves_out_are_kept_while_an_earlier_seal_may_be_unread(world: LawWorld) -> None:
-    world.apply(task_record("t", hold_until_sealed=True))
+    world.add("t", hold_until_sealed=True)
     (first, winner), (second, later) = stored(world, WINNER, LATER)
     world.registry.apply(second, later)
     assert asked(world, 1) == asked(world, 2, "b") == [(Status.HELD, 2)]
@@ -49,29 +35,27 @@ def test_envelopes_that_a_seal_leaves_out_are_kept_while_an_earlier_seal_may_be_
     assert asked(world, 4, "b") == [(Status.GRANTED, 2)]
 
 
-def test_no_task_ends_by_a_seal_that_may_not_be_the_first(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    (first, winner), (second, later) = stored(world, WINNER, LATER)
-    world.registry.apply(second, later)
-    assert fold(world, REST).finished == []
-    assert world.registry.complete() == []
-    assert world.read_control(first, winner) == world.read_control(second, later) == []
-    assert fold(world, DONE).finished == ["t"]
+def test_no_task_ends_by_a_seal_that_may_not_be_the_first(live: LawWorld) -> None:
+    (first, winner), (second, later) = stored(live, WINNER, LATER)
+    live.registry.apply(second, later)
+    assert fold(live, REST).finished == []
+    assert live.registry.complete() == []
+    assert live.read_control(first, winner) == live.read_control(second, later) == []
+    assert fold(live, DONE).finished == ["t"]
 
 
-def test_a_cancelled_task_is_closed_by_the_seal_that_counts(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    world.apply(change("t", "cancelled", "1"))
-    (first, winner), (second, later) = stored(world, WINNER, LATER)
-    world.registry.apply(second, later)
-    assert list(world.ledger.closable()) == []
-    fold(world, CloseTask(FORMAT, "t", 4, 1_700_000_000_600))
-    assert world.counts("t")["cancelled"] == 0
-    world.read_control(first, winner)
-    world.read_control(second, later)
-    assert [found.task for found in world.ledger.closable()] == ["t"]
-    fold(world, CloseTask(FORMAT, "t", 4, 1_700_000_000_700))
-    assert world.counts("t")["cancelled"] == 4
+def test_a_cancelled_task_is_closed_by_the_seal_that_counts(live: LawWorld) -> None:
+    live.change("t", "cancelled", "1")
+    (first, winner), (second, later) = stored(live, WINNER, LATER)
+    live.registry.apply(second, later)
+    assert list(live.ledger.closable()) == []
+    fold(live, CloseTask(FORMAT, "t", 4, 1_700_000_000_600))
+    assert live.counts("t")["cancelled"] == 0
+    live.read_control(first, winner)
+    live.read_control(second, later)
+    assert [found.task for found in live.ledger.closable()] == ["t"]
+    fold(live, CloseTask(FORMAT, "t", 4, 1_700_000_000_700))
+    assert live.counts("t")["cancelled"] == 4
 
 
 class Applied:

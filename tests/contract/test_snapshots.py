@@ -16,24 +16,7 @@ from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
 from dispatcher.wire.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts
-from tests.contract.ledger_worlds import (
-    LawWorld,
-    Worlds,
-    ask_own,
-    ask_retry,
-    capacity,
-    finished,
-    fold,
-    mixed,
-    outcomes,
-    request,
-    run,
-    sealed,
-    setting,
-    statuses,
-    task_record,
-    want,
-)
+from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own, ask_retry, mixed, outcomes, run, statuses, want
 
 PLACE = "{:020d}".format
 
@@ -67,7 +50,7 @@ def complete(world: LawWorld) -> None:
 def state_of(world: LawWorld, task: str) -> object:
     """Counts, and what the ledger says of every envelope."""
     complete(world)
-    return world.counts(task), statuses(world.ledger.lease(request(99, ask_own(task, 0, 16, size=SIZE))))
+    return world.counts(task), world.statuses(99, ask_own(task, 0, 16, size=SIZE))
 
 
 records = st.one_of(
@@ -86,13 +69,13 @@ def test_records_that_are_in_the_snapshot_already_change_nothing(
     dumped_at = data.draw(st.integers(cursor_at, len(log)))
     straight = worlds()
     for task in ("t", "u"):
-        straight.apply(task_record(task))
+        straight.add(task)
     fold_from(straight, 0, log)
     wanted = [state_of(straight, task) for task in ("t", "u")]
 
     restored = worlds()
     for task in ("t", "u"):
-        restored.apply(task_record(task))
+        restored.add(task)
     fold_from(restored, 0, log[:dumped_at])
     dump = snapshot_of(restored)
     who = empty(restored)
@@ -103,22 +86,17 @@ def test_records_that_are_in_the_snapshot_already_change_nothing(
     assert [state_of(restored, task) for task in ("t", "u")] == wanted
 
 
-@pytest.fixture
-def world(world: LawWorld) -> LawWorld:
-    return world
-
-
 def test_tasks_controls_and_settings_come_back_as_they_were(world: LawWorld) -> None:
-    world.apply(task_record("own"))
-    world.apply(task_record("shared", shared=True, tier="low"))
-    world.apply(task_record("done"))
-    world.apply(capacity(500))
+    world.add("own")
+    world.add("shared", shared=True, tier="low")
+    world.add("done")
+    world.set_capacity(500)
     world.apply(Checkpoint(1, "own", MAIN_WRITER, 3, 30, 1, 31, "d"))
     world.apply(ControlChange(1, "own", "weight", "2500", 0))
     world.apply(ControlChange(1, "shared", "paused", "1", 0))
-    world.apply(sealed("done", 0))
-    world.apply(finished("done"))
-    fold(world, outcomes("own", run(0, 2, size=10)))
+    world.seal("done", 0)
+    world.end("done")
+    world.record("own", run(0, 2, size=10))
     before, keys = world.registry.tasks_by_id(["own", "shared", "done"]), world.view.keys
     shared = world.view.client.hgetall(keys.lane(before[1].lane))
     listed = [world.view.client.zrange(name, 0, -1, withscores=True) for name in (keys.tasks, keys.ended, keys.index)]
@@ -149,7 +127,7 @@ def test_a_tombstone_comes_back_for_as_long_as_its_records_are_kept(
     world: LawWorld, ended_days_ago: int, kept_days: int, wanted_days: int
 ) -> None:
     ended_ms = world.view.now_ms() - ended_days_ago * DAY_MS  # the scripts of snapshots go by Redis' own time
-    world.apply(task_record("done"))
+    world.add("done")
     world.apply(Finished(1, "done", "completed", [0] * 5, ended_ms))
     world.view.client.pexpire(world.view.keys.task("done"), kept_days * DAY_MS)
     dump = snapshot_of(world)
@@ -163,18 +141,17 @@ def view_without_rate(view: object) -> object:
     return {name: getattr(view, name) for name in ("id", "state", "weight", "targets", "lane", "sealed", "refused")}
 
 
-def test_claims_are_not_in_a_snapshot(world: LawWorld) -> None:
-    world.apply(task_record("t"))
-    fold(world, outcomes("t", mixed(0, [0, RETRY])))
-    world.ledger.lease(request(1, ask_own("t", 1, 5)))
-    assert world.claims("t") > 0
-    dump = snapshot_of(world)
-    who = empty(world)
-    assert RedisSnapshots(world.view).restore_parts(who, dump)
-    assert world.claims("t") == 0
-    assert RedisSnapshots(world.view).end_restore(who, None)
-    complete(world)
-    assert [count for _, count in statuses(world.ledger.lease(request(1, ask_own("t", 1, 5))))] == [5]
+def test_claims_are_not_in_a_snapshot(live: LawWorld) -> None:
+    live.record("t", mixed(0, [0, RETRY]))
+    live.lease(1, ask_own("t", 1, 5))
+    assert live.claims("t") > 0
+    dump = snapshot_of(live)
+    who = empty(live)
+    assert RedisSnapshots(live.view).restore_parts(who, dump)
+    assert live.claims("t") == 0
+    assert RedisSnapshots(live.view).end_restore(who, None)
+    complete(live)
+    assert [count for _, count in live.statuses(1, ask_own("t", 1, 5))] == [5]
 
 
 def restore(world: LawWorld) -> None:
@@ -185,63 +162,59 @@ def restore(world: LawWorld) -> None:
     complete(world)
 
 
-def test_an_attempt_that_was_claimed_is_granted_after_a_restore(world: LawWorld) -> None:
+def test_an_attempt_that_was_claimed_is_granted_after_a_restore(live: LawWorld) -> None:
     """Its claim is not in the snapshot, and has ended before the view grants."""
-    world.apply(task_record("t"))
-    fold(world, outcomes("t", mixed(0, [0, RETRY])))
+    live.record("t", mixed(0, [0, RETRY]))
     retry = ask_retry(want("t", 0, 1, attempt=1))
-    assert statuses(world.ledger.lease(request(1, retry))) == [(Status.GRANTED, 1)]
-    restore(world)
-    assert statuses(world.ledger.lease(request(1, retry, worker="x"))) == [(Status.GRANTED, 1)]
+    assert live.statuses(1, retry) == [(Status.GRANTED, 1)]
+    restore(live)
+    assert live.statuses(1, retry, worker="x") == [(Status.GRANTED, 1)]
 
 
 @pytest.mark.parametrize("known", ["by its checkpoint", "by the seal"])
-def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(world: LawWorld, known: str) -> None:
+def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(live: LawWorld, known: str) -> None:
     """An outcome topic may be read ahead of the seal."""
-    world.apply(task_record("t"))
     if known == "by the seal":
-        world.apply(sealed("t", 3, ["0", "s1"]))
+        live.seal("t", 3, ["0", "s1"])
     else:
-        world.apply(Checkpoint(1, "t", "s1", 3, 3, 0, 3, "d"))
-    fold(world, outcomes("t", run(0, 2, writer="s1")))
-    restore(world)
-    world.apply(sealed("t", 3, ["0", "s1"]))
-    answer = world.ledger.lease(request(1, ask_own("t", 0, 3, writer="s1")))
+        live.apply(Checkpoint(1, "t", "s1", 3, 3, 0, 3, "d"))
+    live.record("t", run(0, 2, writer="s1"))
+    restore(live)
+    live.seal("t", 3, ["0", "s1"])
+    answer = live.lease(1, ask_own("t", 0, 3, writer="s1"))
     assert statuses(answer) == [(Status.DROP, 2), (Status.GRANTED, 1)]
 
 
-def test_many_open_envelopes_are_read_in_pages(world: LawWorld) -> None:
-    world.apply(task_record("t"))
+def test_many_open_envelopes_are_read_in_pages(live: LawWorld) -> None:
     for first in range(0, 7_000, 500):
-        fold(world, outcomes("t", *(mixed(first + at, [0, RETRY]) for at in range(500))))
-    dump = snapshot_of(world)
+        live.record("t", *(mixed(first + at, [0, RETRY]) for at in range(500)))
+    dump = snapshot_of(live)
     assert isinstance(dump[0], TaskPart)
     assert sum(len(part.envelopes) // 2 for part in dump if isinstance(part, OpenPart)) == 7_000
-    assert not list(world.view.client.scan_iter(f"{world.view.keys.prefix}:dump:*"))
-    before = world.view.client.hgetall(world.view.keys.open("t"))
-    touched = world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER))
-    who = empty(world)
-    assert RedisSnapshots(world.view).restore_parts(who, dump)
-    assert world.view.client.hgetall(world.view.keys.open("t")) == before
-    assert world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER)) == touched == 7_000
+    assert not list(live.view.client.scan_iter(f"{live.view.keys.prefix}:dump:*"))
+    before = live.view.client.hgetall(live.view.keys.open("t"))
+    touched = live.view.client.bitcount(live.view.keys.touched("t", MAIN_WRITER))
+    who = empty(live)
+    assert RedisSnapshots(live.view).restore_parts(who, dump)
+    assert live.view.client.hgetall(live.view.keys.open("t")) == before
+    assert live.view.client.bitcount(live.view.keys.touched("t", MAIN_WRITER)) == touched == 7_000
 
 
-def test_a_copy_that_goes_while_it_is_read_makes_no_snapshot(world: LawWorld) -> None:
+def test_a_copy_that_goes_while_it_is_read_makes_no_snapshot(live: LawWorld) -> None:
     """Another snapshot was made of the same task (by hand, say), or this one took too long."""
-    world.apply(task_record("t"))
     for first in range(0, 7_000, 500):
-        fold(world, outcomes("t", *(mixed(first + at, [0, RETRY]) for at in range(500))))
-    pages = RedisSnapshots(world.view).parts()
+        live.record("t", *(mixed(first + at, [0, RETRY]) for at in range(500)))
+    pages = RedisSnapshots(live.view).parts()
     while not any(isinstance(part, OpenPart) for part in next(pages)):
         pass
-    world.view.client.delete(world.view.keys.dump("t"))
+    live.view.client.delete(live.view.keys.dump("t"))
     with pytest.raises(Unreachable, match="open envelopes of task t"):
         list(pages)
 
 
 def test_thousands_of_settings_and_of_writers_come_back(world: LawWorld) -> None:
     client, keys = world.view.client, world.view.keys
-    world.apply(task_record("t"))
+    world.add("t")
     client.hset(keys.globals, mapping={f"app_weight:app{number}": "2000" for number in range(5_000)})
     client.hset(keys.task("t"), mapping={f"ckpt_pos:w{number}": "0" for number in range(5_000)})
     before = [client.hgetall(key) for key in (keys.globals, keys.task("t"))]
@@ -277,31 +250,30 @@ def test_one_at_a_time_restores_a_view_and_no_other_view(world: LawWorld) -> Non
     assert not snapshots.end_restore(second, None)
 
 
-def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(world: LawWorld) -> None:
-    world.apply(task_record("t"))
+def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(live: LawWorld) -> None:
     log: list[OutcomeRecord] = [
         outcomes("t", run(0, 2, size=SIZE), mixed(2, [0, RETRY, RETRY])),
         outcomes("t", mixed(2, [0, 0], attempt=1, size=SIZE, positions=[1, 2])),
         outcomes("t", run(20, 5, Outcome.INVALID, size=SIZE), mixed(7, [0, RETRY, RETRY])),
     ]
-    fold_from(world, 0, log[:1])
-    older = snapshot_of(world)
-    fold_from(world, 1, log)
-    newer, wanted = snapshot_of(world), world.counts("t")
-    who = empty(world)
-    snapshots = RedisSnapshots(world.view)
+    fold_from(live, 0, log[:1])
+    older = snapshot_of(live)
+    fold_from(live, 1, log)
+    newer, wanted = snapshot_of(live), live.counts("t")
+    who = empty(live)
+    snapshots = RedisSnapshots(live.view)
     assert snapshots.restore_parts(who, newer)
     assert snapshots.restore_parts(who, older)
     assert snapshots.end_restore(who, Cursors("", [PLACE(0), ""]))
-    fold_from(world, 1, log)
-    assert world.counts("t") == wanted
+    fold_from(live, 1, log)
+    assert live.counts("t") == wanted
     assert (wanted["sent"], wanted["invalid"]) == (3 * SIZE + 1, 5 * SIZE)
 
 
 def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: LawWorld) -> None:
-    world.apply(capacity(500))
+    world.set_capacity(500)
     older, wanted = snapshot_of(world), world.registry.settings()
-    world.apply(setting(paused_field("null"), "1"))
+    world.set_global(paused_field("null"), "1")
     newer, who = snapshot_of(world), empty(world)
     for dump in (newer, older):
         assert RedisSnapshots(world.view).restore_parts(who, dump)
@@ -312,10 +284,10 @@ def test_large_tasks_come_back_to_the_last_envelope(world: LawWorld) -> None:
     """Their bits are more than one answer, and more than one part, may have."""
     last = 5_000_000
     for task in ("a", "b", "c"):
-        world.apply(task_record(task))
-        fold(world, outcomes(task, run(0, 2), run(last, 1)))
+        world.add(task)
+        world.record(task, run(0, 2), run(last, 1))
     restore(world)
     for task in ("a", "b", "c"):
-        answer = world.ledger.lease(request(1, ask_own(task, 0, 3), ask_own(task, last - 1, 3), worker=task))
+        answer = world.lease(1, ask_own(task, 0, 3), ask_own(task, last - 1, 3), worker=task)
         assert statuses(answer) == [(Status.DROP, 2), (Status.GRANTED, 1)]
         assert statuses(answer, 1) == [(Status.GRANTED, 1), (Status.DROP, 1), (Status.GRANTED, 1)]

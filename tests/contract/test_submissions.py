@@ -1,7 +1,6 @@
 """Who submits a task, over every Redis and Valkey there is on this machine: leases, and what the control topic says."""
 
 import msgspec
-import pytest
 
 from backends.redis.epochs import Epochs
 from backends.redis.keys import Keys
@@ -20,7 +19,7 @@ from dispatcher.wire.control import (
 )
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import WrittenAhead, written_ahead
-from tests.contract.registry_records import position, ready, sealed, task_record
+from tests.contract.registry_records import placed, position, ready, sealed, submission_of, task_record
 
 
 def of(submitter: str) -> TaskRecord:
@@ -40,20 +39,13 @@ def seal_of(submitter: str, targets: int = 10) -> Sealed:
 
 
 def ahead(registry: Registry) -> WrittenAhead:
-    row = registry.submission("t1")
-    assert row is not None
+    row = submission_of(registry)
     return written_ahead(row.record, row.entries, row.checkpoint)
 
 
 def is_sealed(registry: Registry) -> bool:
     row = registry.submission("t1")
     return row is not None and row.seal is not None
-
-
-@pytest.fixture(autouse=True)
-def loaded_scripts(view: RedisView) -> None:
-    """Load them before a test makes a view: loading notes a restart, after which no view is ready."""
-    view.scripts.check()
 
 
 # ---------------------------------------------------------------------------------------- leases
@@ -134,18 +126,13 @@ def test_the_first_view_of_all_remembers_every_lease_until_redis_is_restarted(
 
 
 def test_the_view_has_what_is_announced_behind_the_last_checkpoint(registry: Registry) -> None:
-    registry.apply(position(1), of("a"))
-    registry.apply(position(2), announced("a", 10, 20))
-    registry.apply(position(2), announced("a", 10, 20))
-    registry.apply(position(3), taken("b", 5))
-    registry.apply(position(4), announced("a", 20, 30))
+    registry.apply_all(placed(of("a"), announced("a", 10, 20)))
+    registry.apply_all(placed(announced("a", 10, 20), taken("b", 5), announced("a", 20, 30), first=2))
     registry.apply(position(5), announced("b", 20, 40))
     assert [end.targets for end in ahead(registry).ends] == [10, 20, 40]
-    registry.apply(position(6), Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d20"))
-    registry.apply(position(7), announced("b", 40, 50))
+    registry.apply_all(placed(Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d20"), announced("b", 40, 50), first=6))
     assert [end.targets for end in ahead(registry).ends] == [40, 50]
-    row = registry.submission("t1")
-    assert row is not None
+    row = submission_of(registry)
     assert position(2) not in row.entries
     assert ahead(registry)[:3] == ("b", "a", 5)
 
@@ -154,16 +141,14 @@ def test_takeovers_do_not_pile_up(registry: Registry) -> None:
     registry.apply(position(1), of("a"))
     for number in range(300):
         registry.apply(position(2 + number), taken(f"s{number}", 10 + number))
-    row = registry.submission("t1")
-    assert row is not None
+    row = submission_of(registry)
     assert len(row.entries) <= 100
     assert ahead(registry)[:3] == ("s299", "s298", 309)
 
 
 def test_a_seal_counts_if_its_submitter_is_the_current_one_at_its_place(registry: Registry) -> None:
     registry.apply(position(1), of("a"))
-    registry.apply(position(3), taken("b", 5))
-    registry.apply(position(4), taken("late", 4))
+    registry.apply_all(placed(taken("b", 5), taken("late", 4), first=3))
     for number, by in ((5, "a"), (5, "late"), (2, "b")):
         registry.apply(position(number), seal_of(by))
         assert not is_sealed(registry)
@@ -189,8 +174,7 @@ def test_whoever_holds_the_lease_seals_at_once_and_lets_it_go(registry: Registry
 
 
 def test_the_seal_of_many_writers_counts(registry: Registry) -> None:
-    registry.apply(position(1), of("a"))
-    registry.apply(position(2), sealed("t1", 5, ("w1", "w2")))
+    registry.apply_all(placed(of("a"), sealed("t1", 5, ("w1", "w2"))))
     assert is_sealed(registry)
 
 

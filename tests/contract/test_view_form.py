@@ -25,7 +25,7 @@ from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
 from tests.contract.ledger_worlds import ask_own, request
-from tests.contract.registry_records import position, task_record
+from tests.contract.registry_records import position, task_of, task_record
 from tests.formats.frozen import frozen, put_view
 
 TOPICS = Topics(outcome_partitions=2)
@@ -214,8 +214,7 @@ def test_of_an_older_snapshot_the_counts_are_kept_and_the_control_topic_is_read_
     Restorer(RedisSnapshots(view), shelf, 2).restore("new")  # type: ignore[arg-type]
     assert RedisSnapshots(view).cursors(2).control == ""
     assert RedisSnapshots(view).cursors(2).outcomes == [position(99), position(99)]
-    task = Registry(view).task("running")
-    assert task is not None
+    task = task_of(Registry(view), "running")
     assert (task.targets.sent, task.cap, task.tier) == (27, 400, "high")
 
 
@@ -238,8 +237,7 @@ def test_controls_that_make_no_sense_go_and_come_back_from_the_control_topic(
     assert snapshots.restore_parts(snapshots.begin_restore("new"), checked([part]))
     records = [read_control(position(at), one.body) for at, one in enumerate(frozen("0.1.0", "control"))]
     Registry(view).apply_all(records)
-    task = Registry(view).task("running")
-    assert task is not None
+    task = task_of(Registry(view), "running")
     assert (task.tier, task.cap, task.weight, task.targets.sent) == ("high", 400, 1.5, 27)
 
 

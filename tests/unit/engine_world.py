@@ -17,15 +17,23 @@ from dispatcher.testing.courier import MemoryCourier, Script, all_sent
 from dispatcher.testing.lanes import MemoryLanes, MemoryPublisher
 from dispatcher.testing.leases import MemoryLeaseCaller
 from dispatcher.testing.logs import position
-from dispatcher.wire.control import ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord, decode_control
-from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
+from dispatcher.wire.control import ControlChange, ControlRecord, GlobalChange, Sealed, decode_control
+from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.lease import LaneKind
-from dispatcher.wire.outcome import EpochMark, OutcomeRecord, Outcomes, decode_record
+from dispatcher.wire.outcome import ALL_SENT, RETRY, EpochMark, OutcomeRecord, Outcomes, Report, Verdict, decode_record
 from fairlane.worker.report.heartbeat import LIVE_KEPT_S, Heartbeat, WorkerIdentity
 from simulator.world import World
+from tests.contract.registry_records import task_record
+from tests.unit.consumers.envelopes import envelope
 
 HOUSEKEEPING_S = 0.2
 MESSAGE = encode_message({"title": "hello"})
+BUSY = Report(Verdict(RETRY, "busy"))
+
+
+def busy_at_first(envelope: Envelope) -> Report:
+    """A provider that accepts second attempts only."""
+    return BUSY if envelope.attempt == 0 else ALL_SENT
 
 
 class Crash(BaseException):
@@ -165,6 +173,11 @@ class Worker:
     def drain(self, within_s: float = 20.0) -> None:
         self.inbox.put(Drain(within_s))
 
+    def go_on(self) -> None:
+        """Its channels answer, those too that were paused."""
+        self.courier.paused.clear()
+        self.courier.answer()
+
 
 class EngineWorld(World):
     """A world with workers. script: the provider. Time moves only in `run`."""
@@ -227,86 +240,55 @@ class EngineWorld(World):
         *,
         chunk: int = 1,
         tier: Tier = Tier.HIGH,
-        channel: str = "null",
-        max_attempts: int = 3,
         shared: bool = False,
         expires_in_s: int = 0,
-        weight: int = 1000,
         known: bool = True,
         publish: bool = True,
         seal: bool = True,
+        **fields: Any,
     ) -> str:
-        """Submits a task whole: record, lane, envelopes, seal. Returns its lane."""
+        """Submits a task whole: record, lane, envelopes, seal. Returns its lane. fields: of its record."""
         lane = self.topics.shared_lane(0) if shared else self.topics.own_lane(task)
         kind = LaneKind.SHARED if shared else LaneKind.OWN
         now = self.clock.wall_ms()
         expires = now + expires_in_s * 1000 if expires_in_s else 0
+        fields = {
+            "app": "app",
+            "max_attempts": 3,
+            "created_ms": now,
+            "expires_ms": expires,
+            "message": MESSAGE,
+        } | fields
+        record = task_record(
+            task, tier=tier, shared=shared, lane=lane, chunk=chunk, expected_targets=targets, digest="digest", **fields
+        )
         if known:
-            self.write(
-                TaskRecord(
-                    1,
-                    task,
-                    "app",
-                    tier,
-                    channel,
-                    MESSAGE,
-                    lane,
-                    shared,
-                    chunk,
-                    targets,
-                    weight,
-                    0,
-                    0,
-                    expires,
-                    False,
-                    max_attempts,
-                    now,
-                    "digest",
-                )
-            )
+            self.write(record)
         if known and seal:
             self.write(Sealed(1, task, targets, 0, "digest", ["0"]))
-        self.add_lane(LaneInfo(lane, kind, str(tier), weight, chunk, "" if shared else task, channel))
+        owner = "" if shared else task
+        self.add_lane(LaneInfo(lane, kind, str(tier), record.weight, chunk, owner, record.channel))
         if publish:
-            self.publish(task, lane, targets, chunk=chunk, channel=channel, max_attempts=max_attempts, expires=expires)
+            of_all: dict[str, Any] = {
+                "channel": record.channel,
+                "max_attempts": record.max_attempts,
+                "expires_ms": expires,
+            }
+            self.publish(task, lane, targets, chunk=chunk, **of_all)
         return lane
 
-    def publish(
-        self,
-        task: str,
-        lane: str,
-        targets: int,
-        *,
-        chunk: int = 1,
-        channel: str = "null",
-        max_attempts: int = 3,
-        expires: int = 0,
-        writer: str = "0",
-        first: int = 0,
-    ) -> None:
-        now = self.clock.wall_ms()
-        envelopes = []
-        for start in range(0, targets, chunk):
-            names = [f"{task}:{i}" for i in range(start, min(start + chunk, targets))]
-            sequence = first + start // chunk
-            envelopes.append(
-                Envelope(
-                    FORMAT,
-                    task,
-                    writer,
-                    sequence,
-                    0,
-                    "app",
-                    channel,
-                    now,
-                    0,
-                    expires,
-                    len(names),
-                    max_attempts,
-                    MESSAGE,
-                    names,
-                )
-            )
+    def publish(self, task: str, lane: str, targets: int, *, chunk: int = 1, first: int = 0, **fields: Any) -> None:
+        """Put envelopes of `chunk` targets into a lane. first: the sequence of the first. fields: of all of them."""
+        common = {
+            "task": task,
+            "app": "app",
+            "channel": "null",
+            "published_ms": self.clock.wall_ms(),
+            "max_attempts": 3,
+        }
+        names = [f"{task}:{number}" for number in range(targets)]
+        parts = enumerate((names[start : start + chunk] for start in range(0, targets, chunk)), first)
+        envelopes = [envelope(number, part, message=MESSAGE, **(common | fields)) for number, part in parts]
         self.broker.publish(lane, envelopes)
 
     def add_lane(self, info: LaneInfo) -> None:
@@ -329,6 +311,12 @@ class EngineWorld(World):
         return worker
 
     # ------------------------------------------------------------- time
+    def run_out(self, *tasks: str, within_s: float = 120.0) -> float:
+        """Run until these tasks have ended and no lane holds anything. Return the seconds it took."""
+        started_s = self.clock.monotonic_s()
+        self.run(lambda: self.finished(*tasks) and self.settled(), within_s=within_s)
+        return self.clock.monotonic_s() - started_s
+
     def run(self, until: Callable[[], bool] | None = None, *, within_s: float = 120.0) -> None:
         """Lets everybody work, and time pass, until the condition holds. Without one: for within_s."""
         end_s = self.clock.monotonic_s() + within_s

@@ -10,8 +10,7 @@ from dispatcher.testing.courier import Script, all_sent
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import OutcomeRecord
 from dispatcher.wire.topics import Topics
-from tests.unit.engine_world import EngineWorld, Worker
-from tests.unit.test_engine_settling import busy_at_first
+from tests.unit.engine_world import EngineWorld, Worker, busy_at_first
 
 PARTITIONS = 4
 TOPICS = Topics(outcome_partitions=PARTITIONS)
@@ -52,7 +51,7 @@ def finish_beside(world: EngineWorld, stuck: list[str], others: list[str], withi
     assert not any(world.finished(task) for task in stuck)
     assert max(held) <= BUDGET + 1_000
     world.outcomes.away.clear()
-    world.run(lambda: world.finished(*stuck) and world.settled())
+    world.run_out(*stuck)
     assert set(world.calls().values()) == {1}
     assert worker.engine.stats.unsettled_targets == worker.engine.stats.held_envelopes == 0
 
@@ -101,7 +100,7 @@ def test_held_envelopes_of_one_task_hold_up_no_other_task_of_a_retry_lane() -> N
     assert len(world.broker.open(lane)) == waiting
     assert second.engine.stats.held_envelopes <= 1_000
     first.reconnect()
-    world.run(lambda: world.finished("held") and world.settled())
+    world.run_out("held")
     assert set(world.calls().values()) == {1}
 
 

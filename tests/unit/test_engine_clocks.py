@@ -58,18 +58,17 @@ def test_what_was_granted_before_is_given_back_and_not_sent(still_s: float) -> N
     worker.courier.paused.clear()
     worker.courier.answer(len(before))
     assert not worker.courier.calls
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run_out("t")
     assert world.counts("t") == {"sent": TARGETS}
     assert set(world.calls().values()) == {1}
 
 
-def test_a_worker_that_stood_still_before_its_first_call_has_nothing_to_give_back() -> None:
-    world = EngineWorld()
+def test_a_worker_that_stood_still_before_its_first_call_has_nothing_to_give_back(world: EngineWorld) -> None:
     clock = NappingClock(world.clock)
     worker = world.worker("napping", clock=clock)
     stands_still(world, clock, 60.0)
     world.add_task("t", TARGETS, chunk=10)
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run_out("t")
     assert worker.engine.stats.given_back == 0
 
 
@@ -82,17 +81,16 @@ def test_an_answer_that_is_given_again_is_no_sign_that_the_clock_stood_still(los
     for _ in range(5):
         world.run(within_s=0.3)
         worker.leases.lose = lost
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run_out("t")
     assert worker.engine.stats.stood_still == 0
     assert set(world.calls().values()) == {1}
 
 
-def test_a_ledger_that_does_not_tell_the_time_is_believed() -> None:
+def test_a_ledger_that_does_not_tell_the_time_is_believed(world: EngineWorld) -> None:
     """An answer of an older version."""
-    world = EngineWorld()
     lease = world.ledger.lease
     world.ledger.lease = lambda request: replace(lease(request), now_ms=0)  # type: ignore[method-assign]
     worker = world.worker()
     world.add_task("t", 100, chunk=10)
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run_out("t")
     assert worker.engine.stats.stood_still == 0

@@ -50,7 +50,7 @@ def crash_at(step: int, *, lose_receipts: int = 0) -> tuple[EngineWorld, Worker]
     world.run(lambda: not first.alive or (world.finished("own", "shared") and world.settled()), within_s=60)
     excused = set(called(world)) - recorded(world)
     world.worker()
-    world.run(lambda: world.finished("own", "shared") and world.settled(), within_s=120)
+    world.run_out("own", "shared", within_s=120)
     repeats = {call for call in called(world) if called(world).count(call) > 1}
     assert repeats <= excused, f"called twice without excuse after a stop at step {step}"
     return world, first
@@ -87,7 +87,7 @@ def two_crashes_at(step: int) -> EngineWorld:
         worker.wire.dies_at = step
         world.run(lambda: not worker.alive or world.settled(), within_s=120)  # noqa: B023
     world.worker()
-    world.run(lambda: world.finished("own", "shared") and world.settled(), within_s=120)
+    world.run_out("own", "shared", within_s=120)
     return world
 
 
@@ -96,8 +96,7 @@ def test_two_workers_stopped_one_after_the_other() -> None:
         check(two_crashes_at(step))
 
 
-def test_a_worker_that_stood_still_past_its_claim_adds_no_second_outcome() -> None:
-    world = EngineWorld()
+def test_a_worker_that_stood_still_past_its_claim_adds_no_second_outcome(world: EngineWorld) -> None:
     world.add_task("t", 20, seal=False)
     sleeper = world.worker()
     sleeper.courier.paused.add("null")

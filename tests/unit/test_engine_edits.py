@@ -6,16 +6,11 @@ from dispatcher.engine.events import LanesChanged
 from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
 from dispatcher.wire.control import ControlChange, encode_override, override_message
-from dispatcher.wire.envelope import Envelope, decode_message, encode_message
+from dispatcher.wire.envelope import decode_message, encode_message
 from dispatcher.wire.lease import LaneKind
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Report, Verdict
-from tests.unit.engine_world import MESSAGE, EngineWorld
+from tests.unit.engine_world import MESSAGE, EngineWorld, busy_at_first
 
 EDITED = bytes(encode_message({"title": "edited"}))
-
-
-def busy_at_first(envelope: Envelope) -> Report:
-    return Report(Verdict(RETRY, "busy")) if envelope.attempt == 0 else ALL_SENT
 
 
 def tell(world: EngineWorld, overrides: dict[str, bytes]) -> None:

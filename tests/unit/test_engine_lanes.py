@@ -16,13 +16,8 @@ from tests.unit.engine_world import EngineWorld
 from tests.unit.reachable import texts_in
 
 
-def run(world: EngineWorld, *tasks: str) -> None:
-    world.run(lambda: world.finished(*tasks) and world.settled())
-
-
 # ------------------------------------------------------------------ bounds
-def test_what_a_worker_holds_is_bounded_in_targets() -> None:
-    world = EngineWorld()
+def test_what_a_worker_holds_is_bounded_in_targets(world: EngineWorld) -> None:
     lanes = [world.add_task(f"t{i}", 10_000, chunk=50) for i in range(4)]
     world.outcomes.receipts.fail = 1_000_000
     worker = world.worker(budget_targets=5_000, lane_roomy_targets=500)
@@ -32,12 +27,11 @@ def test_what_a_worker_holds_is_bounded_in_targets() -> None:
         most = max(most, sum(world.broker.held(worker.lanes, lane) for lane in lanes) * 50)
     assert 5_000 <= most <= 5_000 + 4 * 100
     world.outcomes.receipts.fail = 0
-    run(world, *(f"t{i}" for i in range(4)))
+    world.run_out(*(f"t{i}" for i in range(4)))
     assert max(world.calls().values()) == 1
 
 
-def test_a_slow_lane_holds_few_and_a_fast_one_many() -> None:
-    world = EngineWorld()
+def test_a_slow_lane_holds_few_and_a_fast_one_many(world: EngineWorld) -> None:
     slow = world.add_task("slow", 10_000)
     fast = world.add_task("fast", 20_000)
     world.change("slow", "cap", "100")
@@ -60,7 +54,7 @@ def test_a_lane_is_filled_up_while_the_ledger_takes_its_time_even_if_the_lane_yi
         world.run(within_s=0.01)
     assert 850 <= world.broker.held(worker.lanes, lane) <= 1_000
     worker.leases.fail = 0
-    run(world, "t")
+    world.run_out("t")
     assert len(world.provider_calls) == 1_200
 
 
@@ -93,8 +87,7 @@ def test_a_turn_brings_some_of_every_tier_by_weight_and_no_more_than_is_soon_dec
 
 
 # ------------------------------------------------------------------ lanes do not get in each other's way
-def test_a_lane_that_yields_nothing_delays_nobody() -> None:
-    world = EngineWorld()
+def test_a_lane_that_yields_nothing_delays_nobody(world: EngineWorld) -> None:
     world.add_task("t", 1_000)
     worker = world.worker()
     dead = LaneInfo("persistent://fairlane/tasks-00/dead", LaneKind.OWN, "high", 1000, 1, "dead", "null")
@@ -110,27 +103,22 @@ def test_a_lane_that_yields_nothing_delays_nobody() -> None:
     worker.lanes.drain = stubborn  # type: ignore[method-assign]
     worker.inbox.put(LanesChanged([*world.held_lanes(), dead]))
     worker.inbox.put(LaneReady(dead.name))
-    started_s = world.clock.monotonic_s()
-    run(world, "t")
-    assert world.clock.monotonic_s() - started_s < 0.5
+    assert world.run_out("t") < 0.5
     assert 0 < len(asked) < 150
 
 
-def test_a_channel_without_room_holds_up_no_other() -> None:
-    world = EngineWorld()
+def test_a_channel_without_room_holds_up_no_other(world: EngineWorld) -> None:
     world.add_task("slow", 500, channel="http")
     world.add_task("quick", 500, channel="null", tier=Tier.LOW)
     worker = world.worker(channel_batches={"http": 2})
     worker.courier.paused.add("http")
     world.run(lambda: world.finished("quick"), within_s=2.0)
     assert len(worker.courier.waiting) == 2
-    worker.courier.paused.clear()
-    worker.courier.answer()
-    run(world, "slow")
+    worker.go_on()
+    world.run_out("slow")
 
 
-def test_a_channel_without_room_holds_up_no_other_in_a_shared_lane() -> None:
-    world = EngineWorld()
+def test_a_channel_without_room_holds_up_no_other_in_a_shared_lane(world: EngineWorld) -> None:
     lane = world.add_task("slow", 0, channel="http", shared=True, publish=False, seal=False)
     world.publish("slow", lane, 500, channel="http")
     world.add_task("quick", 500, shared=True, tier=Tier.LOW)
@@ -140,8 +128,7 @@ def test_a_channel_without_room_holds_up_no_other_in_a_shared_lane() -> None:
     assert len(worker.courier.waiting) == 1
 
 
-def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on() -> None:
-    world = EngineWorld()
+def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on(world: EngineWorld) -> None:
     lane = world.add_task("t", 5_000, publish=False, seal=False)
     world.publish("t", lane, 5_000, writer="stage-1")
     world.add_task("other", 500)
@@ -154,12 +141,11 @@ def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on() 
     world.run(within_s=10.0)
     assert len(worker.leases.requests) - asked < 60
     world.write(Sealed(1, "t", 5_000, 0, "digest", ["stage-1"]))
-    run(world, "t")
+    world.run_out("t")
     assert world.counts("t") == {"sent": 5_000}
 
 
-def test_envelopes_behind_those_that_must_wait_are_sent() -> None:
-    world = EngineWorld()
+def test_envelopes_behind_those_that_must_wait_are_sent(world: EngineWorld) -> None:
     lane = world.add_task("t", 50, publish=False, seal=False)
     world.publish("t", lane, 300, writer="stage-1")
     world.publish("t", lane, 50)
@@ -168,8 +154,7 @@ def test_envelopes_behind_those_that_must_wait_are_sent() -> None:
 
 
 # ------------------------------------------------------------------ pauses
-def test_a_paused_lane_is_asked_about_seldom_and_goes_on_when_it_may() -> None:
-    world = EngineWorld()
+def test_a_paused_lane_is_asked_about_seldom_and_goes_on_when_it_may(world: EngineWorld) -> None:
     world.add_task("t", 2_000)
     world.write(ControlChange(1, "t", "paused", "1", 0))
     worker = world.worker()
@@ -181,12 +166,11 @@ def test_a_paused_lane_is_asked_about_seldom_and_goes_on_when_it_may() -> None:
     started_s = world.clock.monotonic_s()
     world.run(lambda: bool(world.provider_calls))
     assert world.clock.monotonic_s() - started_s < 0.2
-    run(world, "t")
+    world.run_out("t")
 
 
 # ------------------------------------------------------------------ coming and going
-def test_a_lane_is_let_go_of_when_what_is_under_way_is_settled() -> None:
-    world = EngineWorld()
+def test_a_lane_is_let_go_of_when_what_is_under_way_is_settled(world: EngineWorld) -> None:
     lane = world.add_task("t", 500)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
@@ -203,8 +187,7 @@ def test_a_lane_is_let_go_of_when_what_is_under_way_is_settled() -> None:
     assert not world.held(), "what was granted and not sent is given back"
 
 
-def test_a_lane_that_comes_again_while_it_is_let_go_of_is_attached_again() -> None:
-    world = EngineWorld()
+def test_a_lane_that_comes_again_while_it_is_let_go_of_is_attached_again(world: EngineWorld) -> None:
     lane = world.add_task("t", 500)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
@@ -214,9 +197,8 @@ def test_a_lane_that_comes_again_while_it_is_let_go_of_is_attached_again() -> No
     world.run(within_s=0.5)
     world.add_lane(info)
     world.run(within_s=0.5)
-    worker.courier.paused.clear()
-    worker.courier.answer()
-    run(world, "t")
+    worker.go_on()
+    world.run_out("t")
     assert max(world.calls().values()) == 1
 
 
@@ -248,23 +230,21 @@ def test_workers_that_come_late_and_leave_early() -> None:
     world.run(within_s=0.7)
     second.die()
     world.worker()
-    run(world, *tasks)
+    world.run_out(*tasks)
     assert [world.counts(task) for task in tasks] == [{"sent": 1_000}] * 6
 
 
-def test_a_lane_that_was_given_up_for_missing_is_attached_again() -> None:
-    world = EngineWorld()
+def test_a_lane_that_was_given_up_for_missing_is_attached_again(world: EngineWorld) -> None:
     world.add_task("t", 10)
     worker = world.worker()
     attach = worker.lanes.attach
     worker.lanes.attach = lambda lane, prefetch_targets: None  # type: ignore[method-assign]
     world.run(within_s=1.0)
     worker.lanes.attach = attach  # type: ignore[method-assign]
-    run(world, "t")
+    world.run_out("t")
 
 
-def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed() -> None:
-    world = EngineWorld()
+def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed(world: EngineWorld) -> None:
     lane = world.add_task("t", 10)
     worker = world.worker()
     held = LaneInfo(lane, LaneKind.OWN, Tier.HIGH, 1_000, 1, task="t", channel="null")
@@ -276,14 +256,13 @@ def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed() -
     assert asked[0] == asked[2] > 0 == asked[1]
 
 
-def test_channels_that_have_passed_leave_nothing_behind() -> None:
+def test_channels_that_have_passed_leave_nothing_behind(world: EngineWorld) -> None:
     """A shared lane brings what apps name as a channel, and each name costs a little of every pick and every look."""
-    world = EngineWorld()
     worker = world.worker()
     names = [f"t{number}" for number in range(300)]
     for name in names:
         world.add_task(name, 3, chunk=1, tier=Tier.LOW, shared=True, channel=f"channel-{name}")
-    run(world, *names)
+    world.run_out(*names)
     world.run(within_s=1.0)
     kept = {text for text in texts_in(worker.engine, but=worker.engine.stats) if text.startswith("channel-")}
     assert len(kept) <= CHANNELS_KEPT

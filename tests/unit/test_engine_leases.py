@@ -15,21 +15,16 @@ from dispatcher.wire.outcome import Outcome
 from tests.unit.engine_world import EngineWorld
 
 
-def run(world: EngineWorld, *tasks: str) -> None:
-    world.run(lambda: world.finished(*tasks) and world.settled())
-
-
 def wanted(request: LeaseRequest) -> int:
     return sum(want.count * want.size for ask in request.lanes for want in ask.wants)
 
 
 # ------------------------------------------------------------------ when the ledger cannot be heard
-def test_a_lost_answer_is_asked_for_again_under_its_number() -> None:
-    world = EngineWorld()
+def test_a_lost_answer_is_asked_for_again_under_its_number(world: EngineWorld) -> None:
     world.add_task("t", 10)
     worker = world.worker()
     worker.leases.lose = 3
-    run(world, "t")
+    world.run_out("t")
     first = worker.leases.requests[:4]
     assert [request.number for request in first] == [1, 1, 1, 1]
     assert first[0] == first[3]
@@ -37,8 +32,7 @@ def test_a_lost_answer_is_asked_for_again_under_its_number() -> None:
     assert not world.stats().get("repeats_possible", 0), "the repeated call got the same claim"
 
 
-def test_what_is_claimed_goes_on_while_the_ledger_is_gone() -> None:
-    world = EngineWorld()
+def test_what_is_claimed_goes_on_while_the_ledger_is_gone(world: EngineWorld) -> None:
     world.add_task("t", 100)
     worker = world.worker()
     worker.courier.paused.add("null")
@@ -46,19 +40,17 @@ def test_what_is_claimed_goes_on_while_the_ledger_is_gone() -> None:
     world.add_task("later", 100)
     worker.leases.fail = 1_000_000
     worker.work()
-    worker.courier.paused.clear()
-    worker.courier.answer()
+    worker.go_on()
     world.run(lambda: world.finished("t"))
     world.run(within_s=20.0)
     assert not world.finished("later")
     assert len(worker.leases.requests) < 40, "asks with growing pauses"
     worker.leases.fail = 0
-    run(world, "t", "later")
+    world.run_out("t", "later")
     assert max(world.calls().values()) == 1
 
 
-def test_an_answer_that_comes_after_its_use_by_is_given_back_unsent() -> None:
-    world = EngineWorld()
+def test_an_answer_that_comes_after_its_use_by_is_given_back_unsent(world: EngineWorld) -> None:
     world.add_task("t", 10)
     worker = world.worker()
     answers = []
@@ -71,12 +63,11 @@ def test_an_answer_that_comes_after_its_use_by_is_given_back_unsent() -> None:
     answered(*said)
     worker.work()
     assert worker.engine.stats.given_back == 10
-    run(world, "t")
+    world.run_out("t")
     assert max(world.calls().values()) == 1
 
 
-def test_a_refusal_ends_the_worker() -> None:
-    world = EngineWorld()
+def test_a_refusal_ends_the_worker(world: EngineWorld) -> None:
     world.add_task("t", 10)
     worker = world.worker()
     world.folding = False
@@ -87,8 +78,7 @@ def test_a_refusal_ends_the_worker() -> None:
         worker.engine.step(LeaseAnswered(number, None, Refused("Another worker has this name.")))
 
 
-def test_a_late_double_of_an_answer_is_ignored() -> None:
-    world = EngineWorld()
+def test_a_late_double_of_an_answer_is_ignored(world: EngineWorld) -> None:
     world.add_task("t", 10)
     worker = world.worker()
     ask = worker.leases.ask
@@ -101,7 +91,7 @@ def test_a_late_double_of_an_answer_is_ignored() -> None:
         ask(request, both)
 
     worker.leases.ask = twice  # type: ignore[method-assign]
-    run(world, "t")
+    world.run_out("t")
     assert world.counts("t") == {"sent": 10}
     assert max(world.calls().values()) == 1
 
@@ -132,8 +122,7 @@ def test_a_double_that_comes_during_the_next_call_grants_nothing() -> None:
 
 
 # ------------------------------------------------------------------ use-by
-def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again() -> None:
-    world = EngineWorld()
+def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again(world: EngineWorld) -> None:
     world.add_task("t", 500)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
@@ -141,16 +130,14 @@ def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again() -> None
     given_back = [given for request in worker.leases.requests for given in request.given_back]
     assert sum(given.count for given in given_back) >= 400
     assert worker.engine.stats.in_flight_batches == 1
-    worker.courier.paused.clear()
-    worker.courier.answer()
-    run(world, "t")
+    worker.go_on()
+    world.run_out("t")
     assert world.counts("t") == {"sent": 500}
     assert max(world.calls().values()) == 1
     assert not world.stats().get("repeats_possible", 0)
 
 
-def test_a_batch_whose_use_by_passed_in_the_courier_is_given_back() -> None:
-    world = EngineWorld()
+def test_a_batch_whose_use_by_passed_in_the_courier_is_given_back(world: EngineWorld) -> None:
     world.add_task("t", 50)
     worker = world.worker()
     worker.courier.paused.add("null")
@@ -160,15 +147,13 @@ def test_a_batch_whose_use_by_passed_in_the_courier_is_given_back() -> None:
     worker.courier.answer()
     worker.work()
     assert world.provider_calls == []
-    worker.courier.paused.clear()
-    worker.courier.answer()
-    run(world, "t")
+    worker.go_on()
+    world.run_out("t")
     assert world.counts("t") == {"sent": 50}
     assert not world.stats().get("repeats_possible", 0)
 
 
-def test_nothing_is_handed_to_a_channel_close_to_its_use_by() -> None:
-    world = EngineWorld()
+def test_nothing_is_handed_to_a_channel_close_to_its_use_by(world: EngineWorld) -> None:
     world.add_task("t", 600)
     worker = world.worker(in_flight_batches=1, use_by_margin_s=0.1)
     worker.courier.paused.add("null")
@@ -220,8 +205,7 @@ def test_new_demand_is_asked_for_at_once() -> None:
     assert world.clock.monotonic_s() - started_s <= 0.05
 
 
-def test_new_demand_is_asked_for_at_once_whatever_credit_there_is() -> None:
-    world = EngineWorld()
+def test_new_demand_is_asked_for_at_once_whatever_credit_there_is(world: EngineWorld) -> None:
     world.add_task("stuck", 5_000, channel="http", tier=Tier.LOW)
     worker = world.worker()
     worker.courier.paused.add("http")
@@ -248,8 +232,7 @@ def test_a_lane_that_wakes_up_again_is_asked_for_at_once_again() -> None:
         assert world.clock.monotonic_s() - started_s <= 0.02
 
 
-def test_calls_keep_a_distance() -> None:
-    world = EngineWorld()
+def test_calls_keep_a_distance(world: EngineWorld) -> None:
     worker = world.worker()
     asked_s = []
     ask = worker.leases.ask
@@ -262,7 +245,7 @@ def test_calls_keep_a_distance() -> None:
     for i in range(40):
         world.add_task(f"t{i}", 1)
         world.run(within_s=0.001)
-    run(world, *(f"t{i}" for i in range(40)))
+    world.run_out(*(f"t{i}" for i in range(40)))
     assert len(asked_s) >= 5
     assert min(later - earlier for earlier, later in pairwise(asked_s)) >= 0.0049
 
@@ -275,12 +258,11 @@ def test_many_lanes_that_wake_up_cost_at_most_fifty_calls_a_second() -> None:
         world.add_task(f"t{i}", 1)
         world.run(within_s=0.01)
     assert len(worker.leases.requests) <= 3.5 * 50 + 15
-    run(world, *(f"t{i}" for i in range(300)))
+    world.run_out(*(f"t{i}" for i in range(300)))
 
 
 # ------------------------------------------------------------------ for how much
-def test_without_a_cap_no_more_is_asked_for_than_can_be_sent_soon() -> None:
-    world = EngineWorld()
+def test_without_a_cap_no_more_is_asked_for_than_can_be_sent_soon(world: EngineWorld) -> None:
     world.add_task("t", 30_000)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
@@ -295,8 +277,7 @@ def test_without_a_cap_no_more_is_asked_for_than_can_be_sent_soon() -> None:
     assert sent > 9_000, "50 targets each 50 ms"
 
 
-def test_a_slow_channel_is_soon_asked_little_for() -> None:
-    world = EngineWorld()
+def test_a_slow_channel_is_soon_asked_little_for(world: EngineWorld) -> None:
     world.add_task("t", 30_000)
     worker = world.worker(in_flight_batches=1, quantum_targets=1)
     worker.courier.paused.add("null")
@@ -327,8 +308,7 @@ def test_every_lane_with_demand_is_announced() -> None:
     assert all(ask.demand > 0 for request in worker.leases.requests for ask in request.lanes)
 
 
-def test_lanes_share_by_weight_when_the_worker_is_the_limit() -> None:
-    world = EngineWorld()
+def test_lanes_share_by_weight_when_the_worker_is_the_limit(world: EngineWorld) -> None:
     for tier in Tier:
         world.add_task(f"{tier}1", 12_000, tier=tier)
         world.add_task(f"{tier}2", 12_000, tier=tier, weight=3_000)
@@ -346,8 +326,7 @@ def test_lanes_share_by_weight_when_the_worker_is_the_limit() -> None:
         assert abs(two / (one + two) - 0.75) <= 0.06
 
 
-def test_lanes_share_by_weight_when_receiving_sets_the_pace() -> None:
-    world = EngineWorld()
+def test_lanes_share_by_weight_when_receiving_sets_the_pace(world: EngineWorld) -> None:
     for tier in Tier:
         world.add_task(f"{tier}1", 12_000, tier=tier)
         world.add_task(f"{tier}2", 3_000, tier=tier, chunk=4)
@@ -368,8 +347,7 @@ def test_capacity_that_one_tier_leaves_goes_to_the_others() -> None:
     assert worker.engine.stats.tiers[Tier.LOW].sent - before >= 0.98 * 5 * 2_000
 
 
-def test_a_capped_task_does_not_make_the_worker_ask_all_the_time() -> None:
-    world = EngineWorld()
+def test_a_capped_task_does_not_make_the_worker_ask_all_the_time(world: EngineWorld) -> None:
     world.add_task("capped", 5_000)
     world.change("capped", "cap", "100")
     worker = world.worker()
@@ -380,11 +358,10 @@ def test_a_capped_task_does_not_make_the_worker_ask_all_the_time() -> None:
     assert 950 <= worker.engine.stats.tiers[Tier.HIGH].sent - sent <= 1_050
 
 
-def test_outcomes_are_counted_by_tier_and_channel() -> None:
-    world = EngineWorld()
+def test_outcomes_are_counted_by_tier_and_channel(world: EngineWorld) -> None:
     world.add_task("t", 7, tier=Tier.MEDIUM, channel="log")
     worker = world.worker()
-    run(world, "t")
+    world.run_out("t")
     assert dict(worker.engine.stats.outcomes) == {(Tier.MEDIUM, "log", int(Outcome.SENT)): 7}
     stats = worker.engine.stats.tier_stats()["medium"]
     assert (stats.granted, stats.sent, stats.envelopes, sum(stats.wait_counts)) == (7, 7, 7, 7)

@@ -36,8 +36,7 @@ def test_any_envelopes_in_any_lane_change_nothing_for_other_tasks(bodies: list[b
     assert worker.alive
 
 
-def test_one_that_is_due_in_a_thousand_years_holds_up_none_behind_it() -> None:
-    world = EngineWorld()
+def test_one_that_is_due_in_a_thousand_years_holds_up_none_behind_it(world: EngineWorld) -> None:
     world.worker()
     world.add_task("good", TARGETS, shared=True, publish=False)
     lane = world.topics.shared_lane(0)

@@ -29,7 +29,7 @@ def given_back(world: EngineWorld) -> int:
 
 
 def finish(world: EngineWorld) -> None:
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run_out("t")
     assert world.counts("t") == {"sent": TARGETS}
     assert set(world.calls().values()) == {1}
 

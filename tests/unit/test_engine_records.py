@@ -2,28 +2,19 @@
 
 from dispatcher.wire.control import ControlChange
 from dispatcher.wire.fold_cost import CALL_COST, cost_of
-from dispatcher.wire.outcome import RETRY, Report, Verdict
-from tests.unit.engine_world import EngineWorld
-
-BUSY = Report(Verdict(RETRY, "busy"))
+from tests.unit.engine_world import BUSY, EngineWorld
 
 
-def run(world: EngineWorld, *tasks: str) -> None:
-    world.run(lambda: world.finished(*tasks) and world.settled())
-
-
-def test_one_record_covers_many_envelopes() -> None:
-    world = EngineWorld()
+def test_one_record_covers_many_envelopes(world: EngineWorld) -> None:
     world.add_task("t", 1_000)
     world.worker()
-    run(world, "t")
+    world.run_out("t")
     assert len(world.records()) <= 5
     assert sum(run.count for record in world.records() for run in record.runs) == 1_000
     assert all(record.mixed == [] for record in world.records())
 
 
-def test_a_view_that_is_not_ready_is_not_sent_for() -> None:
-    world = EngineWorld()
+def test_a_view_that_is_not_ready_is_not_sent_for(world: EngineWorld) -> None:
     world.add_task("t", 10)
     world.begin_view("new")
     worker = world.worker()
@@ -31,7 +22,7 @@ def test_a_view_that_is_not_ready_is_not_sent_for() -> None:
     assert world.provider_calls == []
     assert len(worker.leases.requests) < 12, "asks less and less often"
     world.read_marks("new")
-    run(world, "t")
+    world.run_out("t")
     assert max(world.calls().values()) == 1
 
 
@@ -39,28 +30,26 @@ def test_no_record_is_more_than_one_call_of_the_fold_takes() -> None:
     world = EngineWorld(lambda _: BUSY)
     world.add_task("t", 3_000)
     world.worker(settle_linger_s=1.0, held_envelopes=5_000, quantum_targets=30)
-    run(world, "t")
+    world.run_out("t")
     found = world.records()
     assert {mixed.attempt for record in found for mixed in record.mixed} == {0, 1, 2}
     assert max(map(cost_of, found)) <= CALL_COST
     assert 480 <= max(len(record.mixed) for record in found) <= 500
 
 
-def test_nor_is_one_of_targets_closed_in_great_number() -> None:
-    world = EngineWorld()
+def test_nor_is_one_of_targets_closed_in_great_number(world: EngineWorld) -> None:
     world.add_task("t", 3_000, shared=True)
     world.worker(settle_linger_s=1.0)
     world.change("t", "cancelled", "1")
-    run(world, "t")
+    world.run_out("t")
     assert max(sum(run.count for run in record.runs) for record in world.records()) == 500
 
 
 # ------------------------------------------------------------------ what the journal is told
-def test_records_that_name_every_target_are_cut_before_they_grow_too_large() -> None:
-    world = EngineWorld()
+def test_records_that_name_every_target_are_cut_before_they_grow_too_large(world: EngineWorld) -> None:
     world.add_task("t", 400, chunk=4)
     world.worker(named_targets="all", settle_named_characters=100, settle_linger_s=1.0)
-    run(world, "t")
+    world.run_out("t")
     found = world.records()
     named = [target for record in found for one in record.named for target in one.targets]
     assert len(named) == len(set(named)) == 400
@@ -68,12 +57,11 @@ def test_records_that_name_every_target_are_cut_before_they_grow_too_large() -> 
     assert all(sum(len(target) for one in record.named for target in one.targets) < 1_000 for record in found)
 
 
-def test_targets_closed_in_great_number_are_not_named_in_one_record() -> None:
-    world = EngineWorld()
+def test_targets_closed_in_great_number_are_not_named_in_one_record(world: EngineWorld) -> None:
     world.add_task("t", 3_000, chunk=10, shared=True)
     world.worker(named_targets="all", settle_named_characters=100)
     world.write(ControlChange(1, "t", "cancelled", "1", world.clock.wall_ms()))
-    run(world, "t")
+    world.run_out("t")
     found = world.records()
     named = [sum(len(one.targets) for one in record.named) for record in found]
     assert named == [sum(run.count * run.size for run in record.runs) for record in found]

@@ -6,32 +6,25 @@ from typing import Any
 import pytest
 
 from dispatcher.model.tier import Tier
-from dispatcher.wire.control import ControlChange, Finished
+from dispatcher.wire.control import Finished
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
-from tests.unit.engine_world import EngineWorld
-
-BUSY = Report(Verdict(RETRY, "busy"))
+from tests.unit.engine_world import BUSY, EngineWorld, busy_at_first
 
 
-def busy_at_first(envelope: Envelope) -> Report:
-    return BUSY if envelope.attempt == 0 else ALL_SENT
+def one_gone_one_busy(envelope: Envelope) -> Report:
+    """Of the first attempt's targets."""
+    if envelope.attempt == 1:
+        return ALL_SENT
+    return Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: BUSY.verdict})
 
 
 def always_busy(_envelope: Envelope) -> Report:
     return BUSY
 
 
-def run(world: EngineWorld, *tasks: str) -> None:
-    world.run(lambda: world.finished(*tasks) and world.settled())
-
-
 def most_calls(world: EngineWorld) -> int:
     return max(world.calls().values())
-
-
-def change(world: EngineWorld, task: str, field: str, value: str) -> None:
-    world.write(ControlChange(1, task, field, value, world.clock.wall_ms()))
 
 
 # ------------------------------------------------------------------ errors
@@ -45,7 +38,7 @@ def test_errors_are_counted_by_task_with_the_last_of_them() -> None:
     [(task, (channel, error))] = worker.engine.errors.take().items()
     assert (task, channel, error.count, error.attempt) == ("t", "null", 2 * 3, 1), "an invalid target is no error"
     assert error.retry_ms - error.at_ms == 30_000
-    run(world, "t")
+    world.run_out("t")
     [(_, (_, last))] = worker.engine.errors.take().items()
     assert (last.reason, last.count) == ("gave up after 2 attempts; the last: busy", 2 * 3)
     assert (last.attempt, last.retry_ms) == (2, 0)
@@ -63,12 +56,7 @@ def watched(port: Any, name: str, call: str, seen: list[str]) -> None:
 
 
 def test_dead_letter_then_record_then_next_attempt_then_ack() -> None:
-    def script(envelope: Envelope) -> Report:
-        if envelope.attempt == 1:
-            return ALL_SENT
-        return Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: BUSY.verdict})
-
-    world = EngineWorld(script)
+    world = EngineWorld(one_gone_one_busy)
     world.add_task("t", 3, chunk=3)
     seen: list[str] = []
     worker = world.worker()
@@ -76,19 +64,14 @@ def test_dead_letter_then_record_then_next_attempt_then_ack() -> None:
     watched(world.outcomes, "record", "publish", seen)
     watched(worker.publisher, "again", "publish", seen)
     watched(worker.lanes, "ack", "ack", seen)
-    run(world, "t")
+    world.run_out("t")
     assert seen == ["letter", "record", "again", "ack", "record", "ack"]
     assert world.counts("t") == {"sent": 2, "invalid": 1}
 
 
 @pytest.mark.parametrize("failing", ["letters", "record", "next attempt"])
 def test_nothing_is_acked_before_everything_is_stored(failing: str) -> None:
-    def script(envelope: Envelope) -> Report:
-        if envelope.attempt == 1:
-            return ALL_SENT
-        return Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: BUSY.verdict})
-
-    world = EngineWorld(script)
+    world = EngineWorld(one_gone_one_busy)
     lane = world.add_task("t", 3, chunk=3)
     worker = world.worker()
     faults: Any = {
@@ -101,7 +84,7 @@ def test_nothing_is_acked_before_everything_is_stored(failing: str) -> None:
     assert len(world.broker.open(lane)) == 1
     assert len(world.provider_calls) == 1
     faults.fail = 0
-    run(world, "t")
+    world.run_out("t")
     assert world.counts("t") == {"sent": 2, "invalid": 1}
     assert most_calls(world) == 1
 
@@ -116,16 +99,15 @@ def test_one_dead_letter_that_is_not_stored_holds_up_the_record_and_the_ack() ->
     watched(world.dead_letters, "letter", "publish", seen)
     watched(world.outcomes, "record", "publish", seen)
     watched(worker.lanes, "ack", "ack", seen)
-    run(world, "t")
+    world.run_out("t")
     assert seen == ["letter", "letter", "letter", "record", "ack"]
 
 
-def test_a_record_without_receipt_is_written_again_and_counts_once() -> None:
-    world = EngineWorld()
+def test_a_record_without_receipt_is_written_again_and_counts_once(world: EngineWorld) -> None:
     world.add_task("t", 10)
     world.outcomes.receipts.lose = 1
     worker = world.worker()
-    run(world, "t")
+    world.run_out("t")
     assert world.counts("t") == {"sent": 10}
     assert worker.engine.stats.stored_again == 1
     assert most_calls(world) == 1
@@ -136,24 +118,22 @@ def test_a_next_attempt_without_receipt_is_published_again_and_sent_once() -> No
     world.add_task("t", 4, chunk=4)
     worker = world.worker()
     worker.publisher.lose = 1
-    run(world, "t")
+    world.run_out("t")
     assert world.counts("t") == {"sent": 4}
     assert most_calls(world) == 1
 
 
 # ------------------------------------------------------------------ copies
-def test_copies_of_a_resumed_submission_are_sent_once() -> None:
-    world = EngineWorld()
+def test_copies_of_a_resumed_submission_are_sent_once(world: EngineWorld) -> None:
     lane = world.add_task("t", 200)
     world.broker.repeat(lane)
     worker = world.worker()
-    run(world, "t")
+    world.run_out("t")
     assert most_calls(world) == 1
     assert worker.engine.stats.dropped == 200
 
 
-def test_what_is_redelivered_while_it_is_sent_is_not_sent_again() -> None:
-    world = EngineWorld()
+def test_what_is_redelivered_while_it_is_sent_is_not_sent_again(world: EngineWorld) -> None:
     lane = world.add_task("t", 20)
     first = world.worker()
     first.courier.paused.add("null")
@@ -162,20 +142,18 @@ def test_what_is_redelivered_while_it_is_sent_is_not_sent_again() -> None:
     world.worker()
     world.run(within_s=1.0)
     assert len(world.provider_calls) == 0
-    first.courier.paused.clear()
-    first.courier.answer()
-    run(world, "t")
+    first.go_on()
+    world.run_out("t")
     assert most_calls(world) == 1
     assert world.counts("t") == {"sent": 20}
 
 
-def test_forgotten_acks_bring_nothing_back() -> None:
-    world = EngineWorld()
+def test_forgotten_acks_bring_nothing_back(world: EngineWorld) -> None:
     lane = world.add_task("t", 50)
     world.worker()
-    run(world, "t")
+    world.run_out("t")
     world.broker.forget_acks(lane)
-    run(world, "t")
+    world.run_out("t")
     assert most_calls(world) == 1
 
 
@@ -191,7 +169,7 @@ def test_a_copy_of_what_is_recorded_and_open_gets_its_next_attempt_again() -> No
     worker.die()
     world.broker.forget_acks(lane)
     second = world.worker()
-    run(world, "t")
+    world.run_out("t")
     assert second.engine.stats.republished == 1
     assert world.counts("t") == {"sent": 4}
     assert most_calls(world) == 1
@@ -208,7 +186,7 @@ def test_a_next_attempt_that_was_lost_is_made_again_of_the_open_targets_alone() 
     worker.die()
     world.broker.forget_acks(lane)
     world.worker()
-    run(world, "t")
+    world.run_out("t")
     assert [envelope.targets for envelope in world.provider_calls] == [["t:0", "t:1", "t:2"], ["t:1"]]
 
 
@@ -219,7 +197,7 @@ def test_only_the_open_targets_are_tried_again() -> None:
     world = EngineWorld(script)
     world.add_task("t", 5, chunk=5)
     world.worker()
-    run(world, "t")
+    world.run_out("t")
     assert [envelope.targets for envelope in world.provider_calls][1] == ["t:1", "t:3"]
     assert world.provider_calls[1].positions == [1, 3]
 
@@ -230,7 +208,7 @@ def test_the_last_attempt_fails_the_targets_and_says_why() -> None:
     world.add_task("t", 2, chunk=2, max_attempts=3)
     world.worker()
     started_s = world.clock.monotonic_s()
-    run(world, "t")
+    world.run_out("t")
     assert world.counts("t") == {"failed": 2}
     assert [envelope.attempt for envelope in world.provider_calls] == [0, 1, 2]
     assert world.clock.monotonic_s() - started_s >= 6.0, "delays of 1 and 5 seconds"
@@ -249,7 +227,7 @@ def test_an_envelope_waits_for_the_longest_of_its_delays() -> None:
     world.add_task("t", 3, chunk=3, tier=Tier.MEDIUM)
     world.worker()
     started_s = world.clock.monotonic_s()
-    run(world, "t")
+    world.run_out("t")
     assert 30.0 <= world.clock.monotonic_s() - started_s < 32.0
     assert most_calls(world) == 1
 
@@ -269,30 +247,28 @@ def test_what_is_not_due_waits_though_what_is_before_it_is_due() -> None:
     assert world.clock.monotonic_s() - early_s >= 1.0
     world.run(lambda: world.calls()["late:0", 1] == 1)
     assert world.clock.monotonic_s() - late_s >= 1.0
-    run(world, "early", "late")
+    world.run_out("early", "late")
 
 
 # ------------------------------------------------------------------ what is not sent
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
-def test_what_is_closed_in_a_shared_lane_is_recorded_without_being_sent(how: str) -> None:
-    world = EngineWorld()
+def test_what_is_closed_in_a_shared_lane_is_recorded_without_being_sent(world: EngineWorld, how: str) -> None:
     world.add_task("t", 30, shared=True, tier=Tier.LOW, expires_in_s=5)
     world.add_task("other", 30, shared=True, tier=Tier.LOW)
     if how == "cancelled":
-        change(world, "t", "cancelled", "1")
+        world.change("t", "cancelled", "1")
     else:
         world.clock.advance(6.0)
     world.worker()
-    run(world, "t", "other")
+    world.run_out("t", "other")
     assert world.counts("t") == {how: 30}
     assert world.counts("other") == {"sent": 30}
     assert {envelope.task for envelope in world.provider_calls} == {"other"}
 
 
-def test_a_cancelled_task_with_its_own_lane_is_left_alone_and_closed_as_a_whole() -> None:
-    world = EngineWorld()
+def test_a_cancelled_task_with_its_own_lane_is_left_alone_and_closed_as_a_whole(world: EngineWorld) -> None:
     lane = world.add_task("t", 30)
-    change(world, "t", "cancelled", "1")
+    world.change("t", "cancelled", "1")
     world.worker()
     world.run(lambda: world.finished("t"))
     assert world.counts("t") == {"cancelled": 30}
@@ -300,13 +276,12 @@ def test_a_cancelled_task_with_its_own_lane_is_left_alone_and_closed_as_a_whole(
     assert len(world.broker.open(lane)) == 30
 
 
-def test_an_envelope_of_an_unknown_task_is_kept_whole_and_never_sent() -> None:
-    world = EngineWorld()
+def test_an_envelope_of_an_unknown_task_is_kept_whole_and_never_sent(world: EngineWorld) -> None:
     lane = world.topics.shared_lane(0)
     world.add_task("known", 3, shared=True)
     world.publish("stranger", lane, 2)
     world.worker()
-    run(world, "known")
+    world.run_out("known")
     assert {envelope.task for envelope in world.provider_calls} == {"known"}
     bodies = [decode_envelope(letter.body) for letter in world.dead_letters.letters]
     assert [(envelope.task, envelope.sequence) for envelope in bodies] == [("stranger", 0), ("stranger", 1)]
@@ -318,14 +293,14 @@ def test_a_paused_task_leaves_the_retry_lanes_and_goes_on_from_its_own() -> None
     lane = world.add_task("t", 6, chunk=3)
     worker = world.worker()
     world.run(lambda: bool(world.provider_calls))
-    change(world, "t", "paused", "1")
+    world.change("t", "paused", "1")
     world.run(lambda: worker.engine.stats.moved == 2)
     calls = len(world.provider_calls)
     world.run(within_s=10.0)
     assert len(world.provider_calls) == calls
     assert [envelope.attempt for envelope in world.broker.open(lane)] == [1, 1]
-    change(world, "t", "paused", "0")
-    run(world, "t")
+    world.change("t", "paused", "0")
+    world.run_out("t")
     assert world.counts("t") == {"sent": 6}
     assert most_calls(world) == 1
 
@@ -335,7 +310,7 @@ def test_what_was_to_be_moved_to_a_lane_that_is_gone_is_dropped_once_the_task_ha
     lane = world.add_task("t", 3, chunk=3)
     worker = world.worker()
     world.run(lambda: bool(world.provider_calls))
-    change(world, "t", "paused", "1")
+    world.change("t", "paused", "1")
     world.run(lambda: not world.broker.open(lane))
     world.remove_lane(lane)
     world.broker.delete(lane)
@@ -346,11 +321,10 @@ def test_what_was_to_be_moved_to_a_lane_that_is_gone_is_dropped_once_the_task_ha
     assert len(world.provider_calls) == 1
 
 
-def test_envelopes_of_a_writer_that_does_not_count_are_dropped() -> None:
-    world = EngineWorld()
+def test_envelopes_of_a_writer_that_does_not_count_are_dropped(world: EngineWorld) -> None:
     lane = world.add_task("t", 5)
     world.publish("t", lane, 5, writer="stage-1-attempt-2")
     worker = world.worker()
-    run(world, "t")
+    world.run_out("t")
     assert worker.engine.stats.dropped == 5
     assert len(world.provider_calls) == 5

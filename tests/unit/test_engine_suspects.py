@@ -42,8 +42,7 @@ def letters(world: EngineWorld) -> set[tuple[str, int]]:
     return {(letter.task, letter.sequence) for letter in world.dead_letters.letters}
 
 
-def test_one_envelope_at_fault_goes_to_the_dead_letters_and_all_others_are_sent() -> None:
-    world = EngineWorld()
+def test_one_envelope_at_fault_goes_to_the_dead_letters_and_all_others_are_sent(world: EngineWorld) -> None:
     worker, _ = faulty(world, lambda one: isinstance(one, Want) and one.first <= 77 < one.first + one.count)
     world.add_task("t", 1_000, chunk=5)
     world.run(lambda: sum(world.counts("t").values()) == 995 and world.settled())
@@ -56,8 +55,7 @@ def test_one_envelope_at_fault_goes_to_the_dead_letters_and_all_others_are_sent(
     assert stats.held_envelopes == stats.buffered_targets == stats.unsettled_targets == 0
 
 
-def test_many_at_fault_in_many_lanes_hold_up_no_other_task() -> None:
-    world = EngineWorld()
+def test_many_at_fault_in_many_lanes_hold_up_no_other_task(world: EngineWorld) -> None:
     faulty(world)
     for number in range(20):
         world.add_task(f"good-{number}", 100, chunk=10)
@@ -65,44 +63,40 @@ def test_many_at_fault_in_many_lanes_hold_up_no_other_task() -> None:
     world.add_task("shared-good", 50, shared=True)
     lane = world.topics.shared_lane(0)
     world.publish("bad-in-shared", lane, 3)
-    world.run(lambda: world.finished("shared-good", *(f"good-{n}" for n in range(20))) and world.settled())
+    world.run_out("shared-good", *(f"good-{n}" for n in range(20)))
     expected = {(f"bad-{number}", sequence) for number in range(20) for sequence in range(4)}
     assert letters(world) == expected | {("bad-in-shared", sequence) for sequence in range(3)}
     assert set(world.calls().values()) == {1}
 
 
-def test_returned_credit_at_fault_is_forgotten_and_other_credit_is_not() -> None:
-    world = EngineWorld()
+def test_returned_credit_at_fault_is_forgotten_and_other_credit_is_not(world: EngineWorld) -> None:
     worker, ledger = faulty(world, lambda one: isinstance(one, GivenBack) and one.task == "late", in_flight_batches=1)
     worker.courier.paused.add("null")
     world.add_task("early", 20)
     world.add_task("late", 20, chunk=2)
     world.run(lambda: worker.engine.stats.given_back_refused > 0)
     assert ledger.failed
-    worker.courier.paused.clear()
-    worker.courier.answer()
-    world.run(lambda: world.finished("early", "late") and world.settled())
+    worker.go_on()
+    world.run_out("early", "late")
     assert not world.dead_letters.letters
     assert set(world.calls().values()) == {1}
 
 
-def test_where_every_call_fails_nothing_is_given_up() -> None:
+def test_where_every_call_fails_nothing_is_given_up(world: EngineWorld) -> None:
     """The ledger is at fault then, not what is asked of it."""
-    world = EngineWorld()
     worker, ledger = faulty(world, lambda one: False)
     world.add_task("t", 100)
     ledger.always = True
     world.run(within_s=30.0)
     assert ledger.failed < 60, "asked with growing pauses"
     ledger.always = False
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run_out("t")
     assert not world.dead_letters.letters
     assert set(world.calls().values()) == {1}
     assert worker.engine.stats.held_envelopes == 0
 
 
-def test_a_ledger_that_goes_away_while_calls_are_halved_is_waited_for() -> None:
-    world = EngineWorld()
+def test_a_ledger_that_goes_away_while_calls_are_halved_is_waited_for(world: EngineWorld) -> None:
     _, ledger = faulty(world)
     world.add_task("good", 100)
     world.add_task("bad", 10)
@@ -116,13 +110,12 @@ def test_a_ledger_that_goes_away_while_calls_are_halved_is_waited_for() -> None:
         return lease(request)
 
     ledger.lease = flaky  # type: ignore[method-assign]
-    world.run(lambda: world.finished("good") and world.settled())
+    world.run_out("good")
     assert letters(world) == {("bad", sequence) for sequence in range(10)}
 
 
 @pytest.mark.parametrize("steps", range(1, 12))
-def test_a_worker_may_drain_at_any_time_while_calls_are_halved(steps: int) -> None:
-    world = EngineWorld()
+def test_a_worker_may_drain_at_any_time_while_calls_are_halved(world: EngineWorld, steps: int) -> None:
     worker, _ = faulty(world, lambda one: one.task == "bad" and one.first <= 7 < one.first + one.count)
     world.add_task("good", 100)
     world.add_task("bad", 30)
@@ -137,8 +130,7 @@ def test_a_worker_may_drain_at_any_time_while_calls_are_halved(steps: int) -> No
     assert not world.held()
 
 
-def test_a_lane_may_be_let_go_of_while_its_envelopes_are_halved() -> None:
-    world = EngineWorld()
+def test_a_lane_may_be_let_go_of_while_its_envelopes_are_halved(world: EngineWorld) -> None:
     worker, _ = faulty(world)
     world.add_task("good", 100)
     lane = world.add_task("bad", 30)

@@ -41,7 +41,7 @@ def test_what_a_worker_sent_that_is_cut_off_from_pulsar_only_is_sent_by_nobody_e
     assert unrecorded(first) is not None
     assert unrecorded(second) is None
     first.reconnect()
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run_out("t")
     assert world.counts("t") == {"sent": 20_000}
     assert set(world.calls().values()) == {1}
     world.run(within_s=2.0)
@@ -57,7 +57,7 @@ def test_what_a_cut_off_worker_held_is_sent_by_another_once_its_heart_stops(worl
     first, _ = cut_off_while_sending(world)
     world.run(within_s=CUT_OFF_S)
     first.die()
-    world.run(lambda: world.finished("t") and world.settled(), within_s=60.0)
+    world.run_out("t", within_s=60.0)
     assert world.counts("t") == {"sent": 20_000}
     assert max(world.calls().values()) == 2
 
@@ -112,7 +112,7 @@ def test_what_a_live_worker_has_not_recorded_is_not_granted_by_a_view_that_begin
     assert not world.finished("t")
     assert set(world.calls().values()) == {1}
     first.reconnect()
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run_out("t")
     assert world.counts("t") == {"sent": 20_000}
     assert set(world.calls().values()) == {1}
 
@@ -135,6 +135,6 @@ def test_a_view_that_begins_meanwhile_grants_it_once_that_heart_stops(world: Eng
     empty_redis(world)
     world.run(within_s=CUT_OFF_S)
     first.die()
-    world.run(lambda: world.finished("t") and world.settled(), within_s=60.0)
+    world.run_out("t", within_s=60.0)
     assert world.counts("t") == {"sent": 20_000}
     assert max(world.calls().values()) == 2

@@ -11,16 +11,7 @@ from dispatcher.engine.runs import LONGEST_RUN, EnvelopeRun, envelope_runs
 from dispatcher.ports import Delivery
 from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
 from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
-from dispatcher.wire.outcome import (
-    ALL_SENT,
-    RETRY,
-    Outcome,
-    Outcomes,
-    Report,
-    Verdict,
-    decode_record,
-    encode_record,
-)
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Outcomes, Report, Verdict, decode_record, encode_record
 
 MESSAGE = encode_message({"title": "hello"})
 NOW_MS = 1_700_000_000_000

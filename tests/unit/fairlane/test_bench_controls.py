@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.controls_seen import (
-    NEVER_S,
-    Expected,
-    Sent,
-    is_as_expected,
-    seconds_of_others,
-    seconds_until,
-)
+from benchmarks.controls_seen import NEVER_S, Expected, Sent, is_as_expected, seconds_of_others, seconds_until
 
 TIERS = {"h0": "high", "h1": "high", "m": "medium", "l": "low"}
 CHANGED_MS = 1_700_000_000_000

@@ -21,8 +21,7 @@ REMOVE, COUNT = AudienceRules(duplicates="remove"), AudienceRules(duplicates="co
 @pytest.mark.parametrize(
     "audience", ["token-1", b"token-1", bytearray(b"t"), {"token-1": {}}, None, 7, Path("a.csv"), Target("a")]
 )
-def test_what_is_no_audience_is_refused_before_a_task_exists(audience: Any) -> None:
-    world = FakeService()
+def test_what_is_no_audience_is_refused_before_a_task_exists(world: FakeService, audience: Any) -> None:
     with pytest.raises(InvalidInput, match=rf"targets: .*type {type(audience).__name__};.*iterable"):
         run(world, push(), audience)
     assert world.steps == []
@@ -54,15 +53,13 @@ def test_an_audience_without_a_good_target_creates_nothing(audience: Callable[[]
 
 
 @pytest.mark.parametrize("audience", EMPTY + REFUSED)
-def test_an_empty_audience_may_be_allowed(audience: Callable[[], Iterable[object]]) -> None:
-    world = FakeService()
+def test_an_empty_audience_may_be_allowed(world: FakeService, audience: Callable[[], Iterable[object]]) -> None:
     assert run(world, push(), audience(), rules=AudienceRules(allow_empty=True)).accepted == 0
     assert [record.targets for record in world.records if isinstance(record, Sealed)] == [0]
 
 
-def test_a_task_that_was_begun_is_not_sealed_by_an_empty_audience() -> None:
+def test_a_task_that_was_begun_is_not_sealed_by_an_empty_audience(world: FakeService) -> None:
     """Its query failed after the task was stored, and returns nothing now."""
-    world = FakeService()
 
     def broken() -> Iterator[str]:
         yield "a"
@@ -75,8 +72,7 @@ def test_a_task_that_was_begun_is_not_sealed_by_an_empty_audience() -> None:
     assert run(world, push(), ["a", "b"]).accepted == 2
 
 
-def test_an_error_of_a_stream_before_its_first_target_leaves_no_task_behind() -> None:
-    world = FakeService()
+def test_an_error_of_a_stream_before_its_first_target_leaves_no_task_behind(world: FakeService) -> None:
 
     def broken() -> Iterator[str]:
         yield from list[str]()
@@ -111,8 +107,7 @@ def world_lane(world: FakeService) -> str:
 
 
 @pytest.mark.parametrize("make", AUDIENCES)
-def test_duplicates_are_counted_and_kept(make: Callable[[list[object]], Any]) -> None:
-    world = FakeService()
+def test_duplicates_are_counted_and_kept(world: FakeService, make: Callable[[list[object]], Any]) -> None:
     result = run(world, push(), make(["a", "b", "a", "a"]), rules=COUNT)
     assert (sent(world), result.duplicates) == (["a", "b", "a", "a"], 2)
     assert run(FakeService(), push(), make(["a", "a"])).duplicates is None

@@ -32,8 +32,7 @@ Change = Callable[[ServiceControls], None]
         (lambda c: c.limit_app("*", tasks=0, targets=10**9), {"limit:tasks:*": "0", "limit:targets:*": "1000000000"}),
     ],
 )
-def test_a_setting_is_stored_and_then_applied(change: Change, stored: dict[str, str]) -> None:
-    world = FakeService()
+def test_a_setting_is_stored_and_then_applied(world: FakeService, change: Change, stored: dict[str, str]) -> None:
     change(ServiceControls(stored_by(world.services)))
     assert {r.field: r.value for r in world.records if isinstance(r, GlobalChange)} == stored
     assert [step.partition(" ")[0] for step in world.steps] == ["append"] * len(stored) + ["apply"] * len(stored)
@@ -61,8 +60,7 @@ def test_a_setting_is_stored_and_then_applied(change: Change, stored: dict[str, 
         lambda c: c.limit_app("shop", targets=1.5),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_stored(change: Change) -> None:
-    world = FakeService()
+def test_what_makes_no_sense_is_refused_before_anything_is_stored(world: FakeService, change: Change) -> None:
     with pytest.raises(InvalidInput):
         change(ServiceControls(stored_by(world.services)))
     assert world.records == []
@@ -81,8 +79,7 @@ def test_caps_that_cannot_be_read(text: str) -> None:
         Cap.parse(text)
 
 
-def test_without_redis_a_setting_is_stored_and_the_caller_told_so() -> None:
-    world = FakeService()
+def test_without_redis_a_setting_is_stored_and_the_caller_told_so(world: FakeService) -> None:
     world.redis_gone = True
     with pytest.raises(Unreachable, match=r"is stored.*on its own"):
         ServiceControls(stored_by(world.services)).set_capacity(1)

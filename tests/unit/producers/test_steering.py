@@ -75,8 +75,7 @@ def test_a_plan_says_what_changes_in_the_words_of_task_set() -> None:
     assert step.changes == {"state": ("running", "failed")}
 
 
-def test_only_what_is_not_as_wished_is_changed() -> None:
-    world = FakeService()
+def test_only_what_is_not_as_wished_is_changed(world: FakeService) -> None:
     tasks = [task("a", weight=2.0), task("b", cap=10, cap_burst=5), task("c", state="paused"), task("d", tier="low")]
     changes = Changes(weight=2, cap="10:5", paused=True, tier="low")
     plan = steering(world, *tasks).plan(TaskFilter(app="shop"), changes)
@@ -187,9 +186,8 @@ def test_a_filter_that_names_nothing_is_refused() -> None:
             steered.plan(empty, Changes(cancelled=True))
 
 
-def test_lanes_that_cannot_be_created_now_are_left_to_the_workers() -> None:
+def test_lanes_that_cannot_be_created_now_are_left_to_the_workers(world: FakeService) -> None:
     """The change is stored; the worker that moves the first envelope creates the missing lane."""
-    world = FakeService()
 
     def fault(step: str) -> None:
         if step == "create":

@@ -29,8 +29,7 @@ def has(world: FakeService, lane: str, targets: list[str]) -> Iterator[bool]:
         yield sent(world, lane) == targets if lane in world.lanes else False
 
 
-def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting() -> None:
-    world = FakeService()
+def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting(world: FakeService) -> None:
 
     def audience() -> Iterator[str]:
         yield from ["a", "b b", "c", "d"]
@@ -66,8 +65,7 @@ def test_short_windows_are_found_again_by_a_list() -> None:
     judge(world, [again])
 
 
-def test_a_failure_while_the_audience_keeps_waiting_is_raised_when_it_comes_back() -> None:
-    world = FakeService()
+def test_a_failure_while_the_audience_keeps_waiting_is_raised_when_it_comes_back(world: FakeService) -> None:
 
     def audience() -> Iterator[str]:
         yield "a"

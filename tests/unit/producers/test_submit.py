@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.model.errors import (
-    AudienceMismatch,
-    InvalidInput,
-    TaskEnded,
-    Unreachable,
-)
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask
 from dispatcher.wire.control import Checkpoint, Sealed, TaskRecord
 from dispatcher.wire.envelope import decode_envelope, decode_message
@@ -57,8 +52,7 @@ def slabs(items: list[Any], size: int) -> Any:
     return Slabbed(items, [size] * (len(items) // size))
 
 
-def test_the_record_and_the_lane_come_before_the_first_envelope_and_the_seal_after_the_last() -> None:
-    world = FakeService()
+def test_the_record_and_the_lane_come_before_the_first_envelope_and_the_seal_after_the_last(world: FakeService) -> None:
     result = run(world, push(), ["a", "b", "c"])
     order = {step: number for number, step in enumerate(world.steps)}
     assert max(order["append TaskRecord"], order["create"]) < order["apply TaskRecord"]
@@ -74,8 +68,7 @@ def test_the_record_and_the_lane_come_before_the_first_envelope_and_the_seal_aft
     assert (result.task, result.accepted, result.refused, result.envelopes, result.stopped) == ("t", 3, 0, 2, "")
 
 
-def test_what_is_sent_is_what_was_given() -> None:
-    world = FakeService()
+def test_what_is_sent_is_what_was_given(world: FakeService) -> None:
     run(world, push(message={"title": "T"}, ttl_s=60, max_attempts=3, channel="http"), ["a"])
     envelope = world.envelopes(LANE)[0]
     now_ms = world.services().clock.wall_ms()
@@ -84,15 +77,13 @@ def test_what_is_sent_is_what_was_given() -> None:
     assert envelope.expires_ms == now_ms + 60_000
 
 
-def test_the_lane_is_opened_with_the_first_envelopes() -> None:
+def test_the_lane_is_opened_with_the_first_envelopes(world: FakeService) -> None:
     """They show whether compression saves anything."""
-    world = FakeService()
     run(world, push(), slabs(["a", "b", "c", "d"], 2))
     assert [decode_envelope(body).targets for body in world.first] == [["a", "b"]]
 
 
-def test_of_an_audience_that_comes_gradually_one_target_is_taken_before_its_task_is_known() -> None:
-    world = FakeService()
+def test_of_an_audience_that_comes_gradually_one_target_is_taken_before_its_task_is_known(world: FakeService) -> None:
     steps: list[list[str]] = []
 
     def audience() -> Iterator[str]:
@@ -107,15 +98,13 @@ def test_of_an_audience_that_comes_gradually_one_target_is_taken_before_its_task
     assert sent(world) == ["b", "c"]
 
 
-def test_a_small_low_task_goes_to_its_shared_lane_and_creates_none() -> None:
-    world = FakeService()
+def test_a_small_low_task_goes_to_its_shared_lane_and_creates_none(world: FakeService) -> None:
     run(world, push(tier="low", expected_targets=3), ["a", "b", "c"])
     assert sent(world, Topics().shared_lane_of("t")) == ["a", "b", "c"]
     assert "create" not in world.steps
 
 
-def test_the_length_of_the_audience_is_its_expected_size() -> None:
-    world = FakeService()
+def test_the_length_of_the_audience_is_its_expected_size(world: FakeService) -> None:
     run(world, push(tier="low", id="sized"), ["a"])
     run(world, push(tier="low", id="streamed"), iter(["a"]))
     sized, streamed = [record for record in world.records if isinstance(record, TaskRecord)]
@@ -123,15 +112,13 @@ def test_the_length_of_the_audience_is_its_expected_size() -> None:
     assert (streamed.expected_targets, streamed.shared) == (-1, False)
 
 
-def test_a_task_without_an_id_is_given_one_at_each_submit() -> None:
-    world = FakeService()
+def test_a_task_without_an_id_is_given_one_at_each_submit(world: FakeService) -> None:
     services, task = world.services(), push(id=None)
     ids = [submit(services, task, ["a"], Watchers()).task for _ in range(2)]
     assert ids == ["made-1", "made-2"]
 
 
-def test_an_empty_audience_that_is_allowed_is_sealed_at_zero() -> None:
-    world = FakeService()
+def test_an_empty_audience_that_is_allowed_is_sealed_at_zero(world: FakeService) -> None:
     assert run(world, push(), [], rules=AudienceRules(allow_empty=True)).accepted == 0
     assert [record.targets for record in world.records if isinstance(record, Sealed)] == [0]
 
@@ -156,8 +143,7 @@ def test_progress_is_told_at_the_end() -> None:
     assert (told[-1].accepted, told[-1].refused) == (1, 1)
 
 
-def test_a_start_that_is_past_is_refused_for_a_new_task_only() -> None:
-    world = FakeService()
+def test_a_start_that_is_past_is_refused_for_a_new_task_only(world: FakeService) -> None:
     now_s = world.clock.wall_ms() / 1000
     past, soon = (datetime.fromtimestamp(now_s + after_s, UTC) for after_s in (-120, 30))
     with pytest.raises(InvalidInput, match=r"start_at: 20\S+\+00:00 is past"):
@@ -181,10 +167,9 @@ def test_a_start_that_is_past_is_refused_for_a_new_task_only() -> None:
     ],
 )
 def test_the_lines_of_a_file_are_its_expected_size(
-    tmp_path: Path, name: str, text: str, where: dict[str, str] | None, expected: int
+    world: FakeService, tmp_path: Path, name: str, text: str, where: dict[str, str] | None, expected: int
 ) -> None:
     """So that limits of its app apply to it, and chunk and lane suit it."""
-    world = FakeService()
     (tmp_path / name).write_text(text)
     run(world, push(), TargetsFile(tmp_path / name, where=where))
     assert [record.expected_targets for record in world.records if isinstance(record, TaskRecord)] == [expected]
@@ -318,14 +303,12 @@ def test_another_task_under_the_same_id_is_refused_and_what_differs_is_named(fie
         run(world, push(**{field: value}), ["a"])
 
 
-def test_another_expected_size_is_no_other_task() -> None:
-    world = FakeService()
+def test_another_expected_size_is_no_other_task(world: FakeService) -> None:
     run(world, push(), ["a"])
     assert run(world, push(expected_targets=9), ["a"]).accepted == 1
 
 
-def test_a_complete_submission_is_only_verified() -> None:
-    world = FakeService()
+def test_a_complete_submission_is_only_verified(world: FakeService) -> None:
     first = run(world, push(), ["a", "b b", "c"])
     world.steps.clear()
     again = run(world, push(), ["a", "b b", "c"])
@@ -337,8 +320,7 @@ def test_a_complete_submission_is_only_verified() -> None:
             run(world, push(), other)
 
 
-def test_a_finished_task_is_still_verified() -> None:
-    world = FakeService()
+def test_a_finished_task_is_still_verified(world: FakeService) -> None:
     run(world, push(), ["a"])
     world.finish("t")
     assert run(world, push(), ["a"]).accepted == 1
@@ -354,8 +336,7 @@ def test_a_cancelled_task_takes_no_more_targets() -> None:
         run(world, push(), list("abcdefgh"))
 
 
-def test_a_submission_notices_that_its_task_is_cancelled() -> None:
-    world = FakeService()
+def test_a_submission_notices_that_its_task_is_cancelled(world: FakeService) -> None:
 
     class Endless:
         def slabs(self, unit: int) -> Iterator[Any]:
@@ -369,8 +350,7 @@ def test_a_submission_notices_that_its_task_is_cancelled() -> None:
     assert not [record for record in world.records if isinstance(record, Sealed)]
 
 
-def test_a_lane_that_vanishes_under_a_cancelled_task_is_no_failure() -> None:
-    world = FakeService()
+def test_a_lane_that_vanishes_under_a_cancelled_task_is_no_failure(world: FakeService) -> None:
 
     def fault(step: str) -> None:
         if step == "flush":

@@ -13,9 +13,8 @@ from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.test_submit import push, run, sent, slabs
 
 
-def test_without_redis_a_new_task_is_not_accepted() -> None:
+def test_without_redis_a_new_task_is_not_accepted(world: FakeService) -> None:
     """Whether its app may have one more is not known then."""
-    world = FakeService()
     world.redis_gone = True
     with pytest.raises(Unreachable):
         run(world, push(id=None), ["a"])
@@ -44,15 +43,13 @@ def test_a_task_over_a_limit_of_its_app_creates_nothing(
     assert (world.records, world.lanes) == ([], {})
 
 
-def test_a_known_task_goes_on_whatever_the_limits_of_its_app() -> None:
-    world = FakeService()
+def test_a_known_task_goes_on_whatever_the_limits_of_its_app(world: FakeService) -> None:
     run(world, push(), ["a"])
     world.admission = Admission("tasks", 1, 1)
     assert run(world, push(), ["a"]).accepted == 1
 
 
-def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on() -> None:
-    world = FakeService()
+def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on(world: FakeService) -> None:
 
     def fault(step: str) -> None:
         world.redis_gone = world.redis_gone or step == "append TaskRecord"
@@ -66,8 +63,7 @@ def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on(
     assert run(world, push(id="made-1"), ["a"]).accepted == 1
 
 
-def test_redis_may_go_away_while_targets_are_streamed() -> None:
-    world = FakeService()
+def test_redis_may_go_away_while_targets_are_streamed(world: FakeService) -> None:
 
     def fault(step: str) -> None:
         world.redis_gone = world.redis_gone or step == "send"
@@ -80,9 +76,8 @@ def test_redis_may_go_away_while_targets_are_streamed() -> None:
     assert sent(world) == audience
 
 
-def test_without_redis_nothing_is_published_beyond_what_was_announced_with_it() -> None:
+def test_without_redis_nothing_is_published_beyond_what_was_announced_with_it(world: FakeService) -> None:
     """Whether somebody has taken the submission over cannot be asked then."""
-    world = FakeService()
 
     def fault(step: str) -> None:
         world.redis_gone = world.redis_gone or step == "send"
@@ -97,8 +92,7 @@ def test_without_redis_nothing_is_published_beyond_what_was_announced_with_it() 
     assert set(sent(world)) == set(audience)
 
 
-def test_a_failure_of_pulsar_is_told_with_how_to_go_on() -> None:
-    world = FakeService()
+def test_a_failure_of_pulsar_is_told_with_how_to_go_on(world: FakeService) -> None:
 
     def fault(step: str) -> None:
         if step == "flush":
@@ -109,8 +103,7 @@ def test_a_failure_of_pulsar_is_told_with_how_to_go_on() -> None:
         run(world, push(), ["a"])
 
 
-def test_an_audience_that_cannot_be_read_leaves_no_task_behind(tmp_path: Path) -> None:
-    world = FakeService()
+def test_an_audience_that_cannot_be_read_leaves_no_task_behind(world: FakeService, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     for name in ("a.csv", "missing.csv"):
         with pytest.raises(InvalidInput, match=name):
@@ -118,9 +111,8 @@ def test_an_audience_that_cannot_be_read_leaves_no_task_behind(tmp_path: Path) -
     assert world.steps == []
 
 
-def test_when_both_servers_go_away_what_stopped_the_submission_is_told() -> None:
+def test_when_both_servers_go_away_what_stopped_the_submission_is_told(world: FakeService) -> None:
     """Whether the task was stopped meanwhile cannot be asked then."""
-    world = FakeService()
 
     def fault(step: str) -> None:
         if step == "flush":
