@@ -67,20 +67,21 @@ def _repeat(name: str, run: Callable[[int], dict[str, float]], runs: int, seed: 
     output.emit_document(document, [{"figure": key, **value} for key, value in summary.items()])
 
 
+def _number(
+    *names: str, text: str, min_value: int, max_value: int | None = None, default: int | None = None
+) -> Callable[..., Any]:
+    """Return an option for a whole number within bounds, whose default is shown in its help."""
+    kind = click.IntRange(min_value, max_value)
+    return click.option(*names, type=kind, default=default, show_default=default is not None, help=text)
+
+
 def _chunk(default: int) -> Callable[..., Any]:
-    return click.option(
-        "--chunk", type=click.IntRange(1, 500), default=default, show_default=True, help="Targets per envelope."
-    )
+    return _number("--chunk", min_value=1, max_value=500, default=default, text="Targets per envelope.")
 
 
 @bench.command()
 @_chunk(1)
-@click.option(
-    "--targets",
-    "count",
-    type=click.IntRange(1_000),
-    help="Number of targets (1,000,000 at chunk 1, 15,000,000 from 15 on).",
-)
+@_number("--targets", "count", min_value=1_000, text="Number of targets (1,000,000 at chunk 1, 15,000,000 from 15 on).")
 @_measured
 def throughput(chunk: int, count: int | None) -> Benchmark:
     """Measure throughput on an existing backlog.
@@ -104,9 +105,7 @@ def shares(low_only: bool) -> Benchmark:
 
 
 @bench.command()
-@click.option(
-    "--workers", type=click.IntRange(1, 50), default=8, show_default=True, help="Workers started at the same time."
-)
+@_number("--workers", min_value=1, max_value=50, default=8, text="Workers started at the same time.")
 @click.option("--no-capacity", is_flag=True, help="Set no capacity: the workers are the limit, 0.1 s a call.")
 @_measured
 def laws(workers: int, no_capacity: bool) -> Benchmark:
@@ -122,11 +121,9 @@ def laws(workers: int, no_capacity: bool) -> Benchmark:
 
 
 @bench.command("full-speed")
-@click.option(
-    "--workers", type=click.IntRange(1, 50), default=1, show_default=True, help="Workers started at the same time."
-)
-@click.option("--chunk", type=click.IntRange(1, 500), default=500, show_default=True, help="Targets per envelope.")
-@click.option("--seconds", type=click.IntRange(1, 600), default=6, show_default=True, help="Approximate duration.")
+@_number("--workers", min_value=1, max_value=50, default=1, text="Workers started at the same time.")
+@_number("--chunk", min_value=1, max_value=500, default=500, text="Targets per envelope.")
+@_number("--seconds", min_value=1, max_value=600, default=6, text="Approximate duration.")
 @_measured
 def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
     """Judge every delivery with no capacity set and a channel that takes no time.
@@ -198,7 +195,7 @@ def memory() -> Benchmark:
 
 @bench.command()
 @_chunk(1)
-@click.option("--rate", type=click.IntRange(1), default=25_000, show_default=True, help="Total targets/s.")
+@_number("--rate", min_value=1, default=25_000, text="Total targets/s.")
 @_measured
 def steady(chunk: int, rate: int) -> Benchmark:
     """Measure a steady load on existing lanes, a task a tier: from published to sent, p50 and p99."""
@@ -208,7 +205,7 @@ def steady(chunk: int, rate: int) -> Benchmark:
 
 
 @bench.command()
-@click.option("--lanes", type=click.IntRange(1), default=100_000, show_default=True, help="Backlogged lanes.")
+@_number("--lanes", min_value=1, default=100_000, text="Backlogged lanes.")
 @click.option("--mixed", is_flag=True, help="Random weights and sizes instead of equal ones.")
 @_measured
 def picks(lanes: int, mixed: bool) -> Benchmark:
@@ -219,17 +216,8 @@ def picks(lanes: int, mixed: bool) -> Benchmark:
 
 
 @bench.command("many-lanes")
-@click.option(
-    "--lanes", type=click.IntRange(1), default=10_000, show_default=True, help="Live lanes besides the busy ones."
-)
-@click.option(
-    "--targets",
-    "count",
-    type=click.IntRange(1_000),
-    default=600_000,
-    show_default=True,
-    help="Targets in the busy lanes.",
-)
+@_number("--lanes", min_value=1, default=10_000, text="Live lanes besides the busy ones.")
+@_number("--targets", "count", min_value=1_000, default=600_000, text="Targets in the busy lanes.")
 @_chunk(1)
 @_measured
 def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
@@ -243,8 +231,8 @@ def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
 
 
 @bench.command("many-tasks")
-@click.option("--tasks", type=click.IntRange(1), default=10_000, show_default=True, help="Number of tasks.")
-@click.option("--targets", type=click.IntRange(1), default=100, show_default=True, help="Targets per task.")
+@_number("--tasks", min_value=1, default=10_000, text="Number of tasks.")
+@_number("--targets", min_value=1, default=100, text="Targets per task.")
 @_measured
 def many_tasks(tasks: int, targets: int) -> Benchmark:
     """Measure small tasks with a lane each: seconds until all are delivered, and what is left 2 minutes later."""
@@ -254,16 +242,10 @@ def many_tasks(tasks: int, targets: int) -> Benchmark:
 
 
 @bench.command()
-@click.option("--lanes", type=click.IntRange(2), default=1_000, show_default=True, help="Backlogged lanes of one tier.")
-@click.option(
-    "--max-lanes",
-    type=click.IntRange(1),
-    default=200,
-    show_default=True,
-    help="Maximum lanes that a worker is attached to.",
-)
+@_number("--lanes", min_value=2, default=1_000, text="Backlogged lanes of one tier.")
+@_number("--max-lanes", min_value=1, default=200, text="Maximum lanes that a worker is attached to.")
 @_chunk(20)
-@click.option("--rate", type=click.IntRange(1), default=2_000, show_default=True, help="Capacity, targets/s.")
+@_number("--rate", min_value=1, default=2_000, text="Capacity, targets/s.")
 @_measured
 def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
     """Measure more backlogged lanes than workers attach to: Jain's index of what each was sent in a minute."""
@@ -273,9 +255,7 @@ def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
 
 
 @bench.command()
-@click.option(
-    "--targets", "count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="Number of targets."
-)
+@_number("--targets", "count", min_value=20_000, default=10_000_000, text="Number of targets.")
 @_chunk(10)
 @click.option(
     "--snapshot/--no-snapshot",
@@ -297,14 +277,7 @@ def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
 
 
 @bench.command()
-@click.option(
-    "--targets",
-    "count",
-    type=click.IntRange(50_000),
-    default=1_000_000,
-    show_default=True,
-    help="Number of targets, 500 per envelope.",
-)
+@_number("--targets", "count", min_value=50_000, default=1_000_000, text="Number of targets, 500 per envelope.")
 @_measured
 def fold(count: int) -> Benchmark:
     """Measure the largest calls of Redis' scripts under mixed outcomes.
@@ -318,14 +291,9 @@ def fold(count: int) -> Benchmark:
 
 
 @bench.command()
-@click.option("--partitions", type=click.IntRange(2, 64), default=4, show_default=True, help="Partitions of the topic.")
+@_number("--partitions", min_value=2, max_value=64, default=4, text="Partitions of the topic.")
 @_chunk(1)
-@click.option(
-    "--targets",
-    "count",
-    type=click.IntRange(1_000),
-    help="Number of targets (200,000 at chunk 1, 10,000,000 from 50 on).",
-)
+@_number("--targets", "count", min_value=1_000, text="Number of targets (200,000 at chunk 1, 10,000,000 from 50 on).")
 @click.option(
     "--compression",
     type=click.Choice(get_args(CompressionRule)),
@@ -351,13 +319,13 @@ def producer(partitions: int, chunk: int, count: int | None, compression: Compre
 
 
 @bench.command()
-@click.option("--rows", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Rows of the table.")
+@_number("--rows", min_value=1_000, default=10_000_000, text="Rows of the table.")
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @click.option(
     "--memory", metavar="SIZE", default="1g", show_default=True, help="Memory of Spark's driver and executors."
 )
-@click.option("--kills", type=click.IntRange(0), default=0, help="Number of executors to kill in mid-run.")
-@click.option("--driver-kills", type=click.IntRange(0), default=0, help="Number of drivers to kill before that.")
+@_number("--kills", min_value=0, default=0, text="Number of executors to kill in mid-run.")
+@_number("--driver-kills", min_value=0, default=0, text="Number of drivers to kill before that.")
 @_measured
 def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -> Benchmark:
     """Turn a Parquet table into a task, beside the same job that writes Parquet.
@@ -382,9 +350,7 @@ def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -
 
 
 @bench.command()
-@click.option(
-    "--outcomes", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Outcomes in the journal."
-)
+@_number("--outcomes", min_value=1_000, default=10_000_000, text="Outcomes in the journal.")
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @_measured
 def report(outcomes: int, master: str) -> Benchmark:
@@ -398,9 +364,7 @@ def report(outcomes: int, master: str) -> Benchmark:
 
 
 @bench.command()
-@click.option(
-    "--targets", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Targets of the audience."
-)
+@_number("--targets", min_value=1_000, default=10_000_000, text="Targets of the audience.")
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @_measured
 def reconcile(targets: int, master: str) -> Benchmark:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from dispatcher.engine.buffers import ASKED, CREDIT, HELD, WAITING, LaneBuffer
+from dispatcher.engine.buffers import ASKED, CREDIT, WAITING, LaneBuffer
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.shared import Shared
 from dispatcher.model.tier import Tier
@@ -50,8 +50,8 @@ class WorkingSet:
         """Lanes that were refused because the budget of all lanes was used up."""
         self._blocked: set[LaneBuffer] = set()
         """Lanes of one task that has no room; each is checked again after a while."""
-        self._without_room: dict[str, list[tuple[LaneBuffer, EnvelopeRun]]] = {}
-        """Held runs of tasks whose outcomes are not stored, by task."""
+        self._without_room: dict[str, LaneBuffer] = {}
+        """By task: its lane, from which nothing is asked for until outcomes of the task are stored."""
         self._reopen: dict[str, LaneInfo] = {}
         """Closing lanes that are to be attached again once they are detached."""
         self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
@@ -158,6 +158,8 @@ class WorkingSet:
 
         The lane that delivered least for its weight comes first, so shares hold when receiving takes longest.
         """
+        if self._without_room:
+            self._bring_back()
         count = 0
         totals = self._totals
         if self._stinted and totals.targets_in_memory < 0.9 * self._settings.budget_targets:
@@ -242,7 +244,7 @@ class WorkingSet:
     # ------------------------------------------------------------- demand
     def note(self, lane: LaneBuffer, *, wake: bool = True) -> None:
         """Update whether there is something to ask for, after the lane's waiting runs have changed."""
-        if lane.closing or lane.parked or not lane.waiting:
+        if lane.closing or lane.parked or not lane.waiting or lane.info.task in self._without_room:
             self.wanting.pop(lane.name, None)
             return
         due_ms = lane.waiting[0].not_before_ms
@@ -274,21 +276,19 @@ class WorkingSet:
             lane.unpark()
             self.note(lane)
 
-    def hold(self, lane: LaneBuffer, part: EnvelopeRun) -> EnvelopeRun | None:
-        """Hold envelopes that are claimed elsewhere (or similar) and ask for them again after a while. Return the held
-        run. Anything beyond the bounds is given back to the broker, so that it does not block what is behind it in a
-        shared lane."""
+    def hold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
+        """Hold envelopes that are claimed elsewhere (or similar) and ask for them again after a while. Anything beyond
+        the bounds is given back to the broker, so that it does not block what is behind it in a shared lane."""
         settings, room = self._settings, self._holding_room(lane, part)
         if room < part.count:
             kept = part.take(room) if room else None
             self._return(lane, part)
             if kept is None:
-                return None
+                return
             part = kept
         part.hold_s = settings.held.after(part.hold_s)
         lane.hold(part)
         self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
-        return part
 
     def _holding_room(self, lane: LaneBuffer, part: EnvelopeRun) -> int:
         """Return the number of envelopes of `part` that may be held."""
@@ -303,20 +303,19 @@ class WorkingSet:
         lane.drop(part)
         self.mark_drainable(lane)
 
-    def hold_until_room(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Hold envelopes of a task without room among the unsettled ones, at most until it has room again."""
-        held = self.hold(lane, part)
-        if held is not None:
-            self._without_room.setdefault(held.task, []).append((lane, held))
+    def wait_for_room(self, lane: LaneBuffer) -> None:
+        """Ask for nothing more from the lane of one task until the task has room among the unsettled targets."""
+        self._without_room[lane.info.task] = lane
 
-    def room_for(self, task: str) -> None:
-        """Ask for the envelopes of a task again if it has room."""
-        if task in self._without_room and self._unsettled.has_room(task):
-            for lane, part in self._without_room.pop(task):
-                self._unhold(lane, part)
+    def _bring_back(self) -> None:
+        """Ask again for the envelopes of tasks that have room again."""
+        for task, lane in list(self._without_room.items()):
+            if lane.closing or self._unsettled.has_room(task):
+                del self._without_room[task]
+                self.note(lane)
 
     def _unhold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        if lane.closing or part.state is not HELD:
+        if lane.closing:
             return
         lane.put_back(part)
         self.note(lane, wake=False)

@@ -210,15 +210,19 @@ class Leases:
         return asks
 
     def _take_wants(self, lane: LaneBuffer, room: int, wall_ms: int) -> list[EnvelopeRun]:
-        """Return the runs to ask for. Hold those of tasks whose outcomes are not stored: they could not be sent."""
+        """Return the runs to ask for. Leave out those of tasks whose outcomes are not stored, which could not be sent:
+        they stay in the lane of one task, and are held in a lane of many."""
         has_room = self._unsettled.has_room
+        if lane.info.task and not has_room(lane.info.task):
+            self._working.wait_for_room(lane)
+            return []
         while parts := lane.take_wants(room, self._settings.wants_per_lane, wall_ms):
             blocked = [part for part in parts if not has_room(part.task)]
             if not blocked:
                 return parts
             lane.leave_out(blocked)
             for part in blocked:
-                self._working.hold_until_room(lane, part)
+                self._working.hold(lane, part)
             if lane.asked:
                 return lane.asked
         return []

@@ -265,8 +265,6 @@ class Settling:
     def _count_unsettled(self, task: str, targets: int) -> None:
         self._unsettled.add(task, targets)
         self._stats.unsettled_targets = self._unsettled.targets
-        if targets < 0:
-            self._working.room_for(task)
 
     # ------------------------------------------------------------- steps and receipts
     def stored(self, event: Stored) -> None:

@@ -5,8 +5,9 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
+from dispatcher.model.errors import Unreachable
 from fairlane.stack import distribution, java, ports, processes, pulsar_server, redis_server
 from fairlane.stack.errors import NoSpace, PortTaken, ServerDied
 from fairlane.stack.homes import Home
@@ -24,6 +25,7 @@ _FOREIGN_DATA = ("Bad file format reading the append only file", "handle RDB for
 USUAL_PORTS = StackPorts(broker=6650, web=8080, redis=6379)
 
 Progress = Callable[[str], None]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,18 @@ def wait_ready(server: ServerState, ready: Callable[[], bool], logs: tuple[Path,
         if time.monotonic() > end:
             raise ServerDied(f"{server.program} was not ready after {timeout_s:.0f} s.", _see(logs))
         time.sleep(POLL_S)
+
+
+def once_reached(act: Callable[[], Result], within_s: float = 20.0) -> Result:
+    """Return what `act` returns. Call it again while it raises Unreachable, which is raised in the end."""
+    end_s = time.monotonic() + within_s
+    while True:
+        try:
+            return act()
+        except Unreachable:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(POLL_S)
 
 
 def died(program: str, *logs: Path) -> ServerDied | NoSpace:

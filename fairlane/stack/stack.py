@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from backends.settings import PulsarSettings
-from dispatcher.model.errors import Unreachable
 from fairlane.stack import distribution, launch, lock, processes, pulsar_server, redis_server
 from fairlane.stack import state as states
 from fairlane.stack.addresses import StackAddresses, addresses_of
@@ -21,9 +19,6 @@ from fairlane.stack.state import ServerState, StackState
 
 PULSAR_STOP_S = 40.0
 REDIS_STOP_S = 15.0
-
-_PROVISION_S = 20.0
-"""How long provisioning is tried again after the broker answers."""
 
 
 @dataclass(frozen=True)
@@ -225,11 +220,4 @@ def _provision(addresses: StackAddresses, wanted: PulsarSettings, progress: Prog
         return []
     progress("provisioning")
     here = {"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url}
-    end_s = time.monotonic() + _PROVISION_S
-    while True:
-        try:
-            return provision(wanted.model_copy(update=here))
-        except Unreachable:
-            if time.monotonic() > end_s:
-                raise
-            time.sleep(launch.POLL_S)
+    return launch.once_reached(lambda: provision(wanted.model_copy(update=here)))

@@ -344,11 +344,7 @@ def test_lanes_of_a_paused_channel_are_let_go_of() -> None:
 
 
 STEPS = st.lists(
-    st.tuples(
-        st.integers(0, 7),
-        st.sampled_from(["set", "pause", "end", "missed", "share"]),
-        st.integers(0, 30),
-    ),
+    st.tuples(st.integers(0, 7), st.sampled_from(["set", "pause", "end", "missed", "share"]), st.integers(0, 30)),
     max_size=30,
 )
 

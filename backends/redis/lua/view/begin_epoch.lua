@@ -30,8 +30,8 @@ end
 local now = now_ms()
 local waits_from = now + (ARGV[9] == '1' and MOVED_MS or 0)
 redis.call('HSET', key, 'id', ARGV[1], 'started_ms', whole(now), 'ready', '0', 'announced', '0', 'marked', '0',
-  'waits_from_ms', whole(waits_from), 'grants_after_ms', whole(waits_from + wait_ms + REPORT_MS), 'claim_ms', whole(wait_ms),
-  'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
+  'waits_from_ms', whole(waits_from), 'grants_after_ms', whole(waits_from + wait_ms + REPORT_MS),
+  'claim_ms', whole(wait_ms), 'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
   'form', whole(FORM), 'address', ARGV[8], 'adopted', ARGV[9])
 announce('epoch', '')
 return 1
