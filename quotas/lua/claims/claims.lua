@@ -2,8 +2,8 @@
 -- include: envelopes.lua
 -- include: claim_form.lua
 -- Claims: P:claims (sorted set of `<claim>|<task>` by end), P:claim:<member>. Envelopes that are recorded or given back
--- are cut out of their claim, so that the envelopes left at its end are the unrecorded ones. Nothing else holds this
--- information, so a claim is kept until it is closed, however long that takes.
+-- are cut out of their claim, so the envelopes left at its end are the unrecorded ones. Nothing else holds this
+-- information. So a claim is kept until it is closed, however long that takes.
 
 local function claim_key(member)
   return P .. ':claim:' .. member
@@ -27,17 +27,17 @@ local function add_run(runs, writer, attempt, first, count, paid, size)
   end
 end
 
--- Counts granted targets by their fate (used, returned, expired); `save_tally` writes the sums. At any time the targets
--- granted to a tier are the sum of these and of the targets in live claims.
-local function tally(what, run, count)
+-- Counts granted targets by what became of them (used, returned, expired); `save_tally` writes the sums. At any time
+-- the targets granted to a tier are the sum of these and of the targets in live claims.
+local function tally(kind, run, count)
   if run.paid == '' then return end
-  local field = what .. ':' .. run.paid
+  local field = kind .. ':' .. run.paid
   call.tallied[field] = (call.tallied[field] or 0) + count * run.size
 end
 
 local function save_tally()
   for field, targets in pairs(call.tallied) do
-    if targets > 0 then redis.call('HINCRBY', P .. ':stats', field, whole(targets)) end
+    if targets > 0 then redis.call('HINCRBY', P .. ':stats', field, int_text(targets)) end
   end
   call.tallied = {}
 end
@@ -77,7 +77,7 @@ local function drop_lost_claim(member)
 end
 
 local function open_claim(member, claim)
-  if redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member) == 1 then
+  if redis.call('ZADD', P .. ':claims', int_text(claim.end_ms), member) == 1 then
     call.undo[#call.undo + 1] = function() forget_claim(member) end
     redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', 1)
     call.undo[#call.undo + 1] = function() count_claim_less(member) end
@@ -99,30 +99,30 @@ local cut_claim
 do
   -- Returns the ranges {first, beyond} sorted, with overlapping and adjacent ones merged.
   local function merged(ranges)
-    local apart = {}
+    local disjoint = {}
     table.sort(ranges, function(a, b) return a.first < b.first end)
     for _, range in ipairs(ranges) do
-      local last = apart[#apart]
+      local last = disjoint[#disjoint]
       if last and range.first <= last.beyond then
         last.beyond = math.max(last.beyond, range.beyond)
       else
-        apart[#apart + 1] = range
+        disjoint[#disjoint + 1] = range
       end
     end
-    return apart
+    return disjoint
   end
 
   local function attempt_key(run)
-    return run.writer .. ' ' .. whole(run.attempt)
+    return run.writer .. ' ' .. int_text(run.attempt)
   end
 
-  -- Returns stretches {writer, attempt, first, count} as ranges by writer and attempt.
-  local function ranges_of(stretches)
+  -- Returns spans {writer, attempt, first, count} as ranges by writer and attempt.
+  local function ranges_of(spans)
     local ranges = {}
-    for _, stretch in ipairs(stretches) do
-      local key = attempt_key(stretch)
+    for _, span in ipairs(spans) do
+      local key = attempt_key(span)
       ranges[key] = ranges[key] or {}
-      ranges[key][#ranges[key] + 1] = { first = stretch.first, beyond = stretch.first + stretch.count }
+      ranges[key][#ranges[key] + 1] = { first = span.first, beyond = span.first + span.count }
     end
     for key, list in pairs(ranges) do ranges[key] = merged(list) end
     return ranges
@@ -138,20 +138,20 @@ do
     return low
   end
 
-  -- Cuts stretches out of a claim; returns the runs of them that it held. `save_claims` writes the rest.
-  function cut_claim(member, stretches)
+  -- Cuts spans out of a claim; returns the runs that it held of them. `save_claims` writes the rest.
+  function cut_claim(member, spans)
     local claim, kept, taken = claim_of(member), {}, {}
     if not claim then return taken end
-    local ranges = ranges_of(stretches)
+    local ranges = ranges_of(spans)
     for _, run in ipairs(claim.runs) do
       local list, from, beyond = ranges[attempt_key(run)] or {}, run.first, run.first + run.count
       for i = first_behind(list, from), #list do
         local range = list[i]
         if range.first >= beyond then break end
-        local till = math.min(range.beyond, beyond)
+        local upto = math.min(range.beyond, beyond)
         if from < range.first then kept[#kept + 1] = part_of(run, from, range.first) end
-        taken[#taken + 1] = part_of(run, math.max(from, range.first), till)
-        from, claim.changed = till, true
+        taken[#taken + 1] = part_of(run, math.max(from, range.first), upto)
+        from, claim.changed = upto, true
       end
       if from == run.first then
         kept[#kept + 1] = run

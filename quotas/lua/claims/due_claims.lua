@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Returns overdue claims, for a ClaimsEnded record. Each is returned again only after a while, in case that record has
--- not been folded by then. Claims of a live worker get more time: it knows their outcomes and records them once Pulsar
--- stores records again. While its heartbeat reports such unrecorded outcomes, its time stops at the oldest of them:
--- claims that it held then are kept however long that takes.
+-- Returns overdue claims, for a ClaimsEnded record. Each is returned again after a while, if that record has not been
+-- folded by then. Claims of a live worker get more time: it knows their outcomes and records them once Pulsar stores
+-- records again. While its heartbeat reports such unrecorded outcomes, its clock stops at the oldest of them: claims
+-- that it held then are kept for as long as it takes.
 --
 -- KEYS[1] prefix
 -- ARGV[1] maximum number of claims to scan, [2] milliseconds until a claim is scanned again, [3] extra milliseconds
@@ -30,8 +30,9 @@ local function is_spared(member)
   return claim and until_ms < claim.end_ms + tonumber(ARGV[3])
 end
 
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. ':claims', '-inf', whole(now), 'LIMIT', 0, tonumber(ARGV[1]))) do
-  redis.call('ZADD', P .. ':claims', whole(now + tonumber(ARGV[2])), member)
+local overdue = redis.call('ZRANGEBYSCORE', P .. ':claims', '-inf', int_text(now), 'LIMIT', 0, tonumber(ARGV[1]))
+for _, member in ipairs(overdue) do
+  redis.call('ZADD', P .. ':claims', int_text(now + tonumber(ARGV[2])), member)
   if not is_spared(member) then due[#due + 1] = member end
 end
 each_recorded(now, function(member)

@@ -13,13 +13,13 @@
 local now, step, count = now_ms(), tonumber(ARGV[1]), 0
 local latest = now + int(redis.call('HGET', P .. ':epoch', 'claim_ms'))
 
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. ':claims', '(' .. whole(now - step), '+inf')) do
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. ':claims', '(' .. int_text(now - step), '+inf')) do
   local claim = claim_of(member)
   local more = claim and math.min(step, latest - claim.end_ms) or 0
   if more > 0 and claim.end_ms > now - step then
     claim.end_ms, claim.lease_end_ms = claim.end_ms + more, claim.lease_end_ms + more
     write_claim(member, claim)
-    redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member)
+    redis.call('ZADD', P .. ':claims', int_text(claim.end_ms), member)
     count = count + 1
   end
 end

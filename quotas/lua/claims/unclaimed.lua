@@ -10,14 +10,14 @@
 -- include: writers.lua
 -- include: integers.lua
 
-local MOST_WRITERS = 500
+local MAX_WRITERS = 500
 local first = tonumber(ARGV[1])
 local tasks = redis.call('ZRANGE', P .. ':tasks', first, first + tonumber(ARGV[2]) - 1)
 local answer, writers = { 0 }, 0
 
 local function has_marks(task)
-  local got = redis.call('HMGET', task_key(task), 'ended', 'closed', 'claims')
-  if (got[1] or '') ~= '' or got[2] == '1' or int(got[3]) > 0 then return false end
+  local values = redis.call('HMGET', task_key(task), 'ended', 'closed', 'claims')
+  if (values[1] or '') ~= '' or values[2] == '1' or int(values[3]) > 0 then return false end
   if redis.call('EXISTS', open_key(task)) == 1 then return true end
   for writer in pairs(writers_of(task)) do
     writers = writers + 1
@@ -31,6 +31,6 @@ end
 for _, task in ipairs(tasks) do
   if has_marks(task) then answer[#answer + 1] = task end
   answer[1] = answer[1] + 1
-  if writers > MOST_WRITERS then break end
+  if writers > MAX_WRITERS then break end
 end
 return answer

@@ -10,12 +10,13 @@ local RATE_WINDOW_MS, RATE_FRESH_MS = 500, 5000
 local function counts_of(task)
   local counts = call.counts[task]
   if counts then return counts end
-  local got = redis.call('HMGET', task_key(task), 'ended', 'closed', 'lane', 'sealed', 'total', 'published', 'finals',
-    'first_outcome_ms', 'sealed_pos')
-  counts = { task = task, ended = (got[1] or '') ~= '', known = got[3], sealed = got[4] == '1', writers = {} }
-  counts.seal_pos = got[9]
-  counts.over = counts.ended or got[2] == '1'
-  counts.total, counts.published, counts.finals, counts.first_ms = int(got[5]), int(got[6]), int(got[7]), int(got[8])
+  local values = redis.call('HMGET', task_key(task), 'ended', 'closed', 'lane', 'sealed', 'total', 'published',
+    'finals', 'first_outcome_ms', 'sealed_pos')
+  counts = { task = task, ended = (values[1] or '') ~= '', known = values[3], sealed = values[4] == '1', writers = {} }
+  counts.seal_pos = values[9]
+  counts.over = counts.ended or values[2] == '1'
+  counts.total, counts.published = int(values[5]), int(values[6])
+  counts.finals, counts.first_ms = int(values[7]), int(values[8])
   counts.by_code = { [0] = 0, 0, 0, 0, 0 }
   counts.has_open = redis.call('EXISTS', open_key(task)) == 1
   call.counts[task] = counts
@@ -41,16 +42,17 @@ end
 
 -- Returns the recent rate in targets per second: a mean over windows of at least half a second, weighted by length.
 local function fold_rate(key, added, now)
-  local got = redis.call('HMGET', key, 'rate', 'rate_n', 'rate_ms')
-  local rate, count, since = tonumber(got[1] or 0) * 1000, int(got[2]) + added, int(got[3])
-  local took = now - since
-  if since > 0 and took < RATE_WINDOW_MS then return { 'rate_n', whole(count) } end
+  local values = redis.call('HMGET', key, 'rate', 'rate_n', 'rate_ms')
+  local rate, count, since = tonumber(values[1] or 0) * 1000, int(values[2]) + added, int(values[3])
+  local elapsed_ms = now - since
+  if since > 0 and elapsed_ms < RATE_WINDOW_MS then return { 'rate_n', int_text(count) } end
   if since > 0 then
-    local late = div(count * 1000000, took)
-    rate = (rate == 0 or took > RATE_FRESH_MS) and late or rate + div((late - rate) * took, took + 1000)
+    local latest = div(count * 1000000, elapsed_ms)
+    local mean = rate + div((latest - rate) * elapsed_ms, elapsed_ms + 1000)
+    rate = (rate == 0 or elapsed_ms > RATE_FRESH_MS) and latest or mean
     count = 0
   end
-  return { 'rate', string.format('%.3f', rate / 1000), 'rate_n', whole(count), 'rate_ms', whole(now) }
+  return { 'rate', string.format('%.3f', rate / 1000), 'rate_n', int_text(count), 'rate_ms', int_text(now) }
 end
 
 -- Sets an expiry on state folded before the task's record is known, since the record may never come. Once the record is
@@ -74,18 +76,20 @@ local function save_count(counts, now)
   local key, added = task_key(counts.task), added_to(counts)
   for code = 0, OUTCOMES - 1 do
     local count = counts.by_code[code]
-    if count > 0 then redis.call('HINCRBY', key, COUNT_FIELDS[code], whole(count)) end
+    if count > 0 then redis.call('HINCRBY', key, COUNT_FIELDS[code], int_text(count)) end
   end
   if added > 0 then
-    redis.call('HINCRBY', key, 'finals', whole(added))
+    redis.call('HINCRBY', key, 'finals', int_text(added))
     redis.call('HSET', key, unpack(fold_rate(key, added, now)))
-    if counts.first_ms == 0 and counts.at_ms then redis.call('HSET', key, 'first_outcome_ms', whole(counts.at_ms)) end
+    if counts.first_ms == 0 and counts.at_ms then
+      redis.call('HSET', key, 'first_outcome_ms', int_text(counts.at_ms))
+    end
   end
   if not counts.ended then keep_unknown(counts) end
 end
 
 local function save_counts()
   local now = now_ms()
-  if call.repeats > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats', whole(call.repeats)) end
+  if call.repeats > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats', int_text(call.repeats)) end
   for _, task in ipairs(call.counted) do save_count(call.counts[task], now) end
 end

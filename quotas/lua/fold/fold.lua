@@ -29,7 +29,7 @@ local function close_task(record)
   local finals = counts.finals + added_to(counts)
   if not counts.sealed and redis.call('HGET', P .. ':epoch', 'ready') == '1' then
     counts.sealed, counts.total = true, math.max(counts.published, finals)
-    redis.call('HSET', task_key(counts.task), 'sealed', '1', 'total', whole(counts.total))
+    redis.call('HSET', task_key(counts.task), 'sealed', '1', 'total', int_text(counts.total))
   end
   local open = is_settled(counts.seal_pos, control_cursor()) and math.max(counts.total - finals, 0) or 0
   counts.by_code[record.code] = counts.by_code[record.code] + open
@@ -49,7 +49,7 @@ local function end_claims(record)
         freed = freed + free_run(task_of_claim(member), run, name)
       end
       claim.runs, claim.changed = {}, true
-      if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', whole(freed)) end
+      if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', int_text(freed)) end
     else
       release_unrecorded(member)
       drop_lost_claim(member)

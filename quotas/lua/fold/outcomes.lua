@@ -6,7 +6,7 @@
 -- Folds outcome records: for each target the first final outcome counts; later ones and "retry" change nothing.
 -- Envelopes are read and written in groups, since one command costs as much as all other work on an envelope.
 
-local function repeats(count)
+local function count_repeats(count)
   call.repeats = call.repeats + count
 end
 
@@ -15,20 +15,23 @@ local function count_code(counts, code, targets)
 end
 
 -- Counts the record's final outcomes for positions that are still open; returns the positions that stay open. Usually
--- the open positions are exactly those of the attempt, or, if a record comes twice, those it leaves open. Then the
--- record's own sums are enough.
+-- the open positions are exactly those of the attempt or, if the record comes a second time, those that it leaves open.
+-- Then the record's own sums are enough.
 local function count_open(counts, open, mixed)
-  if open == mixed.left then return open end
-  if open ~= mixed.tried then return take_final(open, mixed.codes, counts.by_code) end
+  if open == mixed.still_open then return open end
+  if open ~= mixed.included then return take_final(open, mixed.codes, counts.by_code) end
   for i, targets in ipairs(mixed.by_code) do count_code(counts, i - 1, targets) end
-  return mixed.left
+  return mixed.still_open
 end
 
 -- Folds one envelope. envelope: {final, state}, which is read from the view and updated.
 local function fold_envelope(counts, envelope, mixed)
-  if envelope.final then return repeats(1) end
-  local state = envelope.state or { recorded = -1, size = mixed.size, open = all_positions(mixed.size), claimed = -1, claim = '' }
-  if state.recorded >= mixed.attempt then repeats(1) end
+  if envelope.final then return count_repeats(1) end
+  local state = envelope.state
+  if not state then
+    state = { recorded = -1, size = mixed.size, open = all_positions(mixed.size), claimed = -1, claim = '' }
+  end
+  if state.recorded >= mixed.attempt then count_repeats(1) end
   state.recorded = math.max(state.recorded, mixed.attempt)
   state.open = count_open(counts, state.open, mixed)
   if state.claimed <= state.recorded then state.claimed, state.claim = -1, '' end
@@ -82,9 +85,9 @@ end
 local function fold_run(counts, run)
   local task, writer, first, count = counts.task, run.writer, run.first, run.count
   local final, closed = count_bits(final_key(task, writer), first, count), {}
-  repeats(final)
+  count_repeats(final)
   for sequence, state in pairs(counts.has_open and open_states(task, writer, first, count) or {}) do
-    if state.recorded >= run.attempt then repeats(1) end
+    if state.recorded >= run.attempt then count_repeats(1) end
     count_code(counts, run.code, count_positions(state.open, state.size))
     closed[#closed + 1] = open_field(writer, sequence)
   end
@@ -95,20 +98,20 @@ local function fold_run(counts, run)
 end
 
 -- Cuts the recorded envelopes out of their claim.
-local function use(record)
-  local stretches = {}
-  for i, run in ipairs(record.runs) do stretches[i] = run end
+local function cut_claimed(record)
+  local spans = {}
+  for i, run in ipairs(record.runs) do spans[i] = run end
   for _, mixed in ipairs(record.mixed) do
-    stretches[#stretches + 1] = { writer = mixed.writer, attempt = mixed.attempt, first = mixed.sequence, count = 1 }
+    spans[#spans + 1] = { writer = mixed.writer, attempt = mixed.attempt, first = mixed.sequence, count = 1 }
   end
-  for _, run in ipairs(cut_claim(record.claim .. '|' .. record.task, stretches)) do tally('used', run, run.count) end
+  for _, run in ipairs(cut_claim(record.claim .. '|' .. record.task, spans)) do tally('used', run, run.count) end
 end
 
 -- Counts repeats of a task that was closed or has ended; not during a rebuild, which reads all its records again.
-local function repeat_over(record)
+local function count_late_repeats(record)
   if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return end
-  for _, run in ipairs(record.runs) do repeats(run.count) end
-  repeats(#record.mixed)
+  for _, run in ipairs(record.runs) do count_repeats(run.count) end
+  count_repeats(#record.mixed)
 end
 
 local function fold_parts(counts, record)
@@ -130,7 +133,7 @@ end
 
 local function fold_outcomes(record)
   local counts = counts_of(record.task)
-  if counts.over then repeat_over(record) else fold_parts(counts, record) end
-  use(record)
+  if counts.over then count_late_repeats(record) else fold_parts(counts, record) end
+  cut_claimed(record)
   note_time(counts, record.at_ms)
 end

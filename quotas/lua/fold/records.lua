@@ -2,37 +2,40 @@
 -- Records of the outcome topics (dispatcher.wire.outcome) as quotas/fold.py encodes them: msgpack arrays that begin
 -- with their tag, with final runs only.
 
-local function read_run(got)
-  return { writer = got[1], attempt = got[2], first = got[3], count = got[4], size = got[5], code = got[6] }
+local function read_run(values)
+  local run = { writer = values[1], attempt = values[2], first = values[3] }
+  run.count, run.size, run.code = values[4], values[5], values[6]
+  return run
 end
 
--- tried: positions of the attempt; left: those of them without a final outcome. by_code: number of targets per final
--- outcome. codes: text, by position; positions that were not tried have a code that is not final.
-local function read_mixed(got)
-  local mixed = { writer = got[1], attempt = got[2], sequence = got[3], size = got[4] }
-  mixed.tried, mixed.left, mixed.by_code, mixed.codes = got[5], got[6], got[7], got[8]
+-- Reads one envelope. included: positions of the attempt; still_open: those of them without a final outcome; by_code:
+-- number of targets per final outcome; codes: text, by position, with a code that is not final where the attempt has no
+-- target.
+local function read_mixed(values)
+  local mixed = { writer = values[1], attempt = values[2], sequence = values[3], size = values[4] }
+  mixed.included, mixed.still_open, mixed.by_code, mixed.codes = values[5], values[6], values[7], values[8]
   return mixed
 end
 
 local function all_read(read, packed)
-  local found = {}
-  for i, got in ipairs(packed) do found[i] = read(got) end
-  return found
+  local items = {}
+  for i, values in ipairs(packed) do items[i] = read(values) end
+  return items
 end
 
--- Readers by tag. A record that is passed over is {?, position, note}.
+-- Readers by tag. A skipped record is {?, position, note}.
 local READ = {
-  o = function(got)
-    local runs, mixed = all_read(read_run, got[7]), all_read(read_mixed, got[8])
-    return { kind = 'outcomes', task = got[3], claim = got[4], at_ms = got[5], runs = runs, mixed = mixed }
+  o = function(values)
+    local runs, mixed = all_read(read_run, values[7]), all_read(read_mixed, values[8])
+    return { kind = 'outcomes', task = values[3], claim = values[4], at_ms = values[5], runs = runs, mixed = mixed }
   end,
-  c = function(got) return { kind = 'close', task = got[3], code = got[4], at_ms = got[5] } end,
-  e = function(got) return { kind = 'claims ended', members = got[3] } end,
-  m = function(got) return { kind = 'mark', epoch = got[3] } end,
-  ['?'] = function(got) return { kind = 'passed over', position = got[2], note = got[3] } end,
+  c = function(values) return { kind = 'close', task = values[3], code = values[4], at_ms = values[5] } end,
+  e = function(values) return { kind = 'claims ended', members = values[3] } end,
+  m = function(values) return { kind = 'mark', epoch = values[3] } end,
+  ['?'] = function(values) return { kind = 'skipped', position = values[2], note = values[3] } end,
 }
 
 local function read_record(packed)
-  local got = cmsgpack.unpack(packed)
-  return READ[got[1]](got)
+  local values = cmsgpack.unpack(packed)
+  return READ[values[1]](values)
 end

@@ -1,22 +1,22 @@
 -- library
 -- include: app_parts.lua
 -- include: demand.lua
--- Records the demand of a call's lanes. lane.wanting: its demand is counted; lane.idle: it had no demand before;
--- lane.waited: it had demand, and no worker held it.
+-- Records the demand of a call's lanes. lane.has_demand: its demand is counted; lane.idle: it had no demand before;
+-- lane.was_unattended: it had demand, and no worker held it.
 
 -- Counts the lane's part of its app, before the weights of lanes are computed from it.
 local function take_part(lane)
   local old = lane.demand
   if old then count_part(old.tier, old.app, -old.part) end
-  lane.wanting, lane.part = not lane.parked and lane.pools ~= '' and (lane.asked > 0 or old ~= nil), 0
-  if call.settings.by_app and lane.app ~= '' and lane.wanting then
+  lane.has_demand, lane.part = not lane.parked and lane.pools ~= '' and (lane.asked > 0 or old ~= nil), 0
+  if call.settings.by_app and lane.app ~= '' and lane.has_demand then
     lane.part = lane.weight
     count_part(lane.tier, lane.app, lane.part)
   end
 end
 
--- Returns the lane's demand, limited to what its caps let through in a window: its task's cap, and its part of its
--- pools' caps. So its tier withholds no more of the capacity from the others than it can use.
+-- Returns the lane's demand, at most what its caps let through in a window: its task's cap, and its part of its pools'
+-- caps. So its tier withholds no more of the capacity from the others than it can use.
 local function within_caps(lane, now)
   local targets = lane.asked
   if lane.cap > 0 then targets = math.min(targets, div(depth_of(lane.cap, lane.cap_burst), UNIT)) end
@@ -34,16 +34,17 @@ end
 -- Returns the lane's new demand. The largest recent one counts, so that a worker with an empty buffer does not hide the
 -- demand of another.
 local function renewed(lane, now, request)
-  local till = now + (lane.waiting and request.waiting_ms or request.demand_ms)
+  local until_ms = now + (lane.waiting and request.waiting_ms or request.demand_ms)
   local targets, old = within_caps(lane, now), lane.demand
-  local demand = { tier = lane.tier, weight = lane.weight, targets = targets, targets_until = till, till = till }
-  demand.held, demand.pools, demand.part = lane.waiting and 0 or till, lane.pools, lane.part
+  local demand = { tier = lane.tier, weight = lane.weight, targets = targets }
+  demand.targets_until, demand.until_ms = until_ms, until_ms
+  demand.held, demand.pools, demand.part = lane.waiting and 0 or until_ms, lane.pools, lane.part
   demand.waiting, demand.app = lane.waiting, lane.app ~= '' and lane.app or '-'
   if old and old.targets > targets and old.targets_until > now then
     demand.targets, demand.targets_until = old.targets, old.targets_until
   end
   if old then
-    demand.till = math.max(old.till, targets > 0 and till or 0)
+    demand.until_ms = math.max(old.until_ms, targets > 0 and until_ms or 0)
     demand.held = math.max(old.held, demand.held)
   end
   return demand
@@ -53,12 +54,12 @@ local function announce_demand(lane, now, request)
   local old = lane.demand
   if old then count_demand(old, -1, now) end
   lane.idle = not old
-  if not lane.wanting then
+  if not lane.has_demand then
     if old then keep_debt(lane.name, old.pools, now) end
     return
   end
   lane.weight = weight_in_tier(lane)
-  lane.waited = old and not lane.waiting and old.held <= now
+  lane.was_unattended = old and not lane.waiting and old.held <= now
   lane.demand = renewed(lane, now, request)
   if lane.before ~= lane.pools then leave_pools(lane.name, lane.before, lane.pools) end
   count_demand(lane.demand, 1, now)
@@ -76,7 +77,7 @@ end
 local function enter_all(lanes)
   local entering, names = {}, {}
   for _, lane in ipairs(lanes) do
-    if lane.wanting and (#lane.queue > 0 or lane.waited or (lane.waiting and lane.idle)) then
+    if lane.has_demand and (#lane.queue > 0 or lane.was_unattended or (lane.waiting and lane.idle)) then
       entering[#entering + 1] = lane
     end
   end
@@ -88,7 +89,9 @@ local function enter_all(lanes)
   end
   for name, missing in pairs(names) do load_times(call.pools[name], missing) end
   for _, lane in ipairs(entering) do
-    for _, pool in ipairs(lane.bound) do enter_pool(pool, lane.name, lane.tier, lane.weight, lane.idle, lane.waited) end
+    for _, pool in ipairs(lane.bound) do
+      enter_pool(pool, lane.name, lane.tier, lane.weight, lane.idle, lane.was_unattended)
+    end
   end
   for name in pairs(names) do settle_in(call.pools[name]) end
 end

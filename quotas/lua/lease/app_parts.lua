@@ -33,7 +33,7 @@ end
 local function save_parts()
   for field, sum in pairs(call.parts) do
     if sum > 0 then
-      redis.call('HSET', P .. ':parts', field, whole(sum))
+      redis.call('HSET', P .. ':parts', field, int_text(sum))
       redis.call('PEXPIRE', P .. ':parts', PARTS_KEPT_MS)
     else
       redis.call('HDEL', P .. ':parts', field)

@@ -1,8 +1,8 @@
 -- library
 -- include: share.lua
 -- include: why.lua
--- Counts a task's time by cause, while workers request leases. At most twice a second (less often with many lanes), for
--- a request of any worker, the time since the task was last counted goes to the cause that holds it back at that
+-- Counts a task's time by cause, while workers request leases. At most twice a second (less often with many lanes), a
+-- request of any worker assigns the time since the task was last counted to the cause that holds it back at that
 -- moment: its own cap (`task_cap`), the pool that binds its lane (`cap:<pool>`), no worker that holds its lane
 -- (`no_worker`), or nothing (`sending`: it got everything requested). If the capacity itself holds a lane back, the
 -- time is divided as the capacity was: between other tiers (`tier_share`), other apps (`app_weight`), other tasks
@@ -14,13 +14,13 @@ local COVERED_MS = 3000
 
 -- Returns where the capacity went in that time, for a lane that the capacity holds back.
 local function parts_of_capacity(lane, ms)
-  local pool, theirs = call.pools.total, 0
+  local pool, others = call.pools.total, 0
   local share, spare = pool.tiers[lane.tier], pool.lanes[lane.name].spare
   for _, tier in ipairs(TIERS) do
     local other = pool.tiers[tier]
-    if tier ~= lane.tier then theirs = theirs + div(math.min(other.depth, other.wanted * UNIT), MILLI) end
+    if tier ~= lane.tier then others = others + div(math.min(other.depth, other.wanted * UNIT), MILLI) end
   end
-  local rest = ms - mul_div(ms, theirs, math.max(div(share.depth, MILLI), 1) + theirs)
+  local rest = ms - mul_div(ms, others, math.max(div(share.depth, MILLI), 1) + others)
   local busy, apps = math.max(share.busy, lane.weight), 0
   local peers = spare and 0 or mul_div(rest, busy - lane.weight, busy)
   if call.settings.by_app and not spare then
@@ -68,14 +68,14 @@ local function count_own(lane, now, waiting_ms)
     count_cause(lane.task, lane, 'no_worker', now, math.max(waiting_ms, COVERED_MS))
   elseif lane.queue[lane.head] then
     count_cause(lane.task, lane, held_back_by(lane, now), now, COVERED_MS)
-  elseif #lane.queue > 0 or (#lane.wanted == 0 and lane.asked > 0) then
+  elseif #lane.queue > 0 or (#lane.wants == 0 and lane.asked > 0) then
     count_cause(lane.task, lane, 'sending', now, COVERED_MS)
   end
 end
 
--- Counts the tasks in a lane of many: envelopes left over are held back with the lane. A task that is retried and was
--- not requested in between has waited for the retry, at most as long as the lane delays, and was in its channel before
--- that.
+-- Counts the tasks in a lane of many tasks: envelopes left over are held back with the lane. If a task is retried and
+-- was not requested in between, it has waited for the retry, at most for the lane's delay, and was in its channel
+-- before.
 local function count_many(lane, now)
   local cause, delay_ms = nil, lane.delay_ms
   for i = #lane.queue, 1, -1 do

@@ -24,11 +24,11 @@ local function read_demand(text)
   if not text then return nil, '' end
   local debt = string.match(text, '^debt (%S+)$')
   if debt then return nil, debt end
-  local tier, weight, targets, targets_until, till, held, part, waiting, app, pools =
+  local tier, weight, targets, targets_until, until_ms, held, part, waiting, app, pools =
     string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%S+)$')
   if not tier then return nil, '' end
   local demand = { tier = tier, weight = int(weight), targets = int(targets), pools = pools }
-  demand.targets_until, demand.till, demand.held = int(targets_until), int(till), int(held)
+  demand.targets_until, demand.until_ms, demand.held = int(targets_until), int(until_ms), int(held)
   demand.part, demand.app, demand.waiting = int(part), app, waiting == '1'
   return demand, pools
 end
@@ -38,9 +38,9 @@ local function write_demand(lane, demand)
   call.written[#call.written + 1] = lane
   local form = '%s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s'
   call.written[#call.written + 1] = string.format(form, demand.tier, demand.weight, demand.targets,
-    demand.targets_until, demand.till, demand.held, demand.part, demand.waiting and 1 or 0, demand.app,
+    demand.targets_until, demand.until_ms, demand.held, demand.part, demand.waiting and 1 or 0, demand.app,
     demand.pools)
-  call.due[#call.due + 1] = whole(demand.till)
+  call.due[#call.due + 1] = int_text(demand.until_ms)
   call.due[#call.due + 1] = lane
 end
 
@@ -77,7 +77,7 @@ end
 
 local function keep_debt(lane, pools, now)
   redis.call('HSET', P .. ':demand_of', lane, 'debt ' .. pools)
-  redis.call('ZADD', P .. ':demand', whole(now + DEBT_MS), lane)
+  redis.call('ZADD', P .. ':demand', int_text(now + DEBT_MS), lane)
 end
 
 local function is_ahead(lane, demand, now)
@@ -90,8 +90,8 @@ end
 
 -- Removes expired demand.
 local function forget_demand(now)
-  local past = redis.call('ZRANGEBYSCORE', P .. ':demand', '-inf', whole(now), 'LIMIT', 0, 1000)
-  for _, lane in ipairs(past) do
+  local expired = redis.call('ZRANGEBYSCORE', P .. ':demand', '-inf', int_text(now), 'LIMIT', 0, 1000)
+  for _, lane in ipairs(expired) do
     local demand, pools = read_demand(redis.call('HGET', P .. ':demand_of', lane))
     if demand then
       count_demand(demand, -1, now)
@@ -129,7 +129,7 @@ local function load_demand(lanes)
   for from = 1, #lanes, 1000 do
     local to, names = math.min(from + 999, #lanes), {}
     for i = from, to do names[#names + 1] = lanes[i].name end
-    local got = redis.call('HMGET', P .. ':demand_of', unpack(names))
-    for i = from, to do lanes[i].demand, lanes[i].before = read_demand(got[i - from + 1]) end
+    local values = redis.call('HMGET', P .. ':demand_of', unpack(names))
+    for i = from, to do lanes[i].demand, lanes[i].before = read_demand(values[i - from + 1]) end
   end
 end

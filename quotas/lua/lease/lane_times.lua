@@ -1,7 +1,7 @@
 -- library
 -- include: pools.lua
--- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`. owed: how much more than a
--- window the lane may lag, for the time when it had backlog and no worker held it; at most LONGEST_WAIT_WINDOWS, which
+-- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`. owed: how much further
+-- than a window the lane may lag, because it had backlog while no worker held it; at most LONGEST_WAIT_WINDOWS, which
 -- is ten minutes. A lane is granted about 1/QUANTA of its window at a time, and at least one envelope.
 local LONGEST_WAIT_WINDOWS = 2400
 local QUANTA = 8
@@ -21,8 +21,8 @@ end
 local function load_times(pool, names)
   for from = 1, #names, 1000 do
     local to = math.min(from + 999, #names)
-    local got = redis.call('HMGET', P .. ':vt:' .. pool.name, unpack(names, from, to))
-    for i = from, to do pool.lanes[names[i]] = read_time(got[i - from + 1]) end
+    local values = redis.call('HMGET', P .. ':vt:' .. pool.name, unpack(names, from, to))
+    for i = from, to do pool.lanes[names[i]] = read_time(values[i - from + 1]) end
   end
 end
 
@@ -38,9 +38,9 @@ local function save_times(pool)
   if #args > 0 then redis.call('PEXPIRE', P .. ':vt:' .. pool.name, POOL_KEPT_MS) end
 end
 
--- Enters a lane that requests credit. A lane that was idle starts at its tier's present time. A lane that lags is owed
--- at most a window, plus, if it waited without a worker, its further lag when a worker took it.
-local function enter_pool(pool, lane, tier, weight, idle, waited)
+-- Enters a lane that requests credit. A lane that was idle starts at its tier's current time. A lane that lags is owed
+-- at most a window, plus, if it was unattended, its further lag at the time when a worker took it.
+local function enter_pool(pool, lane, tier, weight, idle, was_unattended)
   local share, entry = pool.tiers[tier], pool.lanes[lane]
   if not entry or entry.tier ~= tier then
     entry = { tier = tier, time = share.time, carry = 0, owed = 0 }
@@ -48,11 +48,11 @@ local function enter_pool(pool, lane, tier, weight, idle, waited)
   end
   local window = window_of(share)
   local lag = math.max(share.time - window - entry.time, 0)
-  if waited then
+  if was_unattended then
     lag = math.min(lag, LONGEST_WAIT_WINDOWS * window)
     if lag > 0 then share.pull = share.pull + mul_div(lag + window, weight, math.max(share.busy, weight)) end
   end
-  entry.owed = waited and lag or math.min(entry.owed, lag)
+  entry.owed = was_unattended and lag or math.min(entry.owed, lag)
   if idle then entry.owed = 0 end
   local floor = idle and share.time or share.time - window - entry.owed
   if entry.time < floor then entry.time, entry.carry = floor, 0 end
@@ -96,13 +96,13 @@ local function charge_pool(pool, lane, tier, weight, targets)
   local share, entry, amount = pool.tiers[tier], pool.lanes[lane], targets * UNIT
   entry.spare = entry.time > share.time + window_of(share)
   if entry.spare then share.time = entry.time - window_of(share) end
-  local among = math.max(share.busy, weight)
+  local total_weight = math.max(share.busy, weight)
   share.bucket = share.bucket - amount
   local ahead = div(amount + entry.carry, weight)
   entry.carry = amount + entry.carry - ahead * weight
   entry.time = entry.time + ahead
-  ahead = div(amount + share.carry, among)
-  share.carry = amount + share.carry - ahead * among
+  ahead = div(amount + share.carry, total_weight)
+  share.carry = amount + share.carry - ahead * total_weight
   share.time = share.time + ahead
 end
 

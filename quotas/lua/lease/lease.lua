@@ -16,7 +16,7 @@
 local CALL_KEPT_MS = 60000
 local request, now = read_request(ARGV[1]), now_ms()
 local number, lanes = request.number, request.lanes
-local call_key, claim = P .. ':call:' .. request.worker, request.worker .. '.' .. whole(number)
+local call_key, claim = P .. ':call:' .. request.worker, request.worker .. '.' .. int_text(number)
 call.shared_namespace = request.shared_namespace
 
 local function packed(ready, answer)
@@ -54,9 +54,9 @@ local function share_all()
     share_tier(tier, drawing, now)
     for _, lane in ipairs(drawing) do granted = granted + lane.granted end
     if granted > 0 then
-      redis.call('HINCRBY', P .. ':stats', 'granted:' .. tier, whole(granted))
+      redis.call('HINCRBY', P .. ':stats', 'granted:' .. tier, int_text(granted))
       call.undo[#call.undo + 1] = function()
-        redis.call('HINCRBY', P .. ':stats', 'granted:' .. tier, whole(-granted))
+        redis.call('HINCRBY', P .. ':stats', 'granted:' .. tier, int_text(-granted))
       end
     end
   end
@@ -77,7 +77,7 @@ local function lease()
   for i, given in ipairs(request.given_back) do refunds[i] = give_back(given, now) end
   save_claims()
   save_tally()
-  for _, lane in ipairs(lanes) do place(lane, now) end
+  for _, lane in ipairs(lanes) do resolve_lane(lane, now) end
   for _, lane in ipairs(lanes) do judge_lane(lane, now, claim) end
   forget_demand(now)
   open_pools()
@@ -90,9 +90,9 @@ local function lease()
   share_all()
   count_causes(lanes, now, request.waiting_ms)
   local answer = answer_of(lanes, runs)
-  for task, held in pairs(runs) do
+  for task, claimed in pairs(runs) do
     open_claim(claim .. '|' .. task, {
-      end_ms = now + request.claim_ms, lease_end_ms = now + request.lease_ms, runs = held,
+      end_ms = now + request.claim_ms, lease_end_ms = now + request.lease_ms, runs = claimed,
     })
   end
   save_all()
@@ -120,10 +120,10 @@ local function answer_call()
     return packed(false, held_answer(lanes))
   end
   -- claim_ms is how long nothing is granted after a restart of Redis (backends/redis/lua/view/note_restart.lua).
-  if int(epoch[3]) < request.claim_ms then redis.call('HSET', P .. ':epoch', 'claim_ms', whole(request.claim_ms)) end
+  if int(epoch[3]) < request.claim_ms then redis.call('HSET', P .. ':epoch', 'claim_ms', int_text(request.claim_ms)) end
   local answer = try_lease()
   if type(answer) == 'string' then
-    redis.call('HSET', call_key, 'number', whole(number), 'answer', answer)
+    redis.call('HSET', call_key, 'number', int_text(number), 'answer', answer)
     redis.call('PEXPIRE', call_key, CALL_KEPT_MS)
   end
   return answer

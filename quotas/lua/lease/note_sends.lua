@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Stores errors and waits of a worker's sends: the errors of tasks, and the tasks that have long been in their
--- channels.
+-- Stores errors and waits of a worker's sends: the errors by task, and how long tasks have been in their channels.
 --
 -- KEYS[1] prefix
 -- ARGV[1] msgpack of {task, reason, count, at_ms, attempt, retry_ms}...; [2] msgpack of {task, ms}...
@@ -15,19 +14,19 @@ local now = now_ms()
 
 local function note_error(error)
   local key = task_key(error[1])
-  local got = redis.call('HMGET', key, 'lane', 'error_ms')
-  if not got[1] then return end
-  redis.call('HINCRBY', key, 'errors', whole(error[3]))
-  if int(got[2]) > error[4] then return end
-  redis.call('HSET', key, 'error', error[2], 'error_ms', whole(error[4]), 'error_attempt', whole(error[5]))
-  redis.call('HSET', key, 'retry_ms', whole(error[6]))
+  local values = redis.call('HMGET', key, 'lane', 'error_ms')
+  if not values[1] then return end
+  redis.call('HINCRBY', key, 'errors', int_text(error[3]))
+  if int(values[2]) > error[4] then return end
+  redis.call('HSET', key, 'error', error[2], 'error_ms', int_text(error[4]), 'error_attempt', int_text(error[5]))
+  redis.call('HSET', key, 'retry_ms', int_text(error[6]))
 end
 
 local function note_wait(id, ms)
-  local got = redis.call('HMGET', task_key(id), 'lane', 'ended', 'why_ms', 'created_ms', 'start_ms')
-  if not got[1] or (got[2] or '') ~= '' then return end
-  local task = { id = id, why_ms = int(got[3]) }
-  local uncounted = now - math.max(task.why_ms, int(got[4]), int(got[5]))
+  local values = redis.call('HMGET', task_key(id), 'lane', 'ended', 'why_ms', 'created_ms', 'start_ms')
+  if not values[1] or (values[2] or '') ~= '' then return end
+  local task = { id = id, why_ms = int(values[3]) }
+  local uncounted = now - math.max(task.why_ms, int(values[4]), int(values[5]))
   if uncounted >= NOT_COUNTED_MS then add_causes(task, { provider = math.min(uncounted, ms) }, now) end
 end
 

@@ -7,8 +7,8 @@
 -- targets; waiting, summed weight of lanes with demand and no worker attached. Also refilled_us, and rate, the lowest
 -- rate since then.
 --
--- A tier's bucket is as deep as its demand, and at least 1/RESERVE_PART of its share of the window, for the moment it
--- wakes; all depths together are one window. So credit that a tier does not want goes to the others, and a lull saves
+-- A tier's bucket is as deep as its demand, and at least 1/RESERVE_PART of its share of the window, for when the tier
+-- wakes; all depths together are one window. So credit that a tier does not need goes to the others, and a lull saves
 -- up no more than one window.
 local RESERVE_PART = 5
 local POOL_KEPT_MS = 600000
@@ -20,23 +20,23 @@ local function load_pool(name, now_us)
   for _, tier in ipairs(TIERS) do
     for _, field in ipairs(SHARE_FIELDS) do fields[#fields + 1] = field .. ':' .. tier end
   end
-  local got = redis.call('HMGET', P .. ':pool:' .. name, unpack(fields))
-  local pool = { name = name, refilled_us = int(got[1] or (name == 'total' and now_us or 0)), rate = int(got[2]) }
+  local values = redis.call('HMGET', P .. ':pool:' .. name, unpack(fields))
+  local pool = { name = name, refilled_us = int(values[1] or (name == 'total' and now_us or 0)), rate = int(values[2]) }
   pool.tiers, pool.lanes = {}, {}
   for i, tier in ipairs(TIERS) do
     local share = { pull = 0 }
-    for j, field in ipairs(SHARE_FIELDS) do share[field] = int(got[2 + (i - 1) * #SHARE_FIELDS + j]) end
+    for j, field in ipairs(SHARE_FIELDS) do share[field] = int(values[2 + (i - 1) * #SHARE_FIELDS + j]) end
     pool.tiers[tier] = share
   end
   return pool
 end
 
 local function save_pool(pool)
-  local args = { 'refilled_us', whole(pool.refilled_us), 'rate', whole(pool.rate) }
+  local args = { 'refilled_us', int_text(pool.refilled_us), 'rate', int_text(pool.rate) }
   for _, tier in ipairs(TIERS) do
     for _, field in ipairs(SHARE_FIELDS) do
       args[#args + 1] = field .. ':' .. tier
-      args[#args + 1] = whole(pool.tiers[tier][field])
+      args[#args + 1] = int_text(pool.tiers[tier][field])
     end
   end
   redis.call('HSET', P .. ':pool:' .. pool.name, unpack(args))
@@ -49,7 +49,7 @@ local function pool_of(name, now_us)
   return call.pools[name]
 end
 
-local function pour_once(amount, levels, limits, weights)
+local function fill_once(amount, levels, limits, weights)
   local total, open = 0, {}
   for _, tier in ipairs(TIERS) do
     if levels[tier] < limits[tier] then
@@ -58,17 +58,17 @@ local function pour_once(amount, levels, limits, weights)
     end
   end
   if #open == 0 then return nil end
-  local left = amount
+  local rest = amount
   for _, tier in ipairs(open) do
     local part = math.min(mul_div(amount, weights[tier], total), limits[tier] - levels[tier])
     levels[tier] = levels[tier] + part
-    left = left - part
+    rest = rest - part
   end
-  if left == amount then
+  if rest == amount then
     levels[open[1]] = levels[open[1]] + 1
-    left = left - 1
+    rest = rest - 1
   end
-  return left
+  return rest
 end
 
 -- Shares an amount between levels by weight, none above its limit; any excess goes to the others at once. Returns the
@@ -81,9 +81,9 @@ local function fill_by_weight(amount, levels, limits, weights)
     end
   end
   while amount > 0 do
-    local left = pour_once(amount, levels, limits, weights)
-    if not left then break end
-    amount = left
+    local rest = fill_once(amount, levels, limits, weights)
+    if not rest then break end
+    amount = rest
   end
   return amount
 end
@@ -97,13 +97,14 @@ local function depths_of(pool, weights)
     limits[tier] = math.max(reserve, math.min(pool.tiers[tier].wanted * UNIT, window))
     depths[tier] = 0
   end
-  local left = fill_by_weight(window, depths, limits, weights)
-  for _, tier in ipairs(TIERS) do depths[tier] = depths[tier] + mul_div(left, weights[tier], total) end
+  local rest = fill_by_weight(window, depths, limits, weights)
+  for _, tier in ipairs(TIERS) do depths[tier] = depths[tier] + mul_div(rest, weights[tier], total) end
   return depths
 end
 
--- Refills the buckets for the time since the last call; for none if the clock stepped back. As with a task's cap, that
--- time counts at the lowest rate meanwhile. Virtual times restart at 0 before they grow too large to be exact.
+-- Refills the buckets for the time since the last call, which counts as 0 if the clock stepped back. As with a task's
+-- cap, that time counts at the lowest rate meanwhile. Virtual times restart at 0 before they grow too large to be
+-- exact.
 local function refill_pool(pool, now_us)
   local capacity, weights = call.settings.caps[pool.name][1], call.settings.weights
   local rate = lowest_rate(pool.rate, capacity)

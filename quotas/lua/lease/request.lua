@@ -5,42 +5,45 @@
 -- include: returns.lua
 -- Unpacks a lease request (dispatcher.wire.lease.LeaseRequest) and builds its answer.
 
-local function read_want(got)
-  return { task = got[1], writer = got[2], attempt = got[3], first = got[4], count = got[5], size = got[6] }
+local function read_want(fields)
+  local want = { task = fields[1], writer = fields[2], attempt = fields[3] }
+  want.first, want.count, want.size = fields[4], fields[5], fields[6]
+  return want
 end
 
--- Reads a lane. task, app, channel: '' if the lane does not belong to a single one.
-local function read_lane(got)
-  local lane = { name = got[1], kind = got[2], tier = got[3], asked_for = got[4], wanted = {} }
-  for i, want in ipairs(got[5]) do lane.wanted[i] = read_want(want) end
-  lane.waiting = got[6] and #lane.wanted == 0
-  lane.task_id, lane.app, lane.channel, lane.delay_ms = got[7], got[8], got[9], 1000 * got[10]
+-- Reads a lane. Its task, app and channel are '' if it does not belong to a single one.
+local function read_lane(fields)
+  local lane = { name = fields[1], kind = fields[2], tier = fields[3], asked_for = fields[4], wants = {} }
+  for i, want in ipairs(fields[5]) do lane.wants[i] = read_want(want) end
+  lane.waiting = fields[6] and #lane.wants == 0
+  lane.task_id, lane.app, lane.channel, lane.delay_ms = fields[7], fields[8], fields[9], 1000 * fields[10]
   return lane
 end
 
 local function read_request(packed)
-  local got = cmsgpack.unpack(packed)
-  local request = { worker = got[2], number = got[3], lease_ms = got[4], claim_ms = got[5], demand_ms = got[6] }
-  request.lanes, request.given_back, request.waiting_ms, request.shared_namespace = {}, {}, got[9], got[10]
-  for i, lane in ipairs(got[7]) do request.lanes[i] = read_lane(lane) end
-  for i, given in ipairs(got[8]) do request.given_back[i] = read_given_back(given) end
+  local fields = cmsgpack.unpack(packed)
+  local request = { worker = fields[2], number = fields[3], lease_ms = fields[4], claim_ms = fields[5] }
+  request.demand_ms = fields[6]
+  request.lanes, request.given_back, request.waiting_ms, request.shared_namespace = {}, {}, fields[9], fields[10]
+  for i, lane in ipairs(fields[7]) do request.lanes[i] = read_lane(lane) end
+  for i, given in ipairs(fields[8]) do request.given_back[i] = read_given_back(given) end
   return request
 end
 
 -- Reads the tasks of a lane, and notes which settings the call needs.
 local function look_up(lane)
-  lane.wants, lane.queue, lane.head, lane.granted = {}, {}, 1, 0
+  lane.segments, lane.queue, lane.head, lane.granted = {}, {}, 1, 0
   if lane.kind == 'd' then want_settings(lane.app, lane.channel) else lane.app, lane.channel = '', '' end
   if lane.kind == 'o' then lane.task = task_of(lane.task_id) end
-  for _, want in ipairs(lane.wanted) do
+  for _, want in ipairs(lane.wants) do
     note_want(want)
     task_of(want.task)
   end
 end
 
--- Sets the lane's present tier, weight and caps. parked: its own task, or its channel, may not be sent now. app,
--- channel: those of everything in the lane; empty for a lane of many.
-local function place(lane, now)
+-- Sets the lane's current tier, weight and caps. lane.parked: its own task, or its channel, may not be sent now.
+-- lane.app, lane.channel: those of everything in the lane; empty for a lane of many tasks.
+local function resolve_lane(lane, now)
   lane.weight, lane.cap, lane.parked = MILLI, 0, false
   if lane.kind == 's' then
     local weight = int(redis.call('HGET', lane_key(lane.name), 'weight'))
@@ -58,9 +61,9 @@ end
 
 local function judge_lane(lane, now, claim)
   local queued = 0
-  for i, want in ipairs(lane.wanted) do
-    lane.wants[i] = judge(lane, want, now, claim)
-    for _, segment in ipairs(lane.wants[i]) do
+  for i, want in ipairs(lane.wants) do
+    lane.segments[i] = judge(lane, want, now, claim)
+    for _, segment in ipairs(lane.segments[i]) do
       if segment.status == GRANTABLE then
         lane.queue[#lane.queue + 1] = segment
         queued = queued + segment.count * want.size
@@ -104,7 +107,7 @@ local function answer_of(lanes, runs)
   local answer = {}
   for i, lane in ipairs(lanes) do
     answer[i] = {}
-    for j, segments in ipairs(lane.wants) do
+    for j, segments in ipairs(lane.segments) do
       local pieces = {}
       for _, segment in ipairs(segments) do settle(segment, lane.tier, pieces, runs) end
       answer[i][j] = pieces
@@ -118,7 +121,7 @@ local function held_answer(lanes)
   local answer = {}
   for i, lane in ipairs(lanes) do
     answer[i] = {}
-    for j, want in ipairs(lane.wanted) do answer[i][j] = { { HELD, want.count } } end
+    for j, want in ipairs(lane.wants) do answer[i][j] = { { HELD, want.count } } end
   end
   return answer
 end

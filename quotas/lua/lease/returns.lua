@@ -4,9 +4,9 @@
 -- include: demand.lua
 -- Granted envelopes that a worker gives back.
 
-local function read_given_back(got)
-  local given = { claim = got[1], lane = got[2], task = got[3], writer = got[4] }
-  given.attempt, given.first, given.count = got[5], got[6], got[7]
+local function read_given_back(fields)
+  local given = { claim = fields[1], lane = fields[2], task = fields[3], writer = fields[4] }
+  given.attempt, given.first, given.count = fields[5], fields[6], fields[7]
   return given
 end
 
@@ -17,11 +17,11 @@ local function give_back(given, now)
   local claim = claim_of(member)
   if not claim then return refunds end
   local in_time = now < claim.lease_end_ms
-  local taken, freeing = cut_claim(member, { given }), 1
+  local returned, freeing = cut_claim(member, { given }), 1
   call.undo[#call.undo + 1] = function()
-    for i = freeing, #taken do claim.runs[#claim.runs + 1] = taken[i] end
+    for i = freeing, #returned do claim.runs[#claim.runs + 1] = returned[i] end
   end
-  for _, run in ipairs(taken) do
+  for _, run in ipairs(returned) do
     local freed = free_run(given.task, run, given.claim)
     freeing = freeing + 1
     tally(in_time and 'returned' or 'expired', run, freed)

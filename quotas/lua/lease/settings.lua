@@ -15,10 +15,10 @@ local function depth_of(rate, burst)
   return burst > 0 and burst * UNIT or math.max(rate * WINDOW_US, UNIT)
 end
 
--- Returns the rate at which a bucket is credited for the time since it was last read. kept: the lowest meanwhile; 0:
--- not known.
-local function lowest_rate(kept, rate)
-  return kept > 0 and math.min(kept, rate) or rate
+-- Returns the rate at which a bucket is credited for the time since it was last read. lowest: the lowest rate
+-- meanwhile; 0: not known.
+local function lowest_rate(lowest, rate)
+  return lowest > 0 and math.min(lowest, rate) or rate
 end
 
 -- Returns the names of the pools, besides the total, that an app's tasks on a channel may share with others.
@@ -32,24 +32,24 @@ local function want_settings(app, channel)
   if call.settings.pools[pair] then return end
   call.settings.pools[pair] = {}
   for _, name in ipairs(capped_by(app, channel)) do
-    call.wanted['cap:' .. string.gsub(name, '/', ':', 1)] = true
+    call.field_names['cap:' .. string.gsub(name, '/', ':', 1)] = true
   end
-  call.wanted['channel_paused:' .. channel] = true
-  call.wanted['app_weight:' .. app] = true
+  call.field_names['channel_paused:' .. channel] = true
+  call.field_names['app_weight:' .. app] = true
 end
 
 local function read_globals(fields)
   for from = 1, #fields, 1000 do
     local to = math.min(from + 999, #fields)
-    local got = redis.call('HMGET', P .. ':globals', unpack(fields, from, to))
-    for i = from, to do call.globals[fields[i]] = got[i - from + 1] end
+    local values = redis.call('HMGET', P .. ':globals', unpack(fields, from, to))
+    for i = from, to do call.globals[fields[i]] = values[i - from + 1] end
   end
 end
 
 -- Reads the noted settings. The pools of each app and channel are those that have a cap.
 local function read_settings()
   local fields = { 'capacity', 'tiers', 'sharing' }
-  for field in pairs(call.wanted) do fields[#fields + 1] = field end
+  for field in pairs(call.field_names) do fields[#fields + 1] = field end
   read_globals(fields)
   local high, medium, low = string.match(call.globals.tiers or '', '^(%d+):(%d+):(%d+)$')
   call.settings.weights = { high = int(high or 6000), medium = int(medium or 3000), low = int(low or 1000) }

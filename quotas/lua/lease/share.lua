@@ -6,25 +6,25 @@
 
 local NONE = {}
 
--- Moves envelopes that must wait out of a lane of many.
+-- Moves envelopes that must wait out of a lane of many tasks.
 local function move(lane, segment, task)
   segment.waits, segment.lane = MOVE, exit_lane(task)
   lane.head = lane.head + 1
   return true
 end
 
--- Returns the pools of a task in a lane of many; the lane itself is in none of them.
-local function passed_through(lane, task)
+-- Returns the pools of a task in a lane of many tasks; the lane itself is in none of them.
+local function pools_of_task(lane, task)
   if lane.app ~= '' or not call.settings.any_cap then return NONE end
   local pools = {}
   for i, name in ipairs(pools_of(task.app, task.channel)) do pools[i] = call.pools[name] end
   return pools
 end
 
-local function grant(lane, segment, task, count, passed)
+local function grant(lane, segment, task, count, task_pools)
   local targets = count * segment.want.size
   for _, pool in ipairs(lane.bound) do charge_pool(pool, lane.name, lane.tier, lane.weight, targets) end
-  for _, pool in ipairs(passed) do
+  for _, pool in ipairs(task_pools) do
     local share = pool.tiers[lane.tier]
     share.bucket = share.bucket - targets * UNIT
   end
@@ -35,21 +35,21 @@ local function grant(lane, segment, task, count, passed)
 end
 
 -- Returns how many envelopes of this size the lane may draw at once; 0: none now, nil: they must leave the lane.
-local function quantum(lane, size, most, passed)
+local function quantum(lane, size, max_count, task_pools)
   for _, pool in ipairs(lane.bound) do
     if not pool_allows(pool, lane.name, lane.tier) then return 0 end
   end
-  for _, pool in ipairs(passed) do
+  for _, pool in ipairs(task_pools) do
     if not pool_spares(pool, lane.tier) then return nil end
   end
   for i, pool in ipairs(lane.bound) do
     local part = math.min(pool.tiers[lane.tier].bucket, lane.quanta[i])
-    most = math.min(most, math.max(div(div(part, UNIT), size), 1))
+    max_count = math.min(max_count, math.max(div(div(part, UNIT), size), 1))
   end
-  for _, pool in ipairs(passed) do
-    most = math.min(most, math.ceil(pool.tiers[lane.tier].bucket / (size * UNIT)))
+  for _, pool in ipairs(task_pools) do
+    max_count = math.min(max_count, math.ceil(pool.tiers[lane.tier].bucket / (size * UNIT)))
   end
-  return most
+  return max_count
 end
 
 -- Grants one quantum; returns false if the lane can get no more.
@@ -62,17 +62,17 @@ local function draw(lane, now)
     if task.shared or is_own(task, lane) then return false end
     return move(lane, segment, task)
   end
-  local most, passed = segment.count - segment.granted, passed_through(lane, task)
-  if level then most = math.min(most, math.ceil(level / (size * UNIT))) end
-  local count = quantum(lane, size, most, passed)
+  local max_count, task_pools = segment.count - segment.granted, pools_of_task(lane, task)
+  if level then max_count = math.min(max_count, math.ceil(level / (size * UNIT))) end
+  local count = quantum(lane, size, max_count, task_pools)
   if not count then return move(lane, segment, task) end
   if count == 0 then return false end
-  grant(lane, segment, task, count, passed)
+  grant(lane, segment, task, count, task_pools)
   return true
 end
 
 -- Returns how far a lane is ahead of its tier, in the pool where it is furthest ahead. In a pool that does not bind,
--- all lanes lag alike, so the pool that binds a lane decides its place.
+-- all lanes lag alike, so the pool that binds a lane decides its position.
 local function ahead_of(lane, present)
   local first, ahead = lane.bound[1], 0
   if first then ahead = first.lanes[lane.name].time - present[first.name] end
@@ -88,7 +88,7 @@ local function share_tier(tier, lanes, now)
   local heap, present, total = {}, {}, call.settings.caps.total and call.pools.total.tiers[tier]
   for name in pairs(call.settings.caps) do present[name] = call.pools[name].tiers[tier].time end
   for at, lane in ipairs(lanes) do
-    heap[at], lane.quanta = { lane = lane, place = at, time = ahead_of(lane, present) }, {}
+    heap[at], lane.quanta = { lane = lane, index = at, time = ahead_of(lane, present) }, {}
     for i, pool in ipairs(lane.bound) do lane.quanta[i] = quantum_of(pool, tier, lane.weight) end
   end
   table.sort(heap, is_before)

@@ -16,20 +16,21 @@ local TASK_FIELDS = {
 local function task_of(id)
   local task = call.tasks[id]
   if task then return task end
-  local got = redis.call('HMGET', task_key(id), unpack(TASK_FIELDS))
-  task = { id = id, lane = got[1], shared = got[2] == '1', tier = got[3] or '', weight = math.max(int(got[4]), 1) }
-  task.cap, task.cap_burst = read_cap(got[5])
-  task.paused, task.cancelled = got[6] == '1', got[7] == '1' or got[20] ~= false
-  task.start_ms, task.expires_ms, task.hold = int(got[8]), int(got[9]), got[10] == '1'
+  local values = redis.call('HMGET', task_key(id), unpack(TASK_FIELDS))
+  task = { id = id, lane = values[1], shared = values[2] == '1', tier = values[3] or '' }
+  task.weight = math.max(int(values[4]), 1)
+  task.cap, task.cap_burst = read_cap(values[5])
+  task.paused, task.cancelled = values[6] == '1', values[7] == '1' or values[20] ~= false
+  task.start_ms, task.expires_ms, task.hold = int(values[8]), int(values[9]), values[10] == '1'
   call.cursor = call.cursor or control_cursor()
-  task.sealed = got[11] == '1' and is_settled(got[22], call.cursor)
-  task.over = (got[13] or '') ~= '' or got[14] == '1'
-  task.writers = (task.sealed and (got[12] or '') ~= '') and ',' .. got[12] .. ','
+  task.sealed = values[11] == '1' and is_settled(values[22], call.cursor)
+  task.over = (values[13] or '') ~= '' or values[14] == '1'
+  task.writers = (task.sealed and (values[12] or '') ~= '') and ',' .. values[12] .. ','
   task.unrecorded = call.holds_unrecorded and redis.call('HEXISTS', P .. ':unrecorded', id) == 1
   task.counts = {}
-  task.bucket, task.bucket_us = got[15] and int(got[15]), int(got[16])
-  task.bucket_rate = int(got[21])
-  task.app, task.channel, task.why_ms = got[17] or '', got[18] or '', int(got[19])
+  task.bucket, task.bucket_us = values[15] and int(values[15]), int(values[16])
+  task.bucket_rate = int(values[21])
+  task.app, task.channel, task.why_ms = values[17] or '', values[18] or '', int(values[19])
   if task.lane then want_settings(task.app, task.channel) end
   call.tasks[id] = task
   return task
@@ -47,9 +48,9 @@ local function exit_lane(task)
   return lane
 end
 
--- Returns the status of a task's unclaimed envelopes in a lane, GRANTABLE or another, and the lane to move to. Live
--- workers may hold outcomes of it that no topic has (backends/redis/lua/workers/unrecorded.lua): what they sent must not
--- be granted again.
+-- Returns the status of a task's unclaimed envelopes in a lane, GRANTABLE or another, and the lane to move to. While a
+-- live worker holds outcomes of the task that no topic has (backends/redis/lua/workers/unrecorded.lua), nothing of it
+-- is granted: the worker may have sent it already.
 local function gate(task, lane, now)
   if task.unrecorded then return HELD, '' end
   local expired = task.expires_ms > 0 and task.expires_ms <= now
@@ -101,8 +102,8 @@ end
 local function save_buckets()
   for id, task in pairs(call.tasks) do
     if task.bucket_changed then
-      local key, at = task_key(id), whole(task.bucket_us)
-      redis.call('HSET', key, 'cap_bucket', whole(task.bucket), 'cap_us', at, 'cap_rate', whole(task.bucket_rate))
+      local key, at = task_key(id), int_text(task.bucket_us)
+      redis.call('HSET', key, 'cap_bucket', int_text(task.bucket), 'cap_us', at, 'cap_rate', int_text(task.bucket_rate))
     end
   end
 end

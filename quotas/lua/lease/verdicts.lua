@@ -5,8 +5,8 @@
 -- the same verdict.
 local function add_segment(segments, status, want, first, count, extra)
   local last, lane = segments[#segments], extra and extra.lane or ''
-  local goes_on = last and last.first + last.count == first
-  if goes_on and last.status == status and status ~= REPUBLISH and last.lane == lane then
+  local is_adjacent = last and last.first + last.count == first
+  if is_adjacent and last.status == status and status ~= REPUBLISH and last.lane == lane then
     last.count = last.count + count
     return
   end
@@ -34,8 +34,8 @@ end
 
 -- Judges first attempts (attempt 0) that are claimed or recorded but not final.
 local function judge_touched(segments, task, want, first, count)
-  local barred = writer_status(task, want.writer)
-  if barred then return add_segment(segments, barred, want, first, count) end
+  local excluded = writer_status(task, want.writer)
+  if excluded then return add_segment(segments, excluded, want, first, count) end
   local states = open_states(task.id, want.writer, first, count)
   for sequence = first, first + count - 1 do
     local state = states[sequence]
@@ -65,8 +65,8 @@ end
 
 -- Judges one envelope of a later attempt that is not final.
 local function judge_later(segments, task, lane, want, sequence, now, claim)
-  local barred = writer_status(task, want.writer)
-  if barred then return add_segment(segments, barred, want, sequence, 1) end
+  local excluded = writer_status(task, want.writer)
+  if excluded then return add_segment(segments, excluded, want, sequence, 1) end
   local key = task.id .. ' ' .. open_field(want.writer, sequence)
   local state = call.opened[key] or open_states(task.id, want.writer, sequence, 1)[sequence]
   if state and state.recorded >= want.attempt then
@@ -99,7 +99,7 @@ local function judge(lane, want, now, claim)
     judge_first(segments, task, lane, want, now)
   else
     for sequence = want.first, want.first + want.count - 1 do
-      if redis.call('GETBIT', final_key(task.id, want.writer), whole(sequence)) == 1 then
+      if redis.call('GETBIT', final_key(task.id, want.writer), int_text(sequence)) == 1 then
         add_segment(segments, DROP, want, sequence, 1)
       else
         judge_later(segments, task, lane, want, sequence, now, claim)

@@ -16,9 +16,9 @@ local function add_causes(task, added, now)
     end
   end
   for cause, ms in pairs(added) do
-    if ms > 0 then text[#text + 1] = cause .. '=' .. whole(ms) end
+    if ms > 0 then text[#text + 1] = cause .. '=' .. int_text(ms) end
   end
-  if task.why_ms == 0 then redis.call('HSETNX', task_key(task.id), 'why_from', whole(from)) end
+  if task.why_ms == 0 then redis.call('HSETNX', task_key(task.id), 'why_from', int_text(from)) end
   task.why_ms = now
-  redis.call('HSET', task_key(task.id), 'why_ms', whole(now), 'why', table.concat(text, ' '))
+  redis.call('HSET', task_key(task.id), 'why_ms', int_text(now), 'why', table.concat(text, ' '))
 end

@@ -11,7 +11,7 @@ local function each_bit(command, key, sequences, word)
   for from = 1, #sequences, BITS_AT_ONCE do
     local args = { key }
     for i = from, math.min(from + BITS_AT_ONCE - 1, #sequences) do
-      args[#args + 1], args[#args + 2], args[#args + 3] = word, 'u1', whole(sequences[i])
+      args[#args + 1], args[#args + 2], args[#args + 3] = word, 'u1', int_text(sequences[i])
       if word == 'SET' then args[#args + 1] = '1' end
     end
     for _, bit in ipairs(redis.call(command, unpack(args))) do bits[#bits + 1] = bit end

@@ -3,7 +3,7 @@
 local call = {
   settings = { caps = {}, pools = {} }, -- settings.lua: settings of the service that the call needs
   globals = {}, -- settings.lua: fields as stored
-  wanted = {}, -- settings.lua: fields to be read
+  field_names = {}, -- settings.lua: names of the fields to read
   tasks = {}, -- tasks.lua: by id
   holds_unrecorded = false, -- lease.lua: whether any task waits for outcomes that no topic has
   cursor = nil, -- tasks.lua: position up to which the control topic has been read
@@ -13,7 +13,7 @@ local call = {
   claims = {}, -- claims.lua: by member; false if it has ended
   tallied = {}, -- claims.lua: sums to be added to the ledger's counters
   counts = {}, -- counts.lua: by task
-  repeats = 0, -- outcomes.lua: envelopes recorded before
+  repeats = 0, -- outcomes.lua: envelopes that were already recorded
   counted = {}, -- counts.lua: tasks in order of appearance
   pools = {}, -- pools.lua: by name
   parts = {}, -- app_parts.lua: by tier and app

@@ -5,7 +5,7 @@
 -- recorded; it covers `final`), and P:open:<task> (hash `<writer>:<sequence>`) for envelopes recorded with open
 -- targets: msgpack of {recorded, size, open positions (positions.lua), attempt claimed or -1, its claim}. A call can
 -- undo its claims (call.undo): Redis does not roll back a failed script, and envelopes marked without a claim would
--- stay marked for ever.
+-- stay marked forever.
 
 local function final_key(task, writer)
   return P .. ':final:' .. task .. ':' .. writer
@@ -20,13 +20,13 @@ local function open_key(task)
 end
 
 local function open_field(writer, sequence)
-  return writer .. ':' .. whole(sequence)
+  return writer .. ':' .. int_text(sequence)
 end
 
 local function read_open(packed)
   if not packed then return nil end
-  local got = cmsgpack.unpack(packed)
-  return { recorded = got[1], size = got[2], open = got[3], claimed = got[4], claim = got[5] }
+  local fields = cmsgpack.unpack(packed)
+  return { recorded = fields[1], size = fields[2], open = fields[3], claimed = fields[4], claim = fields[5] }
 end
 
 local function pack_open(state)
@@ -37,7 +37,7 @@ local function write_open(task, field, state)
   redis.call('HSET', open_key(task), field, pack_open(state))
 end
 
--- Runs a command on a task's open envelopes, with these words, a page at a time; returns the answers in order.
+-- Runs a command on a task's open envelopes, with these arguments, a page at a time; returns the answers in order.
 local function each_open(command, task, words)
   local answers = {}
   for from = 1, #words, 1000 do

@@ -1,7 +1,7 @@
 -- library
--- Arithmetic on whole numbers below 2^53, which Lua's doubles hold exactly. Buckets count millionths of a target
--- (UNIT), so that targets/s times microseconds needs no rounding. WINDOW_US: the buckets of a cap hold as much as it
--- lets through in this time.
+-- Arithmetic on integers below 2^53, which Lua's doubles hold exactly. Buckets count millionths of a target (UNIT), so
+-- that targets/s times microseconds needs no rounding. WINDOW_US: the buckets of a cap hold as much as it lets through
+-- in this time.
 local UNIT = 1000000
 local WINDOW_US = 250000
 local LARGEST = 1125899906842624
@@ -16,24 +16,24 @@ local function div(a, b)
   return math.floor(a / b)
 end
 
--- Returns rest * part / whole, rounded down. It works bit by bit, for products that a double cannot hold. rest is below
--- whole.
-local function long_portion(rest, part, whole_part)
-  local quotient, left, bit = 0, 0, 1
+-- Returns rest * part / divisor, rounded down. It works bit by bit, for products that a double cannot hold. rest is
+-- below divisor.
+local function long_mul_div(rest, part, divisor)
+  local quotient, remainder, bit = 0, 0, 1
   while bit * 2 <= part do bit = bit * 2 end
   while bit >= 1 do
-    quotient, left = quotient * 2, left * 2
-    if part >= bit then part, left = part - bit, left + rest end
-    while left >= whole_part do quotient, left = quotient + 1, left - whole_part end
+    quotient, remainder = quotient * 2, remainder * 2
+    if part >= bit then part, remainder = part - bit, remainder + rest end
+    while remainder >= divisor do quotient, remainder = quotient + 1, remainder - divisor end
     bit = bit / 2
   end
   return quotient
 end
 
--- Returns amount * part / whole, rounded down, without computing the large product. part is at most whole.
-local function mul_div(amount, part, whole_part)
-  local times = div(amount, whole_part)
-  local rest = amount - times * whole_part
-  if rest * part < 2 * LARGEST then return times * part + div(rest * part, whole_part) end
-  return times * part + long_portion(rest, part, whole_part)
+-- Returns amount * part / divisor, rounded down, without computing the large product. part is at most divisor.
+local function mul_div(amount, part, divisor)
+  local times = div(amount, divisor)
+  local rest = amount - times * divisor
+  if rest * part < 2 * LARGEST then return times * part + div(rest * part, divisor) end
+  return times * part + long_mul_div(rest, part, divisor)
 end

@@ -27,21 +27,21 @@ local function count_positions(positions, size)
   return count
 end
 
--- Adds the final codes of positions to by_code; returns the positions that have none. codes: text, by position.
+-- Adds the final codes of positions to by_code; returns the positions without a final code. codes: text, by position.
 local function take_final(positions, codes, by_code)
-  local digits, told, left = { string.byte(positions, 1, -1) }, { string.byte(codes, 1, -1) }, {}
-  local is_any = false
-  for i = 1, #digits do
-    local bits, value = BITS[digits[i]], 0
+  local open_digits, code_at, still_open = { string.byte(positions, 1, -1) }, { string.byte(codes, 1, -1) }, {}
+  local any_open = false
+  for i = 1, #open_digits do
+    local bits, value = BITS[open_digits[i]], 0
     for j = 1, #bits do
-      local code = told[4 * i - 3 + bits[j]]
+      local code = code_at[4 * i - 3 + bits[j]]
       if code and by_code[code] then
         by_code[code] = by_code[code] + 1
       else
-        value, is_any = value + 2 ^ bits[j], true
+        value, any_open = value + 2 ^ bits[j], true
       end
     end
-    left[i] = HEX[value]
+    still_open[i] = HEX[value]
   end
-  return is_any and table.concat(left) or ''
+  return any_open and table.concat(still_open) or ''
 end

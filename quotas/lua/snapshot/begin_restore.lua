@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Takes over the restore of a view: an earlier restorer can write nothing to it any more. (Two at once would undo each
--- other's parts.)
+-- Takes over the restore of a view: an earlier restorer can no longer write to it. (Two at once would undo each other's
+-- parts.)
 --
 -- KEYS[1] prefix
 -- ARGV[1] epoch
@@ -11,6 +11,6 @@
 local key = P .. ':epoch'
 local epoch = redis.call('HMGET', key, 'id', 'restoring')
 if epoch[1] ~= ARGV[1] or (epoch[2] or '0') == '0' then return '' end
-local who = ARGV[1] .. '/' .. whole(redis.call('HINCRBY', key, 'restorers', 1))
-redis.call('HSET', key, 'restoring', who)
-return who
+local restorer = ARGV[1] .. '/' .. int_text(redis.call('HINCRBY', key, 'restorers', 1))
+redis.call('HSET', key, 'restoring', restorer)
+return restorer

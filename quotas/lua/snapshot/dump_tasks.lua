@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Reads complete tasks for a snapshot, each as of one moment, until about 256 kB are read. Claims and time-dependent
--- fields are left out. If a task has many open envelopes, they are copied, to be read in portions.
+-- fields are left out. If a task has many open envelopes, they are copied, to be read in pages.
 --
 -- KEYS[1] prefix
 -- ARGV tasks
@@ -9,7 +9,7 @@
 
 -- include: writers.lua
 
-local MOST_BYTES, MOST_OPEN, COPY_KEPT_MS = 262144, 5000, 600000
+local MAX_BYTES, MAX_OPEN, COPY_KEPT_MS = 262144, 5000, 600000
 local VOLATILE = {
   claims = true, cap_bucket = true, cap_us = true, cap_rate = true, why_ms = true, error = true, errors = true,
   error_ms = true, error_attempt = true, retry_ms = true, lane_counted = true,
@@ -18,32 +18,32 @@ local VOLATILE = {
 local read = 0
 
 local function fields_of(task)
-  local kept, got = {}, redis.call('HGETALL', task_key(task))
-  for i = 1, #got, 2 do
-    local name = got[i]
+  local kept, values = {}, redis.call('HGETALL', task_key(task))
+  for i = 1, #values, 2 do
+    local name = values[i]
     if not VOLATILE[name] then
-      kept[#kept + 1], kept[#kept + 2] = name, got[i + 1]
-      read = read + #name + #got[i + 1]
+      kept[#kept + 1], kept[#kept + 2] = name, values[i + 1]
+      read = read + #name + #values[i + 1]
     end
   end
   return kept
 end
 
 local function bits_of(task)
-  local found = {}
+  local bitmaps = {}
   for writer in pairs(writers_of(task)) do
     local bits = redis.call('GET', final_key(task, writer))
     if bits then
-      found[#found + 1], found[#found + 2] = writer, bits
+      bitmaps[#bitmaps + 1], bitmaps[#bitmaps + 2] = writer, bits
       read = read + #bits
     end
   end
-  return found
+  return bitmaps
 end
 
 local function open_of(task)
   local count = redis.call('HLEN', open_key(task))
-  if count <= MOST_OPEN then
+  if count <= MAX_OPEN then
     read = read + 40 * count
     return redis.call('HGETALL', open_key(task)), 0
   end
@@ -62,6 +62,6 @@ for _, task in ipairs(ARGV) do
   else
     answer[#answer + 1] = { task }
   end
-  if read > MOST_BYTES then break end
+  if read > MAX_BYTES then break end
 end
 return answer

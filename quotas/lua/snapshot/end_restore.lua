@@ -17,7 +17,7 @@ end
 
 if #ARGV > 1 then
   put_cursor(P .. ':control', ARGV[2])
-  for index = 3, #ARGV do put_cursor(P .. ':fold:' .. whole(index - 3), ARGV[index]) end
+  for index = 3, #ARGV do put_cursor(P .. ':fold:' .. int_text(index - 3), ARGV[index]) end
 end
 redis.call('HSET', key, 'restoring', '0')
 announce('epoch', '')

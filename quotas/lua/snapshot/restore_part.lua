@@ -14,7 +14,7 @@
 
 local put = {}
 
--- Writes the rest of ARGV, fields and values alternating. A Redis call takes about 8,000 words at most.
+-- Writes the rest of ARGV, fields and values alternating. A Redis call takes about 8,000 arguments at most.
 local function put_fields(key, first)
   for from = first, #ARGV, 1000 do
     redis.call('HSET', key, unpack(ARGV, from, math.min(from + 999, #ARGV)))
@@ -25,12 +25,12 @@ end
 -- their messages.
 local function keep_tombstone(task, kept_ms)
   local ended_ms = tonumber(redis.call('HGET', task_key(task), 'finished_ms') or 0)
-  local left_ms = math.min(ended_ms + TOMBSTONE_MS - now_ms(), TOMBSTONE_MS)
-  redis.call('PEXPIRE', task_key(task), whole(math.max(kept_ms, left_ms)))
+  local remaining_ms = math.min(ended_ms + TOMBSTONE_MS - now_ms(), TOMBSTONE_MS)
+  redis.call('PEXPIRE', task_key(task), int_text(math.max(kept_ms, remaining_ms)))
   drop_messages(task)
 end
 
--- Writes a task. Deletes its existing state first, which may come from a newer snapshot that was unreadable half-way.
+-- Writes a task. Deletes its existing state first, which may come from a newer snapshot that turned out unreadable.
 function put.task(task, kept_ms)
   share_of_lane(task, '', 0)
   for writer in pairs(writers_of(task)) do redis.call('UNLINK', final_key(task, writer), touched_key(task, writer)) end

@@ -56,7 +56,7 @@ local function reserved()
 end
 
 local function keep(name, at, size)
-  redis.call('HSET', key, name, whole(at) .. ':' .. whole(size))
+  redis.call('HSET', key, name, int_text(at) .. ':' .. int_text(size))
   redis.call('PEXPIRE', key, reserved_ms)
 end
 

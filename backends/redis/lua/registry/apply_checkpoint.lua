@@ -21,8 +21,8 @@ if sequence == old.sequence and position <= had[2] then return 0 end
 
 redis.call('HSET', key, at, ARGV[7], where, position)
 local known = redis.call('HMGET', key, 'published', 'finals')
-local published = redis.call('HINCRBY', key, 'published', whole(tonumber(ARGV[5]) - old.targets))
-redis.call('HINCRBY', key, 'refused', whole(tonumber(ARGV[6]) - old.refused))
+local published = redis.call('HINCRBY', key, 'published', int_text(tonumber(ARGV[5]) - old.targets))
+redis.call('HINCRBY', key, 'refused', int_text(tonumber(ARGV[6]) - old.refused))
 if redis.call('HEXISTS', key, 'lane') == 0 then reindex(task) end
 local finals = tonumber(known[2] or 0)
 if tonumber(known[1] or 0) <= finals and published > finals then announce('task', task) end

@@ -29,7 +29,7 @@ if field == 'override' then
   -- Two simultaneous edits have the same number: the later one in the topic takes the next number.
   local number, message = string.match(value, '^(%d+)(:.*)$')
   local last = string.match(redis.call('HGET', key, 'override') or '', '^%d+') or 0
-  value = whole(math.max(tonumber(number), tonumber(last) + 1)) .. message
+  value = int_text(math.max(tonumber(number), tonumber(last) + 1)) .. message
 end
 redis.call('HSET', key, field == 'lane' and 'moved_lane' or field, value, field .. '_pos', position)
 if field == 'override' then drop_messages(task) end

@@ -23,7 +23,7 @@ if read and read <= position then return 0 end
 local finals = 0
 for index = 5, 9 do finals = finals + tonumber(ARGV[index]) end
 redis.call('HSET', key, 'ended', ARGV[3], 'ended_pos', position, 'finished_ms', ARGV[4], 'sent', ARGV[5],
-  'invalid', ARGV[6], 'failed', ARGV[7], 'expired', ARGV[8], 'cancelled_n', ARGV[9], 'finals', whole(finals),
+  'invalid', ARGV[6], 'failed', ARGV[7], 'expired', ARGV[8], 'cancelled_n', ARGV[9], 'finals', int_text(finals),
   'reason', ARGV[10])
 clear(task)
 drop_messages(task)

@@ -5,5 +5,5 @@
 -- (quotas/lua/lease/tasks.lua).
 local function note_rate(key, field, cap)
   local rate, kept = tonumber(string.match(cap, '^%d+')), tonumber(redis.call('HGET', key, field))
-  if rate and kept and rate > 0 and rate < kept then redis.call('HSET', key, field, whole(rate)) end
+  if rate and kept and rate > 0 and rate < kept then redis.call('HSET', key, field, int_text(rate)) end
 end

@@ -16,5 +16,5 @@ local had = redis.call('HMGET', key, 'id', 'who', 'since_ms', 'until_ms')
 if not had[1] then return { 'gone', '', 0, 0 } end
 if had[1] ~= submitter then return { 'held', had[2], tonumber(had[3]), tonumber(had[4]) } end
 local until_ms = ARGV[1] == 'renew' and now_ms() + LEASE_MS or 0
-redis.call('HSET', key, 'until_ms', whole(until_ms))
+redis.call('HSET', key, 'until_ms', int_text(until_ms))
 return { 'ours', had[2], tonumber(had[3]), until_ms }

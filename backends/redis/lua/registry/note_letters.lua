@@ -10,6 +10,6 @@
 for index = 1, #ARGV, 2 do
   local key = P .. ':letters:' .. ARGV[index]
   redis.call('SADD', key, ARGV[index + 1])
-  redis.call('PEXPIRE', key, whole(TOMBSTONE_MS))
+  redis.call('PEXPIRE', key, int_text(TOMBSTONE_MS))
 end
 return 0

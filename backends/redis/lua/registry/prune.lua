@@ -10,7 +10,7 @@
 
 local listed = P .. ':ended'
 local gone = 0
-local old = redis.call('ZRANGEBYSCORE', listed, '-inf', whole(now_ms() - TOMBSTONE_MS), 'LIMIT', 0, ARGV[1])
+local old = redis.call('ZRANGEBYSCORE', listed, '-inf', int_text(now_ms() - TOMBSTONE_MS), 'LIMIT', 0, ARGV[1])
 for _, task in ipairs(old) do
   if redis.call('EXISTS', task_key(task)) == 0 then
     redis.call('ZREM', listed, task)

@@ -26,7 +26,7 @@ local function take_lease(task, submitter, who)
   end
   -- Later than all earlier leases, even if the clock was set back: takeovers count in this order.
   local since = math.max(now, tonumber(had[3] or 0) + 1)
-  redis.call('HSET', key, 'id', submitter, 'who', who, 'since_ms', whole(since), 'until_ms', whole(now + LEASE_MS))
+  redis.call('HSET', key, 'id', submitter, 'who', who, 'since_ms', int_text(since), 'until_ms', int_text(now + LEASE_MS))
   redis.call('PEXPIRE', key, REMEMBERED_MS)
   return { not had[1] and remembers_leases(now) and 'fresh' or 'again', who, since, now + LEASE_MS }
 end

@@ -10,13 +10,13 @@ local function share_of_lane(task, lane, weight)
   local had_lane, had_weight = had[1] or '', tonumber(had[2] or 0)
   if had_lane == lane and had_weight == weight then return end
   if had_lane ~= '' then
-    redis.call('HINCRBY', lane_key(had_lane), 'weight', whole(-had_weight))
+    redis.call('HINCRBY', lane_key(had_lane), 'weight', int_text(-had_weight))
     if redis.call('HINCRBY', lane_key(had_lane), 'tasks', -1) <= 0 then redis.call('DEL', lane_key(had_lane)) end
   end
   if lane ~= '' then
-    redis.call('HINCRBY', lane_key(lane), 'weight', whole(weight))
+    redis.call('HINCRBY', lane_key(lane), 'weight', int_text(weight))
     redis.call('HINCRBY', lane_key(lane), 'tasks', 1)
-    redis.call('HSET', key, 'lane_counted', lane, 'weight_counted', whole(weight))
+    redis.call('HSET', key, 'lane_counted', lane, 'weight_counted', int_text(weight))
   else
     redis.call('HDEL', key, 'lane_counted', 'weight_counted')
   end

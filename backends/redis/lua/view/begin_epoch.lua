@@ -29,9 +29,9 @@ elseif redis.call('EXISTS', key) == 1 then
 end
 local now = now_ms()
 local waits_from = now + (ARGV[9] == '1' and MOVED_MS or 0)
-redis.call('HSET', key, 'id', ARGV[1], 'started_ms', whole(now), 'ready', '0', 'announced', '0', 'marked', '0',
-  'waits_from_ms', whole(waits_from), 'grants_after_ms', whole(waits_from + wait_ms + REPORT_MS),
-  'claim_ms', whole(wait_ms), 'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
-  'form', whole(FORM), 'address', ARGV[8], 'adopted', ARGV[9])
+redis.call('HSET', key, 'id', ARGV[1], 'started_ms', int_text(now), 'ready', '0', 'announced', '0', 'marked', '0',
+  'waits_from_ms', int_text(waits_from), 'grants_after_ms', int_text(waits_from + wait_ms + REPORT_MS),
+  'claim_ms', int_text(wait_ms), 'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
+  'form', int_text(FORM), 'address', ARGV[8], 'adopted', ARGV[9])
 announce('epoch', '')
 return 1

@@ -12,6 +12,6 @@ local function lane_key(topic)
   return P .. ':lane:' .. topic
 end
 
-local function whole(number)
+local function int_text(number)
   return string.format('%.0f', number)
 end

@@ -9,6 +9,6 @@ local REPORT_MS = 4000
 local function note_longest_claim(claim_ms)
   local key = P .. ':epoch'
   local longest = math.max(claim_ms, tonumber(redis.call('HGET', key, 'claim_ms') or 0))
-  redis.call('HSET', key, 'claim_ms', whole(longest))
+  redis.call('HSET', key, 'claim_ms', int_text(longest))
   return longest
 end

@@ -11,5 +11,5 @@
 local key = P .. ':epoch'
 local got = redis.call('HMGET', key, 'id', 'form')
 if got[1] ~= ARGV[1] or tonumber(got[2] or 1) ~= FORM then return 0 end
-redis.call('HSET', key, 'form', whole(FORM - 1))
+redis.call('HSET', key, 'form', int_text(FORM - 1))
 return 1

@@ -17,7 +17,7 @@ local got = redis.call('HMGET', key, 'id', 'run_id', 'partitions', 'claim_ms')
 if not got[1] or got[2] == ARGV[2] then return 0 end
 local claims_end_ms = tonumber(ARGV[1]) + math.max(tonumber(ARGV[3]), tonumber(got[4] or 0)) + REPORT_MS
 redis.call('HSET', key, 'id', string.match(got[1], '^[^.]*') .. '.' .. ARGV[2], 'run_id', ARGV[2], 'ready', '0',
-  'announced', '0', 'marked', '0', 'waits_from_ms', ARGV[1], 'grants_after_ms', whole(claims_end_ms))
+  'announced', '0', 'marked', '0', 'waits_from_ms', ARGV[1], 'grants_after_ms', int_text(claims_end_ms))
 redis.call('HDEL', key, 'first', 'read:control')
 for partition = 0, tonumber(got[3] or 0) - 1 do redis.call('HDEL', key, 'read:' .. partition) end
 announce('epoch', '')

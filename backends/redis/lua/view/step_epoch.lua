@@ -20,8 +20,8 @@ if ARGV[4] then
   local got = redis.call('HMGET', key, 'ready', 'grants_after_ms', 'started_ms', 'waits_from_ms')
   if got[1] ~= '1' then
     local claims_end_ms = math.max(tonumber(got[4] or got[3]) + longest + REPORT_MS, tonumber(got[2]))
-    redis.call('HSET', key, 'grants_after_ms', whole(claims_end_ms))
+    redis.call('HSET', key, 'grants_after_ms', int_text(claims_end_ms))
   end
 end
-if ARGV[3] == '1' then redis.call('HSET', key, 'grants_after_ms', whole(now_ms()), 'first', '1') end
+if ARGV[3] == '1' then redis.call('HSET', key, 'grants_after_ms', int_text(now_ms()), 'first', '1') end
 return 1

@@ -8,7 +8,7 @@ local ABSENT_MS, MAX_GAPS = 3000, 100
 local function note_gap(field, from, to)
   local gaps = {}
   for gap in string.gmatch(redis.call('HGET', P .. ':served', field) or '', '%S+') do gaps[#gaps + 1] = gap end
-  gaps[#gaps + 1] = whole(from) .. '-' .. whole(to)
+  gaps[#gaps + 1] = int_text(from) .. '-' .. int_text(to)
   redis.call('HSET', P .. ':served', field, table.concat(gaps, ' ', math.max(1, #gaps - MAX_GAPS + 1)))
 end
 
@@ -20,6 +20,6 @@ local function note_served(channel, started, now)
     if started > last then note_gap('gaps:' .. channel, last, now)
     elseif channel == '' then note_gap('outages', last, now) end
   end
-  redis.call('HSET', key, 'last:' .. channel, whole(now))
-  redis.call('HSETNX', key, 'first:' .. channel, whole(now))
+  redis.call('HSET', key, 'last:' .. channel, int_text(now))
+  redis.call('HSETNX', key, 'first:' .. channel, int_text(now))
 end

@@ -11,7 +11,7 @@
 -- include: absences.lua
 -- include: unrecorded.lua
 
-local now = whole(now_ms())
+local now = int_text(now_ms())
 for i = 5, #ARGV do note_served(ARGV[i], tonumber(ARGV[4]), tonumber(now)) end
 redis.call('SET', P .. ':worker:' .. ARGV[1], ARGV[2], 'PX', ARGV[3])
 redis.call('ZADD', P .. ':workers', now, ARGV[1])
