@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
-from dispatcher.ports import Batch
+from dispatcher.ports import Batch, BatchChannel
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
 from fairlane.worker.process.threads import Threads
@@ -20,17 +20,24 @@ TIMEOUT_S = 5.0
 
 
 class Channel:
-    """Does what the test says; `gate` closed, calls stay under way."""
+    """Does what the test says. With its `gate` shut, calls stay under way."""
 
     name = "x"
 
     def __init__(
-        self, deliver: Deliver | None = None, *, timeout_s: float = 60.0, concurrency: int = 4, batch_limit: int = 10
+        self,
+        deliver: Deliver | None = None,
+        *,
+        timeout_s: float = 60.0,
+        concurrency: int = 4,
+        batch_limit: int = 10,
+        shut: bool = False,
     ) -> None:
         self._deliver = deliver or (lambda envelopes, tier: [ALL_SENT] * len(envelopes))
         self.timeout_s, self.concurrency, self.batch_limit = timeout_s, concurrency, batch_limit
         self.gate = threading.Event()
-        self.gate.set()
+        if not shut:
+            self.gate.set()
         self.calls: list[tuple[list[int], str]] = []
         self.running = self.most_running = 0
         self.state = "new"
@@ -89,14 +96,24 @@ class Office:
 
 
 @contextmanager
-def office(channel: Channel) -> Iterator[Office]:
-    clock, loop = VirtualClock(), asyncio.new_event_loop()
-    courier = ChannelCourier({"x": channel}, clock, loop)
+def office(
+    channel: BatchChannel,
+    make_loop: Callable[[VirtualClock], asyncio.AbstractEventLoop] = lambda _: asyncio.new_event_loop(),
+    clock: VirtualClock | None = None,
+    let_go: Callable[[], None] = lambda: None,
+    **beside: BatchChannel,
+) -> Iterator[Office]:
+    """A courier with this channel, x, and others. let_go: ends the calls under way."""
+    clock = clock or VirtualClock()
+    loop = make_loop(clock)
+    courier = ChannelCourier({"x": channel, **beside}, clock, loop)
     courier.start(Threads(threading.Event()).start)
     try:
         yield Office(courier, clock, loop)
     finally:
-        channel.gate.set()
+        if isinstance(channel, Channel):
+            channel.gate.set()
+        let_go()
         courier.stop(TIMEOUT_S)
 
 

@@ -4,22 +4,20 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from consumers.delivery.clock_loop import ClockLoop
-from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, RETRY, Report
 from fairlane.channels import BlockingChannel
-from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
-from tests.unit.consumers.office import TIMEOUT_S, Channel, Office, reasons
+from tests.unit.consumers.office import Channel, Office, office, reasons
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,6 +38,10 @@ class Blocking(BlockingChannel):
     def hold(self, *sequences: int) -> None:
         self.held |= {sequence: threading.Event() for sequence in sequences}
 
+    def let_go(self) -> None:
+        for gate in self.held.values():
+            gate.set()
+
     def deliver_blocking(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         (one,) = envelopes
         self.begun.append(one.sequence)
@@ -52,28 +54,15 @@ class Blocking(BlockingChannel):
 
 
 @pytest.fixture
-def channel() -> Iterator[Blocking]:
-    made = Blocking()
-    yield made
-    for gate in made.held.values():
-        gate.set()
+def channel() -> Blocking:
+    return Blocking()
 
 
-@contextmanager
-def office(
+def serving(
     channel: Blocking, make_loop: Callable[[VirtualClock], asyncio.AbstractEventLoop] = ClockLoop
-) -> Iterator[Office]:
+) -> AbstractContextManager[Office]:
     """A courier whose timers are due by its virtual clock."""
-    clock = VirtualClock()
-    loop = make_loop(clock)
-    courier = ChannelCourier({"x": channel, "y": Channel()}, clock, loop)
-    courier.start(Threads(threading.Event()).start)
-    try:
-        yield Office(courier, clock, loop)
-    finally:
-        for gate in channel.held.values():
-            gate.set()
-        courier.stop(TIMEOUT_S)
+    return office(channel, make_loop, let_go=channel.let_go, y=Channel())
 
 
 def time_out(at: Office) -> Sequence[Report | None]:
@@ -90,7 +79,7 @@ def sent_one(at: Office, sequence: int) -> Sequence[Report | None]:
 
 def test_calls_run_in_threads_beside_the_event_loop(channel: Blocking) -> None:
     channel.hold(0)
-    with office(channel) as at:
+    with serving(channel) as at:
         at.send(batch([envelope(0)]))
         eventually(lambda: channel.begun == [0])
         at.send(batch([envelope(1)], channel="y"))
@@ -100,7 +89,7 @@ def test_calls_run_in_threads_beside_the_event_loop(channel: Blocking) -> None:
 
 
 def test_there_are_no_more_threads_than_calls_at_once_and_they_end_with_the_channel(channel: Blocking) -> None:
-    with office(channel) as at:
+    with serving(channel) as at:
         channel.hold(0, 1)
         for n in range(20):
             at.send(batch([envelope(n)]))
@@ -115,7 +104,7 @@ def test_there_are_no_more_threads_than_calls_at_once_and_they_end_with_the_chan
 @pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), OSError("no")])
 def test_an_exception_is_a_retry_with_its_text(channel: Blocking, error: Exception) -> None:
     channel.error = error
-    with office(channel) as at:
+    with serving(channel) as at:
         ((code, reason),) = reasons(sent_one(at, 0))
     assert (code, type(error).__name__ in reason) == (RETRY, True)
 
@@ -123,7 +112,7 @@ def test_an_exception_is_a_retry_with_its_text(channel: Blocking, error: Excepti
 def test_a_call_past_its_timeout_is_a_retry_and_the_next_gets_another_thread(channel: Blocking) -> None:
     channel.concurrency = 1
     channel.hold(0)
-    with office(channel) as at:
+    with serving(channel) as at:
         at.send(batch([envelope(0)]))
         eventually(lambda: channel.begun == [0])
         assert reasons(time_out(at)) == {(RETRY, "no answer within 60 s")}
@@ -136,7 +125,7 @@ def test_a_call_past_its_timeout_is_a_retry_and_the_next_gets_another_thread(cha
 def test_when_as_many_threads_are_late_as_calls_are_allowed_the_next_keep_their_places(channel: Blocking) -> None:
     channel.concurrency = 1
     channel.hold(0, 1)
-    with office(channel) as at:
+    with serving(channel) as at:
         for n in range(2):
             at.send(batch([envelope(n)]))
             eventually(lambda: channel.begun[-1:] == [n])  # noqa: B023
@@ -152,7 +141,7 @@ def test_when_as_many_threads_are_late_as_calls_are_allowed_the_next_keep_their_
 def test_stopping_does_not_wait_for_a_stuck_thread(channel: Blocking) -> None:
     channel.concurrency = 1
     channel.hold(0)
-    with office(channel, lambda _: asyncio.new_event_loop()) as at:
+    with serving(channel, lambda _: asyncio.new_event_loop()) as at:
         at.send(batch([envelope(0)]))
         eventually(lambda: channel.begun == [0])
         at.courier.stop(0.01)

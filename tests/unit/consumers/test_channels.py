@@ -35,11 +35,12 @@ def test_null_sends_everything_and_counts() -> None:
 
 
 # ---------------------------------------------------------------- log
-async def _log(channel: LogChannel, *calls: list[Any]) -> None:
+async def delivered(channel: LogChannel, *calls: list[Envelope]) -> list[Report]:
+    """The reports of these calls, from the channel's opening to its end."""
     await channel.open()
-    for envelopes in calls:
-        assert await channel.deliver(envelopes, "high") == [ALL_SENT] * len(envelopes)
+    reports = [report for envelopes in calls for report in await channel.deliver(envelopes, "high")]
     await channel.close()
+    return reports
 
 
 @pytest.mark.parametrize(
@@ -49,14 +50,7 @@ async def _log(channel: LogChannel, *calls: list[Any]) -> None:
 )
 def test_an_envelope_that_cannot_be_json_fails_alone(odd: dict[str, Any], tmp_path: Path) -> None:
     channel = LogChannel({"path": str(tmp_path / "log")})
-
-    async def deliver() -> Any:
-        await channel.open()
-        reports = await channel.deliver([envelope(0), envelope(1, ["b"], **odd), envelope(2)], "high")
-        await channel.close()
-        return reports
-
-    before, failed, after = asyncio.run(deliver())
+    before, failed, after = asyncio.run(delivered(channel, [envelope(0), envelope(1, ["b"], **odd), envelope(2)]))
     assert before == after == ALL_SENT
     assert failed.verdict.code == Outcome.FAILED
     assert "cannot be written as JSON" in failed.verdict.reason
@@ -66,7 +60,8 @@ def test_an_envelope_that_cannot_be_json_fails_alone(odd: dict[str, Any], tmp_pa
 def test_log_writes_a_line_per_envelope(tmp_path: Path) -> None:
     file = tmp_path / "new" / "pushes.jsonl"
     channel = LogChannel({"path": str(file)}, wall_s=lambda: 1_000_000_000.25)
-    asyncio.run(_log(channel, [envelope(0, ["a", "b"]), envelope(1, ["c"], variables=[{"n": 1}])], [envelope(2)]))
+    calls = [[envelope(0, ["a", "b"]), envelope(1, ["c"], variables=[{"n": 1}])], [envelope(2)]]
+    assert asyncio.run(delivered(channel, *calls)) == [ALL_SENT] * 3
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert lines[0] == {
         "ts": "2001-09-09T01:46:40.250Z",
@@ -101,7 +96,7 @@ def test_log_lines_are_in_the_file_when_success_is_reported_and_are_appended(tmp
 
 
 def test_log_goes_to_standard_output_where_no_file_is_named(capfd: pytest.CaptureFixture[str]) -> None:
-    asyncio.run(_log(LogChannel({}), [envelope(4)]))
+    assert asyncio.run(delivered(LogChannel({}), [envelope(4)])) == [ALL_SENT]
     assert json.loads(capfd.readouterr().out)["sequence"] == 4
 
 

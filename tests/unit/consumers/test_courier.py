@@ -39,8 +39,7 @@ def test_the_channel_is_told_the_tier_and_a_large_batch_is_cut_into_calls() -> N
 
 
 def test_no_more_calls_than_the_channel_wants_are_under_way() -> None:
-    channel = Channel(concurrency=3, batch_limit=1)
-    channel.gate.clear()
+    channel = Channel(concurrency=3, batch_limit=1, shut=True)
     with office(channel) as at:
         for n in range(10):
             at.send(batch([envelope(n)]))
@@ -52,8 +51,7 @@ def test_no_more_calls_than_the_channel_wants_are_under_way() -> None:
 
 
 def test_a_call_whose_turn_comes_after_its_use_by_is_not_made() -> None:
-    channel = Channel(concurrency=1, batch_limit=1)
-    channel.gate.clear()
+    channel = Channel(concurrency=1, batch_limit=1, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0)], use_by_s=2.0))
         eventually(lambda: channel.running == 1)
@@ -110,8 +108,7 @@ def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> None:
 
 
 def test_a_batch_may_be_partly_late() -> None:
-    channel = Channel(concurrency=1, batch_limit=1)
-    channel.gate.clear()
+    channel = Channel(concurrency=1, batch_limit=1, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0), envelope(1)], use_by_s=2.0))
         eventually(lambda: channel.running == 1)
@@ -124,8 +121,7 @@ def test_waiting_batches_of_a_tier_share_a_call_and_each_gets_its_own_reports() 
     def deliver(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         return [Report(Verdict(one.sequence)) for one in envelopes]
 
-    channel = Channel(deliver, concurrency=1, batch_limit=4)
-    channel.gate.clear()
+    channel = Channel(deliver, concurrency=1, batch_limit=4, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0)], tier="high"))
         eventually(lambda: len(channel.calls) == 1)
@@ -173,8 +169,7 @@ def test_reports_that_make_no_sense_mean_retry_for_all(answer: list[Report], com
 
 
 def test_a_call_never_outlasts_the_timeout() -> None:
-    channel = Channel(timeout_s=0.05, concurrency=1)
-    channel.gate.clear()
+    channel = Channel(timeout_s=0.05, concurrency=1, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0), envelope(1)]))
         assert reasons(at.reported()[1]) == {(RETRY, "no answer within 0.05 s")}
@@ -182,8 +177,7 @@ def test_a_call_never_outlasts_the_timeout() -> None:
 
 
 def test_a_call_that_will_not_be_cancelled_is_reported_once_and_keeps_its_place() -> None:
-    channel = Stubborn(timeout_s=0.05, concurrency=1)
-    channel.gate.clear()
+    channel = Stubborn(timeout_s=0.05, concurrency=1, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0)]))
         assert reasons(at.reported()[1]) == {(RETRY, "no answer within 0.05 s")}

@@ -135,8 +135,7 @@ def test_calls_that_each_block_the_loop_for_a_moment_change_its_sign() -> None:
 
 
 def test_the_oldest_batch_is_the_same_one_as_long_as_it_is_not_reported() -> None:
-    channel = Stubborn(concurrency=1, batch_limit=1)
-    channel.gate.clear()
+    channel = Stubborn(concurrency=1, batch_limit=1, shut=True)
     with office(channel) as at:
         assert at.courier.oldest() == {"x": None}
         at.send(batch([envelope(0)]))

@@ -19,8 +19,7 @@ from tests.unit.consumers.office import TIMEOUT_S, Channel, office, reasons
 
 
 def test_stopping_waits_for_calls_under_way() -> None:
-    channel = Channel()
-    channel.gate.clear()
+    channel = Channel(shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0)]))
         eventually(lambda: channel.running == 1)
@@ -45,8 +44,7 @@ def test_stopping_waits_for_a_call_that_came_together_with_a_late_one() -> None:
 
 
 def test_at_the_deadline_of_stopping_every_batch_is_reported() -> None:
-    channel = Channel(concurrency=1)
-    channel.gate.clear()
+    channel = Channel(concurrency=1, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0)]))
         at.send(batch([envelope(1)]))

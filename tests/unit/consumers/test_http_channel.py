@@ -1,6 +1,7 @@
 """The http channel against a real server: what is posted, and what each status means for the targets."""
 
 import asyncio
+import json
 import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -22,29 +23,18 @@ from tests.unit.consumers.http_posts import FAILED, THREE, answering, deliver, p
 
 # ---------------------------------------------------------------- what is posted
 def test_an_envelope_is_one_post_of_its_fields() -> None:
-    seen: list[Any] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        seen.append((request.headers["Content-Type"], request.headers["X-Key"], await request.json()))
-        return web.Response(status=204)
-
-    assert post(answer, THREE, headers={"X-Key": "secret"}) == [ALL_SENT]
-    assert seen == [
-        (
-            "application/json",
-            "secret",
-            {
-                "task": "task-1",
-                "app": "shop",
-                "tier": "high",
-                "message": MESSAGE,
-                "targets": ["a", "b", "c"],
-                "writer": "0",
-                "sequence": 7,
-                "attempt": 2,
-            },
-        )
-    ]
+    ((headers, body),) = asyncio.run(_seen(THREE, headers={"X-Key": "secret"}))
+    assert (headers["content-type"], headers["x-key"]) == ("application/json", "secret")
+    assert json.loads(body) == {
+        "task": "task-1",
+        "app": "shop",
+        "tier": "high",
+        "message": MESSAGE,
+        "targets": ["a", "b", "c"],
+        "writer": "0",
+        "sequence": 7,
+        "attempt": 2,
+    }
 
 
 async def _seen(*envelopes: Envelope, **settings: Any) -> list[tuple[dict[str, str], bytes]]:
@@ -91,14 +81,8 @@ def test_without_a_secret_nothing_is_signed() -> None:
 
 
 def test_variables_are_posted_where_there_are_any() -> None:
-    seen: list[Any] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        seen.append((await request.json())["variables"])
-        return web.Response()
-
-    post(answer, envelope(0, ["a", "b"], variables=[{"name": "Ann"}, None]))
-    assert seen == [[{"name": "Ann"}, None]]
+    ((_, body),) = asyncio.run(_seen(envelope(0, ["a", "b"], variables=[{"name": "Ann"}, None])))
+    assert json.loads(body)["variables"] == [{"name": "Ann"}, None]
 
 
 def test_each_envelope_has_its_own_report() -> None:

@@ -1,14 +1,16 @@
-"""Lanes of ended tasks and empty side lanes go, at a pace; others stay."""
+"""Lanes of ended tasks and empty side lanes go, at a pace, whatever topics misbehave; others stay."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import pytest
+
 from consumers.upkeep.lane_cleanup import CleanupSettings, LaneCleaner
 from consumers.upkeep.side_lanes import SideLaneCleaner
 from dispatcher.backoff import Backoff
 from dispatcher.clock import VirtualClock
-from dispatcher.model.errors import NotFound
+from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
 
 
 def lane(task: str) -> str:
@@ -65,15 +67,8 @@ class Cleanup:
     def __init__(self, *tasks: str) -> None:
         self.topics, self.known, self.clock = LaneTopics(*tasks), Known(), VirtualClock()
         settings = CleanupSettings(sweep_s=60, grace_s=100, retry=Backoff(1.0, 4.0))
-        self.cleaner = LaneCleaner(
-            self.topics,
-            self.known,
-            lambda: self.known.complete,
-            ["t/tasks-00"],
-            self.clock,
-            settings,
-            lambda: self.known.all_read,
-        )
+        complete, all_read = lambda: self.known.complete, lambda: self.known.all_read
+        self.cleaner = LaneCleaner(self.topics, self.known, complete, ["t/tasks-00"], self.clock, settings, all_read)
 
     def rounds(self, count: int) -> None:
         for _ in range(count):
@@ -180,6 +175,39 @@ def test_many_lanes_are_cleared_away_at_a_pace_and_within_a_minute() -> None:
     assert left[-1] == 0
 
 
+class Broken(LaneTopics):
+    """The first lane can never be deleted."""
+
+    def __init__(self, count: int, error: FairlaneError) -> None:
+        super().__init__(*(f"task-{number}" for number in range(count)))
+        self.failed = 0
+        self._error, self.broken = error, self.lanes[0]
+
+    def delete_topic(self, topic: str) -> bool:
+        if topic != self.broken:
+            return super().delete_topic(topic)
+        self.failed += 1
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [Unreachable("500: the topic is fenced"), Refused("403: not yours")])
+def test_a_lane_that_cannot_be_deleted_keeps_no_other_from_it(error: FairlaneError) -> None:
+    topics, known, clock = Broken(300, error), Known(), VirtualClock()
+    known.fates = dict.fromkeys((f"task-{number}" for number in range(300)), "ended")
+    settings = CleanupSettings(sweep_s=1e9, slowest=40)
+    cleaner = LaneCleaner(topics, known, lambda: True, ["t/tasks-00"], clock, settings)
+    told = 0
+    for _ in range(30):
+        try:
+            cleaner.round()
+        except FairlaneError:
+            told += 1
+        clock.advance(1)
+    assert topics.lanes == [topics.broken]
+    assert told == topics.failed
+    assert 3 <= told <= 10, "it is tried again, less and less often"
+
+
 def side(app: str) -> str:
     return f"persistent://t/shared/side.{app}~null"
 
@@ -242,3 +270,25 @@ def test_a_side_lane_that_an_empty_redis_forgot_is_known_again() -> None:
     cleanup.sides.backlogs[side("shop")] = 5
     cleanup.cleaner.round()
     assert cleanup.sides.known == {side("shop")}
+
+
+class Busy(Sides):
+    """Nobody lists its side lanes. While one is deleted, something is moved to all others."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.backlogs = {side(f"app{number}"): 0 for number in range(count)}
+        self.lost = 0
+
+    def delete_topic(self, topic: str) -> bool:
+        self.lost += self.backlogs.pop(topic)
+        self.backlogs = {other: backlog + 1 for other, backlog in self.backlogs.items()}
+        return True
+
+
+def test_a_side_lane_to_which_something_is_moved_while_others_are_deleted_is_kept_and_known() -> None:
+    sides = Busy(5)
+    SideLaneCleaner(sides, sides, lambda: True, "t/shared", VirtualClock()).round()
+    assert not sides.lost
+    assert len(sides.backlogs) == 4
+    assert sides.known == set(sides.backlogs)

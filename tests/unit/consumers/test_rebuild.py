@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,20 +31,25 @@ class Rebuild:
         self.clock = VirtualClock()
         self.made = 0
 
-    def worker(self, restore: Callable[[str], None] | None = None, claim_max_ms: int = 13_000) -> Rebuilder:
+    def worker(self, restore: Callable[[str], None] | None = None, *, steps: int = 0, **settings: Any) -> Rebuilder:
+        """A worker that has taken so many steps."""
         ports = RebuildPorts(self.epochs, self.control, self.outcomes, self.control.open)
-        settings = replace(SETTINGS, address=self.epochs.address, claim_max_ms=claim_max_ms)
-        return Rebuilder(ports, lambda: True, self.clock, self.new_id, settings, restore)
+        settings = {"address": self.epochs.address} | settings
+        worker = Rebuilder(ports, lambda: True, self.clock, self.new_id, replace(SETTINGS, **settings), restore)
+        for _ in range(steps):
+            worker.step()
+        return worker
+
+    def announced(self) -> list[EpochStarted]:
+        return [record for record in control_records(self.control) if isinstance(record, EpochStarted)]
 
     def addresses(self) -> list[str]:
         """Where views were said to be, in order."""
-        records = [record for record in control_records(self.control) if isinstance(record, EpochStarted)]
-        return [record.address for record in records if record.address]
+        return [record.address for record in self.announced() if record.address]
 
     def claims(self) -> list[int]:
         """Values of the longest claim that were reported, in order."""
-        records = [record for record in control_records(self.control) if isinstance(record, EpochStarted)]
-        return [record.claim_ms for record in records if record.claim_ms]
+        return [record.claim_ms for record in self.announced() if record.claim_ms]
 
     def new_id(self) -> str:
         self.made += 1
@@ -53,11 +59,13 @@ class Rebuild:
         return [record.epoch for record in control_records(self.control) if isinstance(record, EpochMark)]
 
 
-def test_a_broken_view_is_made_again_and_waits_for_its_claims() -> None:
-    rebuild = Rebuild()
-    worker = rebuild.worker()
-    for _ in range(3):
-        worker.step()
+@pytest.fixture
+def rebuild() -> Rebuild:
+    return Rebuild()
+
+
+def test_a_broken_view_is_made_again_and_waits_for_its_claims(rebuild: Rebuild) -> None:
+    worker = rebuild.worker(steps=3)
     rebuild.epochs.now = epoch_of("e1", 0, announced=True, marked=True, broken="WRONGTYPE")
     worker.step()
     assert rebuild.epochs.now == epoch_of("e2", 13_000)
@@ -66,23 +74,17 @@ def test_a_broken_view_is_made_again_and_waits_for_its_claims() -> None:
     assert rebuild.marked() == ["e1"], "nothing is granted before the claims of the broken view have ended"
 
 
-def test_the_first_epoch_ever_does_not_wait() -> None:
-    rebuild = Rebuild()
+def test_the_first_epoch_ever_does_not_wait(rebuild: Rebuild) -> None:
     rebuild.control.append(GlobalChange(1, "capacity", "10", 0))
-    worker = rebuild.worker()
-    for _ in range(3):
-        worker.step()
+    rebuild.worker(steps=3)
     assert rebuild.epochs.now == epoch_of("e1", 0, announced=True, marked=True)
     assert rebuild.marked() == ["e1"]
     assert [outcome_records(topic) for topic in rebuild.outcomes.topics.values()] == [[EpochMark(1, "e1")]] * 2
 
 
-def test_a_later_epoch_marks_only_after_the_longest_claim_has_ended() -> None:
-    rebuild = Rebuild()
+def test_a_later_epoch_marks_only_after_the_longest_claim_has_ended(rebuild: Rebuild) -> None:
     rebuild.control.append(EpochStarted(1, "before", 0))
-    worker = rebuild.worker()
-    for _ in range(5):
-        worker.step()
+    worker = rebuild.worker(steps=5)
     assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True)
     assert rebuild.marked() == []
     rebuild.epochs.now = epoch_of("e1", 0, announced=True)
@@ -90,56 +92,43 @@ def test_a_later_epoch_marks_only_after_the_longest_claim_has_ended() -> None:
     assert rebuild.marked() == ["e1"]
 
 
-def test_a_ready_view_is_left_alone() -> None:
-    rebuild = Rebuild()
+def test_a_ready_view_is_left_alone(rebuild: Rebuild) -> None:
     rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True)
     rebuild.worker().step()
     assert rebuild.control.records == []
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_another_worker_takes_over_after_any_step(steps: int) -> None:
-    rebuild = Rebuild()
-    died = rebuild.worker()
-    for _ in range(steps):
-        died.step()
-    heir = rebuild.worker()
-    for _ in range(3):
-        heir.step()
+def test_another_worker_takes_over_after_any_step(rebuild: Rebuild, steps: int) -> None:
+    rebuild.worker(steps=steps)
+    rebuild.worker(steps=3)
     assert rebuild.epochs.now == epoch_of("e1", 0, announced=True, marked=True)
 
 
-def test_one_that_died_after_announcing_does_not_make_its_own_epoch_wait() -> None:
-    rebuild = Rebuild()
+def test_one_that_died_after_announcing_does_not_make_its_own_epoch_wait(rebuild: Rebuild) -> None:
     rebuild.epochs.begin_epoch("e1", 13_000, 2)
     rebuild.control.append(EpochStarted(1, "e1", 0))  # and died
     rebuild.worker().step()
     assert rebuild.epochs.now == epoch_of("e1", 0, announced=True)
 
 
-def test_redis_emptied_between_two_steps_begins_another_epoch() -> None:
-    rebuild = Rebuild()
-    worker = rebuild.worker()
-    worker.step()
-    worker.step()
+def test_redis_emptied_between_two_steps_begins_another_epoch(rebuild: Rebuild) -> None:
+    worker = rebuild.worker(steps=2)
     rebuild.epochs.now = None
     for _ in range(3):
         worker.step()
     assert rebuild.epochs.now == epoch_of("e2", 13_000, announced=True)
 
 
-def test_an_end_of_the_control_topic_that_cannot_be_read_leaves_the_wait() -> None:
-    rebuild = Rebuild()
-    worker = rebuild.worker()
-    worker.step()
+def test_an_end_of_the_control_topic_that_cannot_be_read_leaves_the_wait(rebuild: Rebuild) -> None:
+    worker = rebuild.worker(steps=1)
     rebuild.control.broken = True
     with pytest.raises(Unreachable):
         worker.step()
     assert rebuild.epochs.now == epoch_of("e1", 13_000)
 
 
-def test_a_complete_view_is_announced_again_and_one_in_the_making_is_not() -> None:
-    rebuild = Rebuild()
+def test_a_complete_view_is_announced_again_and_one_in_the_making_is_not(rebuild: Rebuild) -> None:
     worker = rebuild.worker()
     worker.restate()
     rebuild.epochs.now = epoch_of("e0", 0)
@@ -147,22 +136,18 @@ def test_a_complete_view_is_announced_again_and_one_in_the_making_is_not() -> No
     assert rebuild.control.records == []
     rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True)
     worker.restate()
-    assert [record.epoch for record in control_records(rebuild.control) if isinstance(record, EpochStarted)] == ["e0"]
+    assert [record.epoch for record in rebuild.announced()] == ["e0"]
 
 
-def test_marks_that_are_not_reached_are_written_again() -> None:
-    rebuild = Rebuild()
-    worker = rebuild.worker()
-    for _ in range(4):
-        worker.step()
+def test_marks_that_are_not_reached_are_written_again(rebuild: Rebuild) -> None:
+    worker = rebuild.worker(steps=4)
     assert rebuild.marked() == ["e1"]
     rebuild.clock.advance(31)
     worker.step()
     assert rebuild.marked() == ["e1", "e1"]
 
 
-def test_a_snapshot_is_restored_before_the_epoch_is_announced() -> None:
-    rebuild = Rebuild()
+def test_a_snapshot_is_restored_before_the_epoch_is_announced(rebuild: Rebuild) -> None:
     restored: list[str] = []
 
     def restore(epoch: str) -> None:
@@ -186,14 +171,11 @@ def test_a_snapshot_is_restored_before_the_epoch_is_announced() -> None:
 def test_what_cannot_be_read_in_the_control_topic_may_be_of_another_epoch_whose_claims_are_waited_for() -> None:
     rebuild = Rebuild()
     rebuild.control.store(b"\xc1")
-    worker = rebuild.worker()
-    for _ in range(3):
-        worker.step()
+    rebuild.worker(steps=3)
     assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True)
 
 
-def test_a_refusal_is_waited_out_since_it_would_end_one_worker_after_the_other() -> None:
-    rebuild = Rebuild()
+def test_a_refusal_is_waited_out_since_it_would_end_one_worker_after_the_other(rebuild: Rebuild) -> None:
     refusals = iter([Refused("No rights.", "Give them."), NotFound("No such topic.", "Provision.")])
 
     def new_id() -> str:
@@ -201,19 +183,14 @@ def test_a_refusal_is_waited_out_since_it_would_end_one_worker_after_the_other()
             raise error
         return "e1"
 
-    ports = RebuildPorts(rebuild.epochs, rebuild.control, rebuild.outcomes, rebuild.control.open)
-    worker = Rebuilder(ports, lambda: True, rebuild.clock, new_id, replace(SETTINGS, poll_s=0.001))
-    with running(worker.run):
+    rebuild.new_id = new_id  # type: ignore[method-assign]
+    with running(rebuild.worker(poll_s=0.001).run):
         eventually(lambda: rebuild.marked() == ["e1"])
 
 
-def test_a_server_that_is_gone_is_waited_for() -> None:
-    rebuild = Rebuild()
+def test_a_server_that_is_gone_is_waited_for(rebuild: Rebuild) -> None:
     rebuild.control.broken = True
-    ports = RebuildPorts(rebuild.epochs, rebuild.control, rebuild.outcomes, rebuild.control.open)
-    quick = replace(SETTINGS, poll_s=0.001)
-    worker = Rebuilder(ports, lambda: True, rebuild.clock, rebuild.new_id, quick)
-    with running(worker.run):
+    with running(rebuild.worker(poll_s=0.001).run):
         eventually(lambda: rebuild.control.calls > 2)
         assert rebuild.epochs.now == epoch_of("e1", 13_000)
         rebuild.control.broken = False
@@ -231,18 +208,14 @@ def at(address: str) -> Rebuild:
 
 def test_an_emptied_redis_is_filled_again() -> None:
     rebuild = at("old")
-    worker = rebuild.worker()
-    for _ in range(3):
-        worker.step()
+    rebuild.worker(steps=3)
     assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True, address="old")
     assert rebuild.addresses() == ["old", "old"]
 
 
 def test_no_view_is_made_in_another_redis() -> None:
     rebuild = at("new")
-    worker = rebuild.worker()
-    for _ in range(5):
-        worker.step()
+    rebuild.worker(steps=5)
     assert rebuild.epochs.now == epoch_of("e1", 13_000, foreign="old")
     assert rebuild.addresses() == ["old"], "workers that serve the view at old are not stopped"
     assert rebuild.marked() == []
@@ -251,8 +224,7 @@ def test_no_view_is_made_in_another_redis() -> None:
 def test_a_view_moves_to_another_redis_where_that_is_asked_for() -> None:
     rebuild = at("new")
     rebuild.epochs.now = epoch_of("e9", 13_000, adopted=True)
-    worker = rebuild.worker()
-    worker.step()
+    rebuild.worker(steps=1)
     assert rebuild.epochs.now == epoch_of("e9", 13_000, adopted=True, announced=True, address="new")
     assert rebuild.addresses() == ["old", "new"]
 
@@ -277,9 +249,7 @@ def test_a_view_of_0_2_is_said_to_be_where_it_is() -> None:
     rebuild = at("old")
     rebuild.control.records.clear()
     rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True)
-    worker = rebuild.worker()
-    for _ in range(3):
-        worker.step()
+    worker = rebuild.worker(steps=3)
     assert rebuild.epochs.now == epoch_of("e0", 0, ready=True, announced=True, marked=True, address="old")
     assert rebuild.addresses() == ["old"]
     worker.restate()
@@ -298,8 +268,7 @@ def test_a_rebuild_waits_for_the_longer_claims_of_a_worker_that_is_gone() -> Non
     assert rebuild.claims() == [63_000, 63_000], "said by the worker that makes them, and with the view"
 
 
-def test_claims_of_the_first_worker_of_all_are_not_waited_for() -> None:
-    rebuild = Rebuild()
+def test_claims_of_the_first_worker_of_all_are_not_waited_for(rebuild: Rebuild) -> None:
     worker = rebuild.worker(claim_max_ms=63_000)
     worker.announce_claims()
     for _ in range(2):
@@ -307,8 +276,7 @@ def test_claims_of_the_first_worker_of_all_are_not_waited_for() -> None:
     assert rebuild.epochs.now == epoch_of("e1", 0, announced=True)
 
 
-def test_the_longest_claim_is_said_again_before_the_topic_forgets_it() -> None:
-    rebuild = Rebuild()
+def test_the_longest_claim_is_said_again_before_the_topic_forgets_it(rebuild: Rebuild) -> None:
     rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True, claim_ms=63_000)
     rebuild.worker().restate()
     assert rebuild.claims() == [63_000]
@@ -318,9 +286,7 @@ def test_claims_that_no_worker_can_make_are_not_waited_for() -> None:
     """A record that makes no sense must not stop the service for good."""
     rebuild = at("old")
     rebuild.control.append(EpochStarted(1, NO_EPOCH, 0, "", 10**12))
-    worker = rebuild.worker()
-    for _ in range(3):
-        worker.step()
+    rebuild.worker(steps=3)
     assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True, address="old")
 
 

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Collection, Sequence
 
+import pytest
+
 from consumers.upkeep.seats import HeldJobs, SeatSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
@@ -68,16 +70,11 @@ class Crew:
         return [sum(seats.held(name) for name in NAMES) for seats in self.seats]
 
 
-def test_one_worker_holds_all() -> None:
-    crew = Crew(1)
-    crew.rounds(1)
-    assert crew.holding() == [6]
-
-
-def test_several_workers_share() -> None:
-    crew = Crew(3)
+@pytest.mark.parametrize(("workers", "seats"), [(1, [6]), (3, [2, 2, 2])])
+def test_one_worker_holds_all_and_several_share(workers: int, seats: list[int]) -> None:
+    crew = Crew(workers)
     crew.rounds(2)
-    assert crew.holding() == [2, 2, 2]
+    assert crew.holding() == seats
 
 
 def test_a_worker_that_joins_gets_its_share() -> None:

@@ -145,27 +145,26 @@ class Snapshots:
     def __init__(self, settings: SnapshotSettings = SETTINGS) -> None:
         self.view, self.shelf, self.clock, self.held = FakeView(), FakeShelf(), VirtualClock(), True
         self.control = Control(self.view)
+        self.epochs: Iterator[Epoch] | None = None
         self.snapshotter = Snapshotter(
-            self.view,
-            self.shelf,
-            self.control,
-            self.epoch,
-            lambda: self.held,
-            self.clock,
-            settings,
+            self.view, self.shelf, self.control, self.epoch, lambda: self.held, self.clock, settings
         )
         self.restorer = Restorer(self.view, self.shelf, 1)
 
     def epoch(self) -> Epoch | None:
-        return self.view.epoch
+        return next(self.epochs) if self.epochs else self.view.epoch
 
     def take(self) -> str:
         self.clock.advance(1)
         return self.snapshotter.take(threading.Event())
 
 
-def test_what_was_taken_is_restored_from_the_cursors_before_it() -> None:
-    world = Snapshots()
+@pytest.fixture
+def world() -> Snapshots:
+    return Snapshots()
+
+
+def test_what_was_taken_is_restored_from_the_cursors_before_it(world: Snapshots) -> None:
     world.view.control = "000000"
     assert world.take()
     world.restorer.restore("e")
@@ -178,14 +177,12 @@ def test_what_was_taken_is_restored_from_the_cursors_before_it() -> None:
     assert control_records(world.control) == [EpochStarted(1, "e", world.clock.wall_ms())]
 
 
-def test_old_ones_go() -> None:
-    world = Snapshots()
+def test_old_ones_go(world: Snapshots) -> None:
     taken = [world.take() for _ in range(4)]
     assert world.shelf.numbers() == [taken[3], taken[2]]
 
 
-def test_a_view_that_is_not_complete_is_not_taken() -> None:
-    world = Snapshots()
+def test_a_view_that_is_not_complete_is_not_taken(world: Snapshots) -> None:
     world.view.epoch = epoch_of("e")
     assert world.take() == ""
     world.view.epoch = None
@@ -193,36 +190,20 @@ def test_a_view_that_is_not_complete_is_not_taken() -> None:
     assert not world.shelf.stored
 
 
-def test_a_view_emptied_meanwhile_leaves_no_snapshot() -> None:
-    world = Snapshots()
-    epochs = iter([epoch_of("e", ready=True), epoch_of("f", ready=True)])
-
-    def epoch() -> Epoch:
-        return next(epochs)
-
-    snapshotter = Snapshotter(
-        world.view,
-        world.shelf,
-        world.control,
-        epoch,
-        lambda: True,
-        world.clock,
-        SETTINGS,
-    )
-    assert snapshotter.take(threading.Event()) == ""
+def test_a_view_emptied_meanwhile_leaves_no_snapshot(world: Snapshots) -> None:
+    world.epochs = iter([epoch_of("e", ready=True), epoch_of("f", ready=True)])
+    assert world.take() == ""
     assert not world.shelf.stored
 
 
-def test_one_that_breaks_off_is_taken_away() -> None:
-    world = Snapshots()
+def test_one_that_breaks_off_is_taken_away(world: Snapshots) -> None:
     world.view.breaks = Unreachable("Redis is gone.")
     with pytest.raises(Unreachable):
         world.take()
     assert not world.shelf.stored
 
 
-def test_none_is_taken_before_the_control_topic_is_folded_to_its_end() -> None:
-    world = Snapshots()
+def test_none_is_taken_before_the_control_topic_is_folded_to_its_end(world: Snapshots) -> None:
     world.control.behind = True
     told = threading.Event()
     told.set()
@@ -231,8 +212,7 @@ def test_none_is_taken_before_the_control_topic_is_folded_to_its_end() -> None:
     assert not world.shelf.stored
 
 
-def test_a_half_written_one_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    world = Snapshots()
+def test_a_half_written_one_is_passed_over(world: Snapshots, caplog: pytest.LogCaptureFixture) -> None:
     whole, half = world.take(), world.take()
     world.shelf.stored[half].pop()
     world.restorer.restore("e")
@@ -241,8 +221,7 @@ def test_a_half_written_one_is_passed_over(caplog: pytest.LogCaptureFixture) -> 
     assert whole in world.shelf.stored
 
 
-def test_without_one_that_can_be_used_everything_is_read(caplog: pytest.LogCaptureFixture) -> None:
-    world = Snapshots()
+def test_without_one_that_can_be_used_everything_is_read(world: Snapshots, caplog: pytest.LogCaptureFixture) -> None:
     world.restorer.restore("e")
     assert not caplog.text, "there never was one"
     damaged, missing = world.take(), world.take()
@@ -255,8 +234,7 @@ def test_without_one_that_can_be_used_everything_is_read(caplog: pytest.LogCaptu
     assert "from their beginnings" in caplog.text
 
 
-def test_one_that_does_not_answer_is_tried_again_and_then_passed_over() -> None:
-    world = Snapshots()
+def test_one_that_does_not_answer_is_tried_again_and_then_passed_over(world: Snapshots) -> None:
     whole, broken = world.take(), world.take()
     world.shelf.broken.add(broken)
     for _ in range(5):
@@ -268,8 +246,7 @@ def test_one_that_does_not_answer_is_tried_again_and_then_passed_over() -> None:
     assert whole in world.shelf.stored
 
 
-def test_where_they_cannot_be_listed_everything_is_read(caplog: pytest.LogCaptureFixture) -> None:
-    world = Snapshots()
+def test_where_they_cannot_be_listed_everything_is_read(world: Snapshots, caplog: pytest.LogCaptureFixture) -> None:
     world.take()
     world.shelf.unlisted = Unreachable("The broker's REST interface does not answer.")
     for _ in range(4):
@@ -284,8 +261,7 @@ def test_where_they_cannot_be_listed_everything_is_read(caplog: pytest.LogCaptur
     assert world.view.finished == [("e", None)] * 2
 
 
-def test_a_view_that_is_another_by_now_is_left_alone() -> None:
-    world = Snapshots()
+def test_a_view_that_is_another_by_now_is_left_alone(world: Snapshots) -> None:
     world.take()
     world.view.epoch = epoch_of("other", ready=True)
     world.restorer.restore("e")
@@ -293,8 +269,7 @@ def test_a_view_that_is_another_by_now_is_left_alone() -> None:
     assert not world.view.restored
 
 
-def test_one_that_somebody_else_restores_by_now_is_left_to_him() -> None:
-    world = Snapshots()
+def test_one_that_somebody_else_restores_by_now_is_left_to_him(world: Snapshots) -> None:
     world.take()
     world.view.taken_over = True
     world.restorer.restore("e")
@@ -345,8 +320,7 @@ def test_what_keeps_a_snapshot_from_being_made_is_waited_for(error: FairlaneErro
         eventually(taken)
 
 
-def test_one_that_was_cut_short_is_told_of_though_it_cannot_be_deleted() -> None:
-    world = Snapshots()
+def test_one_that_was_cut_short_is_told_of_though_it_cannot_be_deleted(world: Snapshots) -> None:
     world.view.breaks = Unreachable("Redis is gone.")
     world.shelf.undeleted = Unreachable("Pulsar is gone.")
     with pytest.raises(Unreachable, match="Redis is gone"):
