@@ -1,6 +1,8 @@
 """Shared by all tests: an environment of their own, and a real Pulsar, Redis and Spark for those that ask for them."""
 
+import asyncio
 import gc
+import inspect
 import logging
 import os
 import secrets
@@ -74,6 +76,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("needs_stack")
         if any(fnmatch(item.nodeid, pattern) or item.nodeid.startswith(f"{pattern}::") for pattern in THOROUGH):
             item.add_marker("thorough")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an async test in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+    return True
 
 
 def pytest_collection_finish() -> None:

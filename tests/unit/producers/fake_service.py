@@ -132,6 +132,20 @@ class FakeService:
     def empty_redis(self) -> None:
         self.view, self.ready = View(), False
 
+    def fail_at(self, at: str, error: BaseException | None = None, *, lose_redis: bool = False) -> None:
+        """At every step of this name the error is raised, or Redis goes away for good."""
+
+        def fault(step: str) -> None:
+            if step == at:
+                self.redis_gone = self.redis_gone or lose_redis
+                if error is not None:
+                    raise error
+
+        self.fault = fault
+
+    def mend(self) -> None:
+        self.redis_gone, self.fault = False, lambda step: None
+
     @property
     def records(self) -> list[ControlRecord]:
         return [decode_control(body) for body in self.log]
@@ -155,10 +169,10 @@ def place(number: int) -> str:
     return f"{7:020d}:{number:020d}:{0:06d}"
 
 
+@dataclass
 class Control:
-    def __init__(self, world: FakeService, step: Step) -> None:
-        self._world = world
-        self._step = step
+    _world: FakeService
+    _step: Step
 
     def append(self, record: ControlRecord) -> str:
         self._step(f"append {type(record).__name__}")
@@ -169,12 +183,12 @@ class Control:
         return [self.append(record) for record in records]
 
 
+@dataclass
 class Registry:
     """Knows what was applied, if the view is ready; unless it is, all is read back from the control topic."""
 
-    def __init__(self, world: FakeService, step: Step) -> None:
-        self._world = world
-        self._step = step
+    _world: FakeService
+    _step: Step
 
     def apply(self, position: str, record: ControlRecord) -> None:
         self._meet()
@@ -281,10 +295,10 @@ class Reader:
         pass
 
 
+@dataclass
 class Lanes:
-    def __init__(self, world: FakeService, step: Step) -> None:
-        self._world = world
-        self._step = step
+    _world: FakeService
+    _step: Step
 
     def create(self, topic: str, partitions: int) -> None:
         self._step("create")

@@ -109,36 +109,26 @@ async def numbers(to: int) -> AsyncIterator[int]:
         yield number
 
 
-def test_methods_are_awaited_in_threads(proxy: Any) -> None:
-    async def use() -> None:
-        assert await proxy.thread() != threading.get_ident()
-        with pytest.raises(ValueError, match="no"):
-            await proxy.fail()
-        with pytest.raises(AttributeError):
-            await proxy.nothing()
-
-    asyncio.run(use())
+async def test_methods_are_awaited_in_threads(proxy: Any) -> None:
+    assert await proxy.thread() != threading.get_ident()
+    with pytest.raises(ValueError, match="no"):
+        await proxy.fail()
+    with pytest.raises(AttributeError):
+        await proxy.nothing()
 
 
-def test_what_comes_back_is_wrapped_in_turn(proxy: Any) -> None:
-    async def use() -> None:
-        part = await proxy.part(4)
-        assert part.number == 4
-        assert await part.doubled() == 8
-        assert [number async for number in await proxy.count(1_000)] == list(range(1_000))
-
-    asyncio.run(use())
+async def test_what_comes_back_is_wrapped_in_turn(proxy: Any) -> None:
+    part = await proxy.part(4)
+    assert part.number == 4
+    assert await part.doubled() == 8
+    assert [number async for number in await proxy.count(1_000)] == list(range(1_000))
 
 
-def test_what_a_generator_takes_is_streamed_while_it_is_iterated(proxy: Any) -> None:
+async def test_what_a_generator_takes_is_streamed_while_it_is_iterated(proxy: Any) -> None:
     """As the submissions of `submit_many`, whose handles are awaited too."""
-
-    async def use() -> None:
-        for source in (iter(range(1_000)), numbers(1_000)):
-            doubled = [await one.handle.doubled() async for one in await proxy.doubled(source)]
-            assert doubled == list(range(0, 2_000, 2))
-
-    asyncio.run(use())
+    for source in (iter(range(1_000)), numbers(1_000)):
+        doubled = [await one.handle.doubled() async for one in await proxy.doubled(source)]
+        assert doubled == list(range(0, 2_000, 2))
 
 
 def with_async_audiences(count: int) -> Iterator[tuple[PushTask, AsyncIterator[int]]]:
@@ -152,25 +142,18 @@ async def from_a_source(count: int) -> AsyncIterator[tuple[PushTask, AsyncIterat
 
 
 @pytest.mark.parametrize("made", [with_async_audiences, from_a_source, lambda count: list(with_async_audiences(count))])
-def test_audiences_in_submissions_may_be_async(proxy: Any, made: Callable[[int], object]) -> None:
+async def test_audiences_in_submissions_may_be_async(proxy: Any, made: Callable[[int], object]) -> None:
     """However the submissions themselves come; `submit_many` takes them in threads of its own."""
-
-    async def use() -> None:
-        sums = [one.handle.number async for one in await proxy.sums(made(20))]
-        assert sums == [sum(range(1_500 + number)) for number in range(20)]
-
-    asyncio.run(use())
+    sums = [one.handle.number async for one in await proxy.sums(made(20))]
+    assert sums == [sum(range(1_500 + number)) for number in range(20)]
 
 
-def test_a_list_of_targets_is_passed_on_as_it_is(whole: Whole, proxy: Any) -> None:
+async def test_a_list_of_targets_is_passed_on_as_it_is(whole: Whole, proxy: Any) -> None:
     """Its length tells how many are expected."""
     given = [("token-1", {"name": "Ann"}), ("token-2", {})]
 
-    async def use() -> None:
-        whole.same = lambda items: items is given  # type: ignore[attr-defined]
-        assert await proxy.same(given)
-
-    asyncio.run(use())
+    whole.same = lambda items: items is given  # type: ignore[attr-defined]
+    assert await proxy.same(given)
 
 
 def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: Any) -> None:
@@ -189,38 +172,29 @@ def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: Any) -> None:
     assert taken == list(range(100))
 
 
-def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: Any, whole: Whole) -> None:
-    async def use() -> None:
-        async for one in await proxy.doubled(iter(range(100_000))):
-            assert one.handle.number == 0
-            break
-        assert await asyncio.to_thread(whole.ended.wait, 5)
-
-    asyncio.run(use())
+async def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: Any, whole: Whole) -> None:
+    async for one in await proxy.doubled(iter(range(100_000))):
+        assert one.handle.number == 0
+        break
+    assert await asyncio.to_thread(whole.ended.wait, 5)
 
 
-def test_a_generator_may_be_left_when_its_client_is_closed(whole: Whole) -> None:
-    async def use() -> None:
-        executor = ThreadPoolExecutor(4)
-        found: Any = await AsyncWhole(whole, executor).count(1_000)
-        assert await anext(found) == 0
-        executor.shutdown()
-        await found.aclose()
-
-    asyncio.run(use())
+async def test_a_generator_may_be_left_when_its_client_is_closed(whole: Whole) -> None:
+    executor = ThreadPoolExecutor(4)
+    found: Any = await AsyncWhole(whole, executor).count(1_000)
+    assert await anext(found) == 0
+    executor.shutdown()
+    await found.aclose()
 
 
 @pytest.mark.parametrize("count", [0, 1, 50_000])
-def test_async_and_sync_iterables_are_streamed(proxy: Any, whole: Whole, count: int) -> None:
-    async def use() -> None:
-        assert await proxy.collect(numbers(count)) == count
-        assert await proxy.collect(numbers=iter(range(count))) == 2 * count
-
-    asyncio.run(use())
+async def test_async_and_sync_iterables_are_streamed(proxy: Any, whole: Whole, count: int) -> None:
+    assert await proxy.collect(numbers(count)) == count
+    assert await proxy.collect(numbers=iter(range(count))) == 2 * count
     assert whole.taken == [*range(count), *range(count)]
 
 
-def test_an_async_source_is_not_read_far_ahead(whole: Whole, proxy: Any) -> None:
+async def test_an_async_source_is_not_read_far_ahead(whole: Whole, proxy: Any) -> None:
     gate, read = threading.Event(), 0
 
     async def source() -> AsyncIterator[int]:
@@ -234,42 +208,33 @@ def test_an_async_source_is_not_read_far_ahead(whole: Whole, proxy: Any) -> None
         gate.wait(5)
         return sum(1 for _ in taken)
 
-    async def use() -> None:
-        whole.slowly = slowly  # type: ignore[attr-defined]
-        call = asyncio.create_task(proxy.slowly(source()))
-        for _ in range(1_000):
-            await asyncio.sleep(0)
-        ahead = read
-        gate.set()
-        assert await call == 99_999
-        assert ahead < 20_000
-
-    asyncio.run(use())
+    whole.slowly = slowly  # type: ignore[attr-defined]
+    call = asyncio.create_task(proxy.slowly(source()))
+    for _ in range(1_000):
+        await asyncio.sleep(0)
+    ahead = read
+    gate.set()
+    assert await call == 99_999
+    assert ahead < 20_000
 
 
-def test_an_error_of_an_async_source_reaches_the_caller(proxy: Any) -> None:
+async def test_an_error_of_an_async_source_reaches_the_caller(proxy: Any) -> None:
     async def broken() -> AsyncIterator[int]:
         yield 1
         raise KeyError("source")
 
-    async def use() -> None:
-        with pytest.raises(KeyError, match="source"):
-            await proxy.collect(broken())
-
-    asyncio.run(use())
+    with pytest.raises(KeyError, match="source"):
+        await proxy.collect(broken())
 
 
-def test_a_cancelled_call_stops_taking_targets(proxy: Any, whole: Whole) -> None:
+async def test_a_cancelled_call_stops_taking_targets(proxy: Any, whole: Whole) -> None:
     async def stuck() -> AsyncIterator[int]:
         yield 1
         await asyncio.Event().wait()
 
-    async def use() -> None:
-        call = asyncio.create_task(proxy.collect(stuck()))
-        assert await asyncio.to_thread(whole.begun.wait, 5)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        assert await asyncio.to_thread(whole.ended.wait, 5)
-
-    asyncio.run(use())
+    call = asyncio.create_task(proxy.collect(stuck()))
+    assert await asyncio.to_thread(whole.begun.wait, 5)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await asyncio.to_thread(whole.ended.wait, 5)

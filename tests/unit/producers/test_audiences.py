@@ -13,7 +13,7 @@ from producers.files.duplicates import COUNTED
 from producers.files.targets_file import TargetsFile
 from producers.submit.intake import AudienceRules
 from tests.unit.producers.fake_service import FakeService
-from tests.unit.producers.test_submit import push, run, sent, slabs
+from tests.unit.producers.test_submit import LANE, push, run, sent, slabs
 
 REMOVE, COUNT = AudienceRules(duplicates="remove"), AudienceRules(duplicates="count")
 
@@ -35,21 +35,20 @@ REFUSED: list[Callable[[], Iterable[object]]] = [
 ]
 
 
-@pytest.mark.parametrize("audience", EMPTY)
-def test_an_empty_audience_creates_nothing_and_leaves_the_id_free(audience: Callable[[], Iterable[object]]) -> None:
-    world = FakeService()
-    with pytest.raises(InvalidInput, match=r"audience of task t is empty.*--allow-empty"):
+@pytest.mark.parametrize(
+    ("audience", "complaint"),
+    [
+        *[(empty, r"audience of task t is empty.*--allow-empty") for empty in EMPTY],
+        *[(bad, r"no target that is accepted \(.* refused; the first, line 1: .*whitespace") for bad in REFUSED],
+    ],
+)
+def test_an_audience_without_a_good_target_creates_nothing_and_leaves_the_id_free(
+    world: FakeService, audience: Callable[[], Iterable[object]], complaint: str
+) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
         run(world, push(), audience())
     assert world.steps == []
     assert run(world, push(), ["a"]).accepted == 1
-
-
-@pytest.mark.parametrize("audience", REFUSED)
-def test_an_audience_without_a_good_target_creates_nothing(audience: Callable[[], Iterable[object]]) -> None:
-    world = FakeService()
-    with pytest.raises(InvalidInput, match=r"no target that is accepted \(.* refused; the first, line 1: .*whitespace"):
-        run(world, push(), audience())
-    assert world.steps == []
 
 
 @pytest.mark.parametrize("audience", EMPTY + REFUSED)
@@ -94,16 +93,11 @@ def test_duplicates_are_removed_and_the_first_of_each_is_kept(make: Callable[[li
     result = run(world, push(), make(items), rules=REMOVE)
     assert sent(world) == ["a", "b", "c", "d"]
     assert (result.accepted, result.refused, result.duplicates) == (4, 1, 5)
-    variables = [own for envelope in world.envelopes(world_lane(world)) for own in envelope.variables or [None, None]]
+    variables = [own for envelope in world.envelopes(LANE) for own in envelope.variables or [None, None]]
     assert variables == [None, None, None, {"n": 2}]
     assert run(world, push(), make(items), rules=REMOVE).accepted == 4
     with pytest.raises(AudienceMismatch):
         run(world, push(), make(items))
-
-
-def world_lane(world: FakeService) -> str:
-    (lane,) = world.lanes
-    return lane
 
 
 @pytest.mark.parametrize("make", AUDIENCES)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.wire.envelope import FORMAT, Envelope, encode_envelope, encode_message
+from dispatcher.wire.envelope import encode_envelope, encode_message
 from producers.publish.compression import LEAST_BYTES, compression_for, worth_compressing
+from tests.unit.consumers.envelopes import envelope
 
 MESSAGE = encode_message({"title": "Half price", "body": "x" * 200})
 CHANCE = random.Random(7)  # targets, not secrets
@@ -26,28 +27,8 @@ def envelopes(chunk: int, count: int, target: Callable[[int], str], variables: b
     for number in range(count):
         targets = [target(number * chunk + place) for place in range(chunk)]
         own: list[dict[str, Any] | None] = [{"name": "Anna", "points": place} for place in range(chunk)]
-        made.append(
-            encode_envelope(
-                Envelope(
-                    FORMAT,
-                    "t",
-                    "0",
-                    number,
-                    0,
-                    "a",
-                    "fcm",
-                    0,
-                    0,
-                    0,
-                    chunk,
-                    5,
-                    MESSAGE,
-                    targets,
-                    None,
-                    own if variables else None,
-                )
-            )
-        )
+        fields = {"channel": "fcm", "message": MESSAGE, "variables": own if variables else None}
+        made.append(encode_envelope(envelope(number, targets, **fields)))
     return made
 
 

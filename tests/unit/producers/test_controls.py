@@ -31,6 +31,12 @@ def world_with(tier: str = "high") -> FakeService:
     return world
 
 
+@pytest.fixture
+def world() -> FakeService:
+    """One with the task t."""
+    return world_with()
+
+
 @pytest.mark.parametrize(
     ("change", "field", "value"),
     [
@@ -41,8 +47,7 @@ def world_with(tier: str = "high") -> FakeService:
         ("set_cap", "cap", "100"),
     ],
 )
-def test_a_change_is_stored_and_then_applied(change: str, field: str, value: str) -> None:
-    world = world_with()
+def test_a_change_is_stored_and_then_applied(world: FakeService, change: str, field: str, value: str) -> None:
     ALL[change](Controls(world.services))
     record = world.records[-1]
     assert isinstance(record, ControlChange)
@@ -50,14 +55,17 @@ def test_a_change_is_stored_and_then_applied(change: str, field: str, value: str
     assert world.steps[-2:] == ["append ControlChange", "apply ControlChange"]
 
 
-def test_no_cap_is_stored_as_zero() -> None:
-    world = world_with()
+def test_no_cap_is_stored_as_zero(world: FakeService) -> None:
     Controls(world.services).set_cap("t", None)
     assert world.records[-1].value == "0"  # type: ignore[union-attr]
 
 
+def controls_of(world: FakeService) -> list[ControlChange]:
+    return [record for record in world.records if isinstance(record, ControlChange)]
+
+
 def fields(world: FakeService) -> list[tuple[str, str]]:
-    return [(record.field, record.value) for record in world.records if isinstance(record, ControlChange)]
+    return [(record.field, record.value) for record in controls_of(world)]
 
 
 OWN_LANE = Topics().own_lane("t")
@@ -78,15 +86,10 @@ def test_a_task_in_a_shared_lane_gets_one_of_its_own_first(change: str) -> None:
 @pytest.mark.parametrize("dies_at", ["create", "append ControlChange", "apply ControlChange"])
 def test_a_client_that_dies_between_the_steps_leaves_nothing_that_a_second_one_cannot_finish(dies_at: str) -> None:
     world = world_with("low")
-
-    def fault(step: str) -> None:
-        if step == dies_at:
-            raise Died
-
-    world.fault = fault
+    world.fail_at(dies_at, Died())
     with pytest.raises(Died):
         Controls(world.services).pause("t")
-    world.fault = lambda step: None
+    world.mend()
     Controls(world.services).pause("t")
     assert fields(world)[-1] == ("paused", "1")
     assert ("lane", OWN_LANE) in fields(world)
@@ -99,16 +102,14 @@ def test_what_needs_no_lane_of_its_own_gets_none(change: Change) -> None:
     assert [name for name, _ in fields(world)] in (["paused"], ["cancelled"])
 
 
-def test_edits_are_numbered() -> None:
-    world = world_with()
+def test_edits_are_numbered(world: FakeService) -> None:
     controls = Controls(world.services)
     assert controls.edit("t", "first") == Edit(1, 1)
     assert controls.edit("t", {"title": "second", "n": 2}) == Edit(2, 2)
     assert fields(world) == [("override", '1:{"body":"first"}'), ("override", '2:{"title":"second","n":2}')]
 
 
-def test_a_message_is_checked_as_that_of_a_task() -> None:
-    world = world_with()
+def test_a_message_is_checked_as_that_of_a_task(world: FakeService) -> None:
     for message in ({"body": "x" * 17_000}, 5):
         with pytest.raises(InvalidInput, match="message"):
             Controls(world.services).edit("t", message)  # type: ignore[arg-type]
@@ -118,8 +119,7 @@ def test_a_message_is_checked_as_that_of_a_task() -> None:
         Controls(world.services).edit("t", "late")
 
 
-def test_a_cancel_says_what_was_in_flight_and_what_became_of_it() -> None:
-    world = world_with()
+def test_a_cancel_says_what_was_in_flight_and_what_became_of_it(world: FakeService) -> None:
     world.in_flight = [InFlight(30, 2, 100), InFlight(10, 1, 115), InFlight(0, 0, 121)]
     assert Controls(world.services).cancel("t", wait_s=10) == Cancelled(30, 21, settled=True)
     assert world.steps[-1] == "in flight"
@@ -128,8 +128,7 @@ def test_a_cancel_says_what_was_in_flight_and_what_became_of_it() -> None:
 
 
 @pytest.mark.parametrize("change", [*ALL.values(), lambda controls: controls.cancel("t")], ids=[*ALL, "cancel"])
-def test_ended_and_unknown_tasks_take_no_change(change: Change) -> None:
-    world = world_with()
+def test_ended_and_unknown_tasks_take_no_change(world: FakeService, change: Change) -> None:
     world.finish("t")
     with pytest.raises(TaskEnded):
         change(Controls(world.services))
@@ -138,15 +137,13 @@ def test_ended_and_unknown_tasks_take_no_change(change: Change) -> None:
 
 
 @pytest.mark.parametrize("change", ALL.values(), ids=ALL)
-def test_a_cancelled_task_takes_no_change(change: Change) -> None:
-    world = world_with()
+def test_a_cancelled_task_takes_no_change(world: FakeService, change: Change) -> None:
     world.cancel("t")
     with pytest.raises(TaskEnded):
         change(Controls(world.services))
 
 
-def test_a_second_cancel_changes_nothing() -> None:
-    world = world_with()
+def test_a_second_cancel_changes_nothing(world: FakeService) -> None:
     Controls(world.services).cancel("t")
     count = len(world.records)
     Controls(world.services).cancel("t")
@@ -155,10 +152,9 @@ def test_a_second_cancel_changes_nothing() -> None:
     assert [record for record in world.records[count:] if isinstance(record, ControlChange)] == []
 
 
-def test_a_task_that_is_stopped_takes_no_change_and_a_second_stop_changes_nothing() -> None:
-    world = world_with()
+def test_a_task_that_is_stopped_takes_no_change_and_a_second_stop_changes_nothing(world: FakeService) -> None:
     Controls(world.services).stop("t", " no credential\n")
-    assert [(record.field, record.value) for record in controls_of(world)] == [("stopped", "no credential")]
+    assert fields(world) == [("stopped", "no credential")]
     for change in ALL.values():
         with pytest.raises(TaskEnded, match="failed"):
             change(Controls(world.services))
@@ -166,10 +162,6 @@ def test_a_task_that_is_stopped_takes_no_change_and_a_second_stop_changes_nothin
     world.finish("t", "failed")
     Controls(world.services).stop("t", "another reason")
     assert len(controls_of(world)) == 1
-
-
-def controls_of(world: FakeService) -> list[ControlChange]:
-    return [record for record in world.records if isinstance(record, ControlChange)]
 
 
 @pytest.mark.parametrize(
@@ -190,20 +182,17 @@ def controls_of(world: FakeService) -> list[ControlChange]:
         lambda controls: Changes(stopped=5),  # type: ignore[arg-type]
     ],
 )
-def test_values_out_of_range_are_refused(change: Change) -> None:
-    world = world_with()
+def test_values_out_of_range_are_refused(world: FakeService, change: Change) -> None:
     count = len(world.records)
     with pytest.raises(InvalidInput):
         change(Controls(world.services))
     assert len(world.records) == count
 
 
-def test_a_close_is_for_tasks_that_have_not_ended_however_they_were_ended_before() -> None:
-    world = world_with()
+def test_a_close_is_for_tasks_that_have_not_ended_however_they_were_ended_before(world: FakeService) -> None:
     world.cancel("t")
     Controls(world.services).close("t", " envelopes were lost\n")
-    stored = [(record.field, record.value) for record in controls_of(world)]
-    assert stored[-2:] == [("stopped", "envelopes were lost"), ("close", "envelopes were lost")]
+    assert fields(world)[-2:] == [("stopped", "envelopes were lost"), ("close", "envelopes were lost")]
     world.finish("t", "failed")
     with pytest.raises(TaskEnded):
         Controls(world.services).close("t", "again")

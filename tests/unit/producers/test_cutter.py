@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import Target
-from dispatcher.model.tier import Tier
 from dispatcher.wire.control import TaskRecord
-from dispatcher.wire.envelope import MAX_SEQUENCE, Envelope, decode_envelope, encode_message
+from dispatcher.wire.envelope import MAX_SEQUENCE, Envelope, decode_envelope
 from producers.submit.cutter import MAX_SLAB, Cutter, bodies, slabs_of
 from producers.submit.validation import Refusal
+from tests.contract.registry_records import task_record
 from tests.unit.producers.fake_service import Slabbed, cut
 
 address = st.text("abcdef", min_size=1, max_size=4)
@@ -20,26 +20,7 @@ item = address | st.just("bad one") | st.builds(Target, address, st.none() | st.
 
 
 def record(chunk: int) -> TaskRecord:
-    return TaskRecord(
-        1,
-        "t",
-        "a",
-        Tier.LOW,
-        "null",
-        encode_message({"body": "x"}),
-        "lane",
-        False,
-        chunk,
-        -1,
-        1000,
-        0,
-        0,
-        7,
-        False,
-        3,
-        1,
-        "d",
-    )
+    return task_record("t", app="a", chunk=chunk, expires_ms=7, max_attempts=3)
 
 
 def envelopes_of(audience: object, chunk: int, ends: Sequence[int] = ()) -> tuple[list[Envelope], str, list[Refusal]]:
@@ -99,13 +80,8 @@ def test_an_envelope_carries_the_task_and_its_identity() -> None:
     made, _, _ = envelopes_of(["a", "b", "c"], 2)
     first = made[0]
     assert first.identity == ("t", "0", 0, 0)
-    assert (first.app, first.channel, first.expires_ms, first.max_attempts, first.published_ms) == (
-        "a",
-        "null",
-        7,
-        3,
-        99,
-    )
+    assert (first.app, first.channel, first.expires_ms) == ("a", "null", 7)
+    assert (first.max_attempts, first.published_ms) == (3, 99)
     assert made[1].targets == ["c"]
 
 

@@ -16,6 +16,7 @@ from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from producers.publish.router import QueueFull, Router, RouterSettings, UnconfirmedSends
 from producers.publish.spill import Spill
 from producers.publish.tuning import ProducerSettings
+from tests.unit.consumers.fakes import eventually
 
 DEADLINE_S = 10.0
 
@@ -75,13 +76,9 @@ def router_of(partitions: Sequence[Held], made: ProducerSettings, **chosen: obje
     return router, clock
 
 
-def eventually(true: Callable[[], bool]) -> None:
-    done = threading.Event()
-    for _ in range(int(DEADLINE_S / 0.01)):
-        if true():
-            return
-        done.wait(0.01)
-    raise AssertionError("it did not come to be")
+def two_held(**chosen: object) -> tuple[list[Held], Router, Clock]:
+    partitions = [Held(), Held()]
+    return partitions, *router_of(partitions, producer(2), **chosen)
 
 
 @pytest.fixture
@@ -120,8 +117,7 @@ def test_a_batch_ends_at_its_bytes_too() -> None:
 
 
 def test_a_batch_that_the_client_has_sent_meanwhile_is_not_gone_on_with() -> None:
-    partitions = [Held(), Held()]
-    router, clock = router_of(partitions, producer(2))
+    partitions, router, clock = two_held()
     router.send_many(numbered(0, 1))
     clock.now_s += 0.2
     router.send_many(numbered(1, 1))
@@ -154,8 +150,7 @@ def test_one_that_is_full_holds_up_no_other_and_takes_no_more_than_its_part_of_t
 
 
 def test_if_all_are_silent_those_with_room_go_on() -> None:
-    partitions = [Held(), Held()]
-    router, clock = router_of(partitions, producer(2))
+    partitions, router, clock = two_held()
     router.send_many(numbered(0, 8))
     clock.now_s += 10.0
     router.send_many(numbered(8, 8))
@@ -164,8 +159,7 @@ def test_if_all_are_silent_those_with_room_go_on() -> None:
 
 # ---------------------------------------------------------------- a full queue
 def test_a_full_queue_waits(in_background: Callable[[Callable[[], None]], threading.Thread]) -> None:
-    partitions = [Held(), Held()]
-    router, _ = router_of(partitions, producer(2))
+    partitions, router, _ = two_held()
     router.send_many(numbered(0, 16))
     sender = in_background(lambda: router.send_many(numbered(16, 4)))
     eventually(sender.is_alive)
@@ -176,8 +170,7 @@ def test_a_full_queue_waits(in_background: Callable[[Callable[[], None]], thread
 
 
 def test_a_full_queue_fails_where_that_was_chosen_and_nothing_of_it_is_sent() -> None:
-    partitions = [Held(), Held()]
-    router, _ = router_of(partitions, producer(2), when_full="fail")
+    partitions, router, _ = two_held(when_full="fail")
     router.send_many(numbered(0, 16))
     with pytest.raises(QueueFull, match="0: 8, 1: 8"):
         router.send_many(numbered(16, 1))
@@ -189,8 +182,7 @@ def test_a_full_queue_fails_where_that_was_chosen_and_nothing_of_it_is_sent() ->
 
 
 def test_nothing_answered_for_long_is_an_error_not_an_endless_wait() -> None:
-    partitions = [Held(), Held()]
-    router, clock = router_of(partitions, producer(2), stall_s=60.0)
+    _, router, clock = two_held(stall_s=60.0)
     router.send_many(numbered(0, 16))
     clock.now_s += 61.0
     with pytest.raises(Unreachable, match="confirmed nothing for 60 s"):
@@ -219,8 +211,7 @@ def test_one_that_no_broker_takes_is_refused_before_anything_is_sent() -> None:
 
 # ---------------------------------------------------------------- spilling
 def test_what_is_spilled_is_published_later_and_confirmed_only_then(tmp_path: Path) -> None:
-    partitions = [Held(), Held()]
-    router, _ = router_of(partitions, producer(2), when_full="spill", spill=Spill(tmp_path, 10_000))
+    partitions, router, _ = two_held(when_full="spill", spill=Spill(tmp_path, 10_000))
     router.send_many(numbered(0, 100))
     assert router.in_flight.messages == 16
     for partition in partitions:
@@ -268,8 +259,7 @@ def test_what_is_never_published_is_told(tmp_path: Path, caplog: pytest.LogCaptu
 
 # ---------------------------------------------------------------- failures
 def test_after_a_failure_everything_fails_and_what_was_confirmed_stays_so() -> None:
-    partitions = [Held(), Held()]
-    router, _ = router_of(partitions, producer(2))
+    partitions, router, _ = two_held()
     router.send_many(numbered(0, 12))
     partitions[0].answer()
     partitions[1].answer(Unreachable("The topic is gone."))

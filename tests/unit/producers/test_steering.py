@@ -188,12 +188,7 @@ def test_a_filter_that_names_nothing_is_refused() -> None:
 
 def test_lanes_that_cannot_be_created_now_are_left_to_the_workers(world: FakeService) -> None:
     """The change is stored; the worker that moves the first envelope creates the missing lane."""
-
-    def fault(step: str) -> None:
-        if step == "create":
-            raise Unreachable("Pulsar's REST is away.")
-
-    world.fault = fault
+    world.fail_at("create", Unreachable("Pulsar's REST is away."))
     tasks = [task(name, tier="low", shared=True) for name in "abcdefgh"]
     steered = steering(world, *tasks)
     done = steered.carry_out(steered.plan(TaskFilter(tier="low"), Changes(weight=2)))

@@ -25,11 +25,7 @@ def test_without_redis_a_new_task_is_not_accepted(world: FakeService) -> None:
     ("admission", "error", "said"),
     [
         (Admission("tasks", 3, 3), LimitReached, "limit of 3 tasks: it has 3 live tasks"),
-        (
-            Admission("targets", 1_000, 998),
-            LimitReached,
-            "998 queued targets and 4 more",
-        ),
+        (Admission("targets", 1_000, 998), LimitReached, "998 queued targets and 4 more"),
         (Admission("view"), NotReady, "being rebuilt"),
     ],
 )
@@ -50,25 +46,17 @@ def test_a_known_task_goes_on_whatever_the_limits_of_its_app(world: FakeService)
 
 
 def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on(world: FakeService) -> None:
-
-    def fault(step: str) -> None:
-        world.redis_gone = world.redis_gone or step == "append TaskRecord"
-
-    world.fault = fault
+    world.fail_at("append TaskRecord", lose_redis=True)
     with pytest.raises(Unreachable, match=r"is stored.*id='made-1' again"):
         run(world, push(id=None), ["a"])
     assert [type(record) for record in world.records] == [TaskRecord]
     assert all(not bodies for bodies in world.lanes.values())
-    world.redis_gone, world.fault = False, lambda step: None
+    world.mend()
     assert run(world, push(id="made-1"), ["a"]).accepted == 1
 
 
 def test_redis_may_go_away_while_targets_are_streamed(world: FakeService) -> None:
-
-    def fault(step: str) -> None:
-        world.redis_gone = world.redis_gone or step == "send"
-
-    world.fault = fault
+    world.fail_at("send", lose_redis=True)
     audience = [f"t{number}" for number in range(40)]
     with pytest.raises(Unreachable, match="complete and stored"):
         run(world, push(), slabs(audience, 4), windows=WindowPace())
@@ -78,27 +66,18 @@ def test_redis_may_go_away_while_targets_are_streamed(world: FakeService) -> Non
 
 def test_without_redis_nothing_is_published_beyond_what_was_announced_with_it(world: FakeService) -> None:
     """Whether somebody has taken the submission over cannot be asked then."""
-
-    def fault(step: str) -> None:
-        world.redis_gone = world.redis_gone or step == "send"
-
-    world.fault = fault
+    world.fail_at("send", lose_redis=True)
     audience = [f"t{number}" for number in range(40)]
     with pytest.raises(Unreachable, match="Submit the same"):
         run(world, push(), slabs(audience, 4))
     assert sent(world) == audience[:4]
-    world.redis_gone, world.fault = False, lambda step: None
+    world.mend()
     assert run(world, push(), audience).accepted == 40
     assert set(sent(world)) == set(audience)
 
 
 def test_a_failure_of_pulsar_is_told_with_how_to_go_on(world: FakeService) -> None:
-
-    def fault(step: str) -> None:
-        if step == "flush":
-            raise Unreachable("Pulsar is away.", "Look.")
-
-    world.fault = fault
+    world.fail_at("flush", Unreachable("Pulsar is away.", "Look."))
     with pytest.raises(Unreachable, match=r"Pulsar is away.*id='t' again"):
         run(world, push(), ["a"])
 
@@ -113,12 +92,6 @@ def test_an_audience_that_cannot_be_read_leaves_no_task_behind(world: FakeServic
 
 def test_when_both_servers_go_away_what_stopped_the_submission_is_told(world: FakeService) -> None:
     """Whether the task was stopped meanwhile cannot be asked then."""
-
-    def fault(step: str) -> None:
-        if step == "flush":
-            world.redis_gone = True
-            raise Unreachable("The lane is gone.")
-
-    world.fault = fault
+    world.fail_at("flush", Unreachable("The lane is gone."), lose_redis=True)
     with pytest.raises(Unreachable, match="The lane is gone"):
         run(world, push(id=None), ["a"])
