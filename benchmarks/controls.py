@@ -97,10 +97,10 @@ class Trial:
 
         The call reports a bound on that. The log has whole ms, so targets sent in the same ms count.
         """
-        told = list[Cancelled]()
-        self.change("cancel", lambda: told.append(task.cancel()), lambda: self.now.stopped.add(task.id))
+        results = list[Cancelled]()
+        self.change("cancel", lambda: results.append(task.cancel()), lambda: self.now.stopped.add(task.id))
         later = self._sent.since(floor(self._returned_ms), task.id)
-        self.found["cancelled_in_flight"] = told[0].in_flight
+        self.found["cancelled_in_flight"] = results[0].in_flight
         self.found["cancelled_sent"] = sum(delivery.targets for delivery in later)
 
     def figures(self) -> dict[str, float]:

@@ -146,8 +146,8 @@ class _Scenario:
     def _await(self, process: "subprocess.Popen[bytes]", envelopes: int) -> None:
         wait_for("envelopes", lambda: self.stored() >= envelopes or process.poll() is not None, LONGEST_S)
         if process.poll() is not None:
-            said = self._log.read_text()[-1000:]
-            raise FairlaneError(f"The ingestion ended before all was killed: {said}", "Take more rows.")
+            last_output = self._log.read_text()[-1000:]
+            raise FairlaneError(f"The ingestion ended before all was killed: {last_output}", "Take more rows.")
 
 
 def _table(scene: Stage, kills: Kills) -> str:

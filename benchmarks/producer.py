@@ -132,10 +132,10 @@ def published(spec: Spec) -> Published:
 
 
 def _result(process: "subprocess.Popen[str]") -> Published:
-    told, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=300)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)
-    return msgspec.json.decode(told, type=Published)
+    return msgspec.json.decode(output, type=Published)
 
 
 # ---------------------------------------------------------------- one broker is stopped

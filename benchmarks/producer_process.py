@@ -254,8 +254,8 @@ def wire_bytes() -> int:
         with suppress(OSError, struct.error):
             if entry.readlink().name.startswith("socket:"):
                 with socket.socket(fileno=socket.dup(int(entry.name))) as twin:
-                    told = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-                    total += sum(struct.unpack_from("QQ", told, ACKED))
+                    tcp_info = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+                    total += sum(struct.unpack_from("QQ", tcp_info, ACKED))
     return total
 
 

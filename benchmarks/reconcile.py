@@ -53,10 +53,10 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
 def check(found: "Reconciled", size: "SyntheticJournal") -> None:
     """Raise FairlaneError unless the task adds up and exactly the planted differences were found."""
     (one,) = found.sums
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for row in found.differences:
-        told[row["difference"]] = told.get(row["difference"], 0) + 1
+        counts[row["difference"]] = counts.get(row["difference"], 0) + 1
     if not one.adds_up or one.totals["sent"] != size.targets:
         raise FairlaneError(f"Of {size.targets:,} targets {one.totals} were found.")
-    if told != size.differences or found.count != sum(told.values()):
-        raise FairlaneError(f"These differences were planted: {size.differences}; these were found: {told}.")
+    if counts != size.differences or found.count != sum(counts.values()):
+        raise FairlaneError(f"These differences were planted: {size.differences}; these were found: {counts}.")

@@ -156,6 +156,6 @@ class BrokerLanes:
             return BrokerLook(broker.name, None, error.cause)
 
 
-def lanes_told(looks: Iterable[BrokerLook]) -> Iterator[tuple[str, LaneStats]]:
+def answered_lanes(looks: Iterable[BrokerLook]) -> Iterator[tuple[str, LaneStats]]:
     """Return (broker, lane) for every lane of the brokers that answered."""
     return ((look.broker, lane) for look in looks for lane in look.lanes or ())

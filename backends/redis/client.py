@@ -149,8 +149,8 @@ def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
     text = str(error).rstrip(".")
     known = (
         _ANSWERS.get(text.partition(" ")[0])
-        or next((said for phrase, said in _PHRASES.items() if phrase in text), None)
-        or next((said for kind, said in _KINDS if isinstance(error, kind)), None)
+        or next((cause for phrase, cause in _PHRASES.items() if phrase in text), None)
+        or next((cause for kind, cause in _KINDS if isinstance(error, kind)), None)
     )
     if known is None:
         return FairlaneError(

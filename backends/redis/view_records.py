@@ -100,7 +100,7 @@ def _switched_ms(switches: str, position: str) -> int:
     """Return when a pause or resume was requested. Restated with another time it would count as a different one
     (backends/redis/lua/registry/pauses.lua)."""
     entries = (entry.partition("=") for entry in switches.split())
-    return next((int(said.partition("@")[2]) for at, _, said in entries if at == position), 0)
+    return next((int(switch.partition("@")[2]) for at, _, switch in entries if at == position), 0)
 
 
 def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:

@@ -205,5 +205,5 @@ def _was_retried(call: Call, records: Iterable[Recorded]) -> bool:
 def _without_call(records: Iterable[Recorded], calls: Sequence[Call]) -> Recorded | None:
     """Return a record whose worker has not made the call that the record reports."""
     made = {(call.worker, call.attempt) for call in calls}
-    told = (record for record in records if _code(record, calls[0]) not in UNDELIVERED)
-    return next((record for record in told if (record.worker, record.attempt) not in made), None)
+    delivered = (record for record in records if _code(record, calls[0]) not in UNDELIVERED)
+    return next((record for record in delivered if (record.worker, record.attempt) not in made), None)

@@ -76,10 +76,10 @@ class Report:
             ("twice and not excused", verdict.not_excused),
         )
         for name, cases in broken:
-            yield from (f"{name}: {_told(case)}" for case in cases[:EXAMPLES])
+            yield from (f"{name}: {_text(case)}" for case in cases[:EXAMPLES])
 
 
-def _told(case: Case) -> str:
+def _text(case: Case) -> str:
     """Return a case in one line; times are wall-clock times."""
     calls = ", ".join(f"{call.worker} at {_clock(call.at_ms)}" for call in case.calls) or "nobody"
     fault = case.fault

@@ -65,8 +65,8 @@ class Run:
         """Start the submitting process and let it connect."""
         command = self.peer.submit_command(self.tools)
         self.submitter = start(command, self.environment, self.folder / "submit.log", talks=True)
-        while "ready" not in (said := self.hear()):
-            self.environment.update(said["environment"])
+        while "ready" not in (reply := self.hear()):
+            self.environment.update(reply["environment"])
 
     def work(self) -> None:
         """Start the workers. Without pacing, each waits with its first message until all have one."""

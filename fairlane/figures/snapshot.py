@@ -80,7 +80,7 @@ class SnapshotSeries:
     every_s: float
     tell: Tell
     taken: int = 0
-    _said: str = ""
+    _logged: str = ""
 
     def run(self, stop: threading.Event) -> None:
         """Take snapshots until `stop` is set. Raises errors that waiting does not fix."""
@@ -107,8 +107,8 @@ class SnapshotSeries:
 
     def _say(self, message: str) -> None:
         """Report a message unless it is the same as the last one."""
-        if message and message != self._said:
+        if message and message != self._logged:
             self.tell(message)
-        elif self._said and not message:
+        elif self._logged and not message:
             self.tell("snapshots are complete again")
-        self._said = message
+        self._logged = message

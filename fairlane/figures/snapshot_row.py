@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from backends.pulsar.broker_lanes import BrokerLook, LaneStats, lanes_told
+from backends.pulsar.broker_lanes import BrokerLook, LaneStats, answered_lanes
 from backends.redis.backlog import BUCKET_UNIT, BacklogLook, BacklogTask, ClaimedTargets
 from dispatcher.analysis.why import held_now
 from dispatcher.model.service_settings import pools_of
@@ -51,7 +51,7 @@ def snapshot_row(look: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken)
         "tiers": _tiers(look, settings),
         "tasks": [_task(task, look.in_flight, settings) for task in look.tasks],
         "ended": [_task(task, look.in_flight, settings) for task in look.ended],
-        "lanes": [_lane(broker, lane) for broker, lane in lanes_told(brokers)],
+        "lanes": [_lane(broker, lane) for broker, lane in answered_lanes(brokers)],
     }
 
 

@@ -147,7 +147,7 @@ def record_of(record: Mapping[str, Any], first: Sequence[str] = ()) -> Renderabl
     """
     fields = dict(_flat(record, ""))
     ahead = {name: fields.pop(name) for name in first if name in fields}
-    groups = [[_said(name, value) for name, value in group.items()] for group in (ahead, fields) if group]
+    groups = [[_shown_field(name, value) for name, value in group.items()] for group in (ahead, fields) if group]
     has_times = any(name in MOMENTS and value for name, value in (ahead | fields).items())
     return RecordTable(groups, zone_note() if has_times else "")
 
@@ -183,7 +183,7 @@ def _beside(name: str, value: str, names: int, room: int) -> Iterator[Renderable
     yield line
 
 
-def _said(name: str, value: Any) -> tuple[str, str]:
+def _shown_field(name: str, value: Any) -> tuple[str, str]:
     return header_of(name), form_of(name)(value).strip() or NOTHING
 
 

@@ -45,10 +45,10 @@ def _program(env: Mapping[str, str]) -> Path | None:
 def version_of(program: Path) -> int:
     """Return the major version: 17 for 17.0.2, 8 for 1.8.0. Raises JavaUnusable if the program does not print it."""
     try:
-        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        output = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JavaUnusable(f"{program} does not run: {error}.", HOW_TO_GET) from error
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     if found is None:
         raise JavaUnusable(f"{program} does not print its version.", HOW_TO_GET)
     return int(found[1])

@@ -144,15 +144,15 @@ def once_reached(act: Callable[[], Result], within_s: float = 20.0) -> Result:
 
 def died(program: str, *logs: Path) -> ServerDied | NoSpace:
     """Return the error for a server that ended while it was being started."""
-    said = "\n".join(part for part in map(processes.last_lines, logs) if part)
-    if "No space left on device" in said:
+    output = "\n".join(part for part in map(processes.last_lines, logs) if part)
+    if "No space left on device" in output:
         return NoSpace(f"{program} ended: the disk is full.", "Free some space and start again.")
-    if any(words in said for words in _FOREIGN_DATA):
+    if any(words in output for words in _FOREIGN_DATA):
         return ServerDied(
             f"{program} ended: it cannot read the data it found, which a newer or another server wrote.",
             f"Put that server first on PATH, or delete the data: `fairlane stack down --wipe`. {_see(logs)}",
         )
-    return ServerDied(f"{program} ended while it was being started.", f"{_see(logs)} Its last lines:\n{said}")
+    return ServerDied(f"{program} ended while it was being started.", f"{_see(logs)} Its last lines:\n{output}")
 
 
 def _see(logs: tuple[Path, ...]) -> str:

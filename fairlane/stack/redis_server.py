@@ -62,10 +62,10 @@ def _none_found(reason: str) -> StackError:
 def inspect(path: Path) -> RedisProgram | None:
     """Return the program and its version, or None if it does not run."""
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"\bv=(\d+\.\d+\.\d+)", said)
+    found = re.search(r"\bv=(\d+\.\d+\.\d+)", output)
     return RedisProgram(path, found[1]) if found else None
 
 

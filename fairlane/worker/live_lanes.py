@@ -115,14 +115,14 @@ class LiveLanes:
         return set(self._known)
 
     # ------------------------------------------------------------- updates
-    def put(self, tasks: Iterable[LiveTask], now_ms: int, *, told: bool) -> None:
-        """Store the present state of tasks. `told`: the feed has just reported a change of them."""
+    def put(self, tasks: Iterable[LiveTask], now_ms: int, *, is_reported: bool) -> None:
+        """Store the present state of tasks. `is_reported`: the feed has just reported a change of them."""
         for task in tasks:
             known = self._known.get(task.id)
             if known is None:
-                known = self._known[task.id] = self._new(task, now_ms, told)
+                known = self._known[task.id] = self._new(task, now_ms, is_reported)
             else:
-                self._renew(known, task, told)
+                self._renew(known, task, is_reported)
             self._note_override(task)
             self._judge(known, now_ms)
         self._follow_count(now_ms)
@@ -220,10 +220,10 @@ class LiveLanes:
             self._judge(known, now_ms)
 
     # ------------------------------------------------------------- inside
-    def _new(self, task: LiveTask, now_ms: int, told: bool) -> _Known:
+    def _new(self, task: LiveTask, now_ms: int, is_reported: bool) -> _Known:
         known = _Known(task)
         known.position = self._place(known)
-        if told:
+        if is_reported:
             known.fresh_until_ms = max(now_ms, task.start_ms) + self._settings.fresh_ms
             if 0 <= task.expected <= self._settings.late_targets:
                 known.late_until_ms = max(now_ms, task.start_ms) + self._settings.late_ms
@@ -248,13 +248,13 @@ class LiveLanes:
             division = self._by_channel[tier, channel] = Division(able, self._settings.me)
         return division
 
-    def _renew(self, known: _Known, task: LiveTask, told: bool) -> None:
+    def _renew(self, known: _Known, task: LiveTask, is_reported: bool) -> None:
         """Update a known task. A lane that the feed reports gets a new description object, which unparks it."""
         before, known.task = known.task, task
         self.rotation.served(task.id, task.finals - before.finals)
         if task.tier != before.tier:
             known.position = self._place(known)
-        if told or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
+        if is_reported or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
             self._describe(known, light=known.info.light)
 
     def _describe(self, known: _Known, *, light: bool) -> None:

@@ -96,7 +96,7 @@ class LaneWatcher:
         self._sides: list[LaneInfo] = []
         self._told_sides = self._sides
         self._reading = _Reading()
-        self._told: LanesChanged | None = None
+        self._published: LanesChanged | None = None
         self._place: bytes | None = None
         self._version: int | None = None
         """The registry's version, as far as its changes are known. None: some were missed."""
@@ -138,12 +138,12 @@ class LaneWatcher:
         due = self._clock.monotonic_s() >= self._look_at_s
         if due or any(change.kind != "task" for change in changes):
             self._look(caught_up=not changes)
-        self._read(dict.fromkeys(change.task for change in changes if change.kind == "task"), told=True)
+        self._read(dict.fromkeys(change.task for change in changes if change.kind == "task"), is_reported=True)
         if self._reading.is_due(self._clock.monotonic_s()):
             self._read_page()
         rotate = due and self._lanes.rotation.crowded
         if rotate:
-            self._read(self._lanes.busy(), told=False)
+            self._read(self._lanes.busy(), is_reported=False)
         self._lanes.wake(self._now_ms())
         if rotate or self._lanes.changed or self._sides != self._told_sides:
             self._tell(rotate)
@@ -163,12 +163,12 @@ class LaneWatcher:
         if sides != self._sides:
             self._sides = sides
 
-    def _read(self, tasks: Iterable[str], *, told: bool) -> None:
+    def _read(self, tasks: Iterable[str], *, is_reported: bool) -> None:
         named, size = list(tasks), self._settings.page_tasks
         for start in range(0, len(named), size):
             part = named[start : start + size]
             found = self._tasks.live_by_id(part)
-            self._lanes.put(found, self._now_ms(), told=told)
+            self._lanes.put(found, self._now_ms(), is_reported=is_reported)
             self._lanes.drop(set(part) - {task.id for task in found})
 
     def _read_page(self) -> None:
@@ -177,25 +177,25 @@ class LaneWatcher:
         page = self._tasks.live_page(reading.cursor, settings.page_tasks)
         if reading.cursor is None:
             reading.begin(self._lanes.ids())
-        self._lanes.put(page.tasks, page.now_ms, told=False)
+        self._lanes.put(page.tasks, page.now_ms, is_reported=False)
         reading.took((task.id for task in page.tasks), page.cursor)
         if page.cursor is None:
-            self._read(reading.missed, told=False)
+            self._read(reading.missed, is_reported=False)
         pages = max(1, len(self._lanes) / settings.page_tasks)
         reading.next_at(self._clock.monotonic_s(), settings.page_pause_s, settings.full_s / pages)
 
     # ------------------------------------------------------------- reporting
     def _tell(self, rotate: bool) -> None:
-        lanes, told = self._lanes, self._told
+        lanes, published = self._lanes, self._published
         lanes.choose(self._clock.monotonic_s(), rotate=rotate)
         self._told_sides = self._sides
         held = [*self._standing, *self._sides, *lanes.attached()]
         waiting: Sequence[WaitingLane] = lanes.waiting() if rotate else ()
-        if not rotate and lanes.rotation.crowded and told is not None:
-            waiting = told.waiting
+        if not rotate and lanes.rotation.crowded and published is not None:
+            waiting = published.waiting
         now = LanesChanged(held, dict(lanes.overrides), waiting)
-        if told is None or not _same(now, told):
-            self._told = now
+        if published is None or not _same(now, published):
+            self._published = now
             self._changed(now)
 
     def _side_lanes(self, sides: Iterable[str]) -> list[LaneInfo]:

@@ -217,10 +217,10 @@ class _Run:
             position = services.control.append(record)
             if created is not None:
                 created.result()
-            told = thread.submit(self._tell, position, record)
+            update = thread.submit(self._tell, position, record)
             if first is not None:
                 publication.open(first)
-            return told.result()
+            return update.result()
 
     def _store_after(self, record: TaskRecord) -> Submission | None:
         """Store a record where another may exist that the registry does not show: the topic says which came first."""

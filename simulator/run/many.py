@@ -99,14 +99,14 @@ def run_many(seeds: Seeds, say: Callable[[str], None]) -> ManyResults:
     processes = seeds.processes or os.cpu_count() or 1
     began_s = time.monotonic()
     results: list[SeedResult] = []
-    said_s = began_s
+    reported_s = began_s
     for batch in _batches(seeds, processes):
         results += batch
         for bad in [one for one in batch if not one.good]:
             say(f"seed {bad.seed}: {bad.failures[0]}  ({bad.replay})")
-        if time.monotonic() - said_s >= SAY_EVERY_S:
-            said_s = time.monotonic()
-            say(f"{len(results):,} of {seeds.count:,} seeds, {len(results) / (said_s - began_s):.0f} a second")
+        if time.monotonic() - reported_s >= SAY_EVERY_S:
+            reported_s = time.monotonic()
+            say(f"{len(results):,} of {seeds.count:,} seeds, {len(results) / (reported_s - began_s):.0f} a second")
     return _sum_up(seeds, results, time.monotonic() - began_s, processes)
 
 

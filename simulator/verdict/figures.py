@@ -242,9 +242,9 @@ def check_outcomes(run: SimulatedRun) -> None:
             journal.violate("one outcome", f"{name}: {sum(counts)} outcomes of {total} targets")
         if run.done and sum(counts) != total:
             journal.violate("one outcome", f"{name} has ended: {sum(counts)} outcomes of {total} targets")
-        told = [read.counts[name][outcome] for outcome in OUTCOME_NAMES]
-        if run.done and told != counts:
-            journal.violate("one outcome", f"{name}: the fold counts {counts}, the topic says {told}")
+        recorded = [read.counts[name][outcome] for outcome in OUTCOME_NAMES]
+        if run.done and recorded != counts:
+            journal.violate("one outcome", f"{name}: the fold counts {counts}, the topic says {recorded}")
     if run.scenario.until == "done" and not run.done:
         missing = [name for name in run.expected if name not in service.ended]
         journal.violate("all done", f"{len(missing)} tasks have not ended, such as {', '.join(missing[:3])}")

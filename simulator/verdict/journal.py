@@ -248,14 +248,14 @@ class RunJournal:
         accounted = sum(counts[kind] for kind in ("used", "returned", "expired", "held"))
         if counts["granted"] != accounted:
             self.violate("conservation", f"{counts['granted']} targets granted, {accounted} accounted for")
-        told: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for name, count in ledger_counts.items():
-            told[name.partition(":")[0]] += count
+            totals[name.partition(":")[0]] += count
         for kind in ("granted", "returned"):
-            if told[kind] != counts[kind]:
+            if totals[kind] != counts[kind]:
                 self.violate(
-                    "conservation", f"the ledger counts {told[kind]} targets {kind}, the journal {counts[kind]}"
+                    "conservation", f"the ledger counts {totals[kind]} targets {kind}, the journal {counts[kind]}"
                 )
-        accounted = told["used"] + told["returned"] + told["expired"] + ledger_holds
-        if told["granted"] != accounted:
-            self.violate("conservation", f"the ledger granted {told['granted']} targets and accounts for {accounted}")
+        accounted = totals["used"] + totals["returned"] + totals["expired"] + ledger_holds
+        if totals["granted"] != accounted:
+            self.violate("conservation", f"the ledger granted {totals['granted']} targets and accounts for {accounted}")

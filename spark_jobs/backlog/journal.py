@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BUCKETS_A_DOUBLING = 4
-NOT_TOLD = "(not told)"
+NOT_KNOWN = "(not known)"
 """The app of outcomes from before records had it, and the tier of unknown tasks."""
 COLUMNS = ("task", "channel", "attempt", "outcome", "at", "latency_ms")
 _COUNTS = ("done", "sent", "lost", "retried")
@@ -126,7 +126,7 @@ def done(outcomes: pa.Table, app: str, asked: JournalQuery) -> pa.Table:
     counted = rows.group_by(["task", "channel", "bin", "bucket"], use_threads=False).aggregate(
         [("done", "count"), *((name, "sum") for name in _COUNTS[1:])]
     )
-    known = app if app not in ("", NO_APP) else NOT_TOLD
+    known = app if app not in ("", NO_APP) else NOT_KNOWN
     named = counted.rename_columns([name.partition("_")[0] for name in counted.column_names])
     return named.append_column("app", pa.repeat(known, len(named))).select(DONE.names).cast(DONE)
 
@@ -138,7 +138,7 @@ def _is_one_of(outcome: pa.ChunkedArray, *names: str) -> pa.ChunkedArray:
 def summed(done_of: pa.Table, asked: JournalQuery) -> Sums:
     """Return the sums of rows of DONE, from any number of files."""
     place = pc.index_in(done_of["task"], value_set=pa.array(list(asked.tiers), pa.string()))
-    tier = pc.fill_null(pc.take(pa.array(list(asked.tiers.values()), pa.string()), place), NOT_TOLD)
+    tier = pc.fill_null(pc.take(pa.array(list(asked.tiers.values()), pa.string()), place), NOT_KNOWN)
     rows = done_of.append_column("tier", tier)
     chosen = rows.filter(pc.is_in(rows["task"], value_set=pa.array(asked.tasks, pa.string())))
     return Sums(

@@ -29,12 +29,12 @@ def _pictures(report: BacklogReport) -> Iterator[tuple[str, str]]:
 
 
 def _head(report: BacklogReport) -> str:
-    told = "".join(f"<p>{escape(line)}</p>\n" for line in sentences(report))
+    texts = "".join(f"<p>{escape(line)}</p>\n" for line in sentences(report))
     figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _figures(report))
     rows = "no outcome journal" if report.journal_rows is None else f"{report.journal_rows:,} outcomes of the journal"
     return (
         f'<h1>Backlog</h1>\n<p class="soft">{period(report.from_ms, report.until_ms)}, from '
-        f"{report.snapshots:,} snapshot{'s' * (report.snapshots != 1)} and {rows}.</p>\n<dl>{figures}</dl>\n{told}"
+        f"{report.snapshots:,} snapshot{'s' * (report.snapshots != 1)} and {rows}.</p>\n<dl>{figures}</dl>\n{texts}"
     )
 
 

@@ -101,8 +101,10 @@ def shares(report: BacklogReport) -> str:
         text(WIDTH - RIGHT, 26.5, "part of all targets sent", "soft small", "end"),
     ]
     now = {share.tier: share for share in report.shares if share.pool == "total"}
-    told = ", ".join(f"{tier} wanted {now[tier].wanted:.0%}, got {now[tier].got:.0%}" for tier in tiers if tier in now)
-    words = f"By tier. Recently: {told or 'nothing was sent'}."
+    summary = ", ".join(
+        f"{tier} wanted {now[tier].wanted:.0%}, got {now[tier].got:.0%}" for tier in tiers if tier in now
+    )
+    words = f"By tier. Recently: {summary or 'nothing was sent'}."
     return document("shares", "Shares, wanted and actual", words, frame.picture_height, body)
 
 
@@ -137,8 +139,8 @@ def waits(report: BacklogReport) -> str:
     names = [(app, place) for place, app in enumerate(series.waits_p95_s)]
     body += [*legend(names, "95 % waited no longer"), *frame.time_axis()]
     now = {group.name: group.waits for group in report.apps if group.waits is not None}
-    told = "; ".join(f"{app} {span(one.p95_s)}" for app, one in now.items() if one.done)
-    words = f"The wait that 95 % of each app's targets did not exceed, over time. For the whole period: {told}."
+    summary = "; ".join(f"{app} {span(one.p95_s)}" for app, one in now.items() if one.done)
+    words = f"The wait that 95 % of each app's targets did not exceed, over time. For the whole period: {summary}."
     return document("waits", "Wait by app", words, frame.picture_height, body)
 
 
@@ -215,9 +217,9 @@ def causes(report: BacklogReport) -> str:
     body = [part for row, group in enumerate(groups) for part in _cause_bar(group, TOP + _BAR * row)]
     named = dict.fromkeys(cause for group in groups for cause, part in group.held_back.items() if part >= 0.005)
     body += legend([(cause, CAUSE_COLOURS[cause]) for cause in named], "part of the recent time")
-    told = "; ".join(f"{group.name}: {_parts(group)}" for group in groups)
+    summary = "; ".join(f"{group.name}: {_parts(group)}" for group in groups)
     height = TOP + _BAR * len(groups) + 12
-    return document("causes", "What holds it back", f"By tier and app. {told}.", height, body)
+    return document("causes", "What holds it back", f"By tier and app. {summary}.", height, body)
 
 
 def _cause_bar(group: BacklogGroup, y: float) -> Iterator[str]:

@@ -234,8 +234,8 @@ def _load_part(
     for batch in rejected:
         yield batch.append_column(ATTEMPT, pa.nulls(batch.num_rows, pa.binary()))
     schema = rejected[0].schema.append(pa.field(ATTEMPT, pa.binary()))
-    told = [pa.nulls(1, one.type) for one in rejected[0].schema] + [pa.array([pickle.dumps(attempt)], pa.binary())]
-    yield pa.RecordBatch.from_arrays(told, schema=schema)
+    columns = [pa.nulls(1, one.type) for one in rejected[0].schema] + [pa.array([pickle.dumps(attempt)], pa.binary())]
+    yield pa.RecordBatch.from_arrays(columns, schema=schema)
     rows.add(by_reason.total())
 
 

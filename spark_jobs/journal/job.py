@@ -92,17 +92,17 @@ class Journal:
         self._clock = clock
         self._log = JournalLog(options.tables)
 
-    def run_once(self, stop: Stop, told: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
+    def run_once(self, stop: Stop, on_batch: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
         """Land everything stored by now, unless `stop` is set first. Raises FairlaneError."""
         until = last_positions(self._options.pulsar)
         total = LandedBatch(more=True)
         while total.more and not stop.is_set():
             batch = self.step(until)
             total += batch
-            told(batch)
+            on_batch(batch)
         return total
 
-    def run(self, stop: Stop, every_s: float, told: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
+    def run(self, stop: Stop, every_s: float, on_batch: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
         """Land outcomes until `stop` is set. Waits while Pulsar is unreachable."""
         total = LandedBatch()
         while not stop.is_set():
@@ -113,7 +113,7 @@ class Journal:
                 stop.wait(PAUSE_S)
                 continue
             total += batch
-            told(batch)
+            on_batch(batch)
             if not batch.more:
                 stop.wait(every_s)
         return total
@@ -134,7 +134,7 @@ class Journal:
         gathered = self._gather(base, [span for span in spans if not span.empty])
         if not gathered.landed and gathered.tasks.cursor == base.cursors.get(CONTROL, ""):
             return LandedBatch()
-        return _told(self._commit(base, gathered), gathered)
+        return _landed(self._commit(base, gathered), gathered)
 
     # ------------------------------------------------------------- reading
     def _gather(self, base: JournalState, spans: Sequence[TopicSpan]) -> _Gathered:
@@ -186,7 +186,7 @@ class Journal:
         return now
 
 
-def _told(state: JournalState, gathered: _Gathered) -> LandedBatch:
+def _landed(state: JournalState, gathered: _Gathered) -> LandedBatch:
     landed = gathered.landed
     files = [state.files[file.path] for file in gathered.files]
     return LandedBatch(

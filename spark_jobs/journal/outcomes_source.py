@@ -196,10 +196,10 @@ def _partitions(start: Mapping[str, str], end: Mapping[str, str]) -> Sequence[Sp
 def _rows(pulsar: PulsarSettings, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
     assert isinstance(partition, SpanPartition)
     with connected(pulsar) as client:
-        yield from rows_of(partition.span.topic, _told(client, pulsar, partition.span))
+        yield from rows_of(partition.span.topic, _records(client, pulsar, partition.span))
 
 
-def _told(client: Any, pulsar: PulsarSettings, span: TopicSpan) -> Iterator[tuple[Outcomes, str, Iterator[Piece]]]:
+def _records(client: Any, pulsar: PulsarSettings, span: TopicSpan) -> Iterator[tuple[Outcomes, str, Iterator[Piece]]]:
     for records in read_span(client, pulsar, span):
         for stored in records:
             record = read_record(stored.body)

@@ -104,10 +104,10 @@ def tasks(spark: "SparkSession", tables: Path) -> "DataFrame":
     """
     from pyspark.sql import functions as f
 
-    said = _frame(spark, tables, TASKS, JournalLog(tables).read().table(TASKS), TASK_COLUMNS)
-    known = [name for name in said.columns if name not in ("task", "record")]
+    facts = _frame(spark, tables, TASKS, JournalLog(tables).read().table(TASKS), TASK_COLUMNS)
+    known = [name for name in facts.columns if name not in ("task", "record")]
     last = [f.max_by(name, f.when(f.col(name).isNotNull(), f.col("record"))).alias(name) for name in known]
-    return said.groupBy("task").agg(*last)
+    return facts.groupBy("task").agg(*last)
 
 
 def invalid_targets(spark: "SparkSession", tables: Path) -> "DataFrame":

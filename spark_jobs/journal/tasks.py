@@ -60,9 +60,9 @@ def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
     except Malformed as error:
         _log.warning("control record %s is skipped: %s", position, error.cause)
         return
-    said = _said(record)
-    if said is not None:
-        yield {"task": record.task, "record": position, **said}  # type: ignore[union-attr]  # each of these has one
+    facts = _facts(record)
+    if facts is not None:
+        yield {"task": record.task, "record": position, **facts}  # type: ignore[union-attr]  # each of these has one
 
 
 def accepts(row: Mapping[str, Any], position: str) -> bool:
@@ -73,7 +73,7 @@ def accepts(row: Mapping[str, Any], position: str) -> bool:
     return "accepted_at" in row and row["record"] == position
 
 
-def _said(record: ControlRecord) -> dict[str, Any] | None:
+def _facts(record: ControlRecord) -> dict[str, Any] | None:
     match record:
         case TaskRecord():
             return {

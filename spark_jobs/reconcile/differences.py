@@ -104,7 +104,7 @@ def _with_sums(table: "DataFrame", columns: Sequence[str], suspects: "DataFrame"
 
 def _repeated(rows: "DataFrame", key: Sequence[str], difference: str) -> "DataFrame":
     twice = rows.groupBy(*key).count().where("count > 1")
-    return _told(twice, difference)
+    return _labelled(twice, difference)
 
 
 def _missing(named: "DataFrame", given: "DataFrame", is_over: bool) -> "DataFrame":
@@ -112,18 +112,18 @@ def _missing(named: "DataFrame", given: "DataFrame", is_over: bool) -> "DataFram
 
     both = named.select(*TARGET, f.lit(0).alias("given")).union(given.select(*TARGET, f.lit(1)))
     sides = both.groupBy(*TARGET).agg(f.min("given").alias("least"), f.max("given").alias("most"))
-    strangers = _told(sides.where("most = 0"), NOT_IN_AUDIENCE)
-    return strangers.unionByName(_told(sides.where("least = 1"), NO_OUTCOME)) if is_over else strangers
+    strangers = _labelled(sides.where("most = 0"), NOT_IN_AUDIENCE)
+    return strangers.unionByName(_labelled(sides.where("least = 1"), NO_OUTCOME)) if is_over else strangers
 
 
-def _told(rows: "DataFrame", difference: str) -> "DataFrame":
+def _labelled(rows: "DataFrame", difference: str) -> "DataFrame":
     """Return the rows with DIFFERENCE_COLUMNS, null where the rows lack a column."""
     from pyspark.sql import functions as f
 
     columns = [column.split() for column in DIFFERENCE_COLUMNS.split(", ")]
-    told = rows.withColumn("difference", f.lit(difference))
-    return told.select(
-        *(f.col(name) if name in told.columns else f.lit(None).cast(kind).alias(name) for name, kind in columns)
+    labelled = rows.withColumn("difference", f.lit(difference))
+    return labelled.select(
+        *(f.col(name) if name in labelled.columns else f.lit(None).cast(kind).alias(name) for name, kind in columns)
     )
 
 

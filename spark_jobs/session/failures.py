@@ -44,14 +44,14 @@ def failure_of(error: Exception) -> FairlaneError:
     text = str(error)
     found = _OURS.findall(text)
     if found:
-        name, said = found[-1]
-        return _kind(name)(_STATE.sub("", said))
+        name, message = found[-1]
+        return _kind(name)(_STATE.sub("", message))
     raised = _RAISED.findall(text.partition(_TRACEBACK)[2])
     lines = [_CLASS.sub("", line.strip()) for line in _CALLED.sub("", text).splitlines() if line.strip()]
     line = _STATE.sub("", raised[-1] if raised else lines[0] if lines else type(error).__name__)
     of_the_table = type(error).__name__ in ("AnalysisException", "ParseException")
-    told = f"Spark: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}"
-    return InvalidInput(told) if of_the_table else JobFailed(told)
+    shortened = f"Spark: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}"
+    return InvalidInput(shortened) if of_the_table else JobFailed(shortened)
 
 
 def _kind(name: str) -> type[FairlaneError]:

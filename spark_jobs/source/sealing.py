@@ -97,17 +97,19 @@ def what_stands(services: Services, base: str, split: bool, attempts: Iterable[W
     found = {task: known for task in tasks if (known := services.registry.submission(task)) is not None}
     sealed = [task for task, known in found.items() if known.sealed]
     held = [task for task in found if task not in sealed]
-    told = []
+    sentences = []
     if sealed:
-        told.append(f"Complete and sent: {_listed(sealed)}.")
+        sentences.append(f"Complete and sent: {_listed(sealed)}.")
     if held or split:
         which = _listed(held) if held else f"tasks it may have created under {base}"
-        told.append(f"Nothing is sent of {which}: a task is held until its seal, which this job did not write.")
+        sentences.append(f"Nothing is sent of {which}: a task is held until its seal, which this job did not write.")
     elif not sealed:
-        told.append(f"Nothing was created of task {base}.")
+        sentences.append(f"Nothing was created of task {base}.")
     if held or not sealed:
-        told.append("Run the job again to complete it" + (", or drop it with `fairlane task cancel`." if held else "."))
-    return " ".join(told)
+        sentences.append(
+            "Run the job again to complete it" + (", or drop it with `fairlane task cancel`." if held else ".")
+        )
+    return " ".join(sentences)
 
 
 def _together(attempts: Iterable[Written], refused_before: int) -> dict[str, GatheredTask]:

@@ -169,10 +169,10 @@ def _tell_what_stands(target: WriteTarget, attempts: Sequence[Written]) -> None:
     """Log the state of the tasks. Never fails, so that the caller gets the error that ended the job."""
     try:
         with _connected(target) as connection:
-            told = what_stands(connection.services(), target.base, bool(target.options.split), attempts)
+            state = what_stands(connection.services(), target.base, bool(target.options.split), attempts)
     except FairlaneError as error:
-        told = f"Nothing is sent of a task before its seal. The state of the tasks cannot be read: {error}"
-    _log.warning("The job failed. %s", told)
+        state = f"Nothing is sent of a task before its seal. The state of the tasks cannot be read: {error}"
+    _log.warning("The job failed. %s", state)
 
 
 def _written(messages: Sequence[Message | None]) -> list[Written]:

@@ -20,7 +20,7 @@ COMMAND_S = 60.0
 
 
 @dataclass(frozen=True)
-class Told:
+class CommandResult:
     """Output and exit code of a command."""
 
     code: int
@@ -42,10 +42,10 @@ class CommandLine:
     folder: Path
     server: CommandServer | None = None
 
-    def __call__(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Told:
+    def __call__(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> CommandResult:
         environment = {**self.env, **(env or {})}
         if self.server is not None:
-            return Told(*self.server.run(arguments, stdin, environment, self.folder, COMMAND_S))
+            return CommandResult(*self.server.run(arguments, stdin, environment, self.folder, COMMAND_S))
         done = subprocess.run(
             [sys.executable, "-m", "fairlane", *arguments],
             input=stdin,
@@ -56,7 +56,7 @@ class CommandLine:
             timeout=COMMAND_S,
             check=False,
         )
-        return Told(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def begin(self, *arguments: str) -> "subprocess.Popen[str]":
         """A command that goes on; its ends of the pipes are to be closed."""
@@ -66,9 +66,9 @@ class CommandLine:
 
     def data(self, *arguments: str, stdin: str = "") -> Any:
         """Return the JSON that a successful command prints; it prints nothing else."""
-        told = self(*arguments, "-o", "json", stdin=stdin)
-        assert told.code == 0, told
-        return told.data
+        result = self(*arguments, "-o", "json", stdin=stdin)
+        assert result.code == 0, result
+        return result.data
 
     def file(self, name: str, text: str) -> str:
         (self.folder / name).write_text(text)

@@ -5,20 +5,20 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.acceptance.conftest import CommandLine, Told
+from tests.acceptance.conftest import CommandLine, CommandResult
 from tests.integration.worker_crew import Crew, eventually
 from tests.unit.spark_jobs.backlog_rows import START, ms, snapshot, task, write
 
 SPARK_S = 240.0
-Report = Callable[..., Told]
+Report = Callable[..., CommandResult]
 pytestmark = pytest.mark.usefixtures("needs_spark")
 
 
-def run(shell: CommandLine, *arguments: str) -> Told:
+def run(shell: CommandLine, *arguments: str) -> CommandResult:
     """A command that may take long, since it starts Spark."""
     with shell.begin(*arguments) as process:
         out, err = process.communicate(timeout=SPARK_S)
-    return Told(process.returncode, out, err)
+    return CommandResult(process.returncode, out, err)
 
 
 def since() -> str:
@@ -40,9 +40,9 @@ def test_snapshots_of_the_service_become_a_report(fairlane: CommandLine, workers
     assert (first["tasks"], first["workers"], first["brokers"]) == (1, 2, 1)
     eventually(lambda: fairlane.data("task", "show", task_id)["targets"]["sent"] > 400, 60, "more is sent")
     assert fairlane.data("backlog", "snapshot", "--once", "--tables", "tables")["queued"] < first["queued"]
-    told = run(fairlane, "backlog", "report", "--tables", "tables", "--capacity", "1000", "-o", "json")
-    assert told.code == 0, told
-    report = told.data
+    result = run(fairlane, "backlog", "report", "--tables", "tables", "--capacity", "1000", "-o", "json")
+    assert result.code == 0, result
+    report = result.data
     assert report["snapshots"] == 2
     assert report["total"]["backlog"] == report["tiers"][0]["backlog"] > 0
     assert report["tasks"][0]["task"] == task_id
@@ -76,10 +76,10 @@ def test_the_page_is_one_file(alone: CommandLine) -> None:
         snapshot(0, task("a", 1_000, 0)),
         snapshot(10, task("a", 1_000, 400, causes={"task_cap": 9_000})),
     )
-    told = run(alone, "backlog", "report", "--tables", "tables", "--since", since(), "-o", "html")
-    assert told.code == 0, told
-    assert told.out.startswith("<!doctype html>")
-    assert "600 targets of 1 task" in told.out
+    result = run(alone, "backlog", "report", "--tables", "tables", "--since", since(), "-o", "html")
+    assert result.code == 0, result
+    assert result.out.startswith("<!doctype html>")
+    assert "600 targets of 1 task" in result.out
 
 
 @pytest.mark.timeout(SPARK_S + 60)
@@ -87,31 +87,31 @@ def test_a_file_that_cannot_be_read_is_named(alone: CommandLine) -> None:
     folder = write(alone.folder / "tables", snapshot(0, task("a", 10, 0)))
     bad = folder / "backlog" / "day=2026-03-04" / f"snapshots-{ms(60)}.parquet"
     bad.write_text("no table")
-    told = run(alone, "backlog", "report", "--tables", "tables", "--since", since())
-    assert told.code == 1
-    assert f"{bad.name} cannot be read: " in told.err
-    assert "Restore it, or remove it" in told.err
+    result = run(alone, "backlog", "report", "--tables", "tables", "--since", since())
+    assert result.code == 1
+    assert f"{bad.name} cannot be read: " in result.err
+    assert "Restore it, or remove it" in result.err
 
 
 def test_without_snapshots_it_says_what_makes_them(alone: CommandLine) -> None:
-    told = alone("backlog", "report", "--tables", "tables")
-    assert told.code == 3
-    assert "holds no snapshots since" in told.err
-    assert "Run `fairlane backlog snapshot`" in told.err
+    result = alone("backlog", "report", "--tables", "tables")
+    assert result.code == 3
+    assert "holds no snapshots since" in result.err
+    assert "Run `fairlane backlog snapshot`" in result.err
 
 
 def test_without_java_it_says_how_to_get_it(alone: CommandLine) -> None:
-    told = alone("backlog", "report", env={"JAVA_HOME": "/nowhere"})
-    assert told.code == 1
-    assert told.err.startswith("fairlane: Spark needs Java, which was not found. Install Java 17")
+    result = alone("backlog", "report", env={"JAVA_HOME": "/nowhere"})
+    assert result.code == 1
+    assert result.err.startswith("fairlane: Spark needs Java, which was not found. Install Java 17")
 
 
 def test_without_the_packages_it_says_how_to_get_them(alone: CommandLine) -> None:
     (alone.folder / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
     for command in ("report", "snapshot"):
-        told = alone("backlog", command, env={"PYTHONPATH": str(alone.folder)})
+        result = alone("backlog", command, env={"PYTHONPATH": str(alone.folder)})
         how = "Do: `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
-        assert (told.code, told.err) == (1, f"fairlane: This needs pyarrow installed. {how}\n")
+        assert (result.code, result.err) == (1, f"fairlane: This needs pyarrow installed. {how}\n")
 
 
 def test_bad_options_are_refused(alone: CommandLine) -> None:
@@ -121,6 +121,6 @@ def test_bad_options_are_refused(alone: CommandLine) -> None:
 
 def test_servers_that_are_gone_are_told(alone: CommandLine) -> None:
     gone = {"FAIRLANE_PULSAR_ADMIN_URL": "http://127.0.0.1:1", "FAIRLANE_REDIS_URL": "redis://127.0.0.1:1/0"}
-    told = alone("backlog", "snapshot", "--once", "--tables", "tables", env=gone)
-    assert told.code == 4
+    result = alone("backlog", "snapshot", "--once", "--tables", "tables", env=gone)
+    assert result.code == 4
     assert not (alone.folder / "tables").exists()

@@ -84,12 +84,12 @@ def test_what_prints_data_prints_json_too(words: str) -> None:
 
 
 def test_help_and_version_from_a_shell(alone: CommandLine) -> None:
-    told = alone("--help")
-    assert (told.code, told.err) == (0, "")
-    assert "Exit codes" in told.out
+    result = alone("--help")
+    assert (result.code, result.err) == (0, "")
+    assert "Exit codes" in result.out
     assert alone("--version").out.startswith("fairlane 0.")
-    told = alone("task", "submit", "--help")
-    assert (told.code, told.err) == (0, "")
+    result = alone("task", "submit", "--help")
+    assert (result.code, result.err) == (0, "")
     for option in (
         "--id",
         "--app",
@@ -102,25 +102,25 @@ def test_help_and_version_from_a_shell(alone: CommandLine) -> None:
         "--ttl",
         "--at",
     ):
-        assert f"{option} " in told.out
+        assert f"{option} " in result.out
 
 
 def test_without_servers_every_command_says_what_is_missing(alone: CommandLine) -> None:
-    told = alone("--redis-url", "redis://127.0.0.1:1/0", "task", "list")
-    assert (told.code, told.out) == (4, "")
-    assert "Redis at redis://127.0.0.1:1/0 (from the command line) cannot be reached" in told.err
-    assert "Traceback" not in told.err
-    told = alone("stack", "status", "-o", "json")
-    assert told.data["running"] is False
+    result = alone("--redis-url", "redis://127.0.0.1:1/0", "task", "list")
+    assert (result.code, result.out) == (4, "")
+    assert "Redis at redis://127.0.0.1:1/0 (from the command line) cannot be reached" in result.err
+    assert "Traceback" not in result.err
+    result = alone("stack", "status", "-o", "json")
+    assert result.data["running"] is False
 
 
 def test_settings_show_their_source_and_no_secret(alone: CommandLine) -> None:
     alone.file("fairlane.toml", '[worker]\nprocesses = 3\n[pulsar]\ntoken = "hush-token"\n')
     env = {"FAIRLANE_REDIS_PASSWORD": "hush-word", "FAIRLANE_HTTP_HEADERS": '{"Authorization": "hush-key"}'}
     arguments = ("--redis-url", "rediss://user:hush-url@there:1/0", "config", "show")
-    told = alone(*arguments, "-o", "json", env=env)
-    assert (told.code, told.err) == (0, "")
-    rows = {row["name"]: row for row in told.data}
+    result = alone(*arguments, "-o", "json", env=env)
+    assert (result.code, result.err) == (0, "")
+    rows = {row["name"]: row for row in result.data}
     assert rows["worker.processes"]["value"] == 3
     assert "fairlane.toml" in rows["worker.processes"]["source"]
     assert rows["redis.url"]["source"] == "option"
@@ -128,7 +128,7 @@ def test_settings_show_their_source_and_no_secret(alone: CommandLine) -> None:
     assert "FAIRLANE_REDIS_PASSWORD" in rows["redis.password"]["source"]
     assert rows["pulsar.namespaces"]["source"] == "default"
     table = alone(*arguments, env=env)
-    assert "hush" not in told.out + table.out + table.err
+    assert "hush" not in result.out + table.out + table.err
 
 
 def test_the_examples_are_what_the_readme_says() -> None:

@@ -60,7 +60,7 @@ def metric(fairlane: CommandLine, name: str) -> float:
 
 
 def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> None:
-    for change, said in (
+    for change, message in (
         (("channel", "cap", "null", "500:20"), "at most 500 targets/s, 20 at once"),
         (("channel", "pause", "null"), "paused"),
         (("app", "cap", "shop", "300"), "at most 300 targets/s"),
@@ -71,9 +71,9 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
         (("tier", "sharing", "apps"), "shared by the weights of its apps"),
         (("capacity", "set", "900:30"), "30 at once"),
     ):
-        told = fairlane(*change)
-        assert (told.code, told.out) == (0, "")
-        assert said in told.err
+        result = fairlane(*change)
+        assert (result.code, result.out) == (0, "")
+        assert message in result.err
     channel = fairlane.data("channel", "show", "null")
     assert (channel["cap"], channel["cap_burst"], channel["paused"]) == (500, 20, True)
     app = fairlane.data("app", "show", "shop")
@@ -95,23 +95,23 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
     ],
 )  # fmt: skip
 def test_values_that_make_no_sense(fairlane: CommandLine, words: tuple[str, ...]) -> None:
-    told = fairlane(*words)
-    assert (told.code, told.out) == (2, ""), told
-    assert "internal error" not in told.err
+    result = fairlane(*words)
+    assert (result.code, result.out) == (2, ""), result
+    assert "internal error" not in result.err
 
 
 def test_a_submission_over_a_limit_is_refused_and_leaves_nothing(fairlane: CommandLine) -> None:
     assert fairlane("channel", "pause", "null").code == 0
     assert fairlane("app", "limit", "shop", "--tasks", "2", "--targets", "1000").code == 0
     assert submit(fairlane, "first", 400, "--expected", "400").code == 0
-    told = submit(fairlane, "large", 700, "--expected", "700")
-    assert (told.code, told.out) == (5, "")
-    assert "limit of 1,000 targets" in told.err
-    assert "fairlane app limit shop --targets N" in told.err
+    result = submit(fairlane, "large", 700, "--expected", "700")
+    assert (result.code, result.out) == (5, "")
+    assert "limit of 1,000 targets" in result.err
+    assert "fairlane app limit shop --targets N" in result.err
     assert submit(fairlane, "second", 100, "--expected", "100").code == 0
-    told = submit(fairlane, "third", 1)
-    assert (told.code, told.out) == (5, "")
-    assert "2 live tasks" in told.err
+    result = submit(fairlane, "third", 1)
+    assert (result.code, result.out) == (5, "")
+    assert "2 live tasks" in result.err
     assert fairlane("task", "show", "third").code == 3
     assert submit(fairlane, "elsewhere", 1, app="news").code == 0
     assert submit(fairlane, "first", 400, "--expected", "400").code == 0
@@ -158,10 +158,10 @@ def test_why_names_what_holds_a_task_back_as_the_largest_part(fairlane: CommandL
         return str(part["cause"]) if part["part"] > 0.5 else ""
 
     eventually(lambda: {task: largest(task) for task in expected} == expected, 60, "each is held back by its own")
-    told = fairlane("task", "why", "app-cap")
-    assert "the cap of app shop held it back" in told.out
-    assert "fairlane app cap shop RATE" in told.out
-    assert "app-cap is running" in told.err
+    result = fairlane("task", "why", "app-cap")
+    assert "the cap of app shop held it back" in result.out
+    assert "fairlane app cap shop RATE" in result.out
+    assert "app-cap is running" in result.err
 
 
 def test_a_dry_run_says_who_is_done_when_and_changes_nothing(fairlane: CommandLine) -> None:
@@ -182,8 +182,8 @@ def test_a_dry_run_says_who_is_done_when_and_changes_nothing(fairlane: CommandLi
         assert task["eta_after_s"] == pytest.approx(task["eta_s"] / 2, rel=0.05)
     never = fairlane.data("channel", "pause", "null", "--dry-run")["tasks"]
     assert [task["eta_after_s"] for task in never] == [None, None]
-    told = fairlane("app", "weight", "shop", "3", "--dry-run")
-    assert (told.code, "0 of 2 live tasks" in told.err) == (0, True)
+    result = fairlane("app", "weight", "shop", "3", "--dry-run")
+    assert (result.code, "0 of 2 live tasks" in result.err) == (0, True)
     table = fairlane("capacity", "set", "400", "--dry-run", "--limit", "1")
     assert "and 1 more" in table.out
     assert fairlane.data("capacity", "show")["capacity"] == 200

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.usefixtures("workers")
 
 def submit(fairlane: CommandLine, task: str, count: int, *options: str) -> None:
     targets = "".join(f"{task}-{number:05d}\n" for number in range(count))
-    told = fairlane(
+    result = fairlane(
         "task", "submit", "--id", task, "--app", "shop", "--body", "Hi", "--targets", "-", *options, stdin=targets
     )
-    assert told.code == 0, told
+    assert result.code == 0, result
 
 
 def test_the_workers_are_listed(fairlane: CommandLine) -> None:
@@ -43,24 +43,24 @@ def test_the_workers_are_listed(fairlane: CommandLine) -> None:
 def test_the_view_is_complete_and_all_checks_pass(fairlane: CommandLine) -> None:
     eventually(lambda: fairlane.data("registry", "status")["grants"], 30, "the view grants")
     assert fairlane.data("registry", "status")["complete"] is True
-    told = fairlane("provision")
-    assert (told.code, told.out, told.err) == (0, "", "nothing to change\n")
+    result = fairlane("provision")
+    assert (result.code, result.out, result.err) == (0, "", "nothing to change\n")
     checks = fairlane.data("doctor")
     assert {check["level"] for check in checks} <= {"ok", "warn"}
-    said = " ".join(check["what"] for check in checks)
+    message = " ".join(check["what"] for check in checks)
     for subject in ("Java", "Pulsar", "preciseDispatcherFlowControl", "namespaces", "clock", "Redis"):
-        assert subject in said
+        assert subject in message
 
 
 def test_doctor_and_workers_name_the_servers_and_where_their_addresses_come_from(
     fairlane: CommandLine, module_settings: Settings, workers: Crew
 ) -> None:
     """Somebody else's servers on the usual ports looked like one's own."""
-    said = " ".join(check["what"] for check in fairlane.data("doctor"))
+    message = " ".join(check["what"] for check in fairlane.data("doctor"))
     first = next(line for line in workers.log_of("w").splitlines() if "Pulsar" in line)
     pulsar, redis = module_settings.pulsar, module_settings.redis
     for address in (pulsar.url, pulsar.admin_url, redis.url):
-        assert f"{address} (from the environment)" in said
+        assert f"{address} (from the environment)" in message
         assert f"{address} (from " in first
 
 
@@ -89,9 +89,9 @@ def test_a_task_as_json_has_the_documented_fields(fairlane: CommandLine) -> None
 
 
 def test_checks_that_fail_say_the_fix(fairlane: CommandLine) -> None:
-    told = fairlane("doctor", "-o", "json", env={"FAIRLANE_PULSAR_TENANT": "nobody-made-this"})
-    assert told.code == 1
-    failed = [check for check in told.data if check["level"] == "fail"]
+    result = fairlane("doctor", "-o", "json", env={"FAIRLANE_PULSAR_TENANT": "nobody-made-this"})
+    assert result.code == 1
+    failed = [check for check in result.data if check["level"] == "fail"]
     assert failed
     assert all("nobody-made-this" in check["what"] for check in failed)
     assert all("fairlane provision" in check["fix"] for check in failed)
@@ -100,8 +100,8 @@ def test_checks_that_fail_say_the_fix(fairlane: CommandLine) -> None:
 def in_full_swing(fairlane: CommandLine) -> bool:
     tiers, view = fairlane.data("tier", "show")["tiers"], fairlane.data("task", "show", "busy-high")
     high, low = tiers["high"], tiers["low"]
-    told = (low["actual"], high["actual"], high["drain_s"], view["rate"], view["eta_s"])
-    return all((number or 0) > 0 for number in told) and bool(high["actual"] > low["actual"])
+    result = (low["actual"], high["actual"], high["drain_s"], view["rate"], view["eta_s"])
+    return all((number or 0) > 0 for number in result) and bool(high["actual"] > low["actual"])
 
 
 def test_tiers_and_capacity_are_set_and_shown_with_what_is_used_of_them(fairlane: CommandLine) -> None:
@@ -126,17 +126,17 @@ def test_tiers_and_capacity_are_set_and_shown_with_what_is_used_of_them(fairlane
         assert fairlane("task", "cancel", "busy-high", "busy-low").code == 0
         assert fairlane("capacity", "set", "0").code == 0
         assert fairlane("tier", "set", "high=6", "medium=3", "low=1").code == 0
-    told = fairlane("task", "wait", "busy-low", "--timeout", "30s", "-o", "json")
-    assert told.code == 1
-    assert (told.data["state"], told.data["targets"]["pending"]) == ("cancelled", 0)
-    assert told.data["targets"]["sent"] + told.data["targets"]["cancelled"] == 20_000
+    result = fairlane("task", "wait", "busy-low", "--timeout", "30s", "-o", "json")
+    assert result.code == 1
+    assert (result.data["state"], result.data["targets"]["pending"]) == ("cancelled", 0)
+    assert result.data["targets"]["sent"] + result.data["targets"]["cancelled"] == 20_000
 
 
 def test_wrong_weights_and_capacities(fairlane: CommandLine) -> None:
     for arguments in (("capacity", "set", "many"), ("capacity", "set", "--", "-1"), ("tier", "set", "high=nan")):
-        told = fairlane(*arguments)
-        assert (told.code, told.out) == (2, "")
-        assert "internal error" not in told.err
+        result = fairlane(*arguments)
+        assert (result.code, result.out) == (2, "")
+        assert "internal error" not in result.err
 
 
 def test_failures_are_listed_with_target_and_reason(

@@ -21,8 +21,8 @@ def tasks(fairlane: CommandLine, module_settings: Settings, tmp_path_factory: py
     fairlane.file("five.txt", "".join(f"t{number}\n" for number in range(5)))
     for name, app, tier in (("big", "shop", "high"), ("small", "shop", "low"), ("other", "news", "medium")):
         options = ("--id", name, "--app", app, "--tier", tier, "--body", "Hi", "--expected", "5")
-        told = fairlane("task", "submit", *options, "--targets", "five.txt")
-        assert told.code == 0, told
+        result = fairlane("task", "submit", *options, "--targets", "five.txt")
+        assert result.code == 0, result
     return fairlane
 
 
@@ -78,14 +78,14 @@ def test_tables_for_people(tasks: CommandLine) -> None:
 def test_the_shell_completes(tasks: CommandLine, line: str, completed: set[str]) -> None:
     """As the line in the README sets it up."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-    told = tasks(env={"_FAIRLANE_COMPLETE": "bash_complete", **words})
-    assert {found.partition(",")[2] for found in told.out.split()} == completed
+    result = tasks(env={"_FAIRLANE_COMPLETE": "bash_complete", **words})
+    assert {found.partition(",")[2] for found in result.out.split()} == completed
 
 
 def test_a_shell_without_servers_completes_nothing_and_says_nothing(tasks: CommandLine) -> None:
     words = {"COMP_WORDS": "fairlane task show bi", "COMP_CWORD": "3", "FAIRLANE_REDIS_URL": "redis://127.0.0.1:1/0"}
-    told = tasks(env={"_FAIRLANE_COMPLETE": "bash_complete", **words})
-    assert (told.code, told.out.strip(), told.err) == (0, "", "")
+    result = tasks(env={"_FAIRLANE_COMPLETE": "bash_complete", **words})
+    assert (result.code, result.out.strip(), result.err) == (0, "", "")
 
 
 @pytest.mark.parametrize("command", [("signals",), ("tier", "show"), ("capacity", "show")])
@@ -105,14 +105,14 @@ def test_lists_are_filtered(tasks: CommandLine) -> None:
 
 
 def test_a_task_is_steered(tasks: CommandLine) -> None:
-    told = tasks("task", "pause", "big")
-    assert (told.code, told.out) == (0, "")
-    assert "big paused" in told.err
+    result = tasks("task", "pause", "big")
+    assert (result.code, result.out) == (0, "")
+    assert "big paused" in result.err
     assert shown(tasks, "big")["state"] == "paused"
     assert ids(tasks, "--state", "paused") == ["big"]
     assert tasks("task", "resume", "big").code == 0
-    told = tasks("task", "set", "big", "weight=2.5", "tier=low", "cap=100")
-    assert (told.code, told.out, told.err) == (0, "", "big weight=2.5 tier=low cap=100\n")
+    result = tasks("task", "set", "big", "weight=2.5", "tier=low", "cap=100")
+    assert (result.code, result.out, result.err) == (0, "", "big weight=2.5 tier=low cap=100\n")
     view = shown(tasks, "big")
     assert (view["state"], view["weight"], view["tier"], view["cap"]) == ("running", 2.5, "low", 100)
     assert tasks("task", "set", "big", "cap=none").code == 0
@@ -123,12 +123,12 @@ def test_a_change_beyond_its_limits_is_named(tasks: CommandLine) -> None:
     before = shown(tasks, "other")
     for field, values in (("weight", ("heavy", "0", "nan")), ("tier", ("urgent",)), ("cap", ("-1", "1.5", "inf"))):
         for value in values:
-            told = tasks("task", "set", "other", f"{field}={value}")
-            assert (told.code, told.out) == (2, ""), told
-            assert f"{field}: is" in told.err
-    told = tasks("task", "set", "other", "colour=red")
-    assert (told.code, told.out) == (2, "")
-    assert "weight=VALUE or tier=VALUE or cap=VALUE" in told.err
+            result = tasks("task", "set", "other", f"{field}={value}")
+            assert (result.code, result.out) == (2, ""), result
+            assert f"{field}: is" in result.err
+    result = tasks("task", "set", "other", "colour=red")
+    assert (result.code, result.out) == (2, "")
+    assert "weight=VALUE or tier=VALUE or cap=VALUE" in result.err
     assert shown(tasks, "other") == before
 
 
@@ -146,10 +146,10 @@ def test_a_small_low_task_gets_a_lane_of_its_own_when_it_is_steered(tasks: Comma
 
 def test_what_a_filter_takes_is_shown_and_not_changed_unasked(tasks: CommandLine) -> None:
     before = [shown(tasks, name) for name in ("big", "other", "small")]
-    told = tasks("task", "set", "--app", "shop", "weight=4")
-    assert (told.code, told.out) == (5, "")
+    result = tasks("task", "set", "--app", "shop", "weight=4")
+    assert (result.code, result.out) == (5, "")
     for word in ("2 tasks will be changed", "big: weight 2.5 -> 4", "small: weight 1 -> 4", "--yes"):
-        assert word in told.err, told
+        assert word in result.err, result
     dry = tasks("task", "set", "--app", "shop", "weight=4", "--dry-run", "-o", "json")
     assert dry.code == 0
     assert {row["id"]: row["changes"] for row in dry.data["changes"]} == {
@@ -181,9 +181,9 @@ def test_tasks_are_changed_by_a_filter_and_a_rerun_changes_what_is_left(tasks: C
 def test_a_message_is_edited(tasks: CommandLine) -> None:
     tasks.file("message.json", '{"title": "Sale", "body": "60 %"}')
     assert tasks.data("task", "edit", "other", "--message", "message.json") == {"id": "other", "edit": 1, "latest": 1}
-    told = tasks("task", "edit", "other", "--message", '{"body": "70 %"}')
-    assert (told.code, told.out) == (0, "")
-    assert "edit 2" in told.err
+    result = tasks("task", "edit", "other", "--message", '{"body": "70 %"}')
+    assert (result.code, result.out) == (0, "")
+    assert "edit 2" in result.err
     assert tasks.data("task", "edit", "other", "--message", "just a text")["edit"] == 3
     for message in ("{not json", "x" * 20_000):
         assert tasks("task", "edit", "other", "--message", message).code == 2
@@ -192,27 +192,27 @@ def test_a_message_is_edited(tasks: CommandLine) -> None:
 
 def test_a_task_that_is_not_there(tasks: CommandLine) -> None:
     for command in ("show", "wait", "failures", "pause", "resume", "cancel"):
-        told = tasks("task", command, "nobody")
-        assert (told.code, told.out) == (3, "")
-        assert "no task nobody" in told.err
+        result = tasks("task", command, "nobody")
+        assert (result.code, result.out) == (3, "")
+        assert "no task nobody" in result.err
 
 
 def test_a_wait_that_takes_too_long(tasks: CommandLine) -> None:
-    told = tasks("task", "wait", "other", "--timeout", "200ms")
-    assert (told.code, told.out) == (4, "")
-    assert "5 of 5 targets are open" in told.err
+    result = tasks("task", "wait", "other", "--timeout", "200ms")
+    assert (result.code, result.out) == (4, "")
+    assert "5 of 5 targets are open" in result.err
 
 
 def test_a_cancelled_task_takes_no_more_changes(tasks: CommandLine) -> None:
-    told = tasks("task", "cancel", "big", "small")
-    assert told.code == 0
-    assert "0 targets were in flight; 0 of them were sent" in told.err
+    result = tasks("task", "cancel", "big", "small")
+    assert result.code == 0
+    assert "0 targets were in flight; 0 of them were sent" in result.err
     assert set(ids(tasks, "--state", "cancelled")) == {"big", "small"}
     assert tasks("task", "cancel", "big").code == 0
     for words in (("resume", "big"), ("set", "big", "weight=2"), ("edit", "big", "--message", "late")):
-        told = tasks("task", *words)
-        assert (told.code, told.out) == (5, ""), told
-        assert "cancelled" in told.err
+        result = tasks("task", *words)
+        assert (result.code, result.out) == (5, ""), result
+        assert "cancelled" in result.err
     assert tasks("task", "pause", "big", "other").code == 1
     assert shown(tasks, "other")["state"] == "paused"
     assert tasks("task", "resume", "other").code == 0
@@ -220,9 +220,9 @@ def test_a_cancelled_task_takes_no_more_changes(tasks: CommandLine) -> None:
 
 def test_a_view_that_is_not_there_is_told_as_such(tasks: CommandLine) -> None:
     empty = {"FAIRLANE_REDIS_PREFIX": "nothing-is-here"}
-    told = tasks("registry", "status", "-o", "json", env=empty)
-    assert (told.code, told.data["complete"], told.data["grants"]) == (0, False, False)
-    told = tasks("task", "show", "big", env=empty)
-    assert (told.code, told.out) == (4, "")
-    assert "Workers rebuild it" in told.err
+    result = tasks("registry", "status", "-o", "json", env=empty)
+    assert (result.code, result.data["complete"], result.data["grants"]) == (0, False, False)
+    result = tasks("task", "show", "big", env=empty)
+    assert (result.code, result.out) == (4, "")
+    assert "Workers rebuild it" in result.err
     assert tasks("worker", "list", "-o", "json", env=empty).data == []

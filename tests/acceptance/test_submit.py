@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import CommandLine, Told
+from tests.acceptance.conftest import CommandLine, CommandResult
 from tests.integration.worker_crew import Crew, eventually
 
 pytestmark = pytest.mark.usefixtures("workers")
@@ -66,20 +66,20 @@ def test_one_task_from_options_and_standard_input(fairlane: CommandLine, workers
 )
 def test_targets_with_variables_from_a_file(fairlane: CommandLine, workers: Crew, name: str, text: str) -> None:
     task = name.replace(".", "-")
-    told = fairlane("task", "submit", "--id", task, *ONE, "--tier", "low", "--targets", fairlane.file(name, text))
-    assert told.code == 0, told
-    assert task in told.out
+    result = fairlane("task", "submit", "--id", task, *ONE, "--tier", "low", "--targets", fairlane.file(name, text))
+    assert result.code == 0, result
+    assert task in result.out
     assert waited(fairlane, task)["targets"]["sent"] == 2
     assert variables(workers, task) == {"d1": {"locale": "de"}, "d2": {"locale": ""}}
 
 
 def test_bad_targets_are_told_with_their_lines_and_do_not_stop_the_rest(fairlane: CommandLine) -> None:
     targets = fairlane.file("bad.txt", "one\nt wo\n" + "x" * 2_000 + "\nfour\n")
-    told = fairlane("task", "submit", "--id", "bad-1", *ONE, "--targets", targets, "-o", "json")
-    assert told.code == 1
-    assert [(row["accepted"], row["refused"]) for row in told.data] == [(2, 2)]
-    assert "line 2 refused" in told.err
-    assert "line 3 refused" in told.err
+    result = fairlane("task", "submit", "--id", "bad-1", *ONE, "--targets", targets, "-o", "json")
+    assert result.code == 1
+    assert [(row["accepted"], row["refused"]) for row in result.data] == [(2, 2)]
+    assert "line 2 refused" in result.err
+    assert "line 3 refused" in result.err
     view = waited(fairlane, "bad-1")
     assert (view["targets"]["total"], view["targets"]["sent"], view["refused"]) == (2, 2, 2)
 
@@ -120,8 +120,8 @@ def test_tasks_from_a_file(fairlane: CommandLine, workers: Crew, kind: str) -> N
 
 
 def test_a_start_time_and_a_held_task(fairlane: CommandLine) -> None:
-    told = fairlane("task", "submit", "--id", "later", *ONE, "--at", "+1h", "--targets", "-", stdin="a\n")
-    assert told.code == 0
+    result = fairlane("task", "submit", "--id", "later", *ONE, "--at", "+1h", "--targets", "-", stdin="a\n")
+    assert result.code == 0
     held = fairlane("task", "submit", "--id", "held", *ONE, "--hold", "--targets", "-", stdin="a\n")
     assert held.code == 0
     assert waited(fairlane, "held")["hold_until_sealed"] is True
@@ -149,20 +149,20 @@ def test_an_interrupted_submission_says_how_to_go_on_and_does(fairlane: CommandL
         eventually(listed, 30, "the task is there")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-        said = process.stderr.read()
+        message = process.stderr.read()
     [task] = listed()
-    assert f"id='{task}'" in said
-    told = fairlane(*arguments, "--id", task, stdin="\n".join(targets))
-    assert told.code == 0, told
+    assert f"id='{task}'" in message
+    result = fairlane(*arguments, "--id", task, stdin="\n".join(targets))
+    assert result.code == 0, result
     assert waited(fairlane, task)["targets"]["sent"] == 6_000
     assert workers.targets(task) == dict.fromkeys(targets, 1)
 
 
-def refused(told: Told, code: int, *words: str) -> None:
-    assert (told.code, told.out) == (code, ""), told
+def refused(result: CommandResult, code: int, *words: str) -> None:
+    assert (result.code, result.out) == (code, ""), result
     for word in words:
-        assert word in told.err
-    assert "Traceback" not in told.err
+        assert word in result.err
+    assert "Traceback" not in result.err
 
 
 def test_what_is_wrong_is_named_and_leaves_nothing_behind(fairlane: CommandLine) -> None:
@@ -194,6 +194,6 @@ def test_a_file_with_faults_is_refused_as_a_whole(fairlane: CommandLine, tmp_pat
         {"id": "part-2", "app": "shop", "tier": "urgent", "message": "Hi", "targets": ["a"]},
         {"id": "part-3", "app": "shop", "tier": "low", "message": "Hi", "targets": "missing.csv", "colour": 1},
     ]
-    told = fairlane("task", "submit", fairlane.file("part.json", json.dumps(tasks)))
-    refused(told, 2, "part-2", "tier", "part-3", "colour")
+    result = fairlane("task", "submit", fairlane.file("part.json", json.dumps(tasks)))
+    refused(result, 2, "part-2", "tier", "part-3", "colour")
     refused(fairlane("task", "show", "part-1"), 3)

@@ -99,8 +99,8 @@ def test_the_programs_in_the_readme_have_no_type_errors(check: object, python: P
 def test_mistakes_are_found(check: object, python: Path, tmp_path: Path) -> None:
     assert callable(check)
     (tmp_path / "wrong.py").write_text(WRONG)
-    said = check(python, tmp_path, 1)
-    assert not [part for part in ("Nonsense", '"tier"', '"int"', "no_such_method") if part not in said], said
+    output = check(python, tmp_path, 1)
+    assert not [part for part in ("Nonsense", '"tier"', '"int"', "no_such_method") if part not in output], output
 
 
 def test_an_installed_fairlane_runs(python: Path, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def read_everything(view: RedisView) -> Iterator[object]:
 
 def live_lanes(live: list[LiveTask]) -> LiveLanes:
     lanes = LiveLanes(LiveLaneSettings("w"))
-    lanes.put(live, 5, told=True)
+    lanes.put(live, 5, is_reported=True)
     lanes.choose(1.0, rotate=True)
     return lanes
 

@@ -90,22 +90,24 @@ def test_it_stands_by_while_an_older_worker_is_there(old_view: RedisView) -> Non
 
 def test_metrics_are_served_while_it_stands_by_and_its_port_is_free_for_the_worker(old_view: RedisView) -> None:
     """A rollout waits for them before it stops the older workers."""
-    told: list[str] = []
+    reported: list[str] = []
 
     class Server:
         def close(self) -> None:
-            told.append("closed")
+            reported.append("closed")
 
     def serve() -> Server:
-        told.append("served")
+        reported.append("served")
         return Server()
 
     workers = Workers(old_view)
     workers.beat(beat("old"))
     waiting = Standby(Epochs(old_view), workers, "new", 2, serve)
     gone = lambda: workers.beat(beat("old", "stopped"))  # noqa: E731
-    assert waiting.wait(EachSecond(lambda: told.append("waits"), lambda: told.append("waits"), gone, lambda: None))
-    assert told == ["served", "waits", "waits", "closed"]
+    assert waiting.wait(
+        EachSecond(lambda: reported.append("waits"), lambda: reported.append("waits"), gone, lambda: None)
+    )
+    assert reported == ["served", "waits", "waits", "closed"]
 
 
 def test_it_leaves_when_it_is_told_to_while_it_stands_by(old_view: RedisView) -> None:

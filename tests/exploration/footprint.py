@@ -102,7 +102,7 @@ class Table:
         """Its fields."""
         return self._values[part][number]
 
-    def said(self, worker: int, rest: int) -> int:
+    def named_claims(self, worker: int, rest: int) -> int:
         """Return what this rest says of a worker's claims."""
         (entries,) = self._values[REST][rest]
         names = {entry[-2:] for entry in entries if entry[0] in (OUTCOME, ENDED) and entry[-2] == worker}

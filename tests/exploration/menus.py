@@ -24,11 +24,11 @@ class Menus:
         self._lists = lists = _Lists()
         self.laws = lists.laws
         self._courses = [(_Course(menu, table, hashes, lists), menu in alone) for menu in (*alone, *others)]
-        self._said = [Remembered(hashes, (REST,), partial(table.said, worker)) for worker in (0, 1)]
+        self._named_claims = [Remembered(hashes, (REST,), partial(table.named_claims, worker)) for worker in (0, 1)]
 
     def of(self, worlds: Rows) -> tuple[Columns, Rows]:
         """Return for each step the place of its world, and the parts after it, with FAULT and WRONG."""
-        worlds = np.concatenate([worlds, [said.of(worlds) for said in self._said]])
+        worlds = np.concatenate([worlds, [claims.of(worlds) for claims in self._named_claims]])
         left = np.arange(worlds.shape[1])
         found = []
         for course, is_alone in self._courses:

@@ -99,16 +99,16 @@ class Moves:
         for index, call in enumerate(state.calls):
             bits = self._scene.call_bits(call.kinds)
             wrong = self._wrong_call(world, call.kinds)
-            for said in product(*(answers(kind) for kind in call.kinds)):
-                reports = tuple(self._scene.workers.keep(name, report) for name, report, _ in said)
+            for answered in product(*(answers(kind) for kind in call.kinds)):
+                reports = tuple(self._scene.workers.keep(name, report) for name, report, _ in answered)
                 accepted = world.accepted
-                for kind, (_, _, positions) in zip(call.kinds, said, strict=True):
+                for kind, (_, _, positions) in zip(call.kinds, answered, strict=True):
                     accepted |= self._scene.target_bits(kind, positions)
                 after = self._scene.moved(
                     world, i, ("sent", index, reports), unrecorded=hands.unrecorded | bits, called=world.called | bits,
                     accepted=accepted,
                 )  # fmt: skip
-                yield Step((i, "calls the provider", call.kinds, [one[0] for one in said]), False, after, wrong)
+                yield Step((i, "calls the provider", call.kinds, [one[0] for one in answered]), False, after, wrong)
 
     def late_calls(self, i: int, world: WorldState) -> Iterator[Step]:
         """Those that are given up."""

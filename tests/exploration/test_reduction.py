@@ -102,8 +102,8 @@ def test_what_is_remembered_of_a_step_is_what_it_does() -> None:
     remembered = steps_by_world(search)
     for place, numbers in enumerate(search.worlds.T.tolist()):
         world = search.table.world(dict(enumerate(numbers)))
-        told = [(step.fault, search.table.numbers(step.world), step.wrong) for step in search.steps.of(world)]
-        assert sorted(remembered[place]) == sorted(told)
+        expected = [(step.fault, search.table.numbers(step.world), step.wrong) for step in search.steps.of(world)]
+        assert sorted(remembered[place]) == sorted(expected)
 
 
 def steps_by_world(search: Search) -> dict[int, list[tuple[bool, Numbers, str]]]:

@@ -23,11 +23,11 @@ class Truth:
         if known is None:
             known = self._known[log] = {}
             for entry in log:
-                for target, code in self._said(entry):
+                for target, code in self._outcomes_of(entry):
                     known.setdefault(target, code)
         return known
 
-    def _said(self, entry: tuple[Any, ...]) -> list[tuple[Target, int]]:
+    def _outcomes_of(self, entry: tuple[Any, ...]) -> list[tuple[Target, int]]:
         if entry[0] == TRUTH:
             return list(entry[1])
         if entry[0] == CLOSE:

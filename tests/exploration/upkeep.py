@@ -82,7 +82,7 @@ class Upkeep:
         entry = world.rest[0]
         view = self.fold(world.view, entry)
         after = world._replace(view=view, done=self._read(world, entry), rest=world.rest[1:])
-        yield Step(("the fold takes", *self._told(entry)), False, after, self._truth.wrong_counts(after))
+        yield Step(("the fold takes", *self._described(entry)), False, after, self._truth.wrong_counts(after))
 
     def fold(self, view: int, entry: tuple[Any, ...]) -> int:
         """Return the view after an entry. A record without a claim acts like one with an unknown claim, which it
@@ -115,7 +115,7 @@ class Upkeep:
         done = (*world.done, entry) if entry[0] in (OUTCOME, CLOSE) and entry not in world.done else world.done
         return done if self._scene.may(world, "flush") else self._truth.summed(done)
 
-    def _told(self, entry: tuple[Any, ...]) -> list[Any]:
+    def _described(self, entry: tuple[Any, ...]) -> list[Any]:
         names = ("the record of", "the end of claim", "the closing", "the mark")
         return [names[entry[0]], self._scene.bodies[entry[1]] if entry[0] == OUTCOME else entry[-1]]
 
@@ -159,8 +159,10 @@ class Upkeep:
             if event not in world.control and "finished" not in world.control:
                 if event == "resume" and "pause" not in world.control:
                     continue
-                told = event == "cancel" and self._variant.broken == EARLY_WORD
-                after = world._replace(control=(*world.control, event), acknowledged=world.acknowledged or told)
+                acknowledged_early = event == "cancel" and self._variant.broken == EARLY_WORD
+                after = world._replace(
+                    control=(*world.control, event), acknowledged=world.acknowledged or acknowledged_early
+                )
                 yield Step((f"{event} is written",), False, after)
 
     def _reads(self, world: WorldState) -> Iterator[Step]:

@@ -95,13 +95,13 @@ def test_it_tells_of_workers_lanes_and_what_was_sent(
         client.submit(push(1), audience(20_000))
         lane = topics(fresh_settings.pulsar).own_lane("task-01")
 
-        def told() -> bool:
+        def is_reported() -> bool:
             row = snapshotter.take()
             (task,) = row["tasks"]
             attached = [one for one in row["lanes"] if one["lane"] == lane and one["consumers"]]
             return bool(attached and attached[0]["backlog"] and task["sent"] and task["causes"])
 
-        eventually(told, STATISTICS_S, "the lane with its consumer, what was sent and what held it back")
+        eventually(is_reported, STATISTICS_S, "the lane with its consumer, what was sent and what held it back")
         row = snapshotter.take()
         assert [worker["worker"].partition("-")[0] for worker in row["workers"]] == ["w1"]
         high = next(tier for tier in row["tiers"] if tier["tier"] == "high")
@@ -135,11 +135,11 @@ def test_a_lane_of_which_one_partition_is_full_is_reported_as_skewed(
             for topic, count in zip(topics_of_lane(lane, len(counts)), counts, strict=True):
                 fill(client, topic, count)
 
-    def told() -> bool:
+    def is_reported() -> bool:
         counts: list[int] = [one["backlog"] for one in snapshotter.take()["lanes"] if one["partition"] >= 0]
         return sum(counts) == 120 + 160
 
-    eventually(told, STATISTICS_S, "all entries")
+    eventually(is_reported, STATISTICS_S, "all entries")
     row = snapshotter.take()
     from spark_jobs.backlog.facts import ReportOptions
     from spark_jobs.backlog.job import report

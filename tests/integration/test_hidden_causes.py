@@ -78,27 +78,27 @@ def parts(why: Why) -> dict[str, float]:
     return {part.cause: part.ms / why.age_ms for part in why.parts}
 
 
-def told(members: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def texts_of(members: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     for name, value in environment(members.settings).items():
         monkeypatch.setenv(name, value)
 
-    def said(*command: str) -> str:
+    def run(*command: str) -> str:
         assert main.run(list(command)) == 0
         found = capsys.readouterr()
         return " ".join((found.out + found.err).split())
 
-    return said
+    return run
 
 
 def test_a_submitter_sees_why_nothing_is_sent(
     members: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = told(members, monkeypatch, capsys)
+    texts = texts_of(members, monkeypatch, capsys)
     with closing(PushClient.connect(members.settings)) as client:
         early = client.submit(push("early"), audience(10))
         eventually(lambda: client.why(early.id).age_ms > 1_000, 20, "it has an age")
         assert parts(client.why(early.id))["no_worker_runs"] > 0.99
-        assert "early-http waits now: no worker is running" in said("task", "why", early.id)
+        assert "early-http waits now: no worker is running" in texts("task", "why", early.id)
         assert early.progress().eta_s is None
 
         members.join("w1")
@@ -109,7 +109,7 @@ def test_a_submitter_sees_why_nothing_is_sent(
         tasks = [client.submit(push(app), audience(20)).id for app in ANSWERS]
         tasks.append(client.submit(push("refused", "closed", max_attempts=2), audience(20)).id)
         absent = client.submit(push("absent", "sms"), audience(20))
-        check_errors(client, said, members)
+        check_errors(client, texts, members)
         end_s = time.monotonic() + LASTS_S
         eventually(lambda: time.monotonic() > end_s, LASTS_S + 5, "the tasks last long enough")
         eventually(lambda: client.task("slow-http").progress().ended, 30, "the slow one is sent")
@@ -118,12 +118,12 @@ def test_a_submitter_sees_why_nothing_is_sent(
             assert why.age_ms < 10_000 or parts(why).get("unknown", 0.0) < UNCOUNTED, why
         assert parts(client.why("slow-http"))["provider"] > 0.7
         assert parts(client.why("busy-http"))["retry_wait"] > 0.7
-        assert "fairlane task show busy-http" in said("task", "why", "busy-http"), "it has no failures yet"
+        assert "fairlane task show busy-http" in texts("task", "why", "busy-http"), "it has no failures yet"
         assert parts(client.why(absent.id))["no_channel"] > 0.99
         assert absent.progress().eta_s is None
 
 
-def check_errors(client: PushClient, said: Any, members: Crew) -> None:
+def check_errors(client: PushClient, texts: Any, members: Crew) -> None:
     """Check what show, why and the log say of the errors soon after they were made."""
     reasons = {
         "busy-http": "HTTP 429: slow down",
@@ -137,13 +137,13 @@ def check_errors(client: PushClient, said: Any, members: Crew) -> None:
         assert error is not None
         assert reason in error.reason, "the first error, or the last of all attempts"
         assert error.count >= 20
-        shown = said("task", "show", task)
+        shown = texts("task", "show", task)
         assert "sends failed so far, the last at " in shown
         assert reason in shown
         channel = task.rpartition("-")[2]
         assert f"WARNING fairlane.worker.report.send_notes: Channel {channel}: {reason}" in members.log_of("w1")
     busy = client.task("busy-http").progress().last_error
     assert busy is not None
-    assert f"busy-http waits now: retry 1 is due at {local_moment(busy.retry_ms)}" in said("task", "why", "busy-http")
+    assert f"busy-http waits now: retry 1 is due at {local_moment(busy.retry_ms)}" in texts("task", "why", "busy-http")
     eventually(lambda: client.why("slow-http").now == "provider", 10, "it is in the provider")
-    assert "slow-http waits now: channel http has its targets" in said("task", "why", "slow-http")
+    assert "slow-http waits now: channel http has its targets" in texts("task", "why", "slow-http")

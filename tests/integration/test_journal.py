@@ -88,8 +88,8 @@ class Service:
         task = PushTask(id=name, app=f"app-{chunk}", tier="high", channel="moody", message=MESSAGE, chunk=chunk)
         handle = self.client.submit(task, audience(name, targets))
         eventually(lambda: handle.progress().state == "completed", 60, f"{name} completed")
-        told = handle.progress().targets
-        self.counts[name] = {kind: getattr(told, kind) for kind in ("sent", "invalid", "failed")}
+        reported = handle.progress().targets
+        self.counts[name] = {kind: getattr(reported, kind) for kind in ("sent", "invalid", "failed")}
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +128,8 @@ def journal(service: Service, tables: Path, *options: str) -> subprocess.Popen[s
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
-    told: dict[str, Any] = json.loads(out)
-    return told
+    summary: dict[str, Any] = json.loads(out)
+    return summary
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -210,11 +210,11 @@ def test_a_run_killed_at_any_moment_and_run_again_lands_each_outcome_once(
     for commits in (1, 3):
         run_until(service, tmp_path, commits)
     again(service, "fifty")
-    told = ended(journal(service, tmp_path, "--once", "--max-records", "50"))
+    summary = ended(journal(service, tmp_path, "--once", "--max-records", "50"))
     frame = outcomes(spark, tmp_path).cache()
     assert counted(frame) == service.counts
-    assert told["malformed"] == 0
-    assert told["outcomes"] < frame.count()
+    assert summary["malformed"] == 0
+    assert summary["outcomes"] < frame.count()
     assert {row.app for row in frame.select("app").distinct().collect()} >= {"app-1", "app-50", "app-500"}
     sealed = {row.task: (row.targets, row.writers, row.state) for row in tasks(spark, tmp_path).collect()}
     assert sealed["fifty"] == (5_000, ["0"], "completed")
@@ -223,9 +223,9 @@ def test_a_run_killed_at_any_moment_and_run_again_lands_each_outcome_once(
 def test_a_folder_that_cannot_be_written_is_told_in_one_line(service: Service, tmp_path: Path) -> None:
     (tmp_path / "journal").write_text("no folder")
     process = journal(service, tmp_path, "--once")
-    _, told = process.communicate(timeout=240)
+    _, errors = process.communicate(timeout=240)
     assert process.returncode == 5
-    assert "cannot be written: Not a directory" in told.splitlines()[-1]
+    assert "cannot be written: Not a directory" in errors.splitlines()[-1]
 
 
 def rows_in(log: JournalLog) -> int:

@@ -46,27 +46,27 @@ def check_all_sent(members: Crew, handles: list[TaskHandle]) -> None:
 def check_commands(task: str, members: Crew, capsys: pytest.CaptureFixture[str]) -> None:
     """Texts of the command line about tasks whose channel no worker has."""
 
-    def said(*command: str) -> tuple[int, str]:
+    def run(*command: str) -> tuple[int, str]:
         code = main.run(list(command))
         found = capsys.readouterr()
         return code, " ".join((found.out + found.err).split())
 
     missing = "no worker has channel sms"
-    assert missing in said("task", "show", task)[1]
-    assert f"waits now: {missing}" in said("task", "why", task)[1]
-    assert f"{missing}: 25 tasks with {25 * TARGETS:,} targets wait for it" in said("tier", "show")[1]
-    assert f"{missing}: 25 tasks" in said("doctor")[1]
+    assert missing in run("task", "show", task)[1]
+    assert f"waits now: {missing}" in run("task", "why", task)[1]
+    assert f"{missing}: 25 tasks with {25 * TARGETS:,} targets wait for it" in run("tier", "show")[1]
+    assert f"{missing}: 25 tasks" in run("doctor")[1]
 
     targets = members.folder / "targets.txt"
     targets.write_text("a\n")
     submit = ["task", "submit", "--app", "shop", "--body", "Hi", "--channel", "sms", "--targets", str(targets)]
-    code, text = said(*submit, "--id", "refused", "--strict")
+    code, text = run(*submit, "--id", "refused", "--strict")
     assert code == 5
     assert f"Nothing was submitted: {missing}. Live workers have: log, null." in text
-    assert said("task", "show", "refused")[0] == 3
-    code, text = said(*submit, "--id", "warned")
+    assert run("task", "show", "refused")[0] == 3
+    code, text = run(*submit, "--id", "warned")
     assert (code, f"Warning: {missing}" in text) == (0, True)
-    assert said("task", "cancel", "warned")[0] == 0
+    assert run("task", "cancel", "warned")[0] == 0
 
 
 def test_a_worker_that_lacks_a_channel_fails_nothing_that_another_can_send(

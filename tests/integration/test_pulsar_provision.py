@@ -18,11 +18,11 @@ def test_a_second_provisioning_changes_nothing(stack: StackAddresses) -> None:
     settings = settings_for(stack, "t-provision").pulsar
     deprovision(settings)
     try:
-        said = provision(settings)
+        messages = provision(settings)
         names = topics(settings)
-        assert said[0] == "created tenant t-provision"
+        assert messages[0] == "created tenant t-provision"
         for thing in [*names.task_namespaces(), *names.standing_lanes(), *names.system_topics()]:
-            assert any(thing in line for line in said), thing
+            assert any(thing in line for line in messages), thing
         assert provision(settings) == []
     finally:
         deprovision(settings)
@@ -44,10 +44,10 @@ def test_what_was_changed_by_hand_is_found_mended_and_said(
     assert failed[-1].what.startswith("2 topics are missing: ")
     assert all(finding.fix == "Run `fairlane provision`." for finding in failed)
 
-    said = provision(fresh_settings.pulsar)
-    assert len(said) == 4
-    assert f"namespace {namespace}: Pulsar's deduplication is off" in said
-    assert f"created lane {names.shared_lane(1)}" in said
+    messages = provision(fresh_settings.pulsar)
+    assert len(messages) == 4
+    assert f"namespace {namespace}: Pulsar's deduplication is off" in messages
+    assert f"created lane {names.shared_lane(1)}" in messages
     assert [finding for finding in check(fresh_settings.pulsar) if finding.level == "fail"] == []
     assert provision(fresh_settings.pulsar) == []
 
@@ -55,9 +55,9 @@ def test_what_was_changed_by_hand_is_found_mended_and_said(
 def test_what_is_missing_of_an_installation_is_said_in_a_few_lines(fresh_settings: Settings) -> None:
     """Namespaces, lanes and topics of it were a line each: 47 of them."""
     nothing = fresh_settings.pulsar.model_copy(update={"tenant": "never-made", "namespaces": 16})
-    said = [finding.what for finding in check(nothing) if finding.level == "fail"]
-    assert [what.split(": ")[0] for what in said] == ["18 namespaces are missing", "21 topics are missing"]
-    assert said[0].endswith(" and 15 more")
+    messages = [finding.what for finding in check(nothing) if finding.level == "fail"]
+    assert [what.split(": ")[0] for what in messages] == ["18 namespaces are missing", "21 topics are missing"]
+    assert messages[0].endswith(" and 15 more")
 
 
 def test_the_broker_of_the_stack_is_set_up_as_doctor_wants_it(fresh_settings: Settings) -> None:
@@ -84,7 +84,7 @@ def test_records_are_kept_and_lanes_never_evict(admin: PulsarAdmin, names: Topic
 
 
 @pytest.mark.parametrize(
-    ("minutes", "megabytes", "level", "said"),
+    ("minutes", "megabytes", "level", "message"),
     [
         (7 * 1_440, -1, "fail", "keeps records for 7 days: an emptied Redis could not be rebuilt"),
         (RETENTION_DAYS * 1_440, 2 << 20, "fail", "keeps records for 14 days, at most 2097152 MB: an emptied Redis"),
@@ -93,13 +93,13 @@ def test_records_are_kept_and_lanes_never_evict(admin: PulsarAdmin, names: Topic
     ],
 )
 def test_doctor_compares_how_long_records_are_kept_with_what_tombstones_rest_on(
-    fresh_settings: Settings, admin: PulsarAdmin, names: Topics, minutes: int, megabytes: int, level: str, said: str
+    fresh_settings: Settings, admin: PulsarAdmin, names: Topics, minutes: int, megabytes: int, level: str, message: str
 ) -> None:
     kept = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
     admin.set_policy(names.system_namespace, "retention", kept)
     (finding,) = [finding for finding in check(fresh_settings.pulsar) if finding.level != "ok"]
     assert (finding.level, finding.fix) == (level, "Run `fairlane provision`.")
-    assert said in finding.what
+    assert message in finding.what
     assert len(provision(fresh_settings.pulsar)) == 1
     assert {finding.level for finding in check(fresh_settings.pulsar)} == {"ok"}
 

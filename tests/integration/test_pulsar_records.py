@@ -92,9 +92,9 @@ def test_appends_of_many_threads_are_all_stored_and_each_is_told_its_own_positio
 ) -> None:
     control = ControlTopic(client, names)
     with ThreadPoolExecutor(16) as pool:
-        told = list(pool.map(lambda n: (control.append(change(n)), change(n)), range(400)))
+        reported = list(pool.map(lambda n: (control.append(change(n)), change(n)), range(400)))
     found = {record.position: decode_control(record.body) for record in read_all(control.reader())}
-    assert found == dict(told)
+    assert found == dict(reported)
 
 
 def test_an_append_that_cannot_be_stored_raises_and_the_next_one_works(

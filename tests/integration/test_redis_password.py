@@ -64,9 +64,9 @@ def test_every_command_says_it_with_the_address(
     """Some begin with a call that is too long for somebody without a password."""
     monkeypatch.setenv("FAIRLANE_REDIS_URL", locked_redis)
     assert main.run(command.split()) == exit_codes.UNREACHABLE
-    said = capsys.readouterr().err
-    assert f"Redis at {locked_redis} (from the environment) requires a password and none is set." in said
-    assert "FAIRLANE_REDIS_PASSWORD" in said
+    printed = capsys.readouterr().err
+    assert f"Redis at {locked_redis} (from the environment) requires a password and none is set." in printed
+    assert "FAIRLANE_REDIS_PASSWORD" in printed
 
 
 def test_doctor_says_it(locked_redis: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,13 +101,13 @@ def test_own_authority_and_client_certificate(tls_port: int, certificates: Path)
 
 
 @pytest.mark.parametrize(
-    ("ca", "client", "said"),
+    ("ca", "client", "message"),
     [("other.pem", True, "is not trusted.*Set the Redis tls_ca"), ("ca.pem", False, "TLS with Redis at .* fails")],
 )
 def test_a_wrong_authority_or_no_client_certificate_is_refused(
-    tls_port: int, certificates: Path, ca: str, client: bool, said: str
+    tls_port: int, certificates: Path, ca: str, client: bool, message: str
 ) -> None:
     view = open_view(settings(tls_port, certificates, ca, client))
-    with pytest.raises(Unreachable, match=said):
+    with pytest.raises(Unreachable, match=message):
         view.ping()
     view.close()

@@ -75,8 +75,8 @@ def test_a_view_that_a_failing_script_left_half_written_is_made_again_and_nothin
                 foreign.set(f"{settings.redis.prefix}:app:b", "foreign")
             with pytest.raises(FairlaneError, match="WRONGTYPE"):
                 client.submit(push(app="b"), audience(10, "b"))
-            told = "a script failed half-way"
-            eventually(lambda: any(told in members.log_of(name) for name in members.members), 60, "it is noticed")
+            reported = "a script failed half-way"
+            eventually(lambda: any(reported in members.log_of(name) for name in members.members), 60, "it is noticed")
             assert going.wait(200).targets.sent == 8_000
             assert members.targets(going.id) == Counter(audience(8_000, "g"))
 

@@ -90,7 +90,7 @@ def fragile(failed: Path, once: bool, published: Path | None = None) -> Any:
 
 
 @contextmanager
-def told_when_published(file: Path, look: Callable[[], object]) -> Iterator[None]:
+def touched_when_published(file: Path, look: Callable[[], object]) -> Iterator[None]:
     """Makes the file once there is something to be seen."""
     over = threading.Event()
 
@@ -153,7 +153,7 @@ def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
             return bool(in_lane(client, names, "sale"))
         return False
 
-    with told_when_published(published, look):
+    with touched_when_published(published, look):
         save(table, fresh_settings, id="sale")
     assert failed.exists()
     stored = in_lane(client, names, "sale")
@@ -264,7 +264,7 @@ def test_the_examples_of_the_document_work(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"target": "token"}, "The table has no column token; it has target, name, id."),
         ({"target": "id"}, "The column id is of type bigint; the target must be text."),
@@ -274,12 +274,12 @@ def test_the_examples_of_the_document_work(
     ],
 )
 def test_bad_input_is_told_in_one_line(
-    spark: "SparkSession", fresh_settings: Settings, options: dict[str, str], told: str
+    spark: "SparkSession", fresh_settings: Settings, options: dict[str, str], message: str
 ) -> None:
     given = {**values_of(fresh_settings), **TASK, "task": "sale", **options}
     with pytest.raises(Exception) as error:  # noqa: PT011  # Spark's own
         people(spark).write.format("fairlane").mode("append").options(**given).save()
-    assert told in str(failure_of(error.value))
+    assert message in str(failure_of(error.value))
     assert "\n" not in str(failure_of(error.value))
 
 

@@ -53,9 +53,9 @@ def pid_of(local: LocalStack, name: str) -> int:
 
 
 def test_up_twice_at_once_makes_one_stack(local: LocalStack) -> None:
-    said: list[str] = []
+    reported: list[str] = []
     answers: list[StackAddresses] = []
-    calls = [threading.Thread(target=lambda: answers.append(local.up(said.append))) for _ in range(2)]
+    calls = [threading.Thread(target=lambda: answers.append(local.up(reported.append))) for _ in range(2)]
     for call in calls:
         call.start()
     for call in calls:
@@ -63,7 +63,7 @@ def test_up_twice_at_once_makes_one_stack(local: LocalStack) -> None:
     assert sorted(answer.already_running for answer in answers) == [False, True]
     assert len({answer.redis_url for answer in answers}) == 1
     assert addresses_in_force(local.home) is not None
-    assert sum(line.startswith("starting Pulsar") for line in said) == 1
+    assert sum(line.startswith("starting Pulsar") for line in reported) == 1
 
 
 def test_it_is_small_and_says_where_it_is(
@@ -107,8 +107,8 @@ def test_with_its_redis_dead_commands_ask_no_other_and_say_which(
     binary = next(iter(redis_server.binaries().values()))
     with redis_server.running(binary, port=int(addresses.redis_url.rpartition(":")[2].partition("/")[0])):
         assert main.run(["task", "show", "alive"]) == exit_codes.UNREACHABLE
-        said = capsys.readouterr().err
-        assert f"Redis of the local stack ({addresses.redis_url}) is not running. Run `fairlane stack up`." in said
+        printed = capsys.readouterr().err
+        assert f"Redis of the local stack ({addresses.redis_url}) is not running. Run `fairlane stack up`." in printed
         assert main.run(["worker"]) == exit_codes.UNREACHABLE
         assert main.run(["doctor"]) == exit_codes.FAILURE
         found = capsys.readouterr().out

@@ -72,14 +72,14 @@ def test_small_low_tasks_share_a_lane(push_client: PushClient, client: pulsar.Cl
 
 
 def test_what_is_refused_is_told_and_what_is_shown_adds_up(push_client: PushClient) -> None:
-    told: list[SubmitProgress] = []
+    reported: list[SubmitProgress] = []
     targets = [f"t{number}" if number % 100 else "bad one" for number in range(20_000)]
-    handle = push_client.submit(push(), targets, on_progress=told.append)
+    handle = push_client.submit(push(), targets, on_progress=reported.append)
     result = handle.result
     assert result is not None
     assert (result.accepted, result.refused) == (19_800, 200)
     assert [refusal.line for refusal in result.refusals] == list(range(1, 10_000, 100))
-    assert (told[-1].accepted, told[-1].refused) == (19_800, 200)
+    assert (reported[-1].accepted, reported[-1].refused) == (19_800, 200)
     assert (handle.progress().targets.total, handle.progress().refused) == (19_800, 200)
 
 

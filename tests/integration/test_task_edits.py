@@ -98,9 +98,9 @@ def test_a_cancel_says_how_many_targets_were_in_flight(push_client: PushClient, 
     handle = push_client.submit(push(), audience(4_000))
     begun(handle)
     before = handle.progress().targets.sent
-    told = handle.cancel(wait_s=10)
-    assert told.settled
-    assert 0 <= told.sent <= told.in_flight < 4_000
+    reported = handle.cancel(wait_s=10)
+    assert reported.settled
+    assert 0 <= reported.sent <= reported.in_flight < 4_000
     view, _ = watched(handle, 30)
     assert view.targets.sent == members.targets(handle.id).total()
     assert view.targets.sent >= before

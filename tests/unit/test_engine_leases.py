@@ -55,12 +55,12 @@ def test_an_answer_that_comes_after_its_use_by_is_given_back_unsent(world: Engin
     worker = world.worker()
     answers = []
     ask = worker.leases.ask
-    worker.leases.ask = lambda request, answered: ask(request, lambda *said: answers.append((answered, said)))  # type: ignore[method-assign]
+    worker.leases.ask = lambda request, answered: ask(request, lambda *answer: answers.append((answered, answer)))  # type: ignore[method-assign]
     worker.work()
-    (answered, said) = answers.pop()
+    (answered, answer) = answers.pop()
     world.clock.advance(2.5)
     worker.leases.ask = ask  # type: ignore[method-assign]
-    answered(*said)
+    answered(*answer)
     worker.work()
     assert worker.engine.stats.given_back == 10
     world.run_out("t")
@@ -84,9 +84,9 @@ def test_a_late_double_of_an_answer_is_ignored(world: EngineWorld) -> None:
     ask = worker.leases.ask
 
     def twice(request, answered):  # type: ignore[no-untyped-def]
-        def both(*said: Any) -> None:
-            answered(*said)
-            answered(*said)
+        def both(*answer: Any) -> None:
+            answered(*answer)
+            answered(*answer)
 
         ask(request, both)
 

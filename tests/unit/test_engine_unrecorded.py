@@ -70,10 +70,10 @@ def test_a_worker_says_since_when_and_of_which_tasks_outcomes_are_not_recorded(w
     world.run(within_s=4.0)
     assert unrecorded(worker) is None, "a record may take a while"
     world.run(within_s=30.0)
-    said = unrecorded(worker)
-    assert said is not None
-    assert (said.targets, said.tasks) == (20, ["t"])
-    assert began_ms <= said.since_ms <= began_ms + 2_000
+    message = unrecorded(worker)
+    assert message is not None
+    assert (message.targets, message.tasks) == (20, ["t"])
+    assert began_ms <= message.since_ms <= began_ms + 2_000
 
 
 def test_a_record_that_the_broker_refuses_for_ever_is_not_waited_for(world: EngineWorld) -> None:

@@ -81,13 +81,13 @@ def calls_of(channel: Channel, task: str) -> list[tuple[int, int]]:
 
 @settings(deadline=None)
 @given(st.lists(reports(CHUNK, ("bad:0", "bad:5")), min_size=1, max_size=5))
-def test_any_report_on_a_task_ends_it_and_changes_nothing_of_another(said: list[Any]) -> None:
+def test_any_report_on_a_task_ends_it_and_changes_nothing_of_another(answers: list[Any]) -> None:
     turn = 0
 
     def script(envelopes: Sequence[Envelope]) -> list[Any]:
         nonlocal turn
         turn += 1
-        return [ALL_SENT if one.task == "good" else said[turn % len(said)] for one in envelopes]
+        return [ALL_SENT if one.task == "good" else answers[turn % len(answers)] for one in envelopes]
 
     world, channel = deliver_all(script)
     assert world.counts("good") == {"sent": TARGETS}
@@ -96,13 +96,13 @@ def test_any_report_on_a_task_ends_it_and_changes_nothing_of_another(said: list[
 
 @settings(deadline=None)
 @given(st.lists(answers(CHUNK) | junk, min_size=1, max_size=5))
-def test_any_answer_at_all_ends_the_task(said: list[Any]) -> None:
+def test_any_answer_at_all_ends_the_task(returned: list[Any]) -> None:
     turn = 0
 
     def script(envelopes: Sequence[Envelope]) -> Any:
         nonlocal turn
         turn += 1
-        return [ALL_SENT] if envelopes[0].task == "good" else said[turn % len(said)]
+        return [ALL_SENT] if envelopes[0].task == "good" else returned[turn % len(returned)]
 
     world, _ = deliver_all(script, batch_limit=1)
     assert world.counts("good") == {"sent": TARGETS}

@@ -30,9 +30,9 @@ def test_each_target_is_in_one_letter_with_its_own_reason_and_no_letter_is_large
     assert all(len(encode(part)) <= MAX_LETTER_BYTES for part in parts)
     assert all(is_sound(part) for part in parts)
     assert [n for part in parts for n in part.positions] == whole.positions
-    told = [(target, reason) for part in parts for target, reason in zip(part.targets, part.reasons, strict=True)]
+    reported = [(target, reason) for part in parts for target, reason in zip(part.targets, part.reasons, strict=True)]
     for (target, reason), (full_target, full_reason) in zip(
-        told, zip(whole.targets, whole.reasons, strict=True), strict=True
+        reported, zip(whole.targets, whole.reasons, strict=True), strict=True
     ):
         assert full_target.startswith(target)
         assert len(target) >= min(1_024, len(full_target))

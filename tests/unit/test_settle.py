@@ -48,15 +48,15 @@ def deliveries(first: int, sizes: list[int], attempt: int = 0, task: str = "t") 
 def settle(parts: list[EnvelopeRun], reports: list[Report | None]) -> tuple[SettlePlan, list[EnvelopeRun]]:
     draft = Draft("t", "w.1", "null")
     unsent = []
-    for part, said in match(parts, reports):
-        if said is None:
+    for part, answers in match(parts, reports):
+        if answers is None:
             unsent.append(part)
         else:
-            draft.add(part, said, NOW_MS)
+            draft.add(part, answers, NOW_MS)
     return draft.plan(NOW_MS), unsent
 
 
-def told(record: Outcomes) -> dict[tuple[int, int, int], int]:
+def recorded(record: Outcomes) -> dict[tuple[int, int, int], int]:
     """(sequence, attempt, position) -> code, as the fold reads it."""
     found: dict[tuple[int, int, int], int] = {}
     for run in record.runs:
@@ -109,7 +109,7 @@ def test_neighbors_with_unlike_outcomes_are_recorded_apart() -> None:
     failed = Report(Verdict(int(Outcome.FAILED), "no route"))
     plan, _ = settle(parts, [ALL_SENT, failed, failed])
     sent = {(0, 0, position): int(Outcome.SENT) for position in range(2)}
-    assert told(plan.record) == sent | {
+    assert recorded(plan.record) == sent | {
         (sequence, 0, position): int(Outcome.FAILED) for sequence in (1, 2) for position in range(2)
     }
     assert len(plan.record.runs) == 2
@@ -122,7 +122,7 @@ def test_every_target_is_told_of_once_and_what_follows_fits(
     sent, reports = case
     parts, _ = envelope_runs(sent)
     plan, unsent = settle(parts, list(reports))
-    found = told(plan.record)
+    found = recorded(plan.record)
     called = [delivery.envelope for delivery, report in zip(sent, reports, strict=True) if report is not None]
     expected = {(e.sequence, e.attempt, e.position(i)) for e in called for i in range(len(e.targets))}
     assert set(found) == expected
@@ -149,7 +149,7 @@ def test_the_last_attempt_leaves_nothing_open(case: tuple[list[Delivery], list[R
     sent, reports = case
     last = deliveries(3, [len(delivery.envelope.targets) for delivery in sent], attempt=2)
     plan, _ = settle(envelope_runs(last)[0], list(reports))
-    assert RETRY not in told(plan.record).values()
+    assert RETRY not in recorded(plan.record).values()
     assert plan.next_attempts == {}
 
 
@@ -166,7 +166,7 @@ def test_reports_that_are_missing_count_as_made_calls() -> None:
     parts, _ = envelope_runs(deliveries(0, [1, 1, 1]))
     plan, unsent = settle(parts, [ALL_SENT])
     assert unsent == []
-    assert list(told(plan.record).values()) == [0, RETRY, RETRY]
+    assert list(recorded(plan.record).values()) == [0, RETRY, RETRY]
 
 
 # ------------------------------------------------------------------ what the journal is told

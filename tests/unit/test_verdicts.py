@@ -128,8 +128,8 @@ def test_a_fault_in_one_exception_concerns_that_target_alone() -> None:
         def __str__(self) -> str:
             raise RuntimeError("no text")
 
-    said: Any = {0: INVALID, 1: "gone", 2: Verdict("?"), 3: Verdict(2, Sick())}  # type: ignore[arg-type]
-    ((report,), _) = read(Report(exceptions=said))
+    exceptions: Any = {0: INVALID, 1: "gone", 2: Verdict("?"), 3: Verdict(2, Sick())}  # type: ignore[arg-type]
+    ((report,), _) = read(Report(exceptions=exceptions))
     assert report.exceptions is not None
     assert report.verdict == Verdict(0)
     assert {index: verdict.code for index, verdict in report.exceptions.items()} == {0: 1, 1: RETRY, 2: RETRY, 3: 2}

@@ -84,6 +84,8 @@ def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None)
         raise click.UsageError("Give --tasks, --targets or both.")
     with client_of(ctx) as client:
         client.limit_app(name, tasks=tasks, targets=targets)
-    said = {"tasks": tasks, "targets": targets}
-    words = [f"{kind}={number:,}" if number else f"{kind}=none" for kind, number in said.items() if number is not None]
+    limits = {"tasks": tasks, "targets": targets}
+    words = [
+        f"{kind}={number:,}" if number else f"{kind}=none" for kind, number in limits.items() if number is not None
+    ]
     say(f"app {name} limits: {' '.join(words)}")

@@ -115,12 +115,12 @@ def shown_of(kept: "Sequence[Passed]") -> dict[str, Any]:
 
 def _progress() -> "Callable[[Epoch | None], None]":
     """Return a function that reports how far the view is, each line once."""
-    told: list[str] = []
+    printed: list[str] = []
 
     def progress(epoch: "Epoch | None") -> None:
         line = describe(epoch)
-        if told[-1:] != [line]:
-            told.append(line)
+        if printed[-1:] != [line]:
+            printed.append(line)
             say(line)
 
     return progress

@@ -156,12 +156,14 @@ def _bar(task: str) -> "Iterator[Callable[[Progress], None]]":
         def show(now: "Progress") -> None:
             what = "reading" if now.stage <= 1 else "writing"
             total = now.parts or None
-            bar.update(line, description=f"{task}: {what}", completed=now.parts_done, total=total, figures=told(now))
+            bar.update(
+                line, description=f"{task}: {what}", completed=now.parts_done, total=total, figures=figures_of(now)
+            )
 
         yield show
 
 
-def told(now: "Progress") -> str:
+def figures_of(now: "Progress") -> str:
     """Return rows, rate and time left, as far as they are known."""
     from dispatcher.model.values import duration
 

@@ -26,12 +26,12 @@ def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None
     """
     with client_of(ctx) as client:
         made = client.edit_message(task_id, read_message(message))
-    said = f"{task_id}: edit {made.number} is in force within 2 s, for all targets not sent yet"
+    report = f"{task_id}: edit {made.number} is in force within 2 s, for all targets not sent yet"
     if made.latest != made.number:
-        said = f"{task_id}: edit {made.number} was replaced at once by edit {made.latest}, made at the same time"
+        report = f"{task_id}: edit {made.number} was replaced at once by edit {made.latest}, made at the same time"
     if output.as_json:
         output.emit_record({"id": task_id, "edit": made.number, "latest": made.latest})
-    say(said)
+    say(report)
 
 
 def read_message(text: str) -> Any:

@@ -103,11 +103,11 @@ def change_many(
             steered = client.set_many(plan, on_progress=on_progress)
         _tell(plan, steered, done)
         as_wished = [step.task.id for step in plan.steps if step.task.id not in steered.failed]
-        told: dict[str, Any] = {}
+        followed: dict[str, Any] = {}
         try:
-            told = follow(client, as_wished) if follow is not None and as_wished else {}
+            followed = follow(client, as_wished) if follow is not None and as_wished else {}
         finally:
-            _print(output, steered, told)
+            _print(output, steered, followed)
     ctx.exit(_code(plan, steered))
 
 
@@ -183,10 +183,10 @@ def _tell(plan: "Plan", steered: "BulkResult", done: str) -> None:
         say(f"{_tasks(left)} may be unchanged; run the same command again to change them")
 
 
-def _print(output: Output, steered: "BulkResult", told: dict[str, Any]) -> None:
+def _print(output: Output, result: "BulkResult", followed: dict[str, Any]) -> None:
     if output.as_json:
-        fields = {"changed": list(steered.changed), "unchanged": steered.unchanged, "failed": dict(steered.failed)}
-        output.emit(fields | told, lambda: "")
+        fields = {"changed": list(result.changed), "unchanged": result.unchanged, "failed": dict(result.failed)}
+        output.emit(fields | followed, lambda: "")
 
 
 def _tasks(count: int) -> str:

@@ -38,8 +38,8 @@ def task_fields(view: TaskView) -> dict[str, Any]:
 def _emit(output: Output, view: TaskView) -> None:
     fields, total = task_fields(view), view.targets.total
     done = total - view.targets.pending
-    said = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
-    shown = {**fields, "done": said, "eta_s": None if view.ended else view.eta_s}
+    text = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
+    shown = {**fields, "done": text, "eta_s": None if view.ended else view.eta_s}
     output.emit_record(fields, shown, _FIRST)
 
 

@@ -90,19 +90,19 @@ def _end_many(
 
 
 def _follow_in_flight(client: "PushClient", tasks: list[str], wait_s: float) -> dict[str, Any]:
-    """Return rows of cancelled or stopped tasks.
+    """Return the counts of cancelled or stopped tasks.
 
     Tasks cancelled before are included, so that a second call shows what a first one could not.
     """
     from fairlane.cli.base.progress import counting
 
     with counting("targets in flight") as on_progress:
-        told = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
-    if told.settled:
-        say(f"{told.in_flight:,} targets were in flight; {told.sent:,} of them were sent")
+        report = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
+    if report.settled:
+        say(f"{report.in_flight:,} targets were in flight; {report.sent:,} of them were sent")
     else:
-        say(f"{told.in_flight:,} targets are in flight and may still be sent; {told.sent:,} have been sent so far")
-    return asdict(told)
+        say(f"{report.in_flight:,} targets are in flight and may still be sent; {report.sent:,} have been sent so far")
+    return asdict(report)
 
 
 def _ids_and_fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

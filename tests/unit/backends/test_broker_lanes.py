@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from backends.pulsar import broker_lanes
-from backends.pulsar.broker_lanes import BrokerLanes, BrokerLook, LaneStats, lanes_of, lanes_told
+from backends.pulsar.broker_lanes import BrokerLanes, BrokerLook, LaneStats, answered_lanes, lanes_of
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed, Refused, Unreachable
 from dispatcher.wire.topics import Topics
@@ -57,12 +57,12 @@ def test_partitions_of_a_lane_are_told_apart() -> None:
 
 
 def test_topics_of_other_namespaces_and_kinds_are_passed_over() -> None:
-    told = {
+    reported = {
         OWN: {"0x0_0x1": {"non-persistent": {"n": TOPIC}}, "0x1_0x2": {"persistent": {"t": {}}}},
         SHARED: {"0x0_0x1": {"persistent": {"low-0": TOPIC}}},
         "fairlane/system": {"0x0_0x1": {"persistent": {"control": TOPIC}}},
     }
-    found = lanes_of(json.dumps(told).encode(), [OWN, SHARED, "fairlane/tasks-01"])
+    found = lanes_of(json.dumps(reported).encode(), [OWN, SHARED, "fairlane/tasks-01"])
     assert [(lane.topic, lane.backlog) for lane in found] == [("t", 0), ("low-0", 4)]
 
 
@@ -108,7 +108,7 @@ def lanes_at(monkeypatch: pytest.MonkeyPatch) -> LanesAt:
 def test_a_broker_that_does_not_answer_is_named_and_the_others_are_told_of(lanes_at: LanesAt) -> None:
     looks = lanes_at(Unreachable("It is gone."), statistics(t=TOPIC)).look()
     assert looks[0] == BrokerLook("b0", None, "It is gone.")
-    assert [(broker, lane.topic) for broker, lane in lanes_told(looks)] == [("b1", "t")]
+    assert [(broker, lane.topic) for broker, lane in answered_lanes(looks)] == [("b1", "t")]
 
 
 def test_who_may_not_ask_is_told_so(lanes_at: LanesAt) -> None:

@@ -72,22 +72,22 @@ class Client:
 
 def test_a_letter_counts_as_stored_once_all_its_parts_are() -> None:
     client = Client()
-    told: list[Exception | None] = []
+    reported: list[Exception | None] = []
     topic = DeadLetterTopic(client, Topics())
-    topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [], [], [], ["?"], b"x" * 3_000_000), told.append)
+    topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [], [], [], ["?"], b"x" * 3_000_000), reported.append)
     assert [(one.part, one.parts) for one in client.letters] == [(0, 4), (1, 4), (2, 4), (3, 4)]
-    assert told == [None]
+    assert reported == [None]
     assert topic.close()
 
 
 def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> None:
     client = Client(pulsar.Result.MessageTooBig)
-    told: list[Exception | None] = []
+    reported: list[Exception | None] = []
     topic = DeadLetterTopic(client, Topics())
-    topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [3], ["a"], [2], ["no"]), told.append)
-    topic.publish(DeadLetter(1, "t", "0", 8, 0, 5, "", [3], ["b"], [2], ["no"]), told.append)
-    eventually(lambda: len(told) == 2)
-    assert told == [None, None]
+    topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [3], ["a"], [2], ["no"]), reported.append)
+    topic.publish(DeadLetter(1, "t", "0", 8, 0, 5, "", [3], ["b"], [2], ["no"]), reported.append)
+    eventually(lambda: len(reported) == 2)
+    assert reported == [None, None]
     rest, other = sorted(client.letters, key=lambda letter: letter.sequence)
     assert other.targets == ["b"]
     assert (rest.sequence, rest.positions, rest.targets, rest.outcomes) == (7, [3], [""], [2])

@@ -26,16 +26,16 @@ class Answers:
     """A `done` that says what it was called with."""
 
     def __init__(self) -> None:
-        self._told: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._reported: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
 
     def __call__(self, error: Exception | None) -> None:
-        self._told.put(error)
+        self._reported.put(error)
 
     def next(self) -> Exception | None:
-        return self._told.get(timeout=TELL_S)
+        return self._reported.get(timeout=TELL_S)
 
     def none_yet(self) -> bool:
-        return self._told.empty()
+        return self._reported.empty()
 
 
 class Broker:
@@ -208,10 +208,10 @@ def answer_of(monkeypatch: pytest.MonkeyPatch, create: Callable[[str], None], st
         raise RuntimeError("who knows why")
 
     monkeypatch.setattr(lane_publisher, "LaneProducer", make_producer)
-    told = Answers()
+    reported = Answers()
     with working(PublisherSettings(), create) as lanes:
-        lanes.publish(LANE, [], told)
-        return str(told.next())
+        lanes.publish(LANE, [], reported)
+        return str(reported.next())
 
 
 def test_what_is_missing_of_a_lane_is_created_before_its_producer(monkeypatch: pytest.MonkeyPatch) -> None:

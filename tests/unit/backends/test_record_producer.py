@@ -58,10 +58,10 @@ def test_a_record_without_receipt_is_published_by_the_next_producer_however_long
     client = Client(pulsar.Result.Timeout)
     producer = RecordProducer(client, "persistent://t/system/control")
     client.failing = 3
-    told: list[tuple[Exception | None, str]] = []
-    producer.publish(b"a", lambda *answer: told.append(answer))
-    eventually(lambda: bool(told))
-    assert told == [(None, f"{1:020d}:{2:020d}:{1:06d}")]
+    reported: list[tuple[Exception | None, str]] = []
+    producer.publish(b"a", lambda *answer: reported.append(answer))
+    eventually(lambda: bool(reported))
+    assert reported == [(None, f"{1:020d}:{2:020d}:{1:06d}")]
     assert (client.bodies, client.failing) == ([b"a", b"a"], 0)
     assert producer.close()
 
@@ -83,10 +83,10 @@ def test_who_does_not_take_a_receipt_keeps_no_other_from_theirs(caplog: pytest.L
 def test_a_record_that_is_refused_for_itself_fails_alone(result: Any) -> None:
     client = Client(result)
     producer = RecordProducer(client, "persistent://t/system/dead-letters")
-    told: list[tuple[Exception | None, str]] = []
-    producer.publish(b"large", lambda *answer: told.append(answer))
-    producer.publish(b"small", lambda *answer: told.append(answer))
-    ((refused, _), (stored, position)) = told
+    reported: list[tuple[Exception | None, str]] = []
+    producer.publish(b"large", lambda *answer: reported.append(answer))
+    producer.publish(b"small", lambda *answer: reported.append(answer))
+    ((refused, _), (stored, position)) = reported
     assert isinstance(refused, InvalidInput)
     assert not refused.retryable
     assert stored is None

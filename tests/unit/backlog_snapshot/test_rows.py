@@ -50,9 +50,9 @@ def tiers_of(row: dict[str, Any], pool: str, field: str) -> dict[str, Any]:
 
 def test_a_task_is_split_into_what_is_queued_and_what_is_in_flight() -> None:
     row = snapshot_row(look(task("a", "high", 30, 5), in_flight=ClaimedTargets(True, {"a": 10})), [], TAKEN)
-    (told,) = row["tasks"]
-    assert (told["published"], told["sent"], told["queued"], told["in_flight"]) == (35, 5, 20, 10)
-    assert (told["retrying"], told["causes"], told["held"]) == (2, [("cap_total", 7)], "")
+    (reported,) = row["tasks"]
+    assert (reported["published"], reported["sent"], reported["queued"], reported["in_flight"]) == (35, 5, 20, 10)
+    assert (reported["retrying"], reported["causes"], reported["held"]) == (2, [("cap_total", 7)], "")
     assert row["at"] == datetime.fromtimestamp(NOW_MS / 1000, UTC)
     assert (row["capacity"], row["capacity_burst"], row["caps"], row["app_weights"]) == (
         100, 50, [("channel/push", 40)], [("news", 2.5)],
@@ -101,8 +101,14 @@ def test_lanes_come_with_the_broker_that_told_of_them() -> None:
         blocked=False,
     )
     row = snapshot_row(look(), [BrokerLook("b1", [lane]), BrokerLook("b2", None, "no answer")], TAKEN)
-    (told,) = row["lanes"]
-    assert (told["kind"], told["broker"], told["partition"], told["backlog"], told["consumers"]) == (
+    (reported,) = row["lanes"]
+    assert (
+        reported["kind"],
+        reported["broker"],
+        reported["partition"],
+        reported["backlog"],
+        reported["consumers"],
+    ) == (
         "own",
         "b1",
         3,
@@ -153,7 +159,7 @@ class Stop(threading.Event):
         return self.is_set()
 
 
-def series(clock: VirtualClock, answers: Iterator[Any], said: list[str]) -> tuple[SnapshotSeries, Kept]:
+def series(clock: VirtualClock, answers: Iterator[Any], reported: list[str]) -> tuple[SnapshotSeries, Kept]:
     def take() -> Any:
         answer = next(answers)
         if isinstance(answer, Exception):
@@ -162,12 +168,12 @@ def series(clock: VirtualClock, answers: Iterator[Any], said: list[str]) -> tupl
         return {"brokers": []}
 
     kept = Kept()
-    return SnapshotSeries(take, kept, clock, 10.0, said.append), kept  # type: ignore[arg-type]
+    return SnapshotSeries(take, kept, clock, 10.0, reported.append), kept  # type: ignore[arg-type]
 
 
 def test_snapshots_keep_their_pace_and_one_that_takes_long_skips_those_it_missed() -> None:
-    clock, said = VirtualClock(), list[str]()
-    run, kept = series(clock, iter([1.0, 23.0, 1.0]), said)
+    clock, reported = VirtualClock(), list[str]()
+    run, kept = series(clock, iter([1.0, 23.0, 1.0]), reported)
     stop = Stop(clock, 3)
     run.run(stop)
     assert stop.waited_s == [9.0, 7.0, 9.0]
@@ -175,11 +181,11 @@ def test_snapshots_keep_their_pace_and_one_that_takes_long_skips_those_it_missed
 
 
 def test_what_could_not_be_read_is_a_gap_and_said_once() -> None:
-    clock, said = VirtualClock(), list[str]()
-    run, kept = series(clock, iter([0.0, Unreachable("Redis is gone."), Unreachable("Redis is gone."), 0.0]), said)
+    clock, reported = VirtualClock(), list[str]()
+    run, kept = series(clock, iter([0.0, Unreachable("Redis is gone."), Unreachable("Redis is gone."), 0.0]), reported)
     run.run(Stop(clock, 4))
     assert len(kept.rows) == 2
-    assert said == ["no snapshot: Redis is gone.", "snapshots are complete again"]
+    assert reported == ["no snapshot: Redis is gone.", "snapshots are complete again"]
 
 
 def test_what_waiting_does_not_mend_ends_the_run() -> None:

@@ -134,12 +134,12 @@ def test_a_task_that_an_operator_closed_waits_for_claims_and_for_its_topic_so_lo
     ending = Ending()
     ending.claims.close = [Closable("a", int(Outcome.CANCELLED), "lost", closed=True, waits=True)]
     ending.outcomes.topics = {1: Topic()}
-    said: dict[int, tuple[int, bool]] = {}
+    states: dict[int, tuple[int, bool]] = {}
     for second in range(40):
         ending.closing.close_tasks()
-        said[second] = len(ending.records(1)), bool(ending.ended)
+        states[second] = len(ending.records(1)), bool(ending.ended)
         ending.clock.advance(1)
-    assert (said[14], said[15], said[29], said[30]) == ((0, False), (1, False), (3, False), (4, True))
+    assert (states[14], states[15], states[29], states[30]) == ((0, False), (1, False), (3, False), (4, True))
     ending.outcomes.topics = {1: Topic(broken=True)}
     ending.ended.clear()
     with pytest.raises(Unreachable):

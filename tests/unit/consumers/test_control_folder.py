@@ -64,8 +64,8 @@ def topic_of(count: int) -> ControlTopic:
     return topic
 
 
-def folder(view: View, topic: ControlTopic, told: list[str] | None = None) -> ControlFolder:
-    finished = [] if told is None else told
+def folder(view: View, topic: ControlTopic, reported: list[str] | None = None) -> ControlFolder:
+    finished = [] if reported is None else reported
     return ControlFolder(lambda: view.epoch, view, topic.open, lambda: True, finished.extend, QUICK, view.passed)
 
 
@@ -155,8 +155,8 @@ def test_the_mark_of_another_epoch_does_not_count() -> None:
 
 
 def test_a_task_that_a_seal_completes_is_told_once_the_cursor_is_behind_the_seal() -> None:
-    view, topic, told = View(), topic_of(2), list[str]()
+    view, topic, reported = View(), topic_of(2), list[str]()
     topic.append(Sealed(1, "t9", 10, 0, "", ["0"]))
     view.complete_at = {"t9": position(2), "t1": position(1)}
-    with running(folder(view, topic, told).run):
-        eventually(lambda: told == ["t9"])
+    with running(folder(view, topic, reported).run):
+        eventually(lambda: reported == ["t9"])

@@ -137,9 +137,9 @@ def test_waiting_batches_of_a_tier_share_a_call_and_each_gets_its_own_reports() 
         eventually(lambda: at.courier.in_flight("x").waiting == len(waiting))
         at.clock.advance(2.0)
         channel.gate.set()
-        told = {id(sent): reports for sent, reports in (at.reported() for _ in range(6))}
+        reported = {id(sent): reports for sent, reports in (at.reported() for _ in range(6))}
     assert channel.calls == [([0], "high"), ([1, 3, 4], "high"), ([0, 1], "high"), ([2], "low")]
-    codes = [[None if r is None else r.verdict.code for r in told[id(one)]] for one in waiting]
+    codes = [[None if r is None else r.verdict.code for r in reported[id(one)]] for one in waiting]
     assert codes == [[1], [None], [3, 4], [0, 1], [2]]
 
 

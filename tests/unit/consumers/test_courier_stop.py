@@ -39,8 +39,8 @@ def test_stopping_waits_for_a_call_that_came_together_with_a_late_one() -> None:
         at.send_together(batch([envelope(0)]), late, before=channel.gate.clear)
         threading.Timer(0.05, channel.gate.set).start()
         at.courier.stop(TIMEOUT_S)
-        said = {one.deliveries[0].envelope.sequence: reports for one, reports in (at.reported(), at.reported())}
-    assert said == {0: [ALL_SENT], 1: [None]}
+        by_sequence = {one.deliveries[0].envelope.sequence: reports for one, reports in (at.reported(), at.reported())}
+    assert by_sequence == {0: [ALL_SENT], 1: [None]}
 
 
 def test_at_the_deadline_of_stopping_every_batch_is_reported() -> None:
@@ -50,9 +50,9 @@ def test_at_the_deadline_of_stopping_every_batch_is_reported() -> None:
         at.send(batch([envelope(1)]))
         eventually(lambda: channel.running == 1)
         at.courier.stop(0.05)
-        said = {one.deliveries[0].envelope.sequence: reports for one, reports in (at.reported(), at.reported())}
-    assert reasons(said[0]) == {(RETRY, "the worker stopped during the call")}
-    assert said[1] == [None]
+        by_sequence = {one.deliveries[0].envelope.sequence: reports for one, reports in (at.reported(), at.reported())}
+    assert reasons(by_sequence[0]) == {(RETRY, "the worker stopped during the call")}
+    assert by_sequence[1] == [None]
     assert channel.state == "closed"
 
 

@@ -113,6 +113,6 @@ def test_it_folds_only_while_elected() -> None:
 
 
 def test_finished_tasks_are_told() -> None:
-    told: list[str] = []
-    with running(folder(topic_of(1), FakeFold(finished=["t1"]), finished=told.extend).run):
-        eventually(lambda: told == ["t1"])
+    reported: list[str] = []
+    with running(folder(topic_of(1), FakeFold(finished=["t1"]), finished=reported.extend).run):
+        eventually(lambda: reported == ["t1"])

@@ -106,16 +106,16 @@ def test_2xx_is_sent(status: int) -> None:
 
 @pytest.mark.parametrize("status", [301, 408, 425, 429, 500, 502, 503, 504])
 def test_what_may_pass_is_tried_again(status: int) -> None:
-    said = verdict(answering(status, "too much"))
-    assert (said.code, said.reason, said.retry_after_s) == (RETRY, f"HTTP {status}: too much", None)
+    failure = verdict(answering(status, "too much"))
+    assert (failure.code, failure.reason, failure.retry_after_s) == (RETRY, f"HTTP {status}: too much", None)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 413, 422])
 def test_other_4xx_fail_with_status_and_the_beginning_of_the_answer(status: int) -> None:
-    said = verdict(answering(status, "no\n such  thing" + "!" * 10_000))
-    assert said.code == FAILED
-    assert said.reason.startswith(f"HTTP {status}: no such thing!!!")
-    assert len(said.reason) < 250
+    failure = verdict(answering(status, "no\n such  thing" + "!" * 10_000))
+    assert failure.code == FAILED
+    assert failure.reason.startswith(f"HTTP {status}: no such thing!!!")
+    assert len(failure.reason) < 250
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -205,10 +205,10 @@ def test_one_that_breaks_off_is_taken_away(world: Snapshots) -> None:
 
 def test_none_is_taken_before_the_control_topic_is_folded_to_its_end(world: Snapshots) -> None:
     world.control.behind = True
-    told = threading.Event()
-    told.set()
+    reported = threading.Event()
+    reported.set()
     with pytest.raises(Unreachable, match="control topic"):
-        world.snapshotter.take(told)
+        world.snapshotter.take(reported)
     assert not world.shelf.stored
 
 

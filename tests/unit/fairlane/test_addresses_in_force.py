@@ -71,9 +71,9 @@ def test_with_nothing_configured_and_no_stack_commands_refuse_and_say_the_way_ou
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(command.split()) == exit_codes.USAGE
-    said = capsys.readouterr().err
-    assert "not configured" in said
-    assert "`fairlane stack up`" in said
+    printed = capsys.readouterr().err
+    assert "not configured" in printed
+    assert "`fairlane stack up`" in printed
 
 
 def test_doctor_says_so_too_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,9 +100,9 @@ def test_with_redis_alone_tasks_can_be_looked_at_and_not_submitted(
     assert run(["task", "list"]) == exit_codes.UNREACHABLE
     assert "redis://127.0.0.1:1/0 (from the environment) cannot be reached" in capsys.readouterr().err
     assert run(["worker"]) == exit_codes.USAGE
-    said = capsys.readouterr().err
-    assert "Pulsar is not configured: pulsar.url and pulsar.admin_url are not set" in said
-    assert "FAIRLANE_REDIS_URL" not in said
+    printed = capsys.readouterr().err
+    assert "Pulsar is not configured: pulsar.url and pulsar.admin_url are not set" in printed
+    assert "FAIRLANE_REDIS_URL" not in printed
 
 
 def test_an_unknown_setting_in_python_is_named_in_our_words() -> None:
@@ -137,8 +137,8 @@ def test_the_addresses_stay_in_force_when_a_server_has_ended(home: Path, capsys:
     assert Settings().redis.url == "redis://127.0.0.1:4/0"
     for command in (["task", "show", "x"], ["worker"], ["worker", "--processes", "2"]):
         assert run(command) == exit_codes.UNREACHABLE
-        said = capsys.readouterr().err
-        assert "Redis of the local stack (redis://127.0.0.1:4/0) is not running. Run `fairlane stack up`." in said
+        printed = capsys.readouterr().err
+        assert "Redis of the local stack (redis://127.0.0.1:4/0) is not running. Run `fairlane stack up`." in printed
 
 
 def test_after_a_reboot_the_addresses_are_still_those_of_the_stack(home: Path) -> None:
@@ -183,9 +183,9 @@ def test_another_port_for_a_server_that_runs_is_refused(
 ) -> None:
     started(home, pulsar=True, redis=True)
     assert run(["stack", "up", option, "7777"]) == exit_codes.REFUSED
-    said = capsys.readouterr().err
-    assert "so it cannot get port 7777" in said
-    assert "fairlane stack down" in said
+    printed = capsys.readouterr().err
+    assert "so it cannot get port 7777" in printed
+    assert "fairlane stack down" in printed
 
 
 def test_a_server_that_ended_may_get_another_port(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_a_start_waits_for_one_with_another_home_and_another_cache(
     machine.mkdir()
     monkeypatch.setattr("fairlane.stack.lock.MACHINE", machine)
     monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
-    said: list[str] = []
+    reported: list[str] = []
     with subprocess.Popen(
         [sys.executable, "-c", other, str(machine)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
@@ -225,10 +225,10 @@ def test_a_start_waits_for_one_with_another_home_and_another_cache(
         stdin = holder.stdin
 
         def note(message: str) -> None:
-            said.append(message)
+            reported.append(message)
             stdin.close()
 
         monkeypatch.setattr("fairlane.stack.launch.start_redis", lambda *_: (_ for _ in ()).throw(InvalidInput("no")))
         with pytest.raises(InvalidInput):
             LocalStack(home, cache=tmp_path / "own cache").up(note)
-    assert said == ["waiting for another `fairlane stack` command to end"]
+    assert reported == ["waiting for another `fairlane stack` command to end"]

@@ -33,8 +33,8 @@ def test_a_message_is_an_object_a_file_or_a_text(tmp_path: Path) -> None:
     file.write_text('{"body": "Hi"}')
     assert read_message(str(file)) == read_message('{"body": "Hi"}') == {"body": "Hi"}
     assert read_message("just a text") == "just a text"
-    for wrong, said in ((str(tmp_path / "missing.json"), "there is no file"), ("{not json", "is not JSON")):
-        with pytest.raises(InvalidInput, match=said):
+    for wrong, message in ((str(tmp_path / "missing.json"), "there is no file"), ("{not json", "is not JSON")):
+        with pytest.raises(InvalidInput, match=message):
             read_message(wrong)
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInput, match="cannot be read"):
@@ -57,7 +57,7 @@ def test_an_assignment_names_a_field_that_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("tier set high=much", "A weight must be a number"),
         ("task set some-task weight=heavy", "weight: is 'heavy'; it must be a number"),
@@ -67,7 +67,7 @@ def test_an_assignment_names_a_field_that_there_is() -> None:
     ],
 )
 def test_what_is_no_value_is_told_before_any_server_is_asked(
-    line: str, said: str, capsys: pytest.CaptureFixture[str]
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(line.split()) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -63,8 +63,8 @@ def test_too_little_to_judge_is_said() -> None:
 
 def test_the_channel_notes_every_delivery_in_order(tmp_path: Path) -> None:
     path = tmp_path / "tally"
-    told = tally_channel.environment(path)
-    classes, settings = (json.loads(told[name]) for name in ("FAIRLANE_WORKER_CHANNELS", "FAIRLANE_CHANNELS"))
+    environment = tally_channel.environment(path)
+    classes, settings = (json.loads(environment[name]) for name in ("FAIRLANE_WORKER_CHANNELS", "FAIRLANE_CHANNELS"))
     channel = load_channels(classes, settings)[tally_channel.NAME]
 
     async def deliver(*calls: tuple[list[Envelope], str]) -> None:

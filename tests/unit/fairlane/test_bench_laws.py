@@ -53,8 +53,8 @@ def test_without_a_capacity_shares_and_rate_are_told_beside_the_largest_envelope
 
 
 def test_workers_can_be_told_of_the_slow_channel(tmp_path: Path) -> None:
-    told = slow_log.environment(tmp_path / "delivered.jsonl")
-    classes, settings = (json.loads(told[name]) for name in ("FAIRLANE_WORKER_CHANNELS", "FAIRLANE_CHANNELS"))
+    environment = slow_log.environment(tmp_path / "delivered.jsonl")
+    classes, settings = (json.loads(environment[name]) for name in ("FAIRLANE_WORKER_CHANNELS", "FAIRLANE_CHANNELS"))
     channel = load_channels(classes, settings)[slow_log.NAME]
     assert (channel.name, channel.concurrency, channel.batch_limit) == (slow_log.NAME, slow_log.CALLS, 1)
 

@@ -41,10 +41,10 @@ def echoing(port: int, says: bytes = b"") -> Iterator[None]:
 def asked(port: int, text: bytes) -> bytes:
     """The answer; empty if there is none."""
     with socket.create_connection(("127.0.0.1", port), 5) as end:
-        return said(end, text)
+        return answer_to(end, text)
 
 
-def said(end: socket.socket, text: bytes) -> bytes:
+def answer_to(end: socket.socket, text: bytes) -> bytes:
     try:
         end.sendall(text)
         return end.recv(1_000)
@@ -76,9 +76,9 @@ def test_one_client_is_cut_off_by_its_name_and_the_others_go_on(later: bool) -> 
             socket.create_connection(("127.0.0.1", proxy.port), 5) as other,
         ):
             if not later:
-                assert said(cut, names["w0"]) == names["w0"]
+                assert answer_to(cut, names["w0"]) == names["w0"]
             proxy.set_cut_of("w0", True)
-            assert (said(cut, names["w0"]) if later else cut.recv(1)) == b""
-            assert said(other, names["w1"]) == names["w1"]
+            assert (answer_to(cut, names["w0"]) if later else cut.recv(1)) == b""
+            assert answer_to(other, names["w1"]) == names["w1"]
         proxy.set_cut_of("w0", False)
         assert asked(proxy.port, names["w0"]) == names["w0"]

@@ -21,12 +21,12 @@ HEAVY = "{'pulsar', '_pulsar', 'redis', 'pydantic', 'aiohttp', 'urllib3', 'rich'
 
 def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["--help"]) == exit_codes.OK
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for command in main.COMMANDS:
-        assert f"\n  {command} " in said
+        assert f"\n  {command} " in printed
     for code, meaning in exit_codes.MEANINGS.items():
-        assert f"  {code}" in said
-        assert meaning.split()[0] in said
+        assert f"  {code}" in printed
+        assert meaning.split()[0] in printed
 
 
 @pytest.mark.parametrize("command", main.COMMANDS)
@@ -119,9 +119,9 @@ def test_a_defect_is_one_line_too_and_its_trace_is_for_those_who_ask(
 ) -> None:
     failing(ZeroDivisionError("oops"))
     assert main.run(["config"]) == exit_codes.FAILURE
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "ZeroDivisionError: oops" in said
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "ZeroDivisionError: oops" in printed
     assert main.run(["--log-level", "debug", "config"]) == exit_codes.FAILURE
     assert "Traceback" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ from fairlane.cli.main import run
 
 
 @pytest.mark.parametrize(
-    ("levels", "said", "code"),
+    ("levels", "message", "code"),
     [
         (["ok", "ok"], "all well", 0),
         (["ok", "warn"], "no check fails, 1 of 2 warn", 0),
@@ -15,8 +15,8 @@ from fairlane.cli.main import run
     ],
 )
 def test_it_says_how_many_checks_fail_or_warn(
-    levels: list[str], said: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    levels: list[str], message: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("fairlane.checks.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
     assert run(["doctor"]) == code
-    assert capsys.readouterr().err.strip().splitlines()[-1] == said
+    assert capsys.readouterr().err.strip().splitlines()[-1] == message

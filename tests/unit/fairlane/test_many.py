@@ -93,9 +93,9 @@ def test_a_server_that_goes_away_is_told_once(
 ) -> None:
     connected(Client(*(task_view(f"t{number}") for number in range(50)), stops_after=10))
     assert run(["task", "pause", "--app", "shop", "--yes"]) == exit_codes.UNREACHABLE
-    said = capsys.readouterr().err
-    assert said.count(GONE) == 1
-    assert "40 tasks may be unchanged; run the same command again to change them" in said
+    printed = capsys.readouterr().err
+    assert printed.count(GONE) == 1
+    assert "40 tasks may be unchanged; run the same command again to change them" in printed
 
 
 def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
@@ -103,8 +103,8 @@ def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
 ) -> None:
     client = connected(Client(OPEN, ENDED))
     assert run(["task", "cancel", "a", "z", "-o", "json"]) == exit_codes.FAILURE
-    told = capsys.readouterr()
-    assert json.loads(told.out) == {
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {
         "changed": ["a"],
         "unchanged": 0,
         "failed": {"z": "Task z has ended."},
@@ -112,7 +112,7 @@ def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
         "sent": 3,
         "settled": True,
     }
-    assert "7 targets were in flight; 3 of them were sent" in told.err
+    assert "7 targets were in flight; 3 of them were sent" in printed.err
     assert client.followed == ["a"]
 
 
@@ -121,10 +121,10 @@ def test_a_stop_says_the_same_and_wants_a_reason(
 ) -> None:
     connected(Client(OPEN))
     assert run(["task", "stop", "a", "--reason", "no credential", "-o", "json"]) == exit_codes.OK
-    told = capsys.readouterr()
-    assert json.loads(told.out)["changed"] == ["a"]
-    assert "a failed" in told.err
-    assert "7 targets were in flight; 3 of them were sent" in told.err
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["changed"] == ["a"]
+    assert "a failed" in printed.err
+    assert "7 targets were in flight; 3 of them were sent" in printed.err
     assert run(["task", "stop", "a"]) == exit_codes.USAGE
 
 
@@ -147,9 +147,9 @@ def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_chan
 
     connected(Client(OPEN)).follow = gone
     assert run(["task", "cancel", "a", "-o", "json"]) == exit_codes.UNREACHABLE
-    told = capsys.readouterr()
-    assert json.loads(told.out) == {"changed": ["a"], "unchanged": 0, "failed": {}}
-    assert "Redis is gone. Try again." in told.err
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"changed": ["a"], "unchanged": 0, "failed": {}}
+    assert "Redis is gone. Try again." in printed.err
 
 
 def test_a_preview_shows_bursts_and_what_takes_no_change(
@@ -157,9 +157,9 @@ def test_a_preview_shows_bursts_and_what_takes_no_change(
 ) -> None:
     connected(Client(task_view("a", cap=100, cap_burst=20), ENDED))
     assert run(["task", "set", "a", "z", "cap=100:40", "--dry-run", "-o", "json"]) == exit_codes.OK
-    told = json.loads(capsys.readouterr().out)
-    assert told["changes"] == [{"id": "a", "changes": {"cap": ["100:20", "100:40"]}}]
-    assert told["refused"] == {"z": "Task z has ended."}
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["changes"] == [{"id": "a", "changes": {"cap": ["100:20", "100:40"]}}]
+    assert printed["refused"] == {"z": "Task z has ended."}
     assert run(["task", "set", "a", "z", "cap=none", "--dry-run"]) == exit_codes.OK
     shown = capsys.readouterr()
     assert "100:20 -> none" in shown.out

@@ -143,7 +143,7 @@ def test_a_wrong_value_is_named_with_its_source_and_what_is_allowed(
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "told"),
+    ("variable", "text", "message"),
     [
         ("FAIRLANE_PULSAR_TENANT", "a b", "it must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit"),
         ("FAIRLANE_WORKER_PROCESSES", "two", "it must be a whole number"),
@@ -158,13 +158,13 @@ def test_a_wrong_value_is_named_with_its_source_and_what_is_allowed(
     ],
 )
 def test_what_is_allowed_is_said_in_our_words(
-    variable: str, text: str, told: str, monkeypatch: pytest.MonkeyPatch
+    variable: str, text: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not "String should match pattern '^[A-Za-z0-9]…'"."""
     monkeypatch.setenv(variable, text)
     with pytest.raises(InvalidInput) as caught:
         Settings()
-    assert f"(env {variable}) is {text!r}, which is not allowed: {told}" in str(caught.value)
+    assert f"(env {variable}) is {text!r}, which is not allowed: {message}" in str(caught.value)
 
 
 def test_a_wrong_secret_is_not_repeated() -> None:
@@ -174,7 +174,7 @@ def test_a_wrong_secret_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[pulsar", "not TOML"),
         (None, "cannot be read"),
@@ -182,11 +182,11 @@ def test_a_wrong_secret_is_not_repeated() -> None:
         ("[worker]\ngrace_s = 30", "removed in 0.2.0"),
     ],
 )
-def test_a_wrong_file_is_named(text: str | None, said: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_named(text: str | None, message: str, tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(InvalidInput, match=said) as caught:
+    with pytest.raises(InvalidInput, match=message) as caught:
         load_settings({"config": str(file)})
     assert str(file) in str(caught.value)
 

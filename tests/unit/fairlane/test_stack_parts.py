@@ -148,11 +148,11 @@ def test_no_java(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("message", "version"),
     [('openjdk version "11.0.2"', 11), ('java version "1.8.0_402"', 8), ('openjdk version "16"', 16)],
 )
-def test_java_too_old(said: str, version: int, tmp_path: Path) -> None:
-    script(tmp_path / "java", f"echo '{said}' >&2\n")
+def test_java_too_old(message: str, version: int, tmp_path: Path) -> None:
+    script(tmp_path / "java", f"echo '{message}' >&2\n")
     with pytest.raises(JavaUnusable, match=f"is Java {version}; Pulsar needs 17"):
         java.find({"PATH": str(tmp_path)})
 
@@ -207,7 +207,7 @@ def test_too_little_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("last_words", "error", "said"),
+    ("last_words", "error", "message"),
     [
         ("Address in use", ServerDied, "Address in use"),
         ("write: No space left on device", NoSpace, "disk is full"),
@@ -216,11 +216,11 @@ def test_too_little_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_a_server_that_dies_tells_its_last_words(
-    last_words: str, error: type[StackError], said: str, tmp_path: Path
+    last_words: str, error: type[StackError], message: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     pid = processes.start_detached(["sh", "-c", f"echo '{last_words}'; read x"], tmp_path, log, os.environ)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         launch.wait_ready(server(pid, processes.birth_of(pid) or "gone"), lambda: False, (log,), 20)
 
 

@@ -43,10 +43,10 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Task:
 def test_a_table_shows_the_first_thousand_and_says_what_to_do(task: Task, capsys: pytest.CaptureFixture[str]) -> None:
     """300,000 took 97 s."""
     assert run(["task", "failures", "sale"]) == 0
-    told = capsys.readouterr()
-    assert (told.out.count("target-"), task.taken) == (1_000, 1_001)
-    assert "more than 1,000" in told.err
-    assert "--by-reason" in told.err
+    printed = capsys.readouterr()
+    assert (printed.out.count("target-"), task.taken) == (1_000, 1_001)
+    assert "more than 1,000" in printed.err
+    assert "--by-reason" in printed.err
 
 
 @pytest.mark.usefixtures("task")
@@ -59,9 +59,9 @@ def test_a_limit_counts_in_every_form_and_json_has_all_without_one(capsys: pytes
     assert len(json.loads(capsys.readouterr().out)) == MANY
 
 
-@pytest.mark.parametrize(("only", "said"), [((), "knows no task"), (("--app", "shop"), "knows no such task")])
+@pytest.mark.parametrize(("only", "message"), [((), "knows no task"), (("--app", "shop"), "knows no such task")])
 def test_an_empty_list_says_which_redis_was_asked(
-    only: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    only: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With one wrong digit in its address another Redis answers, and knows nothing."""
 
@@ -74,7 +74,7 @@ def test_an_empty_list_says_which_redis_was_asked(
 
     monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(Client()))
     assert run(["--redis-url", "redis://wrong.example:6379/0", "task", "list", *only]) == 0
-    assert f"Redis at redis://wrong.example:6379/0 {said}" in capsys.readouterr().err
+    assert f"Redis at redis://wrong.example:6379/0 {message}" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("task")

@@ -65,9 +65,9 @@ def test_what_was_accepted_before_a_task_that_fails_is_told(
     client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["task", "submit", tasks_file(tmp_path, "first", "second"), "-o", "json"]) == exit_codes.REFUSED
-    told = capsys.readouterr()
-    assert [row["id"] for row in json.loads(told.out)] == ["first"]
-    assert "2 live tasks" in told.err
+    printed = capsys.readouterr()
+    assert [row["id"] for row in json.loads(printed.out)] == ["first"]
+    assert "2 live tasks" in printed.err
 
 
 def test_a_task_that_is_cancelled_meanwhile_is_not_submitted_well(
@@ -171,9 +171,9 @@ def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submi
     file = tmp_path / "tasks.json"
     file.write_text(json.dumps([task | audience for audience in audiences]))
     assert run(["task", "submit", str(file)]) == exit_codes.USAGE
-    told = capsys.readouterr().err
-    assert "task 2: targets: is an empty list" in told
-    assert "none.csv has no rows that the filter keeps" in told
+    printed = capsys.readouterr().err
+    assert "task 2: targets: is an empty list" in printed
+    assert "none.csv has no rows that the filter keeps" in printed
     assert client.submitted == []
     client.submit = lambda task, audience, **_: Client.submit(client, task, list(audience))  # type: ignore[method-assign]
     assert run(["task", "submit", str(file), "--allow-empty"]) == exit_codes.OK

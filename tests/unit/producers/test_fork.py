@@ -51,18 +51,18 @@ def in_child(act: Callable[[], object]) -> str:
     pid = os.fork()
     if pid == 0:
         try:
-            said = str(act())
+            message = str(act())
         except FairlaneError as error:
-            said = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
         except BaseException as error:
-            said = repr(error)
-        os.write(writing, said.encode())
+            message = repr(error)
+        os.write(writing, message.encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as answer:
-        said = answer.read()
+        message = answer.read()
     os.waitpid(pid, 0)
-    return said
+    return message
 
 
 def use(client: PushClient) -> str:
@@ -74,9 +74,9 @@ def use(client: PushClient) -> str:
 
 def test_a_client_used_before_a_fork_says_so_in_the_child(client: PushClient) -> None:
     use(client)
-    said = in_child(lambda: use(client))
-    assert said.startswith(f"Refused: This client belongs to process {os.getpid()}")
-    assert "PushClient.connect in each process" in said
+    message = in_child(lambda: use(client))
+    assert message.startswith(f"Refused: This client belongs to process {os.getpid()}")
+    assert "PushClient.connect in each process" in message
     assert f"used by {os.getpid()}" in use(client)
 
 

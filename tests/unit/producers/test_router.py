@@ -175,9 +175,9 @@ def test_a_full_queue_fails_where_that_was_chosen_and_nothing_of_it_is_sent() ->
     with pytest.raises(QueueFull, match="0: 8, 1: 8"):
         router.send_many(numbered(16, 1))
     partitions[0].answer()
-    with pytest.raises(QueueFull) as told:
+    with pytest.raises(QueueFull) as raised:
         router.send_many(numbered(16, 10))
-    assert told.value.taken == 4
+    assert raised.value.taken == 4
     assert partitions[0].bodies[8:] == numbered(16, 4)
 
 

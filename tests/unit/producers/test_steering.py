@@ -108,9 +108,9 @@ def test_when_a_server_goes_away_in_the_middle_it_is_said_what_was_not_changed(e
             raise error("Pulsar is gone.")
 
     world.fault = fault
-    told: list[tuple[int, int]] = []
-    done = here.carry_out(here.plan(TaskFilter(app="shop"), Changes(weight=2)), lambda *counts: told.append(counts))
-    assert (len(done.changed), len(done.failed), told) == (500, 700, [(500, 1_200)])
+    reported: list[tuple[int, int]] = []
+    done = here.carry_out(here.plan(TaskFilter(app="shop"), Changes(weight=2)), lambda *counts: reported.append(counts))
+    assert (len(done.changed), len(done.failed), reported) == (500, 700, [(500, 1_200)])
     assert set(done.changed) | set(done.failed) == {task.id for task in tasks}
 
 

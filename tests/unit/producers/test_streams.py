@@ -40,10 +40,10 @@ def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting(world: Fake
         until(has(world, LANE, ["a", "c", "d", "e"]))
         yield from ["f", "g g"]
 
-    told: list[int] = []
-    result = submit(world.services(), push(), audience(), Watchers(on_refused=lambda one: told.append(one.line)))
+    reported: list[int] = []
+    result = submit(world.services(), push(), audience(), Watchers(on_refused=lambda one: reported.append(one.line)))
     assert sent(world) == ["a", "c", "d", "e", "f"]
-    assert (result.accepted, result.refused, told) == (5, 2, [2, 7])
+    assert (result.accepted, result.refused, reported) == (5, 2, [2, 7])
     assert [len(envelope.targets) for envelope in world.envelopes(LANE)] == [2, 1, 1, 1]
 
 

@@ -113,11 +113,11 @@ def test_a_task_without_an_id_is_given_one_at_each_submit(world: FakeService) ->
 
 
 def test_refused_targets_are_told_with_their_lines_and_do_not_stop_the_rest() -> None:
-    world, told = FakeService(), list[Refusal]()
-    result = run(world, push(), ["a", "b b", "c", ""], Watchers(on_refused=told.append))
+    world, reported = FakeService(), list[Refusal]()
+    result = run(world, push(), ["a", "b b", "c", ""], Watchers(on_refused=reported.append))
     assert sent(world) == ["a", "c"]
-    assert [refusal.line for refusal in told] == [2, 4]
-    assert result.refusals == tuple(told)
+    assert [refusal.line for refusal in reported] == [2, 4]
+    assert result.refusals == tuple(reported)
     assert result.refused == 2
 
 
@@ -127,9 +127,9 @@ def test_only_the_first_refusals_are_kept_but_all_are_counted() -> None:
 
 
 def test_progress_is_told_at_the_end() -> None:
-    told: list[SubmitProgress] = []
-    run(FakeService(), push(), ["a", "b b"], Watchers(on_progress=told.append))
-    assert (told[-1].accepted, told[-1].refused) == (1, 1)
+    reported: list[SubmitProgress] = []
+    run(FakeService(), push(), ["a", "b b"], Watchers(on_progress=reported.append))
+    assert (reported[-1].accepted, reported[-1].refused) == (1, 1)
 
 
 def test_a_start_that_is_past_is_refused_for_a_new_task_only(world: FakeService) -> None:

@@ -22,7 +22,7 @@ def test_without_redis_a_new_task_is_not_accepted(world: FakeService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("admission", "error", "said"),
+    ("admission", "error", "message"),
     [
         (Admission("tasks", 3, 3), LimitReached, "limit of 3 tasks: it has 3 live tasks"),
         (Admission("targets", 1_000, 998), LimitReached, "998 queued targets and 4 more"),
@@ -30,10 +30,10 @@ def test_without_redis_a_new_task_is_not_accepted(world: FakeService) -> None:
     ],
 )
 def test_a_task_over_a_limit_of_its_app_creates_nothing(
-    admission: Admission, error: type[FairlaneError], said: str
+    admission: Admission, error: type[FairlaneError], message: str
 ) -> None:
     world = FakeService(admission=admission)
-    with pytest.raises(error, match=said) as refused:
+    with pytest.raises(error, match=message) as refused:
         run(world, push(), ["a", "b", "c", "d"])
     assert refused.value.retryable
     assert (world.records, world.lanes) == ([], {})

@@ -27,12 +27,12 @@ def tiny(tmp_path: Path) -> Path:
 
 def test_json_has_what_a_run_showed(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", str(tiny), "--seed", "5", "-o", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["format"] == 1
-    assert told["seed"] == 5
-    assert told["tiers"]["high"]["share"] == pytest.approx(85.7, abs=2)
-    assert len(told["windows"]["sent"]["high"]) == 4
-    assert told["violations"] == []
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["format"] == 1
+    assert printed["seed"] == 5
+    assert printed["tiers"]["high"]["share"] == pytest.approx(85.7, abs=2)
+    assert len(printed["windows"]["sent"]["high"]) == 4
+    assert printed["violations"] == []
 
 
 def test_the_table_shows_shares_caps_and_tasks(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,9 +47,9 @@ def test_an_expectation_that_is_not_met_exits_with_1_and_says_how_to_run_it_agai
 ) -> None:
     tiny.write_text(TINY + "expect: [{from_s: 1, shares: {high: 10, low: 90}}]\n")
     assert run(["simulate", str(tiny), "--seed", "9"]) == 1
-    told = capsys.readouterr().err
-    assert "not met: shares from 1 to 4 s: wanted high 10 %" in told
-    assert f"run it again: fairlane simulate {tiny} --seed 9" in told
+    printed = capsys.readouterr().err
+    assert "not met: shares from 1 to 4 s: wanted high 10 %" in printed
+    assert f"run it again: fairlane simulate {tiny} --seed 9" in printed
 
 
 def test_pictures_and_the_page_are_written(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,20 +83,20 @@ def test_the_list_names_the_scenarios(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         ([], 2, "Give a scenario"),
         (["nowhere.yaml"], 3, "no scenario and no file named nowhere.yaml"),
         (["random", "--seeds", "2", "-o", "html"], 2, "a picture shows a single run"),
     ],
 )
-def test_wrong_usage_is_said(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_said(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", *arguments]) == code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_many_seeds_in_processes_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "random", "--seed", "100", "--seeds", "12", "--processes", "2", "-o", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["seeds"], told["first_seed"], told["bad"]) == (12, 100, [])
-    assert told["targets"] > 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["seeds"], printed["first_seed"], printed["bad"]) == (12, 100, [])
+    assert printed["targets"] > 0

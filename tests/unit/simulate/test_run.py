@@ -73,11 +73,11 @@ def test_workers_whose_clocks_are_wrong_by_five_minutes_change_nothing() -> None
         "expect": [],
     }
 
-    def told(*clocks_off_s: int) -> str:
+    def summary(*clocks_off_s: int) -> str:
         workers = [{"name": f"w{number}", "clock_off_s": off_s} for number, off_s in enumerate(clocks_off_s)]
         return json.dumps(play(scenario(**chosen, workers=workers), seed=7).as_dict())
 
-    assert told(300, -300, 0) == told(0, 0, 0)
+    assert summary(300, -300, 0) == summary(0, 0, 0)
 
 
 def test_a_service_that_is_right_meets_everything() -> None:
@@ -302,6 +302,6 @@ def test_a_seed_that_violates_an_invariant_says_how_to_run_it_again(
         assert one.replay == f"fairlane simulate random --seed {one.seed}"
     first = bad[0]
     assert command(first.replay.split()[1:]) == 1
-    told = capsys.readouterr().err
-    assert f"violated: {first.failures[0]}" in told
-    assert f"run it again: {first.replay}" in told
+    summary = capsys.readouterr().err
+    assert f"violated: {first.failures[0]}" in summary
+    assert f"run it again: {first.replay}" in summary

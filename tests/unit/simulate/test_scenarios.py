@@ -30,7 +30,7 @@ def test_the_scenarios_that_ship_can_be_read_and_say_what_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("capcity: 5", "capcity: there is no such field"),
         ("capacity: -1", "capacity: is '-1'; write RATE or RATE:BURST"),
@@ -45,11 +45,11 @@ def test_the_scenarios_that_ship_can_be_read_and_say_what_they_are() -> None:
         ("expect: [{done_within_s: {'b*': 5}}]", "expect: there is no task b*"),
     ],
 )
-def test_what_is_wrong_is_named(line: str, said: str) -> None:
+def test_what_is_wrong_is_named(line: str, message: str) -> None:
     with pytest.raises(InvalidInput) as error:
         parse(f"{SMALL}{line}\n", "mine")
     assert error.value.cause.startswith("Scenario mine: ")
-    assert said in error.value.cause
+    assert message in error.value.cause
 
 
 def test_two_entries_of_one_name_are_refused() -> None:

@@ -77,5 +77,5 @@ def outcome(name: str, seconds: float, latency_ms: int, result: str = "sent", **
     """A row of a file of outcomes."""
     at = START + timedelta(seconds=seconds)
     place = {"writer": "0", "sequence": 0, "position": 0, "topic": 0, "record": "0"}
-    said = {"task": name, "outcome": result, "at": at, "latency_ms": latency_ms}
-    return {"channel": "push", "attempt": 0, **place, **said} | fields
+    row = {"task": name, "outcome": result, "at": at, "latency_ms": latency_ms}
+    return {"channel": "push", "attempt": 0, **place, **row} | fields

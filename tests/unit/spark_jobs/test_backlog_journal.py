@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dispatcher.model.errors import FairlaneError
 from spark_jobs.backlog import journal as backlog_journal
-from spark_jobs.backlog.journal import NOT_TOLD, JournalQuery, quantile_s
+from spark_jobs.backlog.journal import NOT_KNOWN, JournalQuery, quantile_s
 from spark_jobs.journal.files import NO_APP, OUTCOME_FILE, OUTCOMES, FileWriter
 from spark_jobs.journal.log import TableFile
 from tests.unit.spark_jobs.backlog_rows import ms, outcome
@@ -50,7 +50,7 @@ def test_outcomes_are_counted_by_task_stretch_and_wait(all_done: pa.Table) -> No
         ("a", "shop", 0, 0, 3, 3, 0, 0),
         ("a", "shop", 1, 39, 2, 1, 1, 1),
         ("b", "news", 1, 39, 2, 0, 1, 1),
-        ("c", NOT_TOLD, 2, 63, 1, 1, 0, 0),
+        ("c", NOT_KNOWN, 2, 63, 1, 1, 0, 0),
     ]
 
 
@@ -58,10 +58,10 @@ def test_they_are_summed_up_by_dimension_over_time_and_of_some_tasks(all_done: p
     found = backlog_journal.summed(all_done, ASKED)
     assert [row for row in rows(found.names, "dimension", "name", "bucket", "done") if row[0] != "app"] == [
         ("channel", "mail", 63, 1), ("channel", "push", 0, 3), ("channel", "push", 39, 4),
-        ("tier", NOT_TOLD, 63, 1), ("tier", "high", 0, 3), ("tier", "high", 39, 2), ("tier", "low", 39, 2),
+        ("tier", NOT_KNOWN, 63, 1), ("tier", "high", 0, 3), ("tier", "high", 39, 2), ("tier", "low", 39, 2),
     ]  # fmt: skip
     assert rows(found.by_time, "bin", "app", "bucket", "done") == [
-        (0, "shop", 0, 3), (1, "news", 39, 2), (1, "shop", 39, 2), (2, NOT_TOLD, 63, 1),
+        (0, "shop", 0, 3), (1, "news", 39, 2), (1, "shop", 39, 2), (2, NOT_KNOWN, 63, 1),
     ]  # fmt: skip
     assert rows(found.tasks, "task", "bucket", "done", "sent", "lost", "retried") == [("b", 39, 2, 0, 1, 1)]
 
@@ -93,9 +93,9 @@ def test_files_read_by_several_tasks_of_spark_are_summed_up_as_one_table(
 @pytest.mark.parametrize("wait_ms", [0, 1, 7, 40, 999, 60_000, 86_400_000])
 def test_a_quantile_is_at_most_a_fifth_too_long(wait_ms: int) -> None:
     (row,) = done([outcome("a", 1, wait_ms)], "shop").to_pylist()
-    told_s = quantile_s({row["bucket"]: 1}, 0.5)
-    assert told_s is not None
-    assert wait_ms <= told_s * 1000 <= 1.2 * wait_ms + 0.2
+    reported_s = quantile_s({row["bucket"]: 1}, 0.5)
+    assert reported_s is not None
+    assert wait_ms <= reported_s * 1000 <= 1.2 * wait_ms + 0.2
 
 
 def test_quantiles_count_targets() -> None:

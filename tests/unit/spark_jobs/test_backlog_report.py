@@ -251,14 +251,14 @@ def test_the_journal_tells_waits_retries_and_losses(made: BacklogReport) -> None
 
 
 def test_it_is_said_in_sentences_and_tables(made: BacklogReport) -> None:
-    said = " ".join(sentences(made))
-    assert "2,100 targets of 3 tasks, 300 of them paused, scheduled or held" in said
-    assert "115 targets/s arrived and 80 were sent (the capacity is 100), by 2 workers" in said
+    message = " ".join(sentences(made))
+    assert "2,100 targets of 3 tasks, 300 of them paused, scheduled or held" in message
+    assert "115 targets/s arrived and 80 were sent (the capacity is 100), by 2 workers" in message
     assert (
         "At the present rate it is sent in 22 s, at 100 targets/s in 18 s, if nothing more comes. More targets arrive"
-        in said
+        in message
     )
-    assert "What holds it back most: share" in said
+    assert "What holds it back most: share" in message
     tables = dict(sections(made))
     assert [row["task"] for row in tables["Tasks with the largest backlog"]] == ["h", "l", "p"]
     assert [row["held back by"] for row in tables["Apps"]] == ["share 83%, cap 8%", "held 100%"]
@@ -274,16 +274,16 @@ def test_without_a_backlog_it_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [(0, "0 s"), (1.25, "1.2 s"), (45, "45 s"), (60, "1 min"), (3_599, "60 min"), (3_600, "1 h"), (None, "never"),
      (86_400 * 2.5, "2.5 d")],
 )  # fmt: skip
-def test_spans_in_words(seconds: float | None, said: str) -> None:
-    assert span(seconds) == said
+def test_spans_in_words(seconds: float | None, message: str) -> None:
+    assert span(seconds) == message
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [
         (0, "2026-03-04 12:00:00 UTC"),
         (42, "2026-03-04 12:00:00 to 12:00:42 UTC (42 s)"),
@@ -291,8 +291,8 @@ def test_spans_in_words(seconds: float | None, said: str) -> None:
         (86_400, "2026-03-04 12:00 to 2026-03-05 12:00 UTC (24 h)"),
     ],
 )
-def test_a_period_is_never_from_a_minute_to_the_same_minute(seconds: float, said: str) -> None:
-    assert period(ms(0), ms(seconds)) == said
+def test_a_period_is_never_from_a_minute_to_the_same_minute(seconds: float, message: str) -> None:
+    assert period(ms(0), ms(seconds)) == message
 
 
 # ----------------------------------------------------------------- the page
@@ -334,8 +334,8 @@ def test_the_page_needs_nothing_else_and_tells_what_its_pictures_show(made: Back
     without_names = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
     assert not [sign for sign in ("http", "<script", "<link", "@import", "url(", "src=") if sign in without_names]
     assert text.count("<svg") == text.count("<desc") == 6
-    for told in ("high 1,200, low 900", "The wait that 95 %", "high wanted 86%, got 75%"):
-        assert told in text
+    for reported in ("high 1,200, low 900", "The wait that 95 %", "high wanted 86%, got 75%"):
+        assert reported in text
     assert text.count('scope="col"') > 20
 
 

@@ -39,7 +39,7 @@ def test_one_struct_or_map_holds_them_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "options", "told"),
+    ("schema", "options", "message"),
     [
         ("token string; name string", {}, "The table has no column target; it has token, name."),
         ("target string", {"variables": "name"}, "no column name"),
@@ -51,8 +51,8 @@ def test_one_struct_or_map_holds_them_all() -> None:
         ("target string; day date", {"split": "day"}, "a split column must be text or a whole number"),
     ],
 )
-def test_a_missing_or_wrong_column_is_told_in_one_line(schema: str, options: dict[str, str], told: str) -> None:
+def test_a_missing_or_wrong_column_is_told_in_one_line(schema: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInput) as error:
         planned(schema, **options)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)

@@ -17,7 +17,7 @@ class AnalysisException(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "told"),
+    ("error", "kind", "message"),
     [
         (
             "dispatcher.model.errors.AudienceMismatch: It is another. Choose one.",
@@ -28,9 +28,9 @@ class AnalysisException(Exception):
         ("backends.extras.Missing: No Java.", Missing, "No Java."),
     ],
 )
-def test_an_error_of_ours_keeps_its_kind_and_words(error: str, kind: type[FairlaneError], told: str) -> None:
+def test_an_error_of_ours_keeps_its_kind_and_words(error: str, kind: type[FairlaneError], message: str) -> None:
     found = failure_of(RuntimeError(WORKER.format(error=error)))
-    assert (type(found), str(found)) == (kind, told)
+    assert (type(found), str(found)) == (kind, message)
 
 
 def test_an_error_of_a_users_function_is_named() -> None:

@@ -102,7 +102,7 @@ def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("task", "given", "told"),
+    ("task", "given", "message"),
     [
         ({"variables": "first"}, {}, "no column first; it has target, name, age. .* `--map COLUMN=first`"),
         ({"target": "age"}, {}, "must be text"),
@@ -111,10 +111,10 @@ def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Pat
     ],
 )
 def test_a_wrong_column_is_named(
-    spark: "SparkSession", tmp_path: Path, task: dict[str, str], given: dict[str, Any], told: str
+    spark: "SparkSession", tmp_path: Path, task: dict[str, str], given: dict[str, Any], message: str
 ) -> None:
     chosen = options(stored(spark, tmp_path / "people"), task, **given)
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput, match=message):
         transform(read_table(spark, chosen.audience), chosen)
 
 

@@ -29,7 +29,7 @@ def test_a_list_of_one_task_is_one_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (GOOD.replace("id: sale\n", ""), "id: is missing"),
         (GOOD.replace("app: shop\n", ""), r"task 1 \(sale\): app: is missing"),
@@ -42,9 +42,9 @@ def test_a_list_of_one_task_is_one_task(tmp_path: Path) -> None:
         ("", "has no tasks"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_files_name(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_is_said_with_the_files_name(tmp_path: Path, text: str, message: str) -> None:
     path = written(tmp_path, text)
-    with pytest.raises(InvalidInput, match=told) as caught:
+    with pytest.raises(InvalidInput, match=message) as caught:
         read_task(path, {})
     assert str(path) in caught.value.cause
 

@@ -281,13 +281,13 @@ def restated(record: Any) -> Restated:
     return Restated(1, position(0), msgspec.Raw(encode_control(record)))
 
 
-def said(*records: Any) -> list[dict[str, Any]]:
+def facts(*records: Any) -> list[dict[str, Any]]:
     return [row for one in stored([encode_control(record) for record in records]) for row in rows_of(*one[:2])]
 
 
 def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> None:
     accepted = task_record("t")
-    found = said(
+    found = facts(
         accepted,
         ControlChange(1, "t", "paused", "1", 0),
         ControlChange(1, "t", "tier", "low", 0),
@@ -392,7 +392,7 @@ def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp
     log = JournalLog(tmp_path)
     accepted, end = task_record("t"), Finished(1, "t", "failed", [5, 2, 0, 0, 0], AT_MS, "no credential")
     moved = ControlChange(1, "t", "tier", "low", 0)
-    found = said(accepted, moved, Sealed(1, "t", 7, 2, "sum:1f", ["a"]), end, restated(accepted))
+    found = facts(accepted, moved, Sealed(1, "t", 7, 2, "sum:1f", ["a"]), end, restated(accepted))
     log.append(log.read(), CommitChange(added=write_rows(log.root, "tasks", "1", found)), AT_MS)
     (row,) = tasks(spark, tmp_path).collect()
     assert (row.task, row.app, row.tier, row.targets, row.refused, row.writers) == ("t", "shop", "low", 7, 2, ["a"])

@@ -37,6 +37,6 @@ def test_a_pulsar_that_is_gone_is_waited_for(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(journal_module, "last_positions", lambda _: {})
     gone = Unreachable("Pulsar is gone.")
     journal = Steps(tmp_path, LandedBatch(records=1), gone, gone, LandedBatch(records=2))
-    told: list[int] = []
-    total = journal.run(journal.stop, 0.001, lambda batch: told.append(batch.records))
-    assert (told, total.records) == ([1, 2], 3)
+    reported: list[int] = []
+    total = journal.run(journal.stop, 0.001, lambda batch: reported.append(batch.records))
+    assert (reported, total.records) == ([1, 2], 3)

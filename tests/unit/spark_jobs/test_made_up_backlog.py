@@ -16,15 +16,15 @@ SIZE = SyntheticBacklog(outcomes=2_000, tasks=12, snapshots=30, every_s=60)
 
 
 def test_they_add_up_and_are_the_same_for_the_same_seed(tmp_path: Path) -> None:
-    told = []
+    reported = []
     for name in ("one", "two"):
         make_tables(tmp_path / name, SIZE, START)
         snapshots = pyarrow.dataset.dataset(tmp_path / name / "backlog", schema=SCHEMA).sort_by("at").to_table()
         outcomes = pyarrow.dataset.dataset(tmp_path / name / "journal" / "outcomes", partitioning="hive").to_table()
         assert (snapshots.num_rows, outcomes.num_rows) == (30, 2_000)
-        told.append((snapshots.column("tasks").to_pylist(), sorted(outcomes.column("task").to_pylist())))
-    assert told[0] == told[1]
-    tasks = [task for row in told[0][0] for task in row]
+        reported.append((snapshots.column("tasks").to_pylist(), sorted(outcomes.column("task").to_pylist())))
+    assert reported[0] == reported[1]
+    tasks = [task for row in reported[0][0] for task in row]
     assert all(0 <= task["sent"] <= task["published"] for task in tasks)
     ended = {task["task"] for row in snapshots.column("ended").to_pylist() for task in row}
-    assert not ended & {task["task"] for task in told[0][0][-1]}
+    assert not ended & {task["task"] for task in reported[0][0][-1]}

@@ -21,21 +21,21 @@ def test_options_name_the_servers_and_the_place_to_begin() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"starts": "earliest"}, "The option starts does not exist."),
         ({"start": "yesterday"}, "The option start is 'yesterday'."),
         ({"maxrecordsperbatch": "many"}, "maxRecordsPerBatch is 'many'."),
     ],
 )
-def test_a_wrong_option_is_named(options: dict[str, str], told: str) -> None:
-    with pytest.raises(InvalidInput, match=told):
+def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         parse_options(options)
 
 
 def test_the_columns_that_spark_is_told_are_those_of_the_rows() -> None:
-    told = [(column.split()[0], not column.endswith("NOT NULL")) for column in COLUMNS.split(", ")]
-    assert told == [(field.name, field.nullable) for field in ROWS]
+    reported = [(column.split()[0], not column.endswith("NOT NULL")) for column in COLUMNS.split(", ")]
+    assert reported == [(field.name, field.nullable) for field in ROWS]
 
 
 # ------------------------------------------------------------------ spans

@@ -85,8 +85,8 @@ def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: 
     topic = landed(tmp_path, outcomes(*named(0, ["a", "b"]), *named(1, ["c", "a"])))
     say(topic, task_record("t"), Sealed(1, "t", 4, 0, "", ["0"]), Finished(1, "t", "completed", [4, 0, 0, 0, 0], AT_MS))
     found = reconcile(spark, What(tmp_path, "t"), people(spark, "a", "b", "d"))
-    told = {(row["target"], row["difference"]) for row in found.differences}
-    assert told == {("a", SENT_TWICE), ("c", NOT_IN_AUDIENCE), ("d", NO_OUTCOME)}
+    reported = {(row["target"], row["difference"]) for row in found.differences}
+    assert reported == {("a", SENT_TWICE), ("c", NOT_IN_AUDIENCE), ("d", NO_OUTCOME)}
     assert found.count == 3
     assert spark.read.parquet(found.folder).count() == 3
 
@@ -101,8 +101,8 @@ def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "Sp
     copy.write_bytes((log.root / file.path).read_bytes())
     log.append(state, CommitChange(added=[msgspec.structs.replace(file, path=str(copy.relative_to(log.root)))]), AT_MS)
     found = reconcile(spark, What(tmp_path, "t"))
-    told = {(row["difference"], row["writer"], row["sequence"], row["position"]) for row in found.differences}
-    assert told == {(TWICE, "0", 7, place) for place in range(3)}
+    reported = {(row["difference"], row["writer"], row["sequence"], row["position"]) for row in found.differences}
+    assert reported == {(TWICE, "0", 7, place) for place in range(3)}
     assert not found.sums[0].adds_up
 
 
@@ -149,13 +149,15 @@ def test_what_an_ingestion_left_out_is_not_of_the_audience(spark: "SparkSession"
     assert {row.target for row in given_audience(spark, table, tmp_path, "t").collect()} == {"a", "b"}
 
 
-@pytest.mark.parametrize(("table", "said"), [
+@pytest.mark.parametrize(("table", "message"), [
     ("select 'a' token", "has no column target; it has token. Use --map"),
     ("select array(1) target", "is of type array<int>; the target must be text"),
     ("select 'a' target where false", "no rows with a target. Check its path"),
 ])  # fmt: skip
-def test_a_table_that_is_no_audience_is_refused(spark: "SparkSession", tmp_path: Path, table: str, said: str) -> None:
-    with pytest.raises(InvalidInput, match=re.escape(said)):
+def test_a_table_that_is_no_audience_is_refused(
+    spark: "SparkSession", tmp_path: Path, table: str, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(message)):
         given_audience(spark, spark.sql(table), tmp_path, "t")
 
 

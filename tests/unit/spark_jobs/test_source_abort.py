@@ -28,10 +28,10 @@ class Connected:
 
 
 @pytest.mark.parametrize(
-    ("gone", "said"), [(False, "sale"), (True, "The state of the tasks cannot be read: Pulsar is away. Look.")]
+    ("gone", "message"), [(False, "sale"), (True, "The state of the tasks cannot be read: Pulsar is away. Look.")]
 )
 def test_what_stands_is_told_if_it_can_be(
-    gone: bool, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    gone: bool, message: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world, to = FakeService(), target()
     written = attempt(world.services(), to, people(0, 4))
@@ -39,5 +39,5 @@ def test_what_stands_is_told_if_it_can_be(
     monkeypatch.setattr(source, "Connection", lambda _servers: connected)
     source.BatchWriter(to).abort([source.Message(written), None])
     assert "The job failed." in caplog.text
-    assert said in caplog.text
+    assert message in caplog.text
     assert connected.closed

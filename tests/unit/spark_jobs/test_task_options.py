@@ -64,7 +64,7 @@ def test_split_values_give_fields_and_the_message_of_a_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"cap_bust": "1"}, "There is no option cap_bust. Did you mean cap_burst?"),
         ({"tier": "highest"}, "tier: "),
@@ -80,10 +80,10 @@ def test_split_values_give_fields_and_the_message_of_a_language() -> None:
         ({"message": ""}, "The option message is missing"),
     ],
 )
-def test_a_bad_option_is_told_in_one_line(options: dict[str, str], told: str) -> None:
+def test_a_bad_option_is_told_in_one_line(options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInput) as error:
         check_task(parse_options({**TASK, **options}), "sale")
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 

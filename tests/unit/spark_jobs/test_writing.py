@@ -240,9 +240,9 @@ def test_what_stands_after_a_failure_is_told() -> None:
     services = world.services()
     assert what_stands(services, "sale", False).startswith("Nothing was created of task sale.")
     held = attempt(services, to, people(0, 1))
-    told = what_stands(services, "sale", False)
-    assert told.startswith("Nothing is sent of task sale: a task is held until its seal")
-    assert "fairlane task cancel" in told
+    reported = what_stands(services, "sale", False)
+    assert reported.startswith("Nothing is sent of task sale: a task is held until its seal")
+    assert "fairlane task cancel" in reported
     committed(services, to, held)
     assert what_stands(services, "sale", False, [held]).startswith("Complete and sent: task sale.")
 

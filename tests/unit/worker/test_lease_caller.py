@@ -27,11 +27,11 @@ class Ledger:
 def test_whatever_the_ledger_raises_is_told_and_the_next_call_is_made(error: Exception) -> None:
     ledger = Ledger(error)
     caller = LeaseThread(ledger)
-    told: queue.SimpleQueue[tuple[LeaseAnswer | None, Exception | None]] = queue.SimpleQueue()
+    reported: queue.SimpleQueue[tuple[LeaseAnswer | None, Exception | None]] = queue.SimpleQueue()
     with running(caller.run):
         for number in (1, 2):
-            caller.ask(request(number), lambda *answer: told.put(answer))
-        first, second = told.get(timeout=10), told.get(timeout=10)
+            caller.ask(request(number), lambda *answer: reported.put(answer))
+        first, second = reported.get(timeout=10), reported.get(timeout=10)
         caller.wake()
     assert first == (None, error)
     assert second[0] is not None

@@ -14,7 +14,7 @@ def test_tasks_that_have_ended_leave_no_times_behind_at_which_to_look_at_them() 
     lanes = LiveLanes(LiveLaneSettings("me"))
     lanes.meet([Peer("me")], 0)
     tasks = [live_task(f"x{number}", expires_ms=10_000 + number) for number in range(5_000)]
-    lanes.put(tasks, 0, told=False)
+    lanes.put(tasks, 0, is_reported=False)
     assert lanes.next_ms == 10_000
     lanes.drop(task.id for task in tasks[:-1])
     assert lanes.next_ms == 10_000 + 4_999
@@ -43,7 +43,7 @@ def test_lanes_of_a_channel_that_no_worker_has_are_held_by_nobody_until_one_come
 
     lanes = LiveLanes(LiveLaneSettings("w0"))
     lanes.meet(without, 0)
-    lanes.put([task], 0, told=False)
+    lanes.put([task], 0, is_reported=False)
     assert lanes.meet([Peer("w0", channels=frozenset({"null", "http"})), without[1]], 1), "its channels are news"
     lanes.rotation.choose(0.0, rotate=False)
     assert [lane.task for lane in lanes.attached()] == ["x"]
@@ -65,7 +65,7 @@ def holders_of(
     for me in peers:
         lanes = LiveLanes(LiveLaneSettings(me.id, division=division or DivisionSettings()))
         lanes.meet(peers, 0)
-        lanes.put(tasks, 0, told=False)
+        lanes.put(tasks, 0, is_reported=False)
         lanes.rotation.choose(0.0, rotate=False)
         while lanes.rotation.more:
             lanes.rotation.choose(0.0, rotate=False)

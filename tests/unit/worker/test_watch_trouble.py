@@ -23,7 +23,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.tasks: dict[str, LiveTask] = {}
-        self.said: queue.SimpleQueue[list[FeedEntry]] = queue.SimpleQueue()
+        self.changes: queue.SimpleQueue[list[FeedEntry]] = queue.SimpleQueue()
         self.version = 1
         self.breaks = 0
         self.error: FairlaneError = Unreachable("Redis is gone.")
@@ -42,7 +42,7 @@ class Registry:
 
     def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
         try:
-            changes = self.said.get(timeout=block_ms / 1_000)
+            changes = self.changes.get(timeout=block_ms / 1_000)
         except queue.Empty:
             return b"", []
         self.version += len(changes)
@@ -52,14 +52,14 @@ class Registry:
 @pytest.mark.parametrize("error", [Unreachable("Redis is gone."), FairlaneError("A key has another type.")])
 def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost(error: FairlaneError) -> None:
     """All tasks are read only every 15 s; this one is looked at long before."""
-    registry, told = Registry(), list[LanesChanged]()
+    registry, reported = Registry(), list[LanesChanged]()
     settings = WatchSettings(LiveLaneSettings("me"), look_s=0.02)
     topics = Topics(tenant="t", namespaces=1)
-    watcher = LaneWatcher(registry, registry, topics, told.append, lambda: [Peer("me")], SystemClock(), settings)
+    watcher = LaneWatcher(registry, registry, topics, reported.append, lambda: [Peer("me")], SystemClock(), settings)
     with running(watcher.run):
-        eventually(lambda: bool(told))
+        eventually(lambda: bool(reported))
         registry.tasks["x"] = live_task("x")
         registry.error, registry.breaks = error, 1
-        registry.said.put([FeedEntry("task", "x")])
-        eventually(lambda: "lane/x" in {lane.name for lane in told[-1].lanes})
+        registry.changes.put([FeedEntry("task", "x")])
+        eventually(lambda: "lane/x" in {lane.name for lane in reported[-1].lanes})
     assert not registry.breaks

@@ -87,14 +87,14 @@ class Watch:
     ) -> None:
         self.clock = VirtualClock()
         self.registry = Registry(self.clock, {task.id: task for task in tasks})
-        self.told: list[LanesChanged] = []
+        self.published: list[LanesChanged] = []
         self.peers = [Peer("me")]
         lanes = LiveLaneSettings("me", tiers, rotation=RotationSettings(max_lanes=max_lanes, hold_s=0.0))
         self.watcher = LaneWatcher(
             self.registry,
             NoFeed(),
             TOPICS,
-            self.told.append,
+            self.published.append,
             lambda: self.peers,
             self.clock,
             WatchSettings(lanes, page_tasks=page),
@@ -108,29 +108,29 @@ class Watch:
             self.watcher.round([])
 
     def own(self) -> list[str]:
-        return [lane.task for lane in self.told[-1].lanes if lane.kind == LaneKind.OWN]
+        return [lane.task for lane in self.published[-1].lanes if lane.kind == LaneKind.OWN]
 
     def names(self) -> list[str]:
-        return [lane.name for lane in self.told[-1].lanes]
+        return [lane.name for lane in self.published[-1].lanes]
 
 
 def test_standing_lanes_are_held_always() -> None:
     watch = Watch()
-    assert watch.told[-1].lanes == standing_lanes(TOPICS)
+    assert watch.published[-1].lanes == standing_lanes(TOPICS)
     assert len(standing_lanes(TOPICS)) == 2 + 15
 
 
 def test_edited_messages_are_told_of_tasks_in_every_lane() -> None:
     override = encode_override(3, {"body": "new"}).encode()
     watch = Watch(live("own"), live("small", shared=True))
-    assert watch.told[-1].overrides == {}
+    assert watch.published[-1].overrides == {}
     watch.watcher.round(
         watch.registry.set(live("own", override=override), live("small", shared=True, override=override))
     )
     message = bytes(encode_message({"body": "new"}))
-    assert watch.told[-1].overrides == {"own": message, "small": message}
+    assert watch.published[-1].overrides == {"own": message, "small": message}
     watch.watcher.round(watch.registry.end("own"))
-    assert watch.told[-1].overrides == {"small": message}
+    assert watch.published[-1].overrides == {"small": message}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_only_lanes_that_may_be_sent_now_are_held(fields: dict[str, object], hel
 def test_of_ten_thousand_tasks_a_change_reads_one() -> None:
     watch = Watch(*(live(f"x{number}") for number in range(10_000)))
     watch.rounds(after_s=1.0)
-    assert len(watch.told[-1].lanes) == 17 + 100
+    assert len(watch.published[-1].lanes) == 17 + 100
     reads, watch.registry.named = watch.registry.reads, []
     watch.watcher.round(watch.registry.set(live("new")))
     assert watch.registry.named == ["new"]
@@ -166,18 +166,18 @@ def test_of_ten_thousand_tasks_a_change_reads_one() -> None:
 
 def test_without_a_change_nothing_is_told_again_and_all_tasks_are_read_now_and_then() -> None:
     watch = Watch(*(live(f"x{number}") for number in range(10)), page=5)
-    told, reads = len(watch.told), watch.registry.reads
+    reported, reads = len(watch.published), watch.registry.reads
     watch.rounds(60, after_s=0.5)
-    assert len(watch.told) == told
+    assert len(watch.published) == reported
     assert 4 <= watch.registry.reads - reads <= 6
 
 
 def test_a_task_that_changed_is_told_of_by_another_object() -> None:
     """Which unparks its lane, and no other."""
     watch = Watch(live("x"), live("y"))
-    before = {lane.task: lane for lane in watch.told[-1].lanes}
+    before = {lane.task: lane for lane in watch.published[-1].lanes}
     watch.watcher.round(watch.registry.set(live("x")))
-    after = {lane.task: lane for lane in watch.told[-1].lanes}
+    after = {lane.task: lane for lane in watch.published[-1].lanes}
     assert after["x"] is not before["x"]
     assert after["y"] is before["y"]
 
@@ -212,7 +212,7 @@ def test_a_scheduled_task_is_held_from_its_start_by_the_registrys_time() -> None
 def test_where_lanes_take_turns_those_that_wait_are_told_with_what_waits_in_them() -> None:
     watch = Watch(*(live(f"x{number}") for number in range(10)), max_lanes=4)
     watch.rounds(2, after_s=1.0)
-    waiting = {lane.name: lane.targets for lane in watch.told[-1].waiting}
+    waiting = {lane.name: lane.targets for lane in watch.published[-1].waiting}
     assert waiting == {f"lane/x{number}": 10 for number in range(10) if f"x{number}" not in watch.own()}
     assert len(waiting) == 6
 
@@ -241,7 +241,7 @@ def test_a_new_lane_to_which_nothing_came_takes_no_part_of_the_prefetch_budget_a
     watch.watcher.round(watch.registry.set(live("empty", **coming), live("full", **coming)))
 
     def light() -> dict[str, bool]:
-        return {lane.task: lane.light for lane in watch.told[-1].lanes if lane.kind == LaneKind.OWN}
+        return {lane.task: lane.light for lane in watch.published[-1].lanes if lane.kind == LaneKind.OWN}
 
     assert light() == {"empty": False, "full": False}
     watch.watcher.round(watch.registry.set(live("full", sealed=False, published=1_000, total=0)))
@@ -254,7 +254,7 @@ def test_a_new_lane_to_which_nothing_came_takes_no_part_of_the_prefetch_budget_a
 def test_a_worker_of_some_tiers_holds_no_lanes_of_others() -> None:
     watch = Watch(live("x"), live("y", tier="low"), tiers=(Tier.LOW,))
     assert watch.own() == ["y"]
-    assert {lane.tier for lane in watch.told[-1].lanes} == {"low"}
+    assert {lane.tier for lane in watch.published[-1].lanes} == {"low"}
 
 
 def test_without_knowing_of_the_workers_no_lane_of_a_task_is_held() -> None:
@@ -272,7 +272,7 @@ def test_every_lane_is_held_by_two_and_by_others_when_one_of_them_goes() -> None
     for me in workers:
         watches[me] = lanes = LiveLanes(LiveLaneSettings(me, division=DivisionSettings(lanes_each=10)))
         lanes.meet([Peer(worker) for worker in workers], 0)
-        lanes.put(tasks, 0, told=False)
+        lanes.put(tasks, 0, is_reported=False)
         lanes.rotation.choose(0.0, rotate=False)
         while lanes.rotation.more:
             lanes.rotation.choose(0.0, rotate=False)
@@ -302,7 +302,7 @@ def test_a_lane_that_its_holders_leave_to_newer_workers_is_held_by_others() -> N
         for me in workers:
             lanes = LiveLanes(LiveLaneSettings(me, division=DivisionSettings(lanes_each=0)))
             lanes.meet([Peer(worker) for worker in workers], 0)
-            lanes.put([task], 0, told=False)
+            lanes.put([task], 0, is_reported=False)
             assert (
                 lanes.meet([Peer(worker, newer=(lane,) * (worker in leaving)) for worker in workers], 1) or not leaving
             )
@@ -322,7 +322,7 @@ def test_the_others_leave_a_small_new_task_to_its_first_holder_for_a_while() -> 
     for me in ("w0", "w1"):
         lanes = LiveLanes(LiveLaneSettings(me))
         lanes.meet([Peer("w0"), Peer("w1")], 0)
-        lanes.put([live("small", expected=100), live("large", expected=100_000)], 1_000, told=True)
+        lanes.put([live("small", expected=100), live("large", expected=100_000)], 1_000, is_reported=True)
         lanes.rotation.choose(0.0, rotate=False)
         held.append(sorted(lane.task for lane in lanes.attached()))
         lanes.wake(3_000)
@@ -384,7 +384,7 @@ def test_nothing_is_missed_by_choosing_only_where_there_is_news(
     for one in steps:
         step(watch, *one)
         step(other, *one)
-        assert watch.told[-1] == other.told[-1]
+        assert watch.published[-1] == other.published[-1]
 
 
 @settings(deadline=None)
@@ -396,4 +396,6 @@ def test_what_is_known_from_changes_is_what_is_known_from_reading_all(steps: lis
     watch.rounds(6, after_s=1.1)
     afresh = Watch(*watch.registry.tasks.values(), page=3)
     assert sorted(watch.own()) == sorted(afresh.own())
-    assert {lane.task: lane for lane in watch.told[-1].lanes} == {lane.task: lane for lane in afresh.told[-1].lanes}
+    assert {lane.task: lane for lane in watch.published[-1].lanes} == {
+        lane.task: lane for lane in afresh.published[-1].lanes
+    }
