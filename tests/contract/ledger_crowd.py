@@ -126,7 +126,7 @@ def add_tasks(world: LawWorld, lanes: Mapping[str, int], **fields: object) -> di
 def crowd_of(
     world: LawWorld, lanes: Mapping[str, int], *, rate: int = 2_000, workers: int = 2, period_ms: int = 100, **more: Any
 ) -> Backlog:
-    """Workers that each hold the lanes of so many tasks in each tier."""
+    """Workers that each hold the lanes of this number of tasks in each tier."""
     tasks = [task for names in add_tasks(world, lanes).values() for task in names]
     world.set_capacity(rate)
     names = [f"w{number}" for number in range(workers)]

@@ -24,9 +24,9 @@ def state(world: LawWorld) -> object:
 def test_the_fold_passes_over_what_is_for_the_journal(worlds: Worlds, parts: list[Run | Mixed]) -> None:
     plain, journaled = worlds(), worlds()
     record = outcomes("t", *parts)
-    told = msgspec.structs.replace(record, app="shop", latency_ms=1_234_567_890, named=NAMED)
-    assert isinstance(told, Outcomes)
-    for world, one in ((plain, record), (journaled, told)):
+    extended = msgspec.structs.replace(record, app="shop", latency_ms=1_234_567_890, named=NAMED)
+    assert isinstance(extended, Outcomes)
+    for world, one in ((plain, record), (journaled, extended)):
         world.add("t")
         world.seal("t", 18)
         fold(world, one)

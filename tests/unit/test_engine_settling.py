@@ -13,7 +13,7 @@ from tests.unit.engine_world import BUSY, EngineWorld, busy_at_first
 
 
 def one_gone_one_busy(envelope: Envelope) -> Report:
-    """Of the first attempt's targets."""
+    """Reports of the first attempt's targets."""
     if envelope.attempt == 1:
         return ALL_SENT
     return Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: BUSY.verdict})

@@ -196,16 +196,16 @@ def test_a_lane_that_cannot_be_deleted_keeps_no_other_from_it(error: FairlaneErr
     known.fates = dict.fromkeys((f"task-{number}" for number in range(300)), "ended")
     settings = CleanupSettings(sweep_s=1e9, slowest=40)
     cleaner = LaneCleaner(topics, known, lambda: True, ["t/tasks-00"], clock, settings)
-    told = 0
+    reported = 0
     for _ in range(30):
         try:
             cleaner.round()
         except FairlaneError:
-            told += 1
+            reported += 1
         clock.advance(1)
     assert topics.lanes == [topics.broken]
-    assert told == topics.failed
-    assert 3 <= told <= 10, "it is tried again, less and less often"
+    assert reported == topics.failed
+    assert 3 <= reported <= 10, "it is tried again, less and less often"
 
 
 def side(app: str) -> str:

@@ -32,7 +32,7 @@ class Rebuild:
         self.made = 0
 
     def worker(self, restore: Callable[[str], None] | None = None, *, steps: int = 0, **settings: Any) -> Rebuilder:
-        """A worker that has taken so many steps."""
+        """A worker that has taken this number of steps."""
         ports = RebuildPorts(self.epochs, self.control, self.outcomes, self.control.open)
         settings = {"address": self.epochs.address} | settings
         worker = Rebuilder(ports, lambda: True, self.clock, self.new_id, replace(SETTINGS, **settings), restore)
