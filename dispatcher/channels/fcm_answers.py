@@ -1,0 +1,121 @@
+"""Answers of Firebase Cloud Messaging's HTTP v1 API.
+
+Sources: Firebase's reference of `ErrorCode` and its pages "error codes" and "throttling and quotas"; bodies seen by
+others for tokens that are malformed, unregistered or missing.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dispatcher.channels.answer_body import json_object, objects, text
+from dispatcher.channels.verdict_table import Answer, Effect, Row, VerdictTable
+
+TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
+"""Values of `detail`: the faulty field is the target, or the quota that is used up."""
+
+TABLE = VerdictTable(
+    (
+        Row(status=200, effect=Effect.SENT, note="Taken by FCM."),
+        Row(
+            status=400,
+            detail=TOKEN,
+            effect=Effect.DEAD,
+            guarded=True,
+            note="The target is not a registration token.",
+        ),
+        Row(
+            status=400,
+            effect=Effect.PAYLOAD,
+            note="FCM refuses the message: it is too large, or a field, key or value is not allowed.",
+        ),
+        Row(
+            status=401,
+            code="THIRD_PARTY_AUTH_ERROR",
+            effect=Effect.CREDENTIALS,
+            note="The APNs key or web-push key inside the Firebase project is missing or wrong.",
+        ),
+        Row(
+            status=401,
+            effect=Effect.CREDENTIALS,
+            renew=True,
+            note="FCM does not accept the access token: check the service account.",
+        ),
+        Row(
+            status=403,
+            code="SENDER_ID_MISMATCH",
+            effect=Effect.WRONG,
+            guarded=True,
+            note="The target belongs to another Firebase project.",
+        ),
+        Row(
+            status=403,
+            effect=Effect.CREDENTIALS,
+            note="The service account may not send: enable the FCM API and give it the role to send.",
+        ),
+        Row(
+            status=404,
+            code="UNREGISTERED",
+            effect=Effect.DEAD,
+            guarded=True,
+            note="The app was uninstalled, or its token was replaced.",
+        ),
+        Row(status=404, effect=Effect.CREDENTIALS, note="The project does not exist: check project_id."),
+        Row(
+            status=429,
+            detail=DEVICE,
+            effect=Effect.LATER,
+            wait_s=60.0,
+            note="This device gets too many messages.",
+        ),
+        Row(
+            status=429,
+            effect=Effect.LIMIT,
+            wait_s=60.0,
+            note="The project's quota is used up.",
+        ),
+        Row(status=502, effect=Effect.DOWN, wait_s=30.0, note="Google's gateway does not reach FCM."),
+        Row(status=503, effect=Effect.DOWN, wait_s=10.0, note="FCM is overloaded or down."),
+        Row(status=5, effect=Effect.DOWN, wait_s=10.0, note="FCM failed."),
+    )
+)
+
+_TYPE = "@type"
+
+
+def read_answer(status: int, body: bytes, retry_after_s: float | None = None) -> Answer:
+    """Read an answer of `messages:send`. Any body can be read; one that is not FCM's has no code."""
+    fields = json_object(body)
+    if status == 200:
+        return Answer(status=status, reference=text(fields.get("name")))
+    error = fields.get("error")
+    if not isinstance(error, Mapping):
+        return Answer(status=status, reason=f"HTTP {status}", retry_after_s=retry_after_s)
+    details = objects(error.get("details"))
+    code = next((text(one.get("errorCode")) for one in details if _is(one, "FcmError")), "")
+    reason = text(error.get("message")) or f"HTTP {status}"
+    return Answer(
+        status=status,
+        code=code or text(error.get("status")),
+        detail=_detail(details, reason),
+        reason=reason,
+        retry_after_s=retry_after_s,
+    )
+
+
+def _detail(details: list[Mapping[str, Any]], reason: str) -> str:
+    fields = [text(one.get("field")) for one in _violations(details, "BadRequest", "fieldViolations")]
+    if "message.token" in fields or (not fields and "not a valid FCM registration token" in reason):
+        return TOKEN
+    quotas = " ".join(
+        f"{text(one.get('subject'))} {text(one.get('description'))}".lower()
+        for one in _violations(details, "QuotaFailure", "violations")
+    )
+    return next((quota for quota in (DEVICE, TOPIC, PROJECT) if quota in quotas), "")
+
+
+def _violations(details: list[Mapping[str, Any]], kind: str, field: str) -> list[Mapping[str, Any]]:
+    return [violation for one in details if _is(one, kind) for violation in objects(one.get(field))]
+
+
+def _is(detail: Mapping[str, Any], kind: str) -> bool:
+    return text(detail.get(_TYPE)).endswith(f".{kind}")

@@ -1,0 +1,97 @@
+"""The message of a push task as the channels `fcm` and `apns` read it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from dispatcher.channels.template import Template
+from dispatcher.model.errors import InvalidInput
+
+MAX_COLLAPSE_BYTES = 64
+"""The limit of APNs, which is the smallest."""
+LANGUAGE = "lang"
+"""The target's variable that chooses the locale."""
+
+Text = Annotated[str, Meta(max_length=4_096)]
+
+
+class LocaleTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Texts of one language; what is missing is taken from the message."""
+
+    title: Text | None = None
+    body: Text | None = None
+    image: Text | None = None
+    data: dict[str, str] | None = None
+
+
+class PushMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message with texts, data for the app, and options by provider. Texts may contain variables."""
+
+    title: Text = ""
+    body: Text = ""
+    image: Text = ""
+    """Address of a picture."""
+    data: dict[str, str] = {}
+    """For the app; not shown."""
+    collapse: str = ""
+    """Messages with the same text here replace each other on a device."""
+    category: str = ""
+    """Category of the notification (APNs) or channel of the app (Android)."""
+    sound: str = ""
+    badge: Annotated[int, Meta(ge=0)] | None = None
+    locales: dict[str, LocaleTexts] = {}
+    """By language tag, such as `de` or `en-GB`."""
+    fcm: dict[str, Any] = {}
+    """Further fields of FCM's message, such as `android` and `webpush`."""
+    apns: dict[str, Any] = {}
+    """Further fields of the APNs payload; `aps` is merged."""
+
+    def localized(self, language: str) -> "PushMessage":
+        """Return the message with the texts of a language."""
+        texts = self.locales.get(language)
+        if texts is None:
+            return self
+        changes = {name: value for name in texts.__struct_fields__ if (value := getattr(texts, name)) is not None}
+        return msgspec.structs.replace(self, **changes)
+
+
+def read_message(message: Mapping[str, Any]) -> PushMessage:
+    """Check a task's message. Raises InvalidInput, which names the field."""
+    try:
+        return msgspec.convert(dict(message), PushMessage)
+    except msgspec.ValidationError as error:
+        known = ", ".join(PushMessage.__struct_fields__)
+        raise InvalidInput(f"The message is wrong: {error}.", f"Its fields are: {known}.") from error
+
+
+def languages(language: object) -> list[str]:
+    """Return the language tags to look for, most special first: `zh-Hant-TW`, `zh-Hant`, `zh`."""
+    if not isinstance(language, str):
+        return []
+    parts = language.replace("_", "-").split("-")
+    return ["-".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+class Templates:
+    """The compiled documents of a message, one per locale."""
+
+    def __init__(self, default: Template, by_locale: Mapping[str, Template]) -> None:
+        self._default = default
+        self._by_locale = {tag.lower(): template for tag, template in by_locale.items()}
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Names of the variables that a target must have."""
+        return self._default.required.union(*(template.required for template in self._by_locale.values()))
+
+    def of(self, variables: Mapping[str, Any] | None) -> Template:
+        """Return the document for a target: that of its language, or of the language without its region, or the
+        message's own."""
+        if self._by_locale and variables:
+            for tag in languages(variables.get(LANGUAGE)):
+                template = self._by_locale.get(tag.lower())
+                if template is not None:
+                    return template
+        return self._default

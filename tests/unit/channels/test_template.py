@@ -1,0 +1,57 @@
+"""Variables in messages."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.channels.template import TARGET, Missing, Template
+
+
+def filled(value: object, target: str = "t", **variables: Any) -> Any:
+    return json.loads(Template(value).fill(target, variables))
+
+
+def test_variables_are_filled_in_everywhere_in_a_document() -> None:
+    message = {"title": "Hi {{name}}", "data": {"for-{{ name }}": ["{{name}}", 1, None, True]}}
+    assert filled(message, name="Ann") == {"title": "Hi Ann", "data": {"for-Ann": ["Ann", 1, None, True]}}
+
+
+def test_the_target_goes_where_the_document_says() -> None:
+    assert filled({"token": TARGET, "title": "{{a}}"}, "tok", a="x") == {"token": "tok", "title": "x"}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(3, "3"), (1.5, "1.5"), (True, "true"), ({"a": [1]}, '{"a":[1]}'), ("", "")]
+)
+def test_values_appear_as_in_json(value: object, shown: str) -> None:
+    assert filled("<{{x}}>", x=value) == f"<{shown}>"
+
+
+@pytest.mark.parametrize("variables", [{}, {"name": None}])
+def test_a_default_takes_the_place_of_a_missing_variable(variables: dict[str, Any]) -> None:
+    assert filled("Hi {{name|you there}}!", **variables) == "Hi you there!"
+    assert filled("Hi {{name|}}!", **variables) == "Hi !"
+    with pytest.raises(Missing, match="name"):
+        filled("Hi {{name}}", **variables)
+
+
+def test_required_variables_are_those_without_default() -> None:
+    assert Template({"a": "{{x}} {{y|1}}", "b": ["{{z}}", TARGET]}).required == {"x", "z"}
+
+
+@pytest.mark.parametrize("text", ["{{", "{{}}", "{{a b}}", "{{1a}}", "x {{a}} {{b", "\0", "a\0{{x}}"])
+def test_a_text_that_is_no_template_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\{\{|U\+0000"):
+        Template(text)
+
+
+PLAIN = st.text(st.characters(exclude_characters="{}\0\1", exclude_categories=["Cs"]), max_size=20)
+
+
+@given(PLAIN, PLAIN, st.text(st.characters(exclude_categories=["Cs"])), PLAIN)
+def test_whatever_a_variable_contains_stays_one_text(before: str, after: str, value: str, target: str) -> None:
+    document = {"k": f"{before}{{{{v}}}}{after}", "target": TARGET}
+    assert filled(document, target, v=value) == {"k": before + value + after, "target": target}
