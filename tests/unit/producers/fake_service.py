@@ -143,7 +143,7 @@ class FakeService:
 
         self.fault = fault
 
-    def mend(self) -> None:
+    def recover(self) -> None:
         self.redis_gone, self.fault = False, lambda step: None
 
     @property

@@ -89,7 +89,7 @@ def test_a_client_that_dies_between_the_steps_leaves_nothing_that_a_second_one_c
     world.fail_at(dies_at, Died())
     with pytest.raises(Died):
         Controls(world.services).pause("t")
-    world.mend()
+    world.recover()
     Controls(world.services).pause("t")
     assert fields(world)[-1] == ("paused", "1")
     assert ("lane", OWN_LANE) in fields(world)

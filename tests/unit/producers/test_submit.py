@@ -256,7 +256,7 @@ def submitted_in_part(audience: list[str]) -> FakeService:
     world.fail_at("append Sealed", Died())
     with pytest.raises(Died):
         run(world, push(), slabs(audience, 4))
-    world.mend()
+    world.recover()
     assert [record for record in world.records if isinstance(record, Checkpoint)]
     return world
 

@@ -51,7 +51,7 @@ def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on(
         run(world, push(id=None), ["a"])
     assert [type(record) for record in world.records] == [TaskRecord]
     assert all(not bodies for bodies in world.lanes.values())
-    world.mend()
+    world.recover()
     assert run(world, push(id="made-1"), ["a"]).accepted == 1
 
 
@@ -71,7 +71,7 @@ def test_without_redis_nothing_is_published_beyond_what_was_announced_with_it(wo
     with pytest.raises(Unreachable, match="Submit the same"):
         run(world, push(), slabs(audience, 4))
     assert sent(world) == audience[:4]
-    world.mend()
+    world.recover()
     assert run(world, push(), audience).accepted == 40
     assert set(sent(world)) == set(audience)
 
