@@ -15,7 +15,7 @@ from dispatcher.model.tier import Tier
 
 
 class CapUnit(StrEnum):
-    """What a provider's rate limit counts."""
+    """Units that a provider's rate limit counts."""
 
     TARGET = "target"
     REQUEST = "request"
@@ -60,7 +60,7 @@ class Rendering:
 
 
 class ChannelSpec(Protocol):
-    """What is known about a provider without talking to it."""
+    """Knowledge about a provider that needs no connection."""
 
     @property
     def name(self) -> str:

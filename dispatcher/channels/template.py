@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 TARGET = "\1"
-"""A text of a document that stands for the target."""
+"""Placeholder of the target in a document."""
 _MARK = "\0"
 """Encloses the number of a slot while the message is encoded. JSON writes it as six characters that no text has."""
 _SLOT = re.compile(rb"\\u0000(\d+)\\u0000")

@@ -1,11 +1,11 @@
-"""What a provider's answer means: a table of rows, as data, that channels, documents and fakes share."""
+"""Meaning of a provider's answers: a table of rows, as data, that channels, documents and fakes share."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """What an answer says about a target, its task, or the flow (the credential or origin that was used)."""
+    """Meaning of an answer for a target, its task, or the flow (the credential or origin that was used)."""
 
     SENT = "sent"
     """The provider took the message."""
@@ -34,7 +34,7 @@ class Answer:
     code: str = ""
     """The provider's own code for the error; empty if it named none."""
     detail: str = ""
-    """What the error is about (a field, a quota), in the words of the provider's rows."""
+    """Subject of the error (a field, a quota), in the words of the provider's rows."""
     reason: str = ""
     """The provider's text, for people."""
     retry_after_s: float | None = None
@@ -50,7 +50,7 @@ class Row:
     """One kind of answer and its effect. Empty fields match everything."""
 
     status: int
-    """HTTP status, or a class of it: 5 stands for 500 to 599."""
+    """HTTP status, or a class of it: 5 means 500 to 599."""
     code: str = ""
     detail: str = ""
     effect: Effect
@@ -61,7 +61,7 @@ class Row:
     guarded: bool = False
     """Whether many such answers at once suggest that the fault is ours: the storm guard watches them."""
     note: str = ""
-    """What happened and what to do, in one sentence; shown to users."""
+    """Cause and next step, in one sentence; shown to users."""
 
     def matches(self, answer: Answer) -> bool:
         """Return whether the row is about this answer."""
