@@ -51,10 +51,6 @@ def send(client: pulsar.Client, lane: str, *bodies: bytes) -> None:
     producer.close()
 
 
-def letters_of_nobody(client: pulsar.Client, names: Topics) -> list[DeadLetter]:
-    return list(read_dead_letters(client, names, ""))
-
-
 def test_a_record_that_is_too_large_fails_alone_and_others_are_stored(client: pulsar.Client, names: Topics) -> None:
     producer, answers = RecordProducer(client, names.dead_letters), Answers()
     for body in (b"before", NOISE, b"behind"):
@@ -100,7 +96,7 @@ def test_a_message_of_5_mib_that_is_no_envelope_leaves_its_lane_whole_and_alone(
         return admin.backlog(lane) == 0
 
     eventually(acked, "both are acknowledged")
-    parts = letters_of_nobody(client, names)
+    parts = list(read_dead_letters(client, names, ""))
     assert b"".join(part.body for part in sorted(parts, key=lambda part: part.part)) == garbage
     assert {(part.lane, part.parts) for part in parts} == {(lane, len(parts))}
     assert max(len(part.body) for part in parts) <= MAX_LETTER_BYTES

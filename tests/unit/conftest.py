@@ -1,7 +1,8 @@
-"""The world that most tests of the engine begin with."""
+"""What many unit tests begin with: a world of the engine, and the command line."""
 
 import pytest
 
+from tests.unit.command_line import CommandLine
 from tests.unit.engine_world import EngineWorld
 
 
@@ -9,3 +10,8 @@ from tests.unit.engine_world import EngineWorld
 def world() -> EngineWorld:
     """No tasks, no workers, and a provider that sends everything."""
     return EngineWorld()
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)

@@ -22,10 +22,6 @@ def run(world: EngineWorld, until: Callable[[], bool]) -> None:
     world.run(lambda: until() and world.settled())
 
 
-def titles(world: EngineWorld, task: str) -> set[str]:
-    return {decode_message(sent.message)["title"] for sent in world.provider_calls if sent.task == task}
-
-
 def test_what_is_not_yet_sent_is_sent_as_edited() -> None:
     world = EngineWorld(capacity=100)
     world.add_task("t", 300, chunk=3)
@@ -38,7 +34,7 @@ def test_what_is_not_yet_sent_is_sent_as_edited() -> None:
     later = [sent.message for sent in world.provider_calls[before + 20 :] if sent.task == "t"]
     assert later
     assert {bytes(message) for message in later} == {EDITED}
-    assert titles(world, "other") == {"hello"}
+    assert {decode_message(sent.message)["title"] for sent in world.provider_calls if sent.task == "other"} == {"hello"}
     assert world.counts("t") == {"sent": 300}
     assert max(world.calls().values()) == 1
 

@@ -20,6 +20,7 @@ from fairlane.stack.homes import Home
 from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack
 from fairlane.stack.state import ServerState, StackPorts, StackState
+from tests.unit.command_line import CommandLine
 
 PORTS = {"broker": 1, "web": 2, "bookie": 3, "redis": 4}
 
@@ -68,17 +69,17 @@ def started(home: Path, *, pulsar: bool, redis: bool) -> None:
     ],
 )
 def test_with_nothing_configured_and_no_stack_commands_refuse_and_say_the_way_out(
-    command: str, capsys: pytest.CaptureFixture[str]
+    command: str, cli: CommandLine
 ) -> None:
-    assert run(command.split()) == exit_codes.USAGE
-    printed = capsys.readouterr().err
-    assert "not configured" in printed
-    assert "`fairlane stack up`" in printed
+    said = cli(command.split(), exit_codes.USAGE).err
+    assert "not configured" in said
+    assert "`fairlane stack up`" in said
 
 
-def test_doctor_says_so_too_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", "-o", "json"]) == exit_codes.FAILURE
-    failed = [line for line in json.loads(capsys.readouterr().out) if line["level"] == "fail"]
+def test_doctor_says_so_too_and_fails(cli: CommandLine) -> None:
+    failed = [
+        line for line in json.loads(cli(["doctor", "-o", "json"], exit_codes.FAILURE).out) if line["level"] == "fail"
+    ]
     assert [line["what"].split(" is not")[0] for line in failed] == ["Pulsar", "Redis"]
     assert all("fairlane stack up" in line["fix"] for line in failed)
 
@@ -94,15 +95,16 @@ def test_python_raises_the_same() -> None:
 
 
 def test_with_redis_alone_tasks_can_be_looked_at_and_not_submitted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("FAIRLANE_REDIS_URL", "redis://127.0.0.1:1/0")
-    assert run(["task", "list"]) == exit_codes.UNREACHABLE
-    assert "redis://127.0.0.1:1/0 (from the environment) cannot be reached" in capsys.readouterr().err
-    assert run(["worker"]) == exit_codes.USAGE
-    printed = capsys.readouterr().err
-    assert "Pulsar is not configured: pulsar.url and pulsar.admin_url are not set" in printed
-    assert "FAIRLANE_REDIS_URL" not in printed
+    assert (
+        "redis://127.0.0.1:1/0 (from the environment) cannot be reached"
+        in cli(["task", "list"], exit_codes.UNREACHABLE).err
+    )
+    said = cli(["worker"], exit_codes.USAGE).err
+    assert "Pulsar is not configured: pulsar.url and pulsar.admin_url are not set" in said
+    assert "FAIRLANE_REDIS_URL" not in said
 
 
 def test_an_unknown_setting_in_python_is_named_in_our_words() -> None:
@@ -111,34 +113,33 @@ def test_an_unknown_setting_in_python_is_named_in_our_words() -> None:
 
 
 # ---------------------------------------------------------------- sources
-def test_errors_say_where_an_address_comes_from(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_say_where_an_address_comes_from(home: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> None:
     port = free_port()
     started(home, pulsar=True, redis=True)
     url = f"redis://127.0.0.1:{port}/0"
 
-    assert run(["task", "list"]) == exit_codes.UNREACHABLE
-    assert "redis://127.0.0.1:4/0 (of the local stack) cannot be reached" in capsys.readouterr().err
+    assert (
+        "redis://127.0.0.1:4/0 (of the local stack) cannot be reached"
+        in cli(["task", "list"], exit_codes.UNREACHABLE).err
+    )
     Path("fairlane.toml").write_text(f'[redis]\nurl = "{url}"\n')
-    assert run(["task", "list"]) == exit_codes.UNREACHABLE
-    assert f"{url} (from fairlane.toml) cannot be reached" in capsys.readouterr().err
+    assert f"{url} (from fairlane.toml) cannot be reached" in cli(["task", "list"], exit_codes.UNREACHABLE).err
     monkeypatch.setenv("FAIRLANE_REDIS_URL", url)
-    assert run(["task", "list"]) == exit_codes.UNREACHABLE
-    assert f"{url} (from the environment) cannot be reached" in capsys.readouterr().err
-    assert run(["--redis-url", url, "task", "list"]) == exit_codes.UNREACHABLE
-    assert f"{url} (from the command line) cannot be reached" in capsys.readouterr().err
+    assert f"{url} (from the environment) cannot be reached" in cli(["task", "list"], exit_codes.UNREACHABLE).err
+    assert (
+        f"{url} (from the command line) cannot be reached"
+        in cli(["--redis-url", url, "task", "list"], exit_codes.UNREACHABLE).err
+    )
 
 
 # ---------------------------------------------------------------- a stack with a server that has ended
-def test_the_addresses_stay_in_force_when_a_server_has_ended(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_addresses_stay_in_force_when_a_server_has_ended(home: Path, cli: CommandLine) -> None:
     """Whatever answers on its port now, it is not ours, and is not asked."""
     started(home, pulsar=True, redis=False)
     assert Settings().redis.url == "redis://127.0.0.1:4/0"
     for command in (["task", "show", "x"], ["worker"], ["worker", "--processes", "2"]):
-        assert run(command) == exit_codes.UNREACHABLE
-        printed = capsys.readouterr().err
-        assert "Redis of the local stack (redis://127.0.0.1:4/0) is not running. Run `fairlane stack up`." in printed
+        said = cli(command, exit_codes.UNREACHABLE).err
+        assert "Redis of the local stack (redis://127.0.0.1:4/0) is not running. Run `fairlane stack up`." in said
 
 
 def test_after_a_reboot_the_addresses_are_still_those_of_the_stack(home: Path) -> None:
@@ -178,14 +179,11 @@ def test_a_failed_start_keeps_the_addresses(home: Path, monkeypatch: pytest.Monk
 
 # ---------------------------------------------------------------- ports
 @pytest.mark.parametrize("option", ["--pulsar-port", "--pulsar-web-port", "--redis-port"])
-def test_another_port_for_a_server_that_runs_is_refused(
-    option: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_port_for_a_server_that_runs_is_refused(option: str, home: Path, cli: CommandLine) -> None:
     started(home, pulsar=True, redis=True)
-    assert run(["stack", "up", option, "7777"]) == exit_codes.REFUSED
-    printed = capsys.readouterr().err
-    assert "so it cannot get port 7777" in printed
-    assert "fairlane stack down" in printed
+    said = cli(["stack", "up", option, "7777"], exit_codes.REFUSED).err
+    assert "so it cannot get port 7777" in said
+    assert "fairlane stack down" in said
 
 
 def test_a_server_that_ended_may_get_another_port(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.arguments import Assignment, parse_duration_s, parse_time
-from fairlane.cli.main import run
 from fairlane.cli.task.edit import read_message
+from tests.unit.command_line import CommandLine
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -66,8 +66,5 @@ def test_an_assignment_names_a_field_that_there_is() -> None:
         ("reconcile --day yesterday", "'yesterday' is not a day; write YYYY-MM-DD"),
     ],
 )
-def test_what_is_no_value_is_told_before_any_server_is_asked(
-    line: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(line.split()) == 2
-    assert message in capsys.readouterr().err
+def test_what_is_no_value_is_told_before_any_server_is_asked(line: str, said: str, cli: CommandLine) -> None:
+    assert said in cli(line.split(), 2).err

@@ -15,13 +15,13 @@ from fairlane.cli.base import exit_codes
 from fairlane.cli.base.output import Output
 from fairlane.logging import configure_logging
 from fairlane.setting_groups import LogSettings
+from tests.unit.command_line import CommandLine
 
 HEAVY = "{'pulsar', '_pulsar', 'redis', 'pydantic', 'aiohttp', 'urllib3', 'rich', 'yaml', 'prometheus_client'}"
 
 
-def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["--help"]) == exit_codes.OK
-    printed = capsys.readouterr().out
+def test_help_names_every_command_and_exit_code(cli: CommandLine) -> None:
+    said = cli(["--help"]).out
     for command in main.COMMANDS:
         assert f"\n  {command} " in printed
     for code, meaning in exit_codes.MEANINGS.items():
@@ -30,9 +30,8 @@ def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("command", main.COMMANDS)
-def test_every_command_is_there_and_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run([command, "--help"]) == exit_codes.OK
-    assert "Usage:" in capsys.readouterr().out
+def test_every_command_is_there_and_has_help(command: str, cli: CommandLine) -> None:
+    assert "Usage:" in cli([command, "--help"]).out
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -73,9 +72,8 @@ def test_what_looks_at_tasks_and_changes_nothing_loads_nothing_of_pulsar() -> No
 @pytest.mark.parametrize(
     "arguments", [["nope"], ["--nope"], ["config", "show", "-o", "xml"], ["--log-level", "loud", "config"]]
 )
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(arguments) == exit_codes.USAGE
-    captured = capsys.readouterr()
+def test_wrong_usage(arguments: list[str], cli: CommandLine) -> None:
+    captured = cli(arguments, exit_codes.USAGE)
     assert captured.out == ""
     assert "Error" in captured.err
 
@@ -107,23 +105,20 @@ def test_our_errors_are_one_line_with_cause_and_next_step(
     error: Exception,
     code: int,
     failing: Callable[[BaseException], None],
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     failing(error)
-    assert main.run(["config"]) == code
-    assert capsys.readouterr().err == "fairlane: Cause. Step.\n"
+    assert cli(["config"], code).err == "fairlane: Cause. Step.\n"
 
 
 def test_a_defect_is_one_line_too_and_its_trace_is_for_those_who_ask(
-    failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+    failing: Callable[[BaseException], None], cli: CommandLine
 ) -> None:
     failing(ZeroDivisionError("oops"))
-    assert main.run(["config"]) == exit_codes.FAILURE
-    printed = capsys.readouterr().err
-    assert printed.count("\n") == 1
-    assert "ZeroDivisionError: oops" in printed
-    assert main.run(["--log-level", "debug", "config"]) == exit_codes.FAILURE
-    assert "Traceback" in capsys.readouterr().err
+    said = cli(["config"], exit_codes.FAILURE).err
+    assert said.count("\n") == 1
+    assert "ZeroDivisionError: oops" in said
+    assert "Traceback" in cli(["--log-level", "debug", "config"], exit_codes.FAILURE).err
 
 
 def test_interrupted(failing: Callable[[BaseException], None]) -> None:
@@ -131,13 +126,11 @@ def test_interrupted(failing: Callable[[BaseException], None]) -> None:
     assert main.run(["config"]) == exit_codes.INTERRUPTED
 
 
-def test_config_show_in_both_forms(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_show_in_both_forms(monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> None:
     monkeypatch.setenv("FAIRLANE_REDIS_PASSWORD", "hush")
     options = ["--pulsar-url", "pulsar://there:1", "--redis-url", "redis://a:hush@b"]
-    assert main.run([*options, "config", "show"]) == exit_codes.OK
-    table = capsys.readouterr().out
-    assert main.run([*options, "config", "show", "-o", "json"]) == exit_codes.OK
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    table = cli([*options, "config", "show"]).out
+    rows = {row["name"]: row for row in json.loads(cli([*options, "config", "show", "-o", "json"]).out)}
     assert rows["pulsar.url"]["value"] == "pulsar://there:1"
     assert rows["pulsar.url"]["source"] == "option"
     assert all(row["description"] for row in rows.values())
@@ -145,21 +138,18 @@ def test_config_show_in_both_forms(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "hush" not in table + json.dumps(rows)
 
 
-def test_a_wrong_setting_ends_with_the_usage_code(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["--redis-url", "nowhere", "config", "show"]) == exit_codes.USAGE
-    assert "redis.url (option)" in capsys.readouterr().err
+def test_a_wrong_setting_ends_with_the_usage_code(cli: CommandLine) -> None:
+    assert "redis.url (option)" in cli(["--redis-url", "nowhere", "config", "show"], exit_codes.USAGE).err
 
 
-def test_stack_status_without_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["stack", "status", "-o", "json"]) == exit_codes.FAILURE
-    found = json.loads(capsys.readouterr().out)
+def test_stack_status_without_a_stack(cli: CommandLine) -> None:
+    found = json.loads(cli(["stack", "status", "-o", "json"], exit_codes.FAILURE).out)
     assert found["running"] is False
     assert found["pulsar"]["pid"] is None
 
 
-def test_stack_down_without_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["stack", "down"]) == exit_codes.OK
-    assert "nothing was running" in capsys.readouterr().err
+def test_stack_down_without_a_stack(cli: CommandLine) -> None:
+    assert "nothing was running" in cli(["stack", "down"]).err
 
 
 def test_data_as_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:

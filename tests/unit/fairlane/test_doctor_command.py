@@ -3,7 +3,7 @@
 import pytest
 
 from backends.pulsar.provision import Finding
-from fairlane.cli.main import run
+from tests.unit.command_line import CommandLine
 
 
 @pytest.mark.parametrize(
@@ -15,8 +15,7 @@ from fairlane.cli.main import run
     ],
 )
 def test_it_says_how_many_checks_fail_or_warn(
-    levels: list[str], message: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    levels: list[str], said: str, code: int, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setattr("fairlane.checks.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
-    assert run(["doctor"]) == code
-    assert capsys.readouterr().err.strip().splitlines()[-1] == message
+    assert cli(["doctor"], code).err.strip().splitlines()[-1] == said

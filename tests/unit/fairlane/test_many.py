@@ -15,6 +15,7 @@ from fairlane.cli.task import many
 from producers.control.controls import Cancelled
 from producers.control.steering import BulkResult, Plan, PlannedChange
 from producers.control.task_changes import Changes, TaskFilter
+from tests.unit.command_line import CommandLine
 from tests.unit.tasks import task_view
 
 GONE = "The broker cannot be reached."
@@ -88,23 +89,19 @@ def test_the_exit_code_says_why_something_was_not_changed(
     assert run(["task", "set", "a", "b", "z", "weight=2"]) == code
 
 
-def test_a_server_that_goes_away_is_told_once(
-    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_goes_away_is_told_once(connected: Callable[[Client], Client], cli: CommandLine) -> None:
     connected(Client(*(task_view(f"t{number}") for number in range(50)), stops_after=10))
-    assert run(["task", "pause", "--app", "shop", "--yes"]) == exit_codes.UNREACHABLE
-    printed = capsys.readouterr().err
-    assert printed.count(GONE) == 1
-    assert "40 tasks may be unchanged; run the same command again to change them" in printed
+    said = cli(["task", "pause", "--app", "shop", "--yes"], exit_codes.UNREACHABLE).err
+    assert said.count(GONE) == 1
+    assert "40 tasks may be unchanged; run the same command again to change them" in said
 
 
 def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
-    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+    connected: Callable[[Client], Client], cli: CommandLine
 ) -> None:
     client = connected(Client(OPEN, ENDED))
-    assert run(["task", "cancel", "a", "z", "-o", "json"]) == exit_codes.FAILURE
-    printed = capsys.readouterr()
-    assert json.loads(printed.out) == {
+    told = cli(["task", "cancel", "a", "z", "-o", "json"], exit_codes.FAILURE)
+    assert json.loads(told.out) == {
         "changed": ["a"],
         "unchanged": 0,
         "failed": {"z": "Task z has ended."},
@@ -116,52 +113,45 @@ def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
     assert client.followed == ["a"]
 
 
-def test_a_stop_says_the_same_and_wants_a_reason(
-    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stop_says_the_same_and_wants_a_reason(connected: Callable[[Client], Client], cli: CommandLine) -> None:
     connected(Client(OPEN))
-    assert run(["task", "stop", "a", "--reason", "no credential", "-o", "json"]) == exit_codes.OK
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["changed"] == ["a"]
-    assert "a failed" in printed.err
-    assert "7 targets were in flight; 3 of them were sent" in printed.err
+    told = cli(["task", "stop", "a", "--reason", "no credential", "-o", "json"])
+    assert json.loads(told.out)["changed"] == ["a"]
+    assert "a failed" in told.err
+    assert "7 targets were in flight; 3 of them were sent" in told.err
     assert run(["task", "stop", "a"]) == exit_codes.USAGE
 
 
 def test_a_close_takes_a_task_that_was_cancelled_and_is_refused_by_one_that_has_ended(
-    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+    connected: Callable[[Client], Client], cli: CommandLine
 ) -> None:
     connected(Client(OPEN))
-    assert run(["task", "close", "a", "--reason", "lost"]) == exit_codes.OK
-    assert "a is closed" in capsys.readouterr().err
+    assert "a is closed" in cli(["task", "close", "a", "--reason", "lost"]).err
     connected(Client(ENDED))
     assert run(["task", "close", "z", "--reason", "lost"]) == exit_codes.REFUSED
     assert run(["task", "close", "z"]) == exit_codes.USAGE
 
 
 def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_changed(
-    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+    connected: Callable[[Client], Client], cli: CommandLine
 ) -> None:
     def gone() -> Cancelled:
         raise Unreachable("Redis is gone.", "Try again.")
 
     connected(Client(OPEN)).follow = gone
-    assert run(["task", "cancel", "a", "-o", "json"]) == exit_codes.UNREACHABLE
-    printed = capsys.readouterr()
-    assert json.loads(printed.out) == {"changed": ["a"], "unchanged": 0, "failed": {}}
-    assert "Redis is gone. Try again." in printed.err
+    told = cli(["task", "cancel", "a", "-o", "json"], exit_codes.UNREACHABLE)
+    assert json.loads(told.out) == {"changed": ["a"], "unchanged": 0, "failed": {}}
+    assert "Redis is gone. Try again." in told.err
 
 
 def test_a_preview_shows_bursts_and_what_takes_no_change(
-    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+    connected: Callable[[Client], Client], cli: CommandLine
 ) -> None:
     connected(Client(task_view("a", cap=100, cap_burst=20), ENDED))
-    assert run(["task", "set", "a", "z", "cap=100:40", "--dry-run", "-o", "json"]) == exit_codes.OK
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["changes"] == [{"id": "a", "changes": {"cap": ["100:20", "100:40"]}}]
-    assert printed["refused"] == {"z": "Task z has ended."}
-    assert run(["task", "set", "a", "z", "cap=none", "--dry-run"]) == exit_codes.OK
-    shown = capsys.readouterr()
+    told = json.loads(cli(["task", "set", "a", "z", "cap=100:40", "--dry-run", "-o", "json"]).out)
+    assert told["changes"] == [{"id": "a", "changes": {"cap": ["100:20", "100:40"]}}]
+    assert told["refused"] == {"z": "Task z has ended."}
+    shown = cli(["task", "set", "a", "z", "cap=none", "--dry-run"])
     assert "100:20 -> none" in shown.out
     assert "Task z has ended." in shown.err
 

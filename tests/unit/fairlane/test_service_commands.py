@@ -10,10 +10,10 @@ import pytest
 from dispatcher.model.errors import NotReady
 from dispatcher.model.service_settings import Cap
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
-from fairlane.cli.main import run
 from fairlane.cli.service import capacity, signals, tier, usage
 from fairlane.figures.signals import TierSignals
 from fairlane.screen.sample import Sample, tier_figures
+from tests.unit.command_line import CommandLine
 
 SETTINGS = Globals(0, {"high": 6, "medium": 3, "low": 1}, caps={"channel/push": Cap(500, 20)})
 
@@ -41,33 +41,32 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(command, "settled_sample", lambda client: sample)
 
 
-def test_one_is_shown_as_it_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["channel", "list", "-o", "json"]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    assert run(["channel", "show", "push", "-o", "json"]) == 0
-    assert listed == [json.loads(capsys.readouterr().out)]
+def test_one_is_shown_as_it_is_listed(cli: CommandLine) -> None:
+    listed = json.loads(cli(["channel", "list", "-o", "json"]).out)
+    assert listed == [json.loads(cli(["channel", "show", "push", "-o", "json"]).out)]
     assert (listed[0]["channel"], listed[0]["cap"], listed[0]["cap_burst"]) == ("push", 500, 20)
 
 
 @pytest.mark.parametrize("kind", ["channel", "app"])
-def test_what_nothing_names_is_not_found(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([kind, "show", "nobody"]) == 3
-    assert f"no {kind} nobody" in capsys.readouterr().err
+def test_what_nothing_names_is_not_found(kind: str, cli: CommandLine) -> None:
+    assert f"no {kind} nobody" in cli([kind, "show", "nobody"], 3).err
 
 
 def test_a_capacity_that_is_not_set_is_a_dash_in_the_table_and_0_as_json(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
-    assert run(["capacity", "show"]) == 0
-    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = [line.split() for line in cli(["capacity", "show"]).out.splitlines()]
     assert shown == [["capacity", "-"], ["capacity", "burst", "-"], ["targets/s", "7"], ["used", "-"]]
-    assert run(["capacity", "show", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"capacity": 0, "capacity_burst": 0, "rate": 7.0, "used": None}
+    assert json.loads(cli(["capacity", "show", "-o", "json"]).out) == {
+        "capacity": 0,
+        "capacity_burst": 0,
+        "rate": 7.0,
+        "used": None,
+    }
 
 
-def test_a_tier_is_shown_with_the_names_of_its_signals(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["tier", "show", "-o", "json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
+def test_a_tier_is_shown_with_the_names_of_its_signals(cli: CommandLine) -> None:
+    shown = json.loads(cli(["tier", "show", "-o", "json"]).out)
     assert shown["sharing"] == "tasks"
     assert list(shown["tiers"]) == ["high", "medium", "low"]
     assert set(TierSignals._fields) - {"arrival_rate", "spare"} <= shown["tiers"]["high"].keys()
@@ -93,14 +92,12 @@ def beat(state: str) -> WorkerBeat:
 
 @pytest.mark.parametrize("beats", [(), (beat("stopped"), beat("lost"))])
 def test_after_a_restart_without_workers_one_is_needed(
-    beats: tuple[WorkerBeat, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    beats: tuple[WorkerBeat, ...], monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setattr(signals, "client_of", lambda _: nullcontext(Restarted(*beats)))
-    assert run(["signals", "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(["signals", "-o", "json"]).out)
     assert (found["workers"], found["workers_needed"], found["limited_by"], found["tiers"]) == (0, 1, "workers", {})
-    assert run(["signals"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = [line.split() for line in cli(["signals"]).out.splitlines()]
     assert lines == [
         ["capacity", "targets/s", "workers", "workers", "needed", "limited", "by", "caps"],
         ["-", "0", "0", "1", "workers", "-"],
@@ -108,8 +105,7 @@ def test_after_a_restart_without_workers_one_is_needed(
 
 
 def test_while_a_worker_restores_the_counts_the_signals_are_not_known(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setattr(signals, "client_of", lambda _: nullcontext(Restarted(beat("starting"))))
-    assert run(["signals"]) == 4
-    assert "being rebuilt" in capsys.readouterr().err
+    assert "being rebuilt" in cli(["signals"], 4).err

@@ -19,7 +19,6 @@ from dispatcher.analysis.situation import Situation
 from dispatcher.clock import VirtualClock
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat, globals_of
 from fairlane.cli.base.output import Output
-from fairlane.cli.main import run
 from fairlane.cli.service import app, channel
 from fairlane.cli.service import change as service
 from fairlane.cli.service.worker import fields_of
@@ -32,6 +31,7 @@ from fairlane.screen.fields import Kind
 from fairlane.screen.render import screen, tasks_table, tiers_table, workers_table
 from fairlane.screen.sample import Sampler, TierFigures
 from fairlane.screen.table import LONG_WORD, FittedTable, record_of, table_of
+from tests.unit.command_line import CommandLine
 from tests.unit.fairlane.test_screen import Service
 from tests.unit.tasks import task_view
 
@@ -294,9 +294,8 @@ def sale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("sale")
-def test_a_task_is_shown_with_what_matters_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["task", "show", SALE.id]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_a_task_is_shown_with_what_matters_first(cli: CommandLine) -> None:
+    lines = cli(["task", "show", SALE.id]).out.splitlines()
     first = [line.split("  ")[0] for line in lines[: lines.index("")]]
     assert first == ["id", "state", "done", "targets/s", "ETA", "targets.failed", "reason"]
     assert "60,000 of 5,000,000, 1.2%" in lines[2]
@@ -304,9 +303,8 @@ def test_a_task_is_shown_with_what_matters_first(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("sale")
-def test_a_task_as_json_keeps_its_raw_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["task", "show", SALE.id, "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == task_read.task_fields(SALE)
+def test_a_task_as_json_keeps_its_raw_numbers(cli: CommandLine) -> None:
+    assert json.loads(cli(["task", "show", SALE.id, "-o", "json"]).out) == task_read.task_fields(SALE)
 
 
 def test_times_of_a_record_are_local_and_name_their_zone() -> None:

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 import pytest
 
 from dispatcher.model.view import Globals, TaskView, globals_of
-from fairlane.cli.main import run
 from fairlane.cli.task import read as task_read
 from producers.failures import Failure, FailureGroup
+from tests.unit.command_line import CommandLine
 
 MANY = 1_500
 
@@ -40,28 +40,24 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Task:
     return found
 
 
-def test_a_table_shows_the_first_thousand_and_says_what_to_do(task: Task, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_shows_the_first_thousand_and_says_what_to_do(task: Task, cli: CommandLine) -> None:
     """300,000 took 97 s."""
-    assert run(["task", "failures", "sale"]) == 0
-    printed = capsys.readouterr()
-    assert (printed.out.count("target-"), task.taken) == (1_000, 1_001)
-    assert "more than 1,000" in printed.err
-    assert "--by-reason" in printed.err
+    told = cli(["task", "failures", "sale"])
+    assert (told.out.count("target-"), task.taken) == (1_000, 1_001)
+    assert "more than 1,000" in told.err
+    assert "--by-reason" in told.err
 
 
 @pytest.mark.usefixtures("task")
-def test_a_limit_counts_in_every_form_and_json_has_all_without_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["task", "failures", "sale", "--limit", "3"]) == 0
-    assert capsys.readouterr().out.count("target-") == 3
-    assert run(["task", "failures", "sale", "--limit", "3", "-o", "json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 3
-    assert run(["task", "failures", "sale", "-o", "json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == MANY
+def test_a_limit_counts_in_every_form_and_json_has_all_without_one(cli: CommandLine) -> None:
+    assert cli(["task", "failures", "sale", "--limit", "3"]).out.count("target-") == 3
+    assert len(json.loads(cli(["task", "failures", "sale", "--limit", "3", "-o", "json"]).out)) == 3
+    assert len(json.loads(cli(["task", "failures", "sale", "-o", "json"]).out)) == MANY
 
 
 @pytest.mark.parametrize(("only", "message"), [((), "knows no task"), (("--app", "shop"), "knows no such task")])
 def test_an_empty_list_says_which_redis_was_asked(
-    only: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    only: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     """With one wrong digit in its address another Redis answers, and knows nothing."""
 
@@ -73,14 +69,18 @@ def test_an_empty_list_says_which_redis_was_asked(
             return globals_of({})
 
     monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(Client()))
-    assert run(["--redis-url", "redis://wrong.example:6379/0", "task", "list", *only]) == 0
-    assert f"Redis at redis://wrong.example:6379/0 {message}" in capsys.readouterr().err
+    assert (
+        f"Redis at redis://wrong.example:6379/0 {said}"
+        in cli(["--redis-url", "redis://wrong.example:6379/0", "task", "list", *only]).err
+    )
 
 
 @pytest.mark.usefixtures("task")
-def test_failures_are_counted_by_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["task", "failures", "sale", "--by-reason", "-o", "json"]) == 0
-    assert [(row["count"], row["reason"]) for row in json.loads(capsys.readouterr().out)] == [
+def test_failures_are_counted_by_reason(cli: CommandLine) -> None:
+    assert [
+        (row["count"], row["reason"])
+        for row in json.loads(cli(["task", "failures", "sale", "--by-reason", "-o", "json"]).out)
+    ] == [
         (MANY - 1, "no route"),
         (1, "gone"),
     ]

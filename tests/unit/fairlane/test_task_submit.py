@@ -19,6 +19,7 @@ from fairlane.cli.main import run
 from fairlane.cli.task import submit as task_submit
 from producers.files.targets_file import TargetsFile
 from producers.submit.report import SubmitProgress
+from tests.unit.command_line import CommandLine
 
 
 class Client:
@@ -61,21 +62,20 @@ def tasks_file(folder: Path, *ids: str, tier: str = "high") -> str:
     return str(file)
 
 
-def test_what_was_accepted_before_a_task_that_fails_is_told(
-    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["task", "submit", tasks_file(tmp_path, "first", "second"), "-o", "json"]) == exit_codes.REFUSED
-    printed = capsys.readouterr()
-    assert [row["id"] for row in json.loads(printed.out)] == ["first"]
-    assert "2 live tasks" in printed.err
+def test_what_was_accepted_before_a_task_that_fails_is_told(client: Client, tmp_path: Path, cli: CommandLine) -> None:
+    told = cli(["task", "submit", tasks_file(tmp_path, "first", "second"), "-o", "json"], exit_codes.REFUSED)
+    assert [row["id"] for row in json.loads(told.out)] == ["first"]
+    assert "2 live tasks" in told.err
 
 
 def test_a_task_that_is_cancelled_meanwhile_is_not_submitted_well(
-    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    client: Client, tmp_path: Path, cli: CommandLine
 ) -> None:
     client.stopped = "cancelled"
-    assert run(["task", "submit", tasks_file(tmp_path, "first")]) == exit_codes.FAILURE
-    assert "first was cancelled during the submission" in capsys.readouterr().err
+    assert (
+        "first was cancelled during the submission"
+        in cli(["task", "submit", tasks_file(tmp_path, "first")], exit_codes.FAILURE).err
+    )
 
 
 def test_a_second_file_with_faults_keeps_the_first_from_being_submitted(client: Client, tmp_path: Path) -> None:
@@ -85,16 +85,17 @@ def test_a_second_file_with_faults_keeps_the_first_from_being_submitted(client: 
 
 
 def test_duplicates_are_counted_and_said_unless_they_are_removed(
-    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    client: Client, tmp_path: Path, cli: CommandLine
 ) -> None:
     client.duplicates = 1_234
-    assert run(["task", "submit", tasks_file(tmp_path, "first"), "-o", "json"]) == exit_codes.OK
-    shown = capsys.readouterr()
+    shown = cli(["task", "submit", tasks_file(tmp_path, "first"), "-o", "json"])
     assert "first: 1,234 duplicates, sent again; --unique removes them" in shown.err
     assert json.loads(shown.out)[0]["duplicates"] == 1_234
     assert (client.options["duplicates"], client.options["allow_empty"]) == ("count", False)
-    assert run(["task", "submit", tasks_file(tmp_path, "first"), "--unique", "--allow-empty"]) == exit_codes.OK
-    assert "first: removed 1,234 duplicates" in capsys.readouterr().err
+    assert (
+        "first: removed 1,234 duplicates"
+        in cli(["task", "submit", tasks_file(tmp_path, "first"), "--unique", "--allow-empty"]).err
+    )
     assert (client.options["duplicates"], client.options["allow_empty"]) == ("remove", True)
 
 
@@ -161,7 +162,7 @@ def test_the_format_of_the_targets_can_be_said(client: Client, tmp_path: Path) -
 
 
 def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submitted(
-    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    client: Client, tmp_path: Path, cli: CommandLine
 ) -> None:
     """Without ids, those before it would be sent again with the corrected file."""
     (tmp_path / "none.csv").write_text("target,country\na,fr\n")
@@ -170,10 +171,9 @@ def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submi
     audiences[2]["filter"] = {"country": "de"}
     file = tmp_path / "tasks.json"
     file.write_text(json.dumps([task | audience for audience in audiences]))
-    assert run(["task", "submit", str(file)]) == exit_codes.USAGE
-    printed = capsys.readouterr().err
-    assert "task 2: targets: is an empty list" in printed
-    assert "none.csv has no rows that the filter keeps" in printed
+    told = cli(["task", "submit", str(file)], exit_codes.USAGE).err
+    assert "task 2: targets: is an empty list" in told
+    assert "none.csv has no rows that the filter keeps" in told
     assert client.submitted == []
     client.submit = lambda task, audience, **_: Client.submit(client, task, list(audience))  # type: ignore[method-assign]
     assert run(["task", "submit", str(file), "--allow-empty"]) == exit_codes.OK

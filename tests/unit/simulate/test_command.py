@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairlane.cli.main import run
+from tests.unit.command_line import CommandLine
 
 TINY = """
 duration_s: 4
@@ -25,31 +26,26 @@ def tiny(tmp_path: Path) -> Path:
     return file
 
 
-def test_json_has_what_a_run_showed(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", str(tiny), "--seed", "5", "-o", "json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["format"] == 1
-    assert printed["seed"] == 5
-    assert printed["tiers"]["high"]["share"] == pytest.approx(85.7, abs=2)
-    assert len(printed["windows"]["sent"]["high"]) == 4
-    assert printed["violations"] == []
+def test_json_has_what_a_run_showed(tiny: Path, cli: CommandLine) -> None:
+    told = json.loads(cli(["simulate", str(tiny), "--seed", "5", "-o", "json"]).out)
+    assert told["format"] == 1
+    assert told["seed"] == 5
+    assert told["tiers"]["high"]["share"] == pytest.approx(85.7, abs=2)
+    assert len(told["windows"]["sent"]["high"]) == 4
+    assert told["violations"] == []
 
 
-def test_the_table_shows_shares_caps_and_tasks(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", str(tiny)]) == 0
-    shown = capsys.readouterr().out
+def test_the_table_shows_shares_caps_and_tasks(tiny: Path, cli: CommandLine) -> None:
+    shown = cli(["simulate", str(tiny)]).out
     for title in ("Tiers", "Caps", "Shares by window", "Tasks", "Counts"):
         assert f"\n{title}" in shown
 
 
-def test_an_expectation_that_is_not_met_exits_with_1_and_says_how_to_run_it_again(
-    tiny: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_expectation_that_is_not_met_exits_with_1_and_says_how_to_run_it_again(tiny: Path, cli: CommandLine) -> None:
     tiny.write_text(TINY + "expect: [{from_s: 1, shares: {high: 10, low: 90}}]\n")
-    assert run(["simulate", str(tiny), "--seed", "9"]) == 1
-    printed = capsys.readouterr().err
-    assert "not met: shares from 1 to 4 s: wanted high 10 %" in printed
-    assert f"run it again: fairlane simulate {tiny} --seed 9" in printed
+    told = cli(["simulate", str(tiny), "--seed", "9"], 1).err
+    assert "not met: shares from 1 to 4 s: wanted high 10 %" in told
+    assert f"run it again: fairlane simulate {tiny} --seed 9" in told
 
 
 def test_pictures_and_the_page_are_written(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,14 +56,16 @@ def test_pictures_and_the_page_are_written(tiny: Path, tmp_path: Path, capsys: p
 
 
 def test_that_a_picture_cannot_be_written_is_said_before_the_run(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tiny: Path, tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(name: str, seed: int) -> None:
         raise AssertionError("it was run")
 
     monkeypatch.setattr("simulator.run.many.run_one", never)
-    assert run(["simulate", str(tiny), "--picture", "tasks", str(tmp_path / "no" / "such.svg")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert (
+        "cannot be written"
+        in cli(["simulate", str(tiny), "--picture", "tasks", str(tmp_path / "no" / "such.svg")], 2).err
+    )
 
 
 def test_a_picture_of_a_run_that_is_not_made_leaves_no_file(tmp_path: Path) -> None:
@@ -76,9 +74,8 @@ def test_a_picture_of_a_run_that_is_not_made_leaves_no_file(tmp_path: Path) -> N
     assert not picture.exists()
 
 
-def test_the_list_names_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "--list", "-o", "json"]) == 0
-    named = {row["name"] for row in json.loads(capsys.readouterr().out)}
+def test_the_list_names_the_scenarios(cli: CommandLine) -> None:
+    named = {row["name"] for row in json.loads(cli(["simulate", "--list", "-o", "json"]).out)}
     assert {"all-backlogged", "crash-storm", "random", "random-large"} <= named
 
 
@@ -90,13 +87,13 @@ def test_the_list_names_the_scenarios(capsys: pytest.CaptureFixture[str]) -> Non
         (["random", "--seeds", "2", "-o", "html"], 2, "a picture shows a single run"),
     ],
 )
-def test_wrong_usage_is_said(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", *arguments]) == code
-    assert message in capsys.readouterr().err
+def test_wrong_usage_is_said(arguments: list[str], code: int, said: str, cli: CommandLine) -> None:
+    assert said in cli(["simulate", *arguments], code).err
 
 
-def test_many_seeds_in_processes_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "random", "--seed", "100", "--seeds", "12", "--processes", "2", "-o", "json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["seeds"], printed["first_seed"], printed["bad"]) == (12, 100, [])
-    assert printed["targets"] > 0
+def test_many_seeds_in_processes_of_their_own(cli: CommandLine) -> None:
+    told = json.loads(
+        cli(["simulate", "random", "--seed", "100", "--seeds", "12", "--processes", "2", "-o", "json"]).out
+    )
+    assert (told["seeds"], told["first_seed"], told["bad"]) == (12, 100, [])
+    assert told["targets"] > 0
