@@ -21,7 +21,7 @@ HEAVY = "{'pulsar', '_pulsar', 'redis', 'pydantic', 'aiohttp', 'urllib3', 'rich'
 
 
 def test_help_names_every_command_and_exit_code(cli: CommandLine) -> None:
-    said = cli(["--help"]).out
+    printed = cli(["--help"]).out
     for command in main.COMMANDS:
         assert f"\n  {command} " in printed
     for code, meaning in exit_codes.MEANINGS.items():

@@ -100,8 +100,8 @@ def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
     connected: Callable[[Client], Client], cli: CommandLine
 ) -> None:
     client = connected(Client(OPEN, ENDED))
-    told = cli(["task", "cancel", "a", "z", "-o", "json"], exit_codes.FAILURE)
-    assert json.loads(told.out) == {
+    printed = cli(["task", "cancel", "a", "z", "-o", "json"], exit_codes.FAILURE)
+    assert json.loads(printed.out) == {
         "changed": ["a"],
         "unchanged": 0,
         "failed": {"z": "Task z has ended."},
