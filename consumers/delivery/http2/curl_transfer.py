@@ -1,0 +1,131 @@
+"""One request at a time on one of libcurl's easy handles. The only module that imports pycurl, an extra."""
+
+import io
+from typing import Any
+
+import pycurl
+
+from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
+from consumers.delivery.http2.settings import ClientSettings
+from dispatcher.model.errors import InvalidInput
+
+CurlError: type[Exception] = pycurl.error
+_KEPT_BYTES = 65_536
+"""Of an answer. Those of providers have some hundred bytes."""
+_REFUSED = (65, "necessary data rewind was not possible")
+"""What pycurl raises after a REFUSED_STREAM, or a GOAWAY whose last stream is below the request's.
+
+When the connection broke, 65 comes with the text of that error instead, as libcurl keeps the first one. That holds for
+HTTP/2 only, and is libcurl's habit, not its promise.
+"""
+_REFUSED_IN = "8.23."
+"""The libcurl that tests/unit/consumers/http2 has shown to do so. With another, such a request is UNKNOWN."""
+_UNWANTED = ("Content-Type", "Expect", "Accept", "User-Agent")
+"""Headers that libcurl and pycurl add unless told not to. With Expect, a request is sent again after a 417."""
+
+
+class Transfer:
+    """A handle, used for one request after the other, each sent at most once.
+
+    libcurl sends a POST again by itself when a reused connection dies before the first byte of the answer, also if the
+    server has taken it. It needs the body a second time for that. The body therefore comes from a function that cannot
+    be rewound: libcurl gives up instead, with error 65. A request whose body was never asked for is incomplete
+    wherever it went, so no server can have acted on it.
+    """
+
+    def __init__(self, settings: ClientSettings, ca_file: str) -> None:
+        self.curl = pycurl.Curl()
+        self._body = io.BytesIO()
+        self._lines: list[bytes] = []
+        self._parts: list[bytes] = []
+        self._kept = 0
+        self._url: str | None = None
+        self._headers: Headers | None = None
+        self._set_connection(settings, ca_file)
+        self._set_request()
+
+    def prepare(self, request: HttpRequest) -> None:
+        """Set the handle up for a request. Raises InvalidInput."""
+        if not request.body:
+            raise InvalidInput("A request has no body.", "Give it one.")
+        curl = self.curl
+        if request.url != self._url:
+            curl.setopt(pycurl.URL, request.url)
+            self._url = request.url
+        if request.headers is not self._headers:
+            curl.setopt(pycurl.HTTPHEADER, _header_lines(request.headers))
+            self._headers = request.headers
+        curl.setopt(pycurl.POSTFIELDSIZE, len(request.body))
+        self._body = io.BytesIO(request.body)
+        curl.setopt(pycurl.READFUNCTION, self._body.read)
+        self._lines.clear()
+        self._parts.clear()
+        self._kept = 0
+
+    def response(self) -> HttpResponse:
+        """Return the answer to the request that was made."""
+        return HttpResponse(
+            status=self.curl.getinfo(pycurl.RESPONSE_CODE), body=b"".join(self._parts), lines=tuple(self._lines)
+        )
+
+    def failure(self, error: Exception) -> RequestFailed:
+        """Return what an error of pycurl says about the request that was made."""
+        code, text = error.args
+        refused = (code, text) == _REFUSED and refusals_are_shown()
+        fate = Fate.NOT_TAKEN if refused else self.fate()
+        reason = "the server refused the stream" if refused else text or "the connection ended"
+        return RequestFailed(fate, f"{reason} (libcurl error {code})")
+
+    def fate(self) -> Fate:
+        """Return what is known about a request that ended early for a reason of ours."""
+        return Fate.NOT_TAKEN if self._body.tell() == 0 else Fate.UNKNOWN
+
+    # ------------------------------------------------------------- setting up
+    def _set_connection(self, settings: ClientSettings, ca_file: str) -> None:
+        set_option = self.curl.setopt
+        set_option(pycurl.NOSIGNAL, 1)
+        set_option(pycurl.PROTOCOLS, pycurl.PROTO_HTTPS)
+        set_option(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE)  # never HTTP/1.1
+        set_option(pycurl.PIPEWAIT, 1)  # a further stream rather than a further connection
+        set_option(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
+        set_option(pycurl.CAINFO, ca_file)
+        set_option(pycurl.PROXY, settings.proxy or "")  # empty: the environment's proxies are not looked at
+        set_option(pycurl.NOPROXY, "")
+        set_option(pycurl.CONNECTTIMEOUT_MS, round(settings.connect_timeout_s * 1_000))
+        set_option(pycurl.TIMEOUT_MS, round(settings.timeout_s * 1_000))
+
+    def _set_request(self) -> None:
+        set_option = self.curl.setopt
+        set_option(pycurl.POST, 1)
+        set_option(pycurl.HEADERFUNCTION, self._lines.append)
+        set_option(pycurl.WRITEFUNCTION, self._keep)
+
+    def _keep(self, data: bytes) -> None:
+        room = _KEPT_BYTES - self._kept
+        if room > 0:
+            self._parts.append(data[:room])
+            self._kept += min(room, len(data))
+
+
+def _header_lines(headers: Headers) -> list[str]:
+    lines = [f"{name}: {value}" if value else f"{name};" for name, value in headers]
+    for line in lines:
+        if not line.isprintable():
+            raise InvalidInput("A header of a request holds a control character.", "Remove it.")
+    given = {name.lower() for name, _ in headers}
+    return [*lines, *(f"{name}:" for name in _UNWANTED if name.lower() not in given)]
+
+
+def refusals_are_shown() -> bool:
+    """Return whether a refused request can be told from one whose connection broke."""
+    return str(pycurl.version_info()[1]).startswith(_REFUSED_IN)
+
+
+def new_multi(settings: ClientSettings) -> Any:
+    """Return a set of connections."""
+    multi = pycurl.AsyncCurlMulti()
+    multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
+    multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, settings.connections)
+    multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, settings.streams)
+    multi.setopt(pycurl.M_MAXCONNECTS, settings.connections)
+    return multi

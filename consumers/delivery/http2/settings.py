@@ -1,0 +1,58 @@
+"""Settings of a client, checked."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from dispatcher.model.errors import InvalidInput
+
+_PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
+
+
+class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a client connects, and how much it may use."""
+
+    ca_file: str | None = None
+    """A PEM file with the accepted certificate authorities. None: those of the package certifi."""
+    proxy: str | None = None
+    """The address of the egress proxy. None: connect directly, whatever the environment says."""
+    connections: int = 10
+    """The maximum number of connections to a server."""
+    streams: int = 100
+    """The maximum number of concurrent requests on a connection. The server may allow fewer."""
+    timeout_s: float = 10.0
+    """The time limit of a request, from the call to the end of the answer."""
+    connect_timeout_s: float = 5.0
+    """The time limit of connecting, TLS included."""
+
+
+def check(settings: ClientSettings) -> None:
+    """Raise InvalidInput if a value is wrong, with the name of its field."""
+    if settings.ca_file is not None:
+        _check_ca_file(settings.ca_file)
+    if settings.proxy is not None:
+        _check_proxy(settings.proxy)
+    for field in ("connections", "streams", "timeout_s", "connect_timeout_s"):
+        if getattr(settings, field) <= 0:
+            raise InvalidInput(f"{field} must be above 0.", "Correct it.")
+
+
+def _check_ca_file(name: str) -> None:
+    try:
+        text = Path(name).read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        cause = f"ca_file cannot be read: {name}: {error.strerror or error}."
+        raise InvalidInput(cause, "Name a readable PEM file.") from error
+    if "-----BEGIN" not in text:
+        raise InvalidInput(f"ca_file holds no certificate: {name}.", "Name a PEM file with certificate authorities.")
+
+
+def _check_proxy(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in _PROXY_SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:  # not shown: it may hold a password
+        raise InvalidInput("proxy is not an address of a proxy.", "Write it as http://HOST:PORT.")
