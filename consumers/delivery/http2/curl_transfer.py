@@ -11,9 +11,9 @@ from dispatcher.model.errors import InvalidInput
 
 CurlError: type[Exception] = pycurl.error
 _KEPT_BYTES = 65_536
-"""Of an answer. Those of providers have some hundred bytes."""
+"""The longest answer that is kept whole. Providers answer with some hundred bytes."""
 _REFUSED = (65, "necessary data rewind was not possible")
-"""What pycurl raises after a REFUSED_STREAM, or a GOAWAY whose last stream is below the request's.
+"""The error after a REFUSED_STREAM, or a GOAWAY whose last stream is below the request's.
 
 When the connection broke, 65 comes with the text of that error instead, as libcurl keeps the first one. That holds for
 HTTP/2 only, and is libcurl's habit, not its promise.

@@ -39,7 +39,7 @@ class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fate(enum.Enum):
-    """What is known about a request that got no complete answer."""
+    """How certain it is that a request without a complete answer had no effect."""
 
     NOT_TAKEN = "not taken"
     """The server cannot have acted on it: no server had all of it, or the server itself said that it refused it."""

@@ -24,7 +24,7 @@ LARGEST_STREAM = 2**31 - 1
 
 
 class Cut(enum.Enum):
-    """What the server does once it holds enough requests."""
+    """How the server treats the requests that it holds, once they are enough."""
 
     TLS_END = "close_notify, then FIN"
     FIN = "FIN without close_notify"
@@ -38,14 +38,14 @@ class Cut(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What each connection does: `warm` answers, then `held` requests without an answer, then the cut, then answers."""
+    """The course of each connection: `warm` answers, then `held` requests without an answer, then the cut, then answers."""
 
     cut: Cut | None = None
     """None: answer every request."""
     warm: int = 1
     held: int = 1
     taken: int = 0
-    """Of GO_AWAY: the number of held requests, in the order of their streams, that are taken."""
+    """The number of held requests, in the order of their streams, that are taken in spite of a GOAWAY."""
     cuts: int = 1_000_000
     """Connections with this plan; later ones answer every request."""
     streams: int = 100
@@ -71,9 +71,9 @@ class Seen:
     too_many: int = 0
     """Streams that were refused since they were more than the plan allows."""
     bodies: dict[str, bytes] = field(default_factory=dict)
-    """Of accepted requests."""
+    """By id, of those that were taken."""
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of accepted requests."""
+    """By id, of those that were taken."""
 
 
 @dataclass
