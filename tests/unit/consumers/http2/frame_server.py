@@ -38,7 +38,7 @@ class Cut(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The course of each connection: `warm` answers, then `held` requests without an answer, then the cut, then answers."""
+    """The course of a connection: `warm` answers, then `held` requests without one, then the cut, then answers again."""
 
     cut: Cut | None = None
     """None: answer every request."""
@@ -58,7 +58,7 @@ class Plan:
 
 @dataclass
 class Seen:
-    """What reached the server. A request's id is its header `x-id`."""
+    """A record of what reached the server. A request's id is its header `x-id`."""
 
     accepted: Counter[str] = field(default_factory=Counter)
     """Complete requests that were taken, by id."""
