@@ -38,7 +38,7 @@ class Cut(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The course of a connection: `warm` answers, then `held` requests without one, then the cut, then answers again."""
+    """The course of a connection: `warm` answers, then `held` requests without one, the cut, then answers again."""
 
     cut: Cut | None = None
     """None: answer every request."""
