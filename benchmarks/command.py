@@ -215,6 +215,20 @@ def picks(lanes: int, mixed: bool) -> Benchmark:
     return f"picks {lanes}", lambda _settings, seed: run(lanes, seed, mixed)
 
 
+@bench.command()
+@_number("--latency-ms", min_value=0, default=80, text="Time until the server answers.")
+@_number("--connections", min_value=1, default=10, text="Connections.")
+@_number("--streams", min_value=1, default=100, text="Concurrent requests on each of them.")
+@_number("--requests", "count", min_value=1_000, default=100_000, text="Requests.")
+@_measured
+def delivery(latency_ms: int, connections: int, streams: int, count: int) -> Benchmark:
+    """Measure the HTTP/2 client alone, on one core, against a server on another: rate, CPU and time of a request."""
+    from benchmarks.delivery.client_alone import Load, run
+
+    load = Load(connections=connections, streams=streams, requests=count)
+    return f"delivery {connections} x {streams}, {latency_ms} ms", lambda _settings, _seed: run(load, latency_ms)
+
+
 @bench.command("many-lanes")
 @_number("--lanes", min_value=1, default=10_000, text="Live lanes besides the busy ones.")
 @_number("--targets", "count", min_value=1_000, default=600_000, text="Targets in the busy lanes.")

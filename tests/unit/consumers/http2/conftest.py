@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from tests.unit.consumers.http2.certificates import make_certificates
+from benchmarks.delivery.certificates import make_certificates
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 

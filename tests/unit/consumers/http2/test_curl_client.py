@@ -11,12 +11,12 @@ from typing import Any
 import pycurl
 import pytest
 
+from benchmarks.delivery.certificates import make_certificates
 from consumers.delivery.http2.curl_transfer import refusals_are_shown
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientSettings, check
 from dispatcher.model.errors import InvalidInput
 from tests.unit.consumers.http2.calls import attempt, attempts, opened, until
-from tests.unit.consumers.http2.certificates import make_certificates
 from tests.unit.consumers.http2.conftest import Run
 from tests.unit.consumers.http2.connect_proxy import proxying
 from tests.unit.consumers.http2.frame_server import Plan, serving

@@ -1,4 +1,4 @@
-"""A certificate authority made for a test, and a server's certificate for 127.0.0.1."""
+"""A certificate authority made for one run, and a server's certificate for 127.0.0.1."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
