@@ -12,6 +12,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
 from dispatcher.ports import DeadLetter
 from producers.control.controls import Cancelled, Controls, Edit
+from producers.control.task_changes import Changes
 from producers.failures import Failure, FailureGroup, by_reason, failures
 from producers.submit.report import SubmitResult
 
@@ -40,7 +41,7 @@ class TaskHandle:
     """A handle of one task. A task can have any number of handles, in any process.
 
     Controls return once the view holds the change; workers follow within 200 ms. They raise TaskEnded, NotFound,
-    InvalidInput, or Unreachable. A small low task that shares its lane gets its own lane first.
+    InvalidInput, or Unreachable. A small low task that shares its lane gets its own lane.
     """
 
     def __init__(
@@ -119,22 +120,22 @@ class TaskHandle:
 
     def pause(self) -> None:
         """Stop sending until `resume`."""
-        self._controls.pause(self.id)
+        self._controls.change(self.id, Changes(paused=True))
 
     def resume(self) -> None:
         """Resume a paused task."""
-        self._controls.resume(self.id)
+        self._controls.change(self.id, Changes(paused=False))
 
     def cancel(self, wait_s: float = 0.0) -> Cancelled:
         """Cancel the task: unsent targets are not sent. This also ends a submission in progress.
 
         wait_s: the maximum time to wait for the outcomes of targets in flight.
         """
-        return self._controls.cancel(self.id, wait_s)
+        return self._controls.end(self.id, Changes(cancelled=True), wait_s)
 
     def stop(self, reason: str, wait_s: float = 0.0) -> Cancelled:
         """Stop the task like `cancel`, but end it as failed with this reason, which its view and its tombstone keep."""
-        return self._controls.stop(self.id, reason, wait_s)
+        return self._controls.end(self.id, Changes(stopped=reason), wait_s)
 
     def close(self, reason: str, wait_s: float = 0.0) -> Cancelled:
         """Close a task that cannot end by itself, even if it was cancelled or stopped before.
@@ -142,19 +143,19 @@ class TaskHandle:
         Like `stop`, it ends the task as failed with this reason, within 30 s; open targets end as cancelled. Raises
         TaskEnded if the task has ended.
         """
-        return self._controls.close(self.id, reason, wait_s)
+        return self._controls.end(self.id, Changes(closed=reason), wait_s)
 
     def set_weight(self, weight: float) -> None:
         """Set the task's weight among the tasks of its tier, 0.001 to 1,000."""
-        self._controls.set_weight(self.id, weight)
+        self._controls.change(self.id, Changes(weight=weight))
 
     def set_tier(self, tier: Tier | str) -> None:
         """Move the task to another tier, including its queued targets."""
-        self._controls.set_tier(self.id, tier)
+        self._controls.change(self.id, Changes(tier=tier))
 
     def set_cap(self, cap: Cap | int | str | None) -> None:
         """Set the maximum targets/s, as a number, a Cap, "RATE" or "RATE:BURST"; None: no cap of its own."""
-        self._controls.set_cap(self.id, cap)
+        self._controls.change(self.id, Changes(cap=0 if cap is None else cap))
 
     def edit_message(self, message: Mapping[str, JsonValue] | str) -> Edit:
         """Replace the message for all unsent targets, including further attempts. Workers follow within 2 s.

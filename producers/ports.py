@@ -8,7 +8,7 @@ from dispatcher.clock import Clock
 from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
 from dispatcher.ports import ControlLog
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
-from dispatcher.wire.submission import NOTHING_AHEAD, WrittenAhead
+from dispatcher.wire.submission import Submission
 from dispatcher.wire.topics import Topics
 from producers.settings import ProducerOptions
 from producers.submit.renewals import Renewals
@@ -54,36 +54,6 @@ class LaneOpener(Protocol):
         first: the first envelopes, encoded; they show whether compression is worthwhile.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """The progress of a task's submission."""
-
-    record: TaskRecord
-    sequences: int = 0
-    """All envelopes below this sequence are stored."""
-    published: int = 0
-    """Targets in the stored envelopes. Once sealed: the total."""
-    digest: str = ""
-    """Digest of the targets in the stored envelopes. Once sealed: of the whole audience."""
-    sealed: bool = False
-    stopped: str = ""
-    """Why the task accepts no more targets (cancelled, completed, ...), or empty."""
-    ended: bool = False
-    """Whether `stopped` is final."""
-    shares_lane: bool = False
-    """Whether the task is still in a shared lane."""
-    edits: int = 0
-    """The number of the last edit of the message; 0: none."""
-    edited_at: str = ""
-    """Position of the last edit in the control topic; empty if unknown."""
-    lane: str = ""
-    """The lane the task's envelopes go to now."""
-    position: str = ""
-    """Position of the task's record."""
-    ahead: WrittenAhead = NOTHING_AHEAD
-    """The current submitter, and the announcements beyond `published`."""
 
 
 class Registrar(Protocol):

@@ -16,12 +16,11 @@ from backends.redis.task_rows import (
     LivePage,
     LiveTask,
     RegistryState,
-    SubmissionRow,
     ended_task,
     idle_task,
     live_task,
     row_of,
-    submission_row,
+    submission_of,
     task_view,
 )
 from backends.redis.view import RedisView
@@ -45,6 +44,7 @@ from dispatcher.wire.control import (
     TaskRecord,
     decode_control,
 )
+from dispatcher.wire.submission import Submission
 
 T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
@@ -198,7 +198,7 @@ class Registry:
         """Remove tasks whose tombstones have expired from the lists; return their number."""
         return int(self._view.call("prune", _PAGE))
 
-    def submission(self, task: str) -> SubmissionRow | None:
+    def submission(self, task: str) -> Submission | None:
         """Return how far a task's submission has come, in one round trip; None if there is no such task."""
         script, args = _row_call(task)
         _, *rows = self._view.call(script, *args)
@@ -220,7 +220,7 @@ class Registry:
         who: the submitter as shown to others."""
         return _lease(self._view.call("hold_submission", action, task, submitter, who))
 
-    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, SubmissionRow | None]:
+    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
         """Renew a submitter's lease, apply the task's record and read the submission back, in one round trip."""
         calls = ("hold_submission", ("renew", record.task, by)), task_call(position, record), _row_call(record.task)
         lease, _, (_, *rows) = self._view.call_many(calls)
@@ -314,8 +314,8 @@ def _lease(answer: Sequence[Any]) -> SubmitLease:
     return SubmitLease(state.decode(), who.decode(), int(since_ms), int(until_ms))
 
 
-def _submission_of(rows: Sequence[Any]) -> SubmissionRow | None:
-    return submission_row(row_of(rows[0], SUBMISSION_FIELDS)) if rows else None
+def _submission_of(rows: Sequence[Any]) -> Submission | None:
+    return submission_of(row_of(rows[0], SUBMISSION_FIELDS)) if rows else None
 
 
 def _names(found: Iterable[bytes]) -> frozenset[str]:

@@ -1,13 +1,13 @@
 """Typed values of the scripts' answers about tasks. The scripts derive a task's state, by Redis' time."""
 
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.model.service_settings import stored_cap
+from dispatcher.model.task_control import edits_of
 from dispatcher.model.tier import MILLI
 from dispatcher.model.view import TargetCounts, TaskView
 from dispatcher.wire.control import (
@@ -19,9 +19,8 @@ from dispatcher.wire.control import (
     TakenOver,
     TaskRecord,
     decode_control,
-    override_number,
 )
-from dispatcher.wire.submission import Entries
+from dispatcher.wire.submission import Submission
 
 STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane", "app", "tier", "stopped")
 """First fields of every row: the scripts need them themselves."""
@@ -75,7 +74,7 @@ class LiveTask(NamedTuple):
     cancelled: bool
     """Whether a cancel was requested, in any state."""
     override: bytes = b""
-    """The edited message, as in dispatcher.wire.control.encode_override; empty if it was never edited."""
+    """The edited message, the text of a SetMessage; empty if it was never edited."""
     expected: int = -1
     """Expected number of targets; -1 if not known."""
     partitions: int = 0
@@ -127,32 +126,6 @@ class IdleTask(NamedTuple):
     idle_ms: int
     """Time since the last of these: it was accepted, started or expired, a worker requested a lease for it, its next
     attempt was due, or a target got an outcome."""
-
-
-class SubmissionRow(NamedTuple):
-    """How far a task's submission has come."""
-
-    record: TaskRecord
-    state: str
-    """As in TaskView."""
-    ended: bool
-    """Whether its tombstone is written."""
-    checkpoint: Checkpoint | None
-    """The furthest checkpoint of the main writer."""
-    seal: Sealed | None
-    """The seal that counts; None also for a task that was closed before its seal."""
-    shares_lane: bool = False
-    """Whether it is still in a shared lane."""
-    override: int = 0
-    """Number of the last edit of its message; 0 for none."""
-    override_pos: str = ""
-    """Position of that edit in the control topic."""
-    lane: str = ""
-    """The lane its envelopes go to now."""
-    record_pos: str = ""
-    """Position of the task's record in the control topic."""
-    entries: Entries = MappingProxyType({})
-    """Records that tell who submits the task and how far its audience is written ahead."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -301,7 +274,7 @@ def entries_of(packed: Value) -> list[tuple[str, Announced | TakenOver]]:
     return _decode_entries(packed) if packed else []
 
 
-def submission_row(row: Row) -> SubmissionRow:
+def submission_of(row: Row) -> Submission:
     """Parse a row with SUBMISSION_FIELDS."""
     record = decode_control(row.values["record"] or b"")
     assert isinstance(record, TaskRecord)
@@ -318,18 +291,17 @@ def submission_row(row: Row) -> SubmissionRow:
             row.text("sealed_digest"),
             row.text("writers").split(","),
         )
-    edits = override_number(row.text("override"))
-    return SubmissionRow(
+    return Submission(
         record=record,
+        position=row.text("record_pos"),
+        lane=row.text("lane") or record.lane,
+        shared=row.flag("shared"),
         state=row.state,
         ended=bool(row.text("ended")),
         checkpoint=checkpoint,
         seal=seal,
-        shares_lane=row.flag("shared"),
-        override=edits,
-        override_pos=row.text("override_pos"),
-        lane=row.text("lane"),
-        record_pos=row.text("record_pos"),
+        edits=edits_of(row.text("override")),
+        edited_at=row.text("override_pos"),
         entries=dict(entries_of(row.values["submission"])),
     )
 

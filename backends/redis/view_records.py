@@ -10,6 +10,7 @@ from backends.redis.client import translated
 from backends.redis.task_rows import entries_of
 from backends.redis.view import RedisView
 from dispatcher.model.service_settings import paused_field
+from dispatcher.model.task_control import CONTROLS, SetPaused
 from dispatcher.wire.control import (
     FORMAT,
     ControlChange,
@@ -23,11 +24,6 @@ from dispatcher.wire.control import (
 from dispatcher.wire.retention import TOMBSTONE_MS
 
 _log = logging.getLogger(__name__)
-_CONTROLS = {
-    "tier": "tier", "weight": "weight", "cap": "cap", "paused": "paused", "cancelled": "cancelled",
-    "stopped": "stopped", "close": "close", "override": "override", "lane": "moved_lane",
-}  # fmt: skip
-"""Control -> the field of a task's hash that holds it. The position that set it is in the field `<control>_pos`."""
 _COUNTS = ("sent", "invalid", "failed", "expired", "cancelled_n")
 _SCAN = 1_000
 
@@ -133,10 +129,10 @@ def _changes(task: str, fields: Fields) -> Iterator[Restated]:
         writers = [writer for writer in fields["writers"].split(",") if writer]
         counts = int(fields["total"]), int(fields["sealed_refused"])
         yield _restated(at, Sealed(FORMAT, task, *counts, fields["sealed_digest"], writers))
-    for name, field in _CONTROLS.items():
+    for name, kind in CONTROLS.items():
         if at := fields.get(f"{name}_pos"):
-            at_ms = _switched_ms(fields.get("pauses", ""), at) if name == "paused" else 0
-            yield _restated(at, ControlChange(FORMAT, task, name, fields[field], at_ms))
+            at_ms = _switched_ms(fields.get("pauses", ""), at) if kind is SetPaused else 0
+            yield _restated(at, ControlChange(FORMAT, task, name, fields[kind.stored_in()], at_ms))
     if at := fields.get("ended_pos"):
         counted = [int(fields[name]) for name in _COUNTS]
         finished_ms, reason = int(fields["finished_ms"]), fields.get("reason", "")

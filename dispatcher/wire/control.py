@@ -1,11 +1,9 @@
 """Records of the control topic: the truth about tasks, their controls and the settings shared by all workers."""
 
-from typing import Any
-
 import msgspec
 
 from dispatcher.model.tier import Tier
-from dispatcher.wire.outcome import EpochMark, sound_text
+from dispatcher.wire.outcome import EpochMark
 
 FORMAT = 1
 MAIN_WRITER = "0"
@@ -125,10 +123,12 @@ class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
     - `tier`: its name.
     - `paused`: "1" or "0".
     - `cancelled`: "1".
-    - `stopped`: the reason, see `stopping`.
+    - `stopped`: the reason.
     - `close`: the reason. A stopped task must end, even if something holds it up.
     - `lane`: the topic of a task that leaves its shared lane.
-    - `override`: see `encode_override`.
+    - `override`: an edited message, "<number>:<json>".
+
+    `dispatcher.model.task_control.control_of` parses them.
     """
     value: str
     """Always a string on the wire."""
@@ -185,33 +185,6 @@ class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):
     position: str
     record: msgspec.Raw
     """The encoded record."""
-
-
-def stopping(task: str, reason: str, at_ms: int) -> ControlChange:
-    """Return the change that stops a task for good.
-
-    Nothing more is sent, open targets end as cancelled, and the task fails with this reason. It cannot be undone; the
-    first reason in the topic counts. Any client or worker may append it.
-    """
-    return ControlChange(FORMAT, task, "stopped", sound_text(reason.strip()), at_ms)
-
-
-def encode_override(number: int, message: dict[str, Any]) -> str:
-    """Encode an edited message as the value of an `override`: "<number>:<json>". Numbers grow by one per edit. Of two
-    edits made at once, the later one in the topic applies and takes the next number."""
-    return f"{number}:{msgspec.json.encode(message).decode()}"
-
-
-def override_number(value: str | bytes) -> int:
-    """Return the number of an override; 0 for an empty value (the message was never edited)."""
-    number = value.partition(":" if isinstance(value, str) else b":")[0]  # type: ignore[arg-type]  # of its own kind
-    return int(number or 0)
-
-
-def override_message(value: str | bytes) -> bytes:
-    """Return the message of an override, encoded as in an envelope."""
-    text = value.encode() if isinstance(value, str) else value
-    return msgspec.msgpack.encode(msgspec.json.decode(text.partition(b":")[2]))
 
 
 ControlRecord = (

@@ -8,7 +8,21 @@ lane.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dispatcher.wire.control import Announced, Checkpoint, TakenOver, TaskRecord
+import msgspec
+
+from dispatcher.model.task_control import control_of
+from dispatcher.model.view import ENDED_STATES
+from dispatcher.wire.control import (
+    MAIN_WRITER,
+    Announced,
+    Checkpoint,
+    ControlChange,
+    ControlRecord,
+    Finished,
+    Sealed,
+    TakenOver,
+    TaskRecord,
+)
 
 Entries = Mapping[str, Announced | TakenOver]
 """Records by their positions in the control topic."""
@@ -56,3 +70,96 @@ def written_ahead(record: TaskRecord, entries: Entries, checkpoint: Checkpoint |
 def submitter_at(record: TaskRecord, entries: Entries, position: str) -> str:
     """Return the current submitter at a position of the topic."""
     return written_ahead(record, {at: entry for at, entry in entries.items() if at < position}).submitter
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """The progress of a task's submission."""
+
+    record: TaskRecord
+    position: str = ""
+    """Position of the task's record."""
+    lane: str = ""
+    """The lane the task's envelopes go to now."""
+    shared: bool = False
+    """Whether the task is still in a shared lane."""
+    state: str = "running"
+    """As in TaskView."""
+    ended: bool = False
+    """Whether its tombstone is written."""
+    checkpoint: Checkpoint | None = None
+    """The furthest checkpoint of the main writer."""
+    seal: Sealed | None = None
+    """The seal that counts; None also for a task that was closed before its seal."""
+    edits: int = 0
+    """The number of the last edit of the message; 0: none."""
+    edited_at: str = ""
+    """Position of the last edit in the control topic; empty if unknown."""
+    entries: Entries = {}
+    """Records that tell who submits the task and how far its audience is written ahead."""
+
+    @property
+    def sealed(self) -> bool:
+        return self.seal is not None
+
+    @property
+    def sequences(self) -> int:
+        """All envelopes below this sequence are stored; 0 once the task is sealed."""
+        return self.checkpoint.sequence if self.checkpoint is not None and self.seal is None else 0
+
+    @property
+    def published(self) -> int:
+        """Targets in the stored envelopes. Once sealed: the total."""
+        stored = self.seal or self.checkpoint
+        return stored.targets if stored is not None else 0
+
+    @property
+    def digest(self) -> str:
+        """Digest of the targets in the stored envelopes. Once sealed: of the whole audience."""
+        stored = self.seal or self.checkpoint
+        return stored.digest if stored is not None else ""
+
+    @property
+    def stopped(self) -> str:
+        """Why the task accepts no more targets (cancelled, completed, ...), or empty. Final if it has ended."""
+        return self.state if self.state in ENDED_STATES else ""
+
+    @property
+    def ahead(self) -> WrittenAhead:
+        """The current submitter, and the announcements beyond `published`."""
+        return written_ahead(self.record, self.entries, self.checkpoint)
+
+    def after(self, position: str, record: ControlRecord) -> "Submission":
+        """Return the submission after one more record of the task. The first record and the first seal in the topic
+        count, and the furthest checkpoint."""
+        new: dict[str, object] = {}
+        match record:
+            case TaskRecord() if position < self.position:
+                new = {"record": record, "position": position}
+                if self.lane == self.record.lane:
+                    new |= {"lane": record.lane, "shared": record.shared}
+            case Announced() | TakenOver():
+                new = {"entries": {**self.entries, position: record}}
+            case Sealed() if self.seal is None and self._may_seal(position, record):
+                new = {"seal": record}
+            case Checkpoint(writer=writer) if writer == MAIN_WRITER and self._is_behind(record):
+                new = {"checkpoint": record}
+            case Finished(state=state):
+                new = {"state": state, "ended": True}
+            case ControlChange():
+                return control_of(record).applied(self)
+        return msgspec.structs.replace(self, **new)
+
+    def _may_seal(self, position: str, seal: Sealed) -> bool:
+        return not seal.submitter or seal.submitter == submitter_at(self.record, self.entries, position)
+
+    def _is_behind(self, point: Checkpoint) -> bool:
+        return self.checkpoint is None or point.sequence >= self.checkpoint.sequence
+
+
+def with_record(known: Submission | None, position: str, record: ControlRecord) -> Submission | None:
+    """Return a submission after one more record; None before the task's own record."""
+    if known is not None:
+        return known.after(position, record)
+    if not isinstance(record, TaskRecord):
+        return None
+    return Submission(record, position, record.lane, record.shared)

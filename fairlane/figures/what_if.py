@@ -1,15 +1,9 @@
 """Forecasts the effect of a change on the present tasks: when each finishes, before and after."""
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from dispatcher.analysis.situation import Situation
-from dispatcher.model.service_settings import Cap
-from dispatcher.model.tier import MILLI
-from dispatcher.model.view import TaskView
 
 _SAME_S = 0.5
 """Finish times that differ by less than this, and by less than one per cent, count as equal."""
@@ -49,26 +43,6 @@ def effects(before: Situation, after: Situation) -> list[Effect]:
         Effect(task.id, task.app, task.tier, task.targets.pending, was[task.id], will[task.id]) for task in after.tasks
     ]
     return sorted((effect for effect in found if _moves(effect)), key=lambda effect: -abs(effect.later_s))
-
-
-def changed(task: TaskView, fields: Mapping[str, str]) -> TaskView:
-    """Return the task after a change of its controls. `fields`: as in ControlChange."""
-    values: dict[str, object] = {}
-    for field, text in fields.items():
-        match field:
-            case "weight":
-                values["weight"] = int(text) / MILLI
-            case "tier":
-                values["tier"] = text
-            case "cap":
-                values["cap"] = Cap.parse(text).rate
-            case "paused":
-                values["state"] = "paused" if text == "1" else "running"
-            case "cancelled":
-                values["state"] = "cancelled"
-            case "stopped":
-                values["state"] = "failed"
-    return msgspec.structs.replace(task, **values)
 
 
 def _moves(effect: Effect) -> bool:

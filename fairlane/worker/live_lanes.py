@@ -7,11 +7,11 @@ from heapq import heapify, heappop, heappush
 import msgspec
 
 from backends.redis.task_rows import LiveTask
+from dispatcher.model.task_control import edited_message
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.ports import LaneInfo, WaitingLane
 from dispatcher.scheduling.division import Division, DivisionSettings, RoughCount, holders_for
 from dispatcher.scheduling.rotation import LaneNeed, LaneRotation, RotationSettings
-from dispatcher.wire.control import override_message
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import stable_hash
 
@@ -262,7 +262,7 @@ class LiveLanes:
         self._changed = True
 
     def _note_override(self, task: LiveTask) -> None:
-        message = override_message(task.override) if task.override else None
+        message = edited_message(task.override) if task.override else None
         if message is not None and message != self.overrides.get(task.id):
             self.overrides[task.id] = message
             self._changed = True

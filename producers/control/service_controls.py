@@ -12,7 +12,7 @@ from dispatcher.model.service_settings import EVERY_APP, Cap
 from dispatcher.model.task import MAX_TARGETS, Name
 from dispatcher.model.tier import in_milli
 from dispatcher.wire.control import FORMAT, GlobalChange
-from producers.control.controls import store
+from producers.control.change import store
 from producers.ports import Services
 
 Put = Callable[[Mapping[str, str]], None]

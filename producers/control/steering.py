@@ -1,25 +1,19 @@
-"""Bulk changes: find tasks by a filter, preview the change, apply it in batches of one round trip each."""
+"""Bulk changes: find tasks by a filter, preview the change, and make it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Protocol, TypeVar
+from functools import reduce
+from typing import Protocol
 
 from dispatcher.model.errors import FairlaneError, InvalidInput
-from dispatcher.model.service_settings import Cap
-from dispatcher.model.tier import MILLI
+from dispatcher.model.task_control import Control
 from dispatcher.model.view import TaskView
-from producers.control.controls import changes_of, leaves_shared_lane, store
+from producers.control.change import TaskChange, change_tasks
 from producers.control.task_changes import Changes, TaskFilter
 from producers.ports import Services
 
-T = TypeVar("T")
-_BATCH = 500
-"""The number of tasks changed in one round trip; a batch takes some ms of Redis' time."""
-_LANE_MAKERS = 16
-_ENDS = {"cancelled": "cancelled", "stopped": "failed", "close": "failed"}
-"""Maps each field that ends a task to the state the task ends in."""
+_READ = 500
+"""The number of tasks read in one round trip."""
 
 
 class TaskReader(Protocol):
@@ -38,45 +32,36 @@ class LiveViews(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """One task and the fields to change. No fields: the task already has the requested values."""
+    """One task and the controls to change. No controls: the task already has the requested values."""
 
     task: TaskView
     """The task in its current state."""
-    fields: Mapping[str, str]
-    """The new values, as they will be stored."""
+    controls: tuple[Control, ...]
+    """The new values."""
+
+    @property
+    def after(self) -> TaskView:
+        """The task after the change."""
+        return reduce(lambda task, control: control.applied(task), self.controls, self.task)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The new values by name, as they will be stored."""
+        return {control.name: control.text for control in self.controls}
 
     @property
     def changes(self) -> dict[str, tuple[str, str]]:
         """Return each field's value before and after, as `fairlane task set` takes them. An end changes the `state`."""
+        after = self.after
         return {
-            "state" if name in _ENDS else name: (_before(self.task, name), _after(name, text))
-            for name, text in self.fields.items()
+            "state" if control.end else control.name: (control.shown(self.task), control.shown(after))
+            for control in self.controls
         }
 
     @property
-    def leaves_shared_lane(self) -> bool:
-        return self.task.shared and leaves_shared_lane(self.fields)
-
-
-def _before(task: TaskView, field: str) -> str:
-    shown = {
-        "weight": f"{task.weight:g}",
-        "tier": task.tier,
-        "cap": Cap(task.cap, task.cap_burst).text if task.cap else "none",
-        "paused": "yes" if task.state == "paused" else "no",
-    }
-    return shown.get(field, task.state)
-
-
-def _after(field: str, text: str) -> str:
-    match field:
-        case "weight":
-            return f"{int(text) / MILLI:g}"
-        case "cap":
-            return "none" if text == "0" else text
-        case "paused":
-            return "yes" if text == "1" else "no"
-    return _ENDS.get(field, text)
+    def stored(self) -> TaskChange:
+        """The change as it is carried out."""
+        return TaskChange(self.task.id, self.controls, self.task.shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +75,7 @@ class Plan:
 
     @property
     def changing(self) -> list[PlannedChange]:
-        return [step for step in self.steps if step.fields]
+        return [step for step in self.steps if step.controls]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +111,12 @@ class BulkChanges:
         Raises InvalidInput, also for an empty filter; NotFound for an unknown id (NotReady while the view is being
         rebuilt); Unreachable.
         """
-        changes.fields()
+        changes.controls()
         if tasks.names_all:
             raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, or an app.")
         found, refused = self._find(tasks, changes)
         steps = [PlannedChange(task, changes.needed(task)) for task in found]
-        steps += [PlannedChange(task, {}) for task in refused if changes.is_done(task)]
+        steps += [PlannedChange(task, ()) for task in refused if changes.is_done(task)]
         refused = [task for task in refused if not changes.is_done(task)]
         why = {task.id: f"Task {task.id} is {task.state} and accepts no more changes." for task in refused}
         return Plan(tuple(steps), why)
@@ -139,58 +124,37 @@ class BulkChanges:
     def carry_out(self, plan: Plan, on_progress: Progress | None = None) -> BulkResult:
         """Change the tasks of a plan. A server that fails or refuses midway raises nothing: the result lists the
         failures.
-
-        The changes come first, the lanes of tasks that leave a shared one after them: a broker creates some hundred
-        topics a second, and a pause should not wait for that. A worker that needs a missing lane waits for it; one that
-        moves an envelope there creates it.
         """
-        steps, changed = plan.changing, list[str]()
-        failed = dict(plan.refused)
-        for batch in _batches(steps):
-            try:
-                self._store(batch)
-            except FairlaneError as error:
-                failed |= {step.task.id: str(error) for step in steps[len(changed) :]}
-                break
-            changed += [step.task.id for step in batch]
+        changes, changed, failed = [step.stored for step in plan.changing], 0, dict(plan.refused)
+
+        def stored(count: int) -> None:
+            nonlocal changed
+            changed = count
             if on_progress is not None:
-                on_progress(len(changed), len(steps))
-        leaving = [step.task.id for step in steps[: len(changed)] if step.leaves_shared_lane]
-        self._create_lanes(leaving)
-        return BulkResult(tuple(changed), len(plan.steps) - len(steps), failed, len(leaving))
+                on_progress(count, len(changes))
+
+        try:
+            if changes:
+                change_tasks(self._services(), changes, stored)
+        except FairlaneError as error:
+            failed |= {change.task: str(error) for change in changes[changed:]}
+        leaving = sum(change.leaves_shared_lane for change in changes[:changed])
+        ids = tuple(change.task for change in changes[:changed])
+        return BulkResult(ids, len(plan.steps) - len(changes), failed, leaving)
 
     def _find(self, wanted: TaskFilter, changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
         """Return the tasks that take the changes, and the named tasks that do not."""
         if not wanted.ids:
             views = self._views.live_views()
             return [view for view in views if changes.takes(view) and wanted.takes(view)], []
-        views = [view for batch in _batches(list(dict.fromkeys(wanted.ids))) for view in self._views.tasks_by_id(batch)]
+        views = [view for batch in _batches(wanted.ids) for view in self._views.tasks_by_id(batch)]
         views += [self._known.task(task) for task in sorted(set(wanted.ids) - {view.id for view in views})]
         matching = [view for view in views if wanted.takes(view)]
         refused = [view for view in matching if not changes.takes(view)]
         return [view for view in matching if changes.takes(view)], refused
 
-    def _store(self, batch: Sequence[PlannedChange]) -> None:
-        services = self._services()
-        lanes = {step.task.id: services.topics.own_lane(step.task.id) for step in batch if step.leaves_shared_lane}
-        records = [changes_of(services, step.task.id, step.fields, lanes.get(step.task.id, "")) for step in batch]
-        store(services, [record for of_task in records for record in of_task])
 
-    def _create_lanes(self, tasks: Sequence[str]) -> None:
-        if not tasks:
-            return
-        services = self._services()
-        with ThreadPoolExecutor(_LANE_MAKERS, thread_name_prefix="lane") as pool:
-            made = [pool.submit(services.lanes.create, services.topics.own_lane(task), 0) for task in tasks]
-            for each in made:
-                try:
-                    each.result()
-                except FairlaneError:  # workers create what is missing when they need it
-                    pool.shutdown(wait=True, cancel_futures=True)
-                    return
-
-
-def _batches(items: Sequence[T]) -> Iterator[list[T]]:
-    left: Iterable[T] = iter(items)
-    while batch := list(islice(left, _BATCH)):
-        yield batch
+def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
+    left = list(dict.fromkeys(ids))
+    for first in range(0, len(left), _READ):
+        yield left[first : first + _READ]

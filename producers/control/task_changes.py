@@ -1,13 +1,23 @@
 """Values that say which tasks to change, and how."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.service_settings import Cap
-from dispatcher.model.tier import MILLI, TIERS, Tier, in_milli
+from dispatcher.model.task_control import (
+    Control,
+    SetCancelled,
+    SetCap,
+    SetClosed,
+    SetPaused,
+    SetStopped,
+    SetTier,
+    SetWeight,
+    TaskShape,
+    one_of,
+)
+from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, STATES, TaskView
-from dispatcher.wire.control import stopping
 
 LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)
 """States in which a task accepts changes."""
@@ -31,8 +41,8 @@ class TaskFilter:
     """The beginning of the task's id."""
 
     def __post_init__(self) -> None:
-        _one_of("tier", self.tier, TIERS)
-        _one_of("state", self.state, LIVE_STATES)
+        one_of("tier", self.tier, TIERS)
+        one_of("state", self.state, LIVE_STATES)
 
     @property
     def names_all(self) -> bool:
@@ -70,87 +80,46 @@ class Changes:
     outcome topic delay the end by some seconds only."""
 
     def __post_init__(self) -> None:
-        self._stored()
+        self._given()
 
     @property
     def end(self) -> str:
         """Return the state in which the changes end a task; empty if they do not end it."""
-        return (
-            "cancelled" if self.cancelled else "failed" if self.stopped is not None or self.closed is not None else ""
-        )
+        return next((control.end for control in self._given() if control.end), "")
 
-    def takes(self, task: TaskView) -> bool:
+    def takes(self, task: TaskShape) -> bool:
         """Return whether the task accepts these changes. Only a close applies to a task that was ended but is still
         live."""
         return task.state in LIVE_STATES or (self.closed is not None and not task.ended)
 
-    def is_done(self, task: TaskView) -> bool:
+    def is_done(self, task: TaskShape) -> bool:
         """Return whether a task that accepts no more changes was ended this way. A task that has ended cannot be
         closed."""
         return self.closed is None and task.state == self.end
 
-    def fields(self) -> dict[str, str]:
-        """Return the stored values by field. Raise InvalidInput if nothing changes."""
-        fields = self._stored()
-        if not fields:
+    def controls(self) -> tuple[Control, ...]:
+        """Return the new values. Raise InvalidInput if nothing changes."""
+        controls = self._given()
+        if not controls:
             raise InvalidInput("There is nothing to change.", f"Name at least one of {', '.join(self.__slots__)}.")
-        return fields
+        return controls
 
-    def _stored(self) -> dict[str, str]:
-        given: dict[str, Callable[[], str] | None] = {
-            "weight": None if self.weight is None else self._weight,
-            "tier": None if self.tier is None else self._tier,
-            "cap": None if self.cap is None else self._cap,
-            "paused": None if self.paused is None else self._paused,
-            "cancelled": (lambda: "1") if self.cancelled else None,
-            "stopped": self._reason if self.stopped is not None or self.closed is not None else None,
-            "close": None if self.closed is None else self._reason,
+    def fields(self) -> dict[str, str]:
+        """Return the new values by name, as they are stored. Raise InvalidInput if nothing changes."""
+        return {control.name: control.text for control in self.controls()}
+
+    def needed(self, task: TaskView) -> tuple[Control, ...]:
+        """Return the controls whose values differ from the requested ones."""
+        return tuple(control for control in self.controls() if not control.is_set(task))
+
+    def _given(self) -> tuple[Control, ...]:
+        given: dict[type[Control], object] = {
+            SetWeight: self.weight,
+            SetTier: self.tier,
+            SetCap: self.cap,
+            SetPaused: self.paused,
+            SetCancelled: self.cancelled or None,
+            SetStopped: self.stopped if self.closed is None else self.closed,
+            SetClosed: self.closed,
         }
-        return {name: text() for name, text in given.items() if text is not None}
-
-    def needed(self, task: TaskView) -> dict[str, str]:
-        """Return the fields whose values differ from the requested ones."""
-        return {name: text for name, text in self.fields().items() if not _is_so(task, name, text)}
-
-    def _reason(self) -> str:
-        given = self.stopped if self.closed is None else self.closed
-        reason = stopping("", given, 0).value if isinstance(given, str) else ""
-        if not reason:
-            raise InvalidInput(f"reason: is {given!r}.", "Give the reason for the stop as a text.")
-        return reason
-
-    def _weight(self) -> str:
-        return str(in_milli("weight", self.weight))
-
-    def _paused(self) -> str:
-        if not isinstance(self.paused, bool):
-            raise InvalidInput(f"paused: is {self.paused!r}; it must be True or False.")
-        return "1" if self.paused else "0"
-
-    def _tier(self) -> str:
-        _one_of("tier", self.tier, TIERS)
-        return str(Tier(self.tier or ""))
-
-    def _cap(self) -> str:
-        cap = self.cap
-        if isinstance(cap, str):
-            return Cap.parse(cap).text
-        return (cap if isinstance(cap, Cap) else Cap(cap or 0)).checked().text
-
-
-def _is_so(task: TaskView, field: str, text: str) -> bool:
-    match field:
-        case "weight":
-            return round(task.weight * MILLI) == int(text)
-        case "tier":
-            return task.tier == text
-        case "cap":
-            return Cap(task.cap, task.cap_burst).text == text
-        case "paused":
-            return (task.state == "paused") == (text == "1")
-    return False
-
-
-def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value is not None and value not in known:
-        raise InvalidInput(f"{name}: is {value!r}; it must be one of {', '.join(map(str, known))}.")
+        return tuple(kind.of(value) for kind, value in given.items() if value is not None)

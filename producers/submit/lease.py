@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from dispatcher.model.errors import BeingSubmitted, FairlaneError, Unreachable
 from dispatcher.model.view import SubmitLease
 from dispatcher.wire.control import FORMAT, TakenOver
-from producers.ports import Services, Submission
+from dispatcher.wire.submission import Submission
+from producers.ports import Services
 
 _TAKEOVERS = 3
 _RETRY_S = 0.5

@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 
 from dispatcher.model.errors import Unreachable
-from dispatcher.wire.control import FORMAT, Announced, ControlChange, TaskRecord
+from dispatcher.model.task_control import SetLane
+from dispatcher.wire.control import FORMAT, Announced, TaskRecord
 from dispatcher.wire.topics import OWN_LANE_ABOVE
 from producers.ports import LaneWriter, Services
 from producers.submit.checkpoints import Checkpointer
@@ -109,7 +110,7 @@ class Publication:
         """
         services, task, lane = self._services, self._record.task, self._services.topics.own_lane(self._record.task)
         services.lanes.create(lane, 0)
-        change = ControlChange(FORMAT, task, "lane", lane, services.clock.wall_ms())
+        change = SetLane(lane).record(task, services.clock.wall_ms())
         position = services.control.append(change)
         with suppress(Unreachable):  # only the view: workers update it from the control topic
             services.registry.apply(position, change)

@@ -12,7 +12,8 @@ from dispatcher.model.errors import FairlaneError, InvalidInput, TaskEnded, Unre
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import Admission, SubmitLease
 from dispatcher.wire.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
-from producers.ports import Services, Submission
+from dispatcher.wire.submission import Submission
+from producers.ports import Services
 from producers.submit.acceptance import accept, check_admitted, check_same
 from producers.submit.cutter import Block, Cutter, SlabSource, bodies
 from producers.submit.intake import AudienceRules, Intake, check_audience

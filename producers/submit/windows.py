@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dispatcher.model.errors import AudienceMismatch
-from producers.ports import Submission, WindowPace
+from dispatcher.wire.submission import Submission
+from producers.ports import WindowPace
 from producers.submit.cutter import Block, Cutter
 from producers.submit.validation import Accepted
 

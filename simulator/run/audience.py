@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dispatcher.model.service_settings import Cap
+import msgspec
+
 from dispatcher.model.tier import MILLI, Tier
 from dispatcher.ports import LaneInfo
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
@@ -16,26 +17,22 @@ from simulator.scenario.scenario import Tasks
 MESSAGE = encode_message({"title": "hello"})
 
 
-@dataclass
-class TaskControls:
+class TaskControls(msgspec.Struct, frozen=True):
     """The present controls of a task."""
 
     tier: str
-    weight: int
-    """In thousandths."""
-    cap: Cap
+    weight: float
+    cap: int
+    """In targets/s; 0 for none."""
     shared: bool
     """Whether the task has no lane of its own."""
+    state: str = "running"
+    ended: bool = False
 
-    def note(self, field: str, value: str) -> None:
-        """Apply a change of the control topic."""
-        match field:
-            case "tier":
-                self.tier = value
-            case "weight":
-                self.weight = int(value)
-            case "cap":
-                self.cap = Cap.parse(value)
+    @property
+    def milli(self) -> int:
+        """The weight in thousandths."""
+        return max(1, round(self.weight * MILLI))
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class SimTask:
 
     def controls(self) -> "TaskControls":
         """Return the controls as submitted."""
-        return TaskControls(str(self.spec.tier), round(self.spec.weight * MILLI), self.spec.cap, self.shared)
+        return TaskControls(str(self.spec.tier), self.spec.weight, self.spec.cap.rate, self.shared)
 
     def info(self, tier: str, weight: int) -> LaneInfo:
         """Return the lane as a worker sees it."""

@@ -55,12 +55,12 @@ class LaneDirectory:
             for name, task in self._tasks.items():
                 state = self._controls[name]
                 if task.shared:
-                    shared[task.lane] = shared.get(task.lane, 0) + max(1, state.weight)
-                found[task.lane] = task.info(state.tier, shared.get(task.lane, max(1, state.weight)))
+                    shared[task.lane] = shared.get(task.lane, 0) + state.milli
+                found[task.lane] = task.info(state.tier, shared.get(task.lane, state.milli))
             for name, info in self._moved.items():
                 state = self._controls[name]
                 found[info.name] = LaneInfo(
-                    info.name, info.kind, state.tier, max(1, state.weight), info.chunk, name, info.channel
+                    info.name, info.kind, state.tier, state.milli, info.chunk, name, info.channel
                 )
             self._infos = [*self._retry, *found.values()]
         return self._infos

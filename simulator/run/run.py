@@ -12,7 +12,8 @@ from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine.engine import EnginePorts
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.tier import MILLI
+from dispatcher.model.task_control import Control
+from producers.control.task_changes import Changes
 from simulator.run.agenda import SimClock
 from simulator.run.audience import tasks_of
 from simulator.run.ports import SimCourier, SimLanes, SimLeaseCaller, SimOutcomes, SimPublisher
@@ -104,8 +105,8 @@ class SimulatedRun:
         for name, paused in (change.channel_paused or {}).items():
             service.pause_channel(name, paused)
         for task in [name for name in service.tasks if fnmatchcase(name, change.task)]:
-            for name, value in _controls(change):
-                service.control(task, name, value)
+            for control in _controls(change):
+                service.control(task, control)
 
     # ------------------------------------------------------------- workers
     def _join(self, member: Member) -> None:
@@ -236,17 +237,11 @@ def _engine_settings(scenario: Scenario) -> EngineSettings:
     return replace(known, **changed)
 
 
-def _controls(change: ScenarioChange) -> list[tuple[str, str]]:
-    """Return field and value pairs, as in the control topic."""
-    found: list[tuple[str, str]] = []
-    if change.weight is not None:
-        found.append(("weight", str(round(change.weight * MILLI))))
-    if change.tier is not None:
-        found.append(("tier", str(change.tier)))
-    if change.cap is not None:
-        found.append(("cap", change.cap.text))
-    if change.paused is not None:
-        found.append(("paused", str(int(change.paused))))
-    if change.cancelled is not None:
-        found.append(("cancelled", "1"))
-    return found
+def _controls(change: ScenarioChange) -> tuple[Control, ...]:
+    return Changes(
+        weight=change.weight,
+        tier=change.tier,
+        cap=change.cap,
+        paused=change.paused,
+        cancelled=bool(change.cancelled),
+    ).controls()

@@ -6,10 +6,11 @@ from random import Random
 
 from dispatcher.analysis.laws import CapSince
 from dispatcher.model.service_settings import Cap
+from dispatcher.model.task_control import Control, SetCancelled, SetCap, SetLane, SetPaused
 from dispatcher.model.tier import MILLI, TIERS, Tier
 from dispatcher.ports import Ledger
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
-from dispatcher.wire.control import Checkpoint, ControlChange, GlobalChange, Sealed
+from dispatcher.wire.control import Checkpoint, GlobalChange, Sealed
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.topics import Topics
 from simulator.run.agenda import Agenda, SimClock
@@ -118,7 +119,7 @@ class SimService:
     def _is_capped(self, task: str) -> bool:
         """Return whether a task is capped, by itself or together with others."""
         shared = [self.caps[pool][-1].cap for pool in self.tasks[task].spec.pools if pool in self.caps]
-        return any(cap.rate for cap in (self.controls[task].cap, *shared))
+        return bool(self.controls[task].cap) or any(cap.rate for cap in shared)
 
     def _note_cap(self, name: str, cap: Cap) -> None:
         self.caps.setdefault(name, []).append(CapSince(self.agenda.now_us, cap))
@@ -169,28 +170,24 @@ class SimService:
         view = self.world.registry.task(task)
         return view is None or view.ended or view.closed
 
-    def control(self, name: str, field: str, value: str) -> None:
-        """Change a control of a task. A task in a shared lane first gets a lane of its own."""
+    def control(self, name: str, control: Control) -> None:
+        """Change a control of a task. A task in a shared lane gets a lane of its own."""
         if name not in self.tasks or name in self.ended:
             return
-        task, controls = self.tasks[name], self.controls[name]
-        if controls.shared and field != "cancelled":
-            lane = self.topics.own_lane(name)
-            self.broker.create(lane)
-            self._change(name, "lane", lane)
-            controls.shared = False
-            self.lanes.move(task, lane)
-        self._change(name, field, value)
-        controls.note(field, value)
-        if field in ("paused", "cancelled"):
-            self._block(name, field, blocked=value == "1")
-        if field == "cap":
-            self._note_cap(f"task/{name}", Cap.parse(value))
+        leaves = self.controls[name].shared and control.needs_own_lane
+        lane = SetLane(self.topics.own_lane(name))
+        for each in (lane, control) if leaves else (control,):
+            self.world.write(each.record(name, self.clock.wall_ms()))
+            self.controls[name] = each.applied(self.controls[name])
+        if leaves:
+            self.broker.create(lane.lane)
+            self.lanes.move(self.tasks[name], lane.lane)
+        if isinstance(control, SetPaused | SetCancelled):
+            self._block(name, control.name, blocked=control.on)
+        if isinstance(control, SetCap):
+            self._note_cap(f"task/{name}", control.cap)
         self.lanes.changed()
         self._lanes_changed()
-
-    def _change(self, name: str, field: str, value: str) -> None:
-        self.world.write(ControlChange(CONTROL_FORMAT, name, field, value, self.clock.wall_ms()))
 
     def _block(self, task: str, why: str, *, blocked: bool) -> None:
         if blocked:

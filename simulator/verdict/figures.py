@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from dispatcher.analysis import laws
-from dispatcher.model.tier import MILLI, TIERS
+from dispatcher.model.tier import TIERS
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from simulator.run.outcomes import read_outcomes
 from simulator.run.run import SimulatedRun
@@ -208,7 +208,7 @@ class Figures:
             name,
             task.spec.name,
             controls.tier,
-            controls.weight / MILLI,
+            controls.weight,
             task.spec.targets,
             sum(amount.targets for amount in amounts),
             task.arrives_s,

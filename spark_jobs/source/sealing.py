@@ -8,8 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dispatcher.model.errors import AudienceMismatch, FairlaneError, InvalidInput, NotReady
-from dispatcher.wire.control import FORMAT, ControlChange, Sealed, TaskRecord
-from producers.ports import Services, Submission
+from dispatcher.model.task_control import SetCancelled
+from dispatcher.wire.control import FORMAT, Sealed, TaskRecord
+from dispatcher.wire.submission import Submission
+from producers.control.change import TaskChange, change_tasks
+from producers.ports import Services
 from producers.submit.acceptance import task_digest
 from spark_jobs.source.digest import AudienceDigest
 from spark_jobs.source.task_options import LANGUAGE, TaskOptions
@@ -83,9 +86,7 @@ def left_over(
 
 def cancel(services: Services, tasks: Sequence[str]) -> None:
     """Cancel the tasks, so that nothing of them is sent."""
-    now_ms = services.clock.wall_ms()
-    changes = [ControlChange(FORMAT, task, "cancelled", "1", now_ms) for task in tasks]
-    services.registry.apply_all(list(zip(services.control.append_many(changes), changes, strict=True)))
+    change_tasks(services, [TaskChange(task, (SetCancelled(),)) for task in tasks])
 
 
 def what_stands(services: Services, base: str, split: bool, attempts: Iterable[Written] = ()) -> str:

@@ -4,7 +4,8 @@ import logging
 
 from dispatcher.model.errors import AudienceMismatch, NotReady, TaskEnded
 from dispatcher.model.task import PushTask
-from producers.ports import Services, Submission
+from dispatcher.wire.submission import Submission
+from producers.ports import Services
 from producers.submit.acceptance import accept, check_admitted, check_same
 
 _log = logging.getLogger(__name__)

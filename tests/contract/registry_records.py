@@ -3,11 +3,11 @@
 import msgspec
 
 from backends.redis.registry import Registry
-from backends.redis.task_rows import SubmissionRow
 from backends.redis.view import RedisView
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
 from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Sealed, TaskRecord
+from dispatcher.wire.submission import Submission
 
 
 def position(number: int) -> str:
@@ -26,7 +26,7 @@ def task_of(registry: Registry, task: str = "t1") -> TaskView:
     return view
 
 
-def submission_of(registry: Registry, task: str = "t1") -> SubmissionRow:
+def submission_of(registry: Registry, task: str = "t1") -> Submission:
     row = registry.submission(task)
     assert row is not None
     return row

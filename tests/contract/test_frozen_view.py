@@ -69,7 +69,7 @@ def test_its_epoch_workers_and_submissions_are_read(old_view: RedisView) -> None
     row = submission_of(Registry(old_view), "running")
     assert row.seal is not None
     assert row.checkpoint is not None
-    assert (row.seal.targets, row.checkpoint.sequence, row.override) == (60, 6, 1)
+    assert (row.seal.targets, row.checkpoint.sequence, row.edits) == (60, 6, 1)
 
 
 def test_restated_it_makes_the_same_tasks_and_settings(old_view: RedisView) -> None:

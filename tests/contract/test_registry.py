@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from backends.redis.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
+from dispatcher.model.task_control import SetMessage, SetStopped, edited_message, edits_of
 from dispatcher.wire.control import (
     FORMAT,
     Checkpoint,
@@ -17,10 +18,6 @@ from dispatcher.wire.control import (
     Finished,
     GlobalChange,
     encode_control,
-    encode_override,
-    override_message,
-    override_number,
-    stopping,
 )
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
@@ -78,13 +75,13 @@ def test_a_task_that_leaves_its_shared_lane_weighs_there_no_more(registry: Regis
 
 def test_edits_are_numbered_in_the_order_of_the_topic(registry: Registry) -> None:
     registry.apply(position(1), task_record())
-    first, second, third = (encode_override(number, {"body": text}) for number, text in ((1, "a"), (1, "b"), (2, "c")))
+    first, second, third = (SetMessage(number, {"body": text}).text for number, text in ((1, "a"), (1, "b"), (2, "c")))
     for number, value in enumerate((first, second, third), 2):
         registry.apply(position(number), change("t1", "override", value))
         registry.apply(position(number), change("t1", "override", value))
     (task,) = registry.live()
-    assert override_number(task.override) == 3
-    assert msgspec.msgpack.decode(override_message(task.override)) == {"body": "c"}
+    assert edits_of(task.override.decode()) == 3
+    assert msgspec.msgpack.decode(edited_message(task.override)) == {"body": "c"}
     registry.apply(position(3), change("t1", "override", second))
     assert registry.live()[0].override == task.override
 
@@ -96,7 +93,7 @@ def test_a_cancel_is_never_taken_back(registry: Registry) -> None:
 
 
 def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Registry, view: RedisView) -> None:
-    stops = [stopping("t1", reason, 0) for reason in ("first", "second", "")]
+    stops = [change("t1", "stopped", reason) for reason in ("first", "second", "")]
     records: list[ControlRecord] = [task_record(), *stops, change("t1", "paused", "1")]
     for order in itertools.permutations(list(enumerate(records, 1))):
         view.wipe()
@@ -109,7 +106,7 @@ def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Regist
 
 
 def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Registry, view: RedisView) -> None:
-    registry.apply_all(placed(task_record(), stopping("t1", "stopped first", 0)))
+    registry.apply_all(placed(task_record(), change("t1", "stopped", "stopped first")))
     registry.apply(position(3), Finished(FORMAT, "t1", "failed", [1, 0, 0, 0, 2], 5, "no credential"))
     before = task_of(registry)
     assert (before.state, before.reason) == ("failed", "no credential")
@@ -123,7 +120,7 @@ def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Regi
 @pytest.mark.parametrize(("reason", "stored"), [("é" * 2_000, 1_024), ("a\ud800b", 8), ("  \n ", 0)])
 def test_a_reason_is_cut_to_what_a_record_can_hold(reason: str, stored: int) -> None:
     """A single surrogate is escaped."""
-    assert len(stopping("t1", reason, 0).value.encode()) == stored
+    assert len(SetStopped.of(reason).text.encode()) == stored
 
 
 def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> None:

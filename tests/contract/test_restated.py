@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from backends.redis.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
+from dispatcher.model.task_control import SetMessage, edited_message
 from dispatcher.wire.control import (
     FORMAT,
     Checkpoint,
@@ -20,8 +21,6 @@ from dispatcher.wire.control import (
     GlobalChange,
     Restated,
     encode_control,
-    encode_override,
-    override_message,
 )
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
@@ -50,7 +49,7 @@ changes: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(lambda task: change(task, "cancelled", "1"), tasks),
     st.builds(lambda task, why: change(task, "stopped", str(why)), tasks, numbers),
     st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-{to:02d}/t2"), numbers),
-    st.builds(lambda task, to: change(task, "override", encode_override(1, {"n": to})), tasks, numbers),
+    st.builds(lambda task, to: change(task, "override", SetMessage(1, {"n": to}).text), tasks, numbers),
     st.builds(lambda task, at: Checkpoint(FORMAT, task, "0", at, at * 10, at, at * 11, "d"), tasks, numbers),
     st.builds(lambda task, at: Checkpoint(FORMAT, task, "b", at, at * 10, at, at * 11, "e"), tasks, numbers),
     st.builds(lambda task, at: sealed(task, at * 100, ("0", "b")), tasks, numbers),
@@ -84,11 +83,11 @@ def shown(registry: Registry) -> object:
     """Settings, and all that is said of the tasks but how often their messages were edited."""
     known = registry.tasks_by_id(TASKS)
     live = [
-        task._replace(override=override_message(task.override) if task.override else b"")
+        task._replace(override=edited_message(task.override) if task.override else b"")
         for task in registry.live_by_id(TASKS)
     ]
     rows = [registry.submission(task) for task in TASKS]
-    sealed_by = [(row.state, row.seal, row.shares_lane) for row in rows if row]
+    sealed_by = [(row.state, row.seal, row.shared) for row in rows if row]
     points = [registry.checkpoint(task, writer) for task in TASKS for writer in ("0", "b")]
     return registry.globals(), registry.channel_pauses("null")[-1:], known, live, sealed_by, points
 

@@ -14,8 +14,15 @@ from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.errors import AudienceMismatch
 from dispatcher.model.task import PushTask
+from dispatcher.model.task_control import SetMessage
 from dispatcher.model.tier import Tier
-from dispatcher.wire.control import FORMAT, ControlRecord, Finished, TaskRecord, encode_control, encode_override
+from dispatcher.wire.control import (
+    FORMAT,
+    ControlRecord,
+    Finished,
+    TaskRecord,
+    encode_control,
+)
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import RETRY
 from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS, TOMBSTONE_MS
@@ -65,7 +72,7 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
     """It may be most of a tombstone."""
     message = msgspec.Raw(msgspec.msgpack.encode({"body": "a message" * 1_000, "empty": {}, "deep": [[[{}]]]}))
     record = task_record(message=message, digest="x" * 32, expected_targets=-1, expires_ms=2**42)
-    edit = change("t1", "override", encode_override(1, {"body": "another message" * 1_000}))
+    edit = change("t1", "override", SetMessage(1, {"body": "another message" * 1_000}).text)
     records: list[ControlRecord] = [record, edit, ENDED]
     for order in itertools.permutations(list(enumerate(records))):
         view.wipe()
@@ -73,7 +80,7 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
         stored = cast("dict[bytes, bytes]", view.client.hgetall(view.keys.task("t1")))
         assert b"message" not in b"".join(stored.values())
         kept = submission_of(registry)
-        assert kept.override == 1
+        assert kept.edits == 1
         without = msgspec.structs.replace(record, message=msgspec.Raw(msgspec.msgpack.encode("")))
         assert encode_control(kept.record) == encode_control(without)
         again = [read_control("", encode_control(one)) for one in ViewRecords(view).of_tasks(["t1"])]

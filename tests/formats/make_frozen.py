@@ -38,7 +38,6 @@ from dispatcher.wire.control import (
     Sealed,
     TaskRecord,
     encode_control,
-    encode_override,
 )
 from dispatcher.wire.envelope import Envelope, encode_envelope, encode_message
 from dispatcher.wire.lease import LaneAsk, LaneKind, LeaseRequest, Want
@@ -107,7 +106,7 @@ CONTROL: list[ControlRecord] = [
     change("running", "weight", "1500"),
     change("running", "tier", "high"),
     change("running", "cap", "400:50"),
-    change("running", "override", encode_override(1, {"title": "Sale, edited"})),
+    change("running", "override", '1:{"title":"Sale, edited"}'),
     task("scheduled", start_ms=FAR_MS, expires_ms=FAR_MS + 1_000),
     task("paused", app="news"),
     checkpoint("paused", 2),

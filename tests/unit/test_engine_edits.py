@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from dispatcher.engine.events import LanesChanged
+from dispatcher.model.task_control import SetMessage, edited_message
 from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
-from dispatcher.wire.control import ControlChange, encode_override, override_message
+from dispatcher.wire.control import ControlChange
 from dispatcher.wire.envelope import decode_message, encode_message
 from dispatcher.wire.lease import LaneKind
 from tests.unit.engine_world import MESSAGE, EngineWorld, busy_at_first
@@ -66,7 +67,7 @@ def test_the_envelopes_themselves_keep_their_message() -> None:
 
 
 def test_a_stored_override_is_what_an_envelope_would_carry() -> None:
-    assert override_message(encode_override(12, {"title": "edited"})) == EDITED
+    assert edited_message(SetMessage(12, {"title": "edited"}).text.encode()) == EDITED
 
 
 # ------------------------------------------------------------------ out of a shared lane

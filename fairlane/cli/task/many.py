@@ -125,10 +125,8 @@ def _left(plan: "Plan", steered: "BulkResult") -> int:
 
 
 def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
-    from fairlane.figures.what_if import changed
-
-    fields = {step.task.id: step.fields for step in plan.changing}
-    return before._replace(tasks=[changed(task, fields.get(task.id, {})) for task in before.tasks])
+    after = {step.task.id: step.after for step in plan.changing}
+    return before._replace(tasks=[after.get(task.id, task) for task in before.tasks])
 
 
 def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situation", limit: int | None) -> None:
@@ -174,7 +172,7 @@ def _tell(plan: "Plan", steered: "BulkResult", done: str) -> None:
         say(f"{task} {done}")
     if len(steered.changed) > _NAMED:
         say(f"and {len(steered.changed) - _NAMED:,} more {done}")
-    for step in [step for step in plan.steps if not step.fields][:_NAMED]:
+    for step in [step for step in plan.steps if not step.controls][:_NAMED]:
         say(f"{step.task.id} is already set")
     for reason in list(dict.fromkeys(steered.failed.values()))[:_NAMED]:
         say(reason)

@@ -142,7 +142,7 @@ def changes_of(fields: dict[str, str]) -> Changes:
         cap=fields.get("cap"),
         paused=None if paused is None else _flag("paused", paused),
     )
-    changes.fields()
+    changes.controls()
     return changes
 
 

@@ -1,12 +1,16 @@
 """Who is done sooner or later by a change; channels and apps as they are listed."""
 
+from typing import Any
+
 import pytest
 
 from dispatcher.analysis.situation import Situation
 from dispatcher.model.service_settings import Cap, Limits
 from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.usage import apps, channels
-from fairlane.figures.what_if import changed, effects
+from fairlane.figures.what_if import effects
+from producers.control.steering import PlannedChange
+from producers.control.task_changes import Changes
 from tests.unit.tasks import task_view
 
 SETTINGS = Globals(100, {"high": 6, "medium": 3, "low": 1})
@@ -16,9 +20,13 @@ def view(task: str, pending: int = 1_000, **fields: object) -> TaskView:
     return task_view(task, pending, **fields)
 
 
+def changed(task: TaskView, **fields: Any) -> TaskView:
+    return PlannedChange(task, Changes(**fields).controls()).after
+
+
 def test_a_weight_helps_one_task_and_not_its_peer() -> None:
     before = Situation([view("a"), view("b"), view("c", tier="low")], SETTINGS, 0.0, 0)
-    after = before._replace(tasks=[changed(before.tasks[0], {"weight": "3000"}), *before.tasks[1:]])
+    after = before._replace(tasks=[changed(before.tasks[0], weight=3), *before.tasks[1:]])
     [first] = effects(before, after)
     assert first.task == "a"
     assert first.eta_s == pytest.approx(2_000 / (100 * 6 / 7))
@@ -27,7 +35,7 @@ def test_a_weight_helps_one_task_and_not_its_peer() -> None:
 
 def test_what_ends_never_or_again_is_most_affected() -> None:
     before = Situation([view("a"), view("b", tier="low"), view("c", state="paused")], SETTINGS, 0.0, 0)
-    tasks = [before.tasks[0], changed(before.tasks[1], {"tier": "high"}), changed(before.tasks[2], {"paused": "0"})]
+    tasks = [before.tasks[0], changed(before.tasks[1], tier="high"), changed(before.tasks[2], paused=False)]
     found = {
         effect.task: (effect.eta_s, effect.eta_after_s) for effect in effects(before, before._replace(tasks=tasks))
     }
@@ -39,10 +47,11 @@ def test_what_ends_never_or_again_is_most_affected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "seconds"), [({}, 10.0), ({"cap": "50:5"}, 20.0), ({"cancelled": "1"}, None), ({"paused": "1"}, None)]
+    ("fields", "seconds"),
+    [({"weight": 1}, 10.0), ({"cap": "50:5"}, 20.0), ({"cancelled": True}, None), ({"paused": True}, None)],
 )
-def test_controls_of_a_task_alone(fields: dict[str, str], seconds: float | None) -> None:
-    alone = Situation([changed(view("a"), fields)], SETTINGS, 0.0, 0)
+def test_controls_of_a_task_alone(fields: dict[str, Any], seconds: float | None) -> None:
+    alone = Situation([changed(view("a"), **fields)], SETTINGS, 0.0, 0)
     assert alone.done_s()["a"] == (None if seconds is None else pytest.approx(seconds))
 
 

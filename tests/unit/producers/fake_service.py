@@ -7,7 +7,6 @@ from itertools import count
 
 from msgspec import Raw, structs
 
-from backends.redis.task_rows import SubmissionRow
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
@@ -22,11 +21,11 @@ from dispatcher.wire.control import (
     encode_control,
 )
 from dispatcher.wire.envelope import Envelope, decode_envelope
-from dispatcher.wire.submission import submitter_at
+from dispatcher.wire.submission import Submission, submitter_at, with_record
 from dispatcher.wire.topics import Topics
 from producers.ports import CheckpointPace, LaneWriter, LeasePace, Services, WindowPace
 from producers.submit.cutter import Block, Cutter, Slab
-from producers.submit.history import KnownSubmissions, with_record
+from producers.submit.history import KnownSubmissions
 from producers.submit.intake import Intake
 from producers.submit.validation import Refusal
 
@@ -52,7 +51,7 @@ Step = Callable[[str], None]
 class View:
     """Redis, as far as submissions go: what was applied, up to where the control topic is folded, and leases."""
 
-    rows: dict[str, SubmissionRow] = field(default_factory=dict)
+    rows: dict[str, Submission] = field(default_factory=dict)
     folded: int = 0
     leases: dict[str, tuple[str, SubmitLease]] = field(default_factory=dict)
     sealed_at: dict[str, str] = field(default_factory=dict)
@@ -235,7 +234,7 @@ class Registry:
         leases[task] = by, structs.replace(lease, until_ms=until_ms)
         return structs.replace(lease, state="ours")
 
-    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, SubmissionRow | None]:
+    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
         lease = self.hold_submission("renew", record.task, by)
         self.apply(position, record)
         return lease, self.submission(record.task)
@@ -259,7 +258,7 @@ class Registry:
         self._step("in flight")
         return {task: self._world.in_flight.pop(0) for task in tasks if self._world.in_flight}
 
-    def submission(self, task: str) -> SubmissionRow | None:
+    def submission(self, task: str) -> Submission | None:
         self._meet()
         return self._world.view.rows.get(task) if self._world.ready else None
 

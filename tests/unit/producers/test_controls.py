@@ -15,13 +15,14 @@ from producers.submit.report import Watchers
 from producers.submit.submit import submit
 from tests.unit.producers.fake_service import Died, FakeService
 
-Change = Callable[[Controls], None]
+Change = Callable[[Controls], object]
+CANCEL = Changes(cancelled=True)
 ALL: dict[str, Change] = {
-    "pause": lambda controls: controls.pause("t"),
-    "resume": lambda controls: controls.resume("t"),
-    "set_weight": lambda controls: controls.set_weight("t", 2.5),
-    "set_tier": lambda controls: controls.set_tier("t", "medium"),
-    "set_cap": lambda controls: controls.set_cap("t", 100),
+    "pause": lambda controls: controls.change("t", Changes(paused=True)),
+    "resume": lambda controls: controls.change("t", Changes(paused=False)),
+    "set_weight": lambda controls: controls.change("t", Changes(weight=2.5)),
+    "set_tier": lambda controls: controls.change("t", Changes(tier="medium")),
+    "set_cap": lambda controls: controls.change("t", Changes(cap=100)),
 }
 
 
@@ -56,7 +57,7 @@ def test_a_change_is_stored_and_then_applied(world: FakeService, change: str, fi
 
 
 def test_no_cap_is_stored_as_zero(world: FakeService) -> None:
-    Controls(world.services).set_cap("t", None)
+    Controls(world.services).change("t", Changes(cap=0))
     assert world.records[-1].value == "0"  # type: ignore[union-attr]
 
 
@@ -72,30 +73,30 @@ OWN_LANE = Topics().own_lane("t")
 
 
 @pytest.mark.parametrize("change", [name for name in ALL if name != "resume"])
-def test_a_task_in_a_shared_lane_gets_one_of_its_own_first(change: str) -> None:
+def test_a_task_in_a_shared_lane_leaves_it_and_its_own_lane_is_created_last(change: str) -> None:
     world = world_with("low")
     controls = Controls(world.services)
     ALL[change](controls)
     assert fields(world)[0] == ("lane", OWN_LANE)
     assert world.lanes[OWN_LANE] == []
-    assert world.steps.index("create") < world.steps.index("append ControlChange")
+    assert world.steps[-1] == "create", "a pause acts at once"
     ALL[change](controls)
     assert [name for name, _ in fields(world)].count("lane") == 1
 
 
-@pytest.mark.parametrize("dies_at", ["create", "append ControlChange", "apply ControlChange"])
+@pytest.mark.parametrize("dies_at", ["append ControlChange", "apply ControlChange", "create"])
 def test_a_client_that_dies_between_the_steps_leaves_nothing_that_a_second_one_cannot_finish(dies_at: str) -> None:
     world = world_with("low")
     world.fail_at(dies_at, Died())
     with pytest.raises(Died):
-        Controls(world.services).pause("t")
+        Controls(world.services).change("t", Changes(paused=True))
     world.recover()
-    Controls(world.services).pause("t")
+    Controls(world.services).change("t", Changes(paused=True))
     assert fields(world)[-1] == ("paused", "1")
     assert ("lane", OWN_LANE) in fields(world)
 
 
-@pytest.mark.parametrize("change", [ALL["resume"], lambda controls: controls.cancel("t")], ids=["resume", "cancel"])
+@pytest.mark.parametrize("change", [ALL["resume"], lambda one: one.end("t", CANCEL)], ids=["resume", "cancel"])
 def test_what_needs_no_lane_of_its_own_gets_none(change: Change) -> None:
     world = world_with("low")
     change(Controls(world.services))
@@ -121,13 +122,13 @@ def test_a_message_is_checked_as_that_of_a_task(world: FakeService) -> None:
 
 def test_a_cancel_says_what_was_in_flight_and_what_became_of_it(world: FakeService) -> None:
     world.in_flight = [InFlight(30, 2, 100), InFlight(10, 1, 115), InFlight(0, 0, 121)]
-    assert Controls(world.services).cancel("t", wait_s=10) == Cancelled(30, 21, settled=True)
+    assert Controls(world.services).end("t", CANCEL, wait_s=10) == Cancelled(30, 21, settled=True)
     assert world.steps[-1] == "in flight"
     world.in_flight = [InFlight(30, 2, 100)]
-    assert Controls(world.services).cancel("t") == Cancelled(30, 0, settled=False)
+    assert Controls(world.services).end("t", CANCEL) == Cancelled(30, 0, settled=False)
 
 
-@pytest.mark.parametrize("change", [*ALL.values(), lambda controls: controls.cancel("t")], ids=[*ALL, "cancel"])
+@pytest.mark.parametrize("change", [*ALL.values(), lambda controls: controls.end("t", CANCEL)], ids=[*ALL, "cancel"])
 def test_ended_and_unknown_tasks_take_no_change(world: FakeService, change: Change) -> None:
     world.finish("t")
     with pytest.raises(TaskEnded):
@@ -144,39 +145,39 @@ def test_a_cancelled_task_takes_no_change(world: FakeService, change: Change) ->
 
 
 def test_a_second_cancel_changes_nothing(world: FakeService) -> None:
-    Controls(world.services).cancel("t")
+    Controls(world.services).end("t", CANCEL)
     count = len(world.records)
-    Controls(world.services).cancel("t")
+    Controls(world.services).end("t", CANCEL)
     world.finish("t", "cancelled")
-    Controls(world.services).cancel("t")
+    Controls(world.services).end("t", CANCEL)
     assert [record for record in world.records[count:] if isinstance(record, ControlChange)] == []
 
 
 def test_a_task_that_is_stopped_takes_no_change_and_a_second_stop_changes_nothing(world: FakeService) -> None:
-    Controls(world.services).stop("t", " no credential\n")
+    Controls(world.services).end("t", Changes(stopped=" no credential\n"))
     assert fields(world) == [("stopped", "no credential")]
     for change in ALL.values():
         with pytest.raises(TaskEnded, match="failed"):
             change(Controls(world.services))
-    Controls(world.services).stop("t", "another reason")
+    Controls(world.services).end("t", Changes(stopped="another reason"))
     world.finish("t", "failed")
-    Controls(world.services).stop("t", "another reason")
+    Controls(world.services).end("t", Changes(stopped="another reason"))
     assert len(controls_of(world)) == 1
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda controls: controls.stop("t", ""),
-        lambda controls: controls.stop("t", " \n"),
-        lambda controls: controls.set_weight("t", 0),
-        lambda controls: controls.set_weight("t", 1_001),
-        lambda controls: controls.set_tier("t", "urgent"),
-        lambda controls: controls.set_cap("t", -1),
-        lambda controls: controls.set_cap("t", 0.5),
-        lambda controls: controls.set_cap("t", [1]),
-        lambda controls: controls.set_weight("t", "2"),
-        lambda controls: controls.set_weight("t", True),
+        lambda controls: controls.end("t", Changes(stopped="")),
+        lambda controls: controls.end("t", Changes(stopped=" \n")),
+        lambda controls: controls.change("t", Changes(weight=0)),
+        lambda controls: controls.change("t", Changes(weight=1_001)),
+        lambda controls: controls.change("t", Changes(tier="urgent")),
+        lambda controls: controls.change("t", Changes(cap=-1)),
+        lambda controls: controls.change("t", Changes(cap=0.5)),  # type: ignore[arg-type]
+        lambda controls: controls.change("t", Changes(cap=[1])),  # type: ignore[arg-type]
+        lambda controls: controls.change("t", Changes(weight="2")),  # type: ignore[arg-type]
+        lambda controls: controls.change("t", Changes(weight=True)),
         lambda controls: Changes(weight=-1),
         lambda controls: Changes(paused="no"),  # type: ignore[arg-type]
         lambda controls: Changes(stopped=5),  # type: ignore[arg-type]
@@ -191,12 +192,12 @@ def test_values_out_of_range_are_refused(world: FakeService, change: Change) -> 
 
 def test_a_close_is_for_tasks_that_have_not_ended_however_they_were_ended_before(world: FakeService) -> None:
     world.cancel("t")
-    Controls(world.services).close("t", " envelopes were lost\n")
+    Controls(world.services).end("t", Changes(closed=" envelopes were lost\n"))
     assert fields(world)[-2:] == [("stopped", "envelopes were lost"), ("close", "envelopes were lost")]
     world.finish("t", "failed")
     with pytest.raises(TaskEnded):
-        Controls(world.services).close("t", "again")
+        Controls(world.services).end("t", Changes(closed="again"))
     with pytest.raises(NotFound):
-        Controls(FakeService().services).close("t", "why")
+        Controls(FakeService().services).end("t", Changes(closed="why"))
     with pytest.raises(InvalidInput, match="reason"):
-        Controls(world_with().services).close("t", " ")
+        Controls(world_with().services).end("t", Changes(closed=" "))

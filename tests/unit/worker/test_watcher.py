@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from backends.redis.task_rows import LivePage, LiveTask, RegistryState
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.events import LanesChanged
+from dispatcher.model.task_control import SetMessage
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import FeedEntry
 from dispatcher.scheduling.division import DivisionSettings
 from dispatcher.scheduling.rotation import RotationSettings
-from dispatcher.wire.control import encode_override
 from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import Topics
@@ -121,7 +121,7 @@ def test_standing_lanes_are_held_always() -> None:
 
 
 def test_edited_messages_are_told_of_tasks_in_every_lane() -> None:
-    override = encode_override(3, {"body": "new"}).encode()
+    override = SetMessage(3, {"body": "new"}).text.encode()
     watch = Watch(live("own"), live("small", shared=True))
     assert watch.published[-1].overrides == {}
     watch.watcher.round(
