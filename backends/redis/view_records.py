@@ -10,7 +10,7 @@ from backends.redis.client import translated
 from backends.redis.task_rows import entries_of
 from backends.redis.view import RedisView
 from dispatcher.model.service_settings import paused_field
-from dispatcher.model.task_control import CONTROLS, SetPaused
+from dispatcher.model.task_control import CONTROLS
 from dispatcher.wire.control import (
     FORMAT,
     ControlChange,
@@ -131,8 +131,8 @@ def _changes(task: str, fields: Fields) -> Iterator[Restated]:
         yield _restated(at, Sealed(FORMAT, task, *counts, fields["sealed_digest"], writers))
     for name, kind in CONTROLS.items():
         if at := fields.get(f"{name}_pos"):
-            at_ms = _switched_ms(fields.get("pauses", ""), at) if kind is SetPaused else 0
-            yield _restated(at, ControlChange(FORMAT, task, name, fields[kind.stored_in()], at_ms))
+            at_ms = _switched_ms(fields.get("pauses", ""), at) if name == "paused" else 0
+            yield _restated(at, ControlChange(FORMAT, task, name, fields[kind.stored_in or name], at_ms))
     if at := fields.get("ended_pos"):
         counted = [int(fields[name]) for name in _COUNTS]
         finished_ms, reason = int(fields["finished_ms"]), fields.get("reason", "")

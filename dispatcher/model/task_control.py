@@ -1,10 +1,12 @@
 """The controls of a task: what may change while it runs. A Control checks, encodes, parses, shows and applies itself.
 
-On the wire a control is a `ControlChange` with a name and a text. `backends/redis/lua/registry/apply_control.lua`
-applies it to the view.
+A record of the control topic has it as a name and a text. `backends/redis/lua/registry/apply_control.lua` applies it to
+the view in Redis.
 """
 
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -19,330 +21,88 @@ from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.outcome import sound_text
 
 MAX_EDITS = 10**9
+S = TypeVar("S", bound=msgspec.Struct)
 
 
-class TaskShape(Protocol):
-    """A frozen struct that describes a task, such as TaskView or Submission. It may lack fields that a control sets."""
+class Override(NamedTuple):
+    """An edited message."""
 
-    __struct_fields__: ClassVar[tuple[str, ...]]
-
-    @property
-    def state(self) -> str: ...
-
-    @property
-    def ended(self) -> bool: ...
-
-
-S = TypeVar("S", bound=TaskShape)
-
-
-class Control(msgspec.Struct, frozen=True):
-    """A new value of one control of a task."""
-
-    name: ClassVar[str]
-    """Its name on the wire."""
-    end: ClassVar[str] = ""
-    """The state in which it ends a task; empty if it does not."""
-
-    @classmethod
-    def of(cls, value: Any) -> Self:
-        """Check a value given by a user. Raises InvalidInput."""
-        raise NotImplementedError
-
-    @classmethod
-    def parse(cls, record: ControlChange) -> Self:
-        """Parse a record of this kind. Raises Malformed."""
-        raise NotImplementedError
-
-    @property
-    def text(self) -> str:
-        """The value on the wire."""
-        raise NotImplementedError
-
-    @classmethod
-    def stored_in(cls) -> str:
-        """Return the field of the task's hash in Redis. The field `<name>_pos` has the position that set it."""
-        return cls.name
-
-    @property
-    def needs_own_lane(self) -> bool:
-        """Whether a task must leave its shared lane, which is first in, first out."""
-        return not self.end
-
-    @property
-    def event(self) -> str:
-        """The event of a task's life cycle that it causes; empty for none."""
-        return ""
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The new values of a task's other fields."""
-        return {}
-
-    def applied(self, task: S) -> S:
-        """Return the task after the change."""
-        state = TASK.transitions[task.state].get(self.event, task.state)
-        return _replaced(task, {"state": state, **self.fields})
-
-    def is_set(self, task: TaskShape) -> bool:
-        """Return whether a live task has this value already."""
-        return not self.end and self.applied(task) == task
-
-    def shown(self, task: Any) -> str:
-        """Return the present value of this control in a TaskView, as `fairlane task set` takes it."""
-        return str(task.state)
-
-    def record(self, task: str, at_ms: int) -> ControlChange:
-        """Return the record for the control topic."""
-        return ControlChange(FORMAT, task, self.name, self.text, at_ms)
-
-
-class SetWeight(Control, frozen=True):
-    """Change the weight among the tasks of a tier."""
-
-    name = "weight"
-    milli: int
-    """In thousandths."""
-
-    @classmethod
-    def of(cls, value: Any) -> Self:
-        return cls(in_milli("weight", value))
-
-    @classmethod
-    def parse(cls, record: ControlChange) -> Self:
-        return cls(check.weight(record.value))
-
-    @property
-    def text(self) -> str:
-        return str(self.milli)
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {"weight": self.milli / MILLI}
-
-    def shown(self, task: Any) -> str:
-        return f"{task.weight:g}"
-
-
-class SetTier(Control, frozen=True):
-    """Move the task, with its queued targets, to another tier."""
-
-    name = "tier"
-    tier: Tier
-
-    @classmethod
-    def of(cls, value: Any) -> Self:
-        one_of("tier", value, TIERS)
-        return cls(Tier(value))
-
-    @classmethod
-    def parse(cls, record: ControlChange) -> Self:
-        check.need(record.value in TIERS, "tier", record.value)
-        return cls(Tier(record.value))
-
-    @property
-    def text(self) -> str:
-        return str(self.tier)
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {"tier": str(self.tier)}
-
-    def shown(self, task: Any) -> str:
-        return str(task.tier)
-
-
-class SetCap(Control, frozen=True):
-    """Change the task's own cap."""
-
-    name = "cap"
-    cap: Cap
-
-    @classmethod
-    def of(cls, value: Any) -> Self:
-        if isinstance(value, str):
-            return cls(Cap.parse(value))
-        return cls((value if isinstance(value, Cap) else Cap(value or 0)).checked())
-
-    @classmethod
-    def parse(cls, record: ControlChange) -> Self:
-        return cls(check.cap(record.value, "cap"))
-
-    @property
-    def text(self) -> str:
-        return self.cap.text
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {"cap": self.cap.rate, "cap_burst": self.cap.burst}
-
-    def shown(self, task: Any) -> str:
-        return Cap(task.cap, task.cap_burst).text if task.cap else "none"
-
-
-class _Switch(Control, frozen=True):
-    on: bool = True
-
-    @classmethod
-    def of(cls, value: Any) -> Self:
-        if not isinstance(value, bool):
-            raise InvalidInput(f"{cls.name}: is {value!r}; it must be True or False.")
-        return cls(value)
-
-    @classmethod
-    def parse(cls, record: ControlChange) -> Self:
-        return cls(check.switch(record.value, cls.name))
-
-    @property
-    def text(self) -> str:
-        return str(int(self.on))
-
-
-class SetPaused(_Switch, frozen=True):
-    """Pause the task, or resume it."""
-
-    name = "paused"
-
-    @property
-    def needs_own_lane(self) -> bool:
-        return self.on
-
-    @property
-    def event(self) -> str:
-        return "pause" if self.on else "resume"
-
-    def shown(self, task: Any) -> str:
-        return "yes" if task.state == "paused" else "no"
-
-
-class SetCancelled(_Switch, frozen=True):
-    """Cancel the task. It cannot be undone, so False has no effect."""
-
-    name, end = "cancelled", "cancelled"
-
-    @property
-    def event(self) -> str:
-        return "cancel" if self.on else ""
-
-
-class SetStopped(Control, frozen=True):
-    """Stop the task for good.
-
-    Nothing more is sent, open targets end as cancelled, and the task fails with this reason. It cannot be undone; the
-    first reason in the topic counts. Any client or worker may append it.
-    """
-
-    name, end = "stopped", "failed"
-    reason: str
-
-    @classmethod
-    def of(cls, value: Any) -> Self:
-        reason = sound_text(value.strip()) if isinstance(value, str) else ""
-        if not reason:
-            raise InvalidInput(f"reason: is {value!r}.", "Give the reason for the stop as a text.")
-        return cls(reason)
-
-    @classmethod
-    def parse(cls, record: ControlChange) -> Self:
-        return cls(check.reason(record.value))
-
-    @property
-    def text(self) -> str:
-        return self.reason
-
-    @property
-    def event(self) -> str:
-        return "fail"
-
-
-class SetClosed(SetStopped, frozen=True):
-    """End a stopped or cancelled task even if something holds it up."""
-
-    name = "close"
-
-    def applied(self, task: S) -> S:
-        return task if task.ended else _replaced(task, {"state": self.end})
-
-
-class SetLane(Control, frozen=True):
-    """Move the task from a shared lane to its own."""
-
-    name = "lane"
-    lane: str
-    """Its topic."""
-
-    @classmethod
-    def parse(cls, record: ControlChange) -> Self:
-        return cls(check.lane(record.value, record.task))
-
-    @property
-    def text(self) -> str:
-        return self.lane
-
-    @classmethod
-    def stored_in(cls) -> str:
-        return "moved_lane"
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {"lane": self.lane, "shared": False}
-
-
-class SetMessage(Control, frozen=True):
-    """Replace the message of all unsent targets."""
-
-    name = "override"
     number: int
     """Grows by one per edit. Of two edits made at once, the later one in the topic applies and takes the next number.
     """
     message: dict[str, Any]
 
+
+class Control(msgspec.Struct, frozen=True):
+    """A new value of one control of a task."""
+
+    name: str
+    """As in CONTROLS."""
+    value: Any
+    """An int, Tier, Cap, bool, str or Override."""
+
+    @classmethod
+    def of(cls, name: str, given: object) -> Self:
+        """Return a control with a value given by a user. Raises InvalidInput."""
+        return cls(name, CONTROLS[name].checked(given))
+
     @classmethod
     def parse(cls, record: ControlChange) -> Self:
-        number, _, message = record.value.partition(":")
-        edit = check.digits(number, "override's number", MAX_EDITS)
-        try:
-            made = cls(edit, msgspec.json.decode(message, type=dict[str, Any]))
-            size = len(made.encoded)
-        except DECODING_ERRORS as error:
-            raise Malformed(f"its message is not readable: {error}") from error
-        check.need(size <= MAX_MESSAGE_BYTES, "message's size", size)
-        return made
+        """Parse a record. Raises Malformed."""
+        kind = CONTROLS.get(record.field)
+        if kind is None:
+            raise Malformed(f"this version knows no control {repr(record.field)[:80]}")
+        return cls(record.field, kind.parsed(record))
 
     @property
     def text(self) -> str:
-        return f"{self.number}:{msgspec.json.encode(self.message).decode()}"
+        """The value on the wire."""
+        return CONTROLS[self.name].text(self.value)
+
+    def record(self, task: str, at_ms: int) -> ControlChange:
+        """Return the record for the control topic."""
+        return ControlChange(FORMAT, task, self.name, self.text, at_ms)
 
     @property
-    def encoded(self) -> bytes:
-        """The message, encoded as in an envelope."""
-        return bytes(encode_message(self.message))
+    def end(self) -> str:
+        """The state in which it ends a task; empty if it does not end it."""
+        return CONTROLS[self.name].end
+
+    @property
+    def needs_own_lane(self) -> bool:
+        """Whether a task must leave its shared lane, which is first in, first out."""
+        return not self.end and (self.name, self.value) != ("paused", False)
 
     def applied(self, task: S) -> S:
-        return _replaced(task, {"edits": max(self.number, getattr(task, "edits", 0) + 1)})
+        """Return a TaskView, a Submission or a part of one after the change."""
+        new = CONTROLS[self.name].new(self.value, task).items()
+        return msgspec.structs.replace(task, **{name: value for name, value in new if name in task.__struct_fields__})
+
+    def is_set(self, task: msgspec.Struct) -> bool:
+        """Return whether a live task has this value already."""
+        return not self.end and self.applied(task) == task
+
+    def shown(self, task: Any) -> str:
+        """Return the present value in a TaskView, as `fairlane task set` takes it."""
+        return CONTROLS[self.name].shown(task)
 
 
-def edited_message(stored: bytes) -> bytes:
-    """Return the message in the stored text of a SetMessage, encoded as in an envelope."""
-    return bytes(encode_message(msgspec.json.decode(stored.partition(b":")[2])))
-
-
-def edits_of(stored: str) -> int:
-    """Return the number of the last edit from the stored text of a SetMessage; 0 if it is empty."""
-    return int(stored.partition(":")[0] or 0)
-
-
-_KINDS = (SetWeight, SetTier, SetCap, SetPaused, SetCancelled, SetStopped, SetClosed, SetLane, SetMessage)
-CONTROLS: dict[str, type[Control]] = {kind.name: kind for kind in _KINDS}
-"""The kinds of controls by their names on the wire."""
-
-
-def control_of(record: ControlChange) -> Control:
-    """Parse a record. Raises Malformed."""
-    kind = CONTROLS.get(record.field)
-    if kind is None:
-        raise Malformed(f"this version knows no control {repr(record.field)[:80]}")
-    return kind.parse(record)
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    new: Callable[[Any, Any], dict[str, Any]]
+    """From a value and a task: the task's new fields."""
+    parsed: Callable[[ControlChange], Any]
+    """The value in a record. Raises Malformed."""
+    checked: Callable[[Any], Any] = str
+    """The value that a user gave. Raises InvalidInput."""
+    text: Callable[[Any], str] = str
+    """From a value to its text on the wire."""
+    shown: Callable[[Any], str] = lambda task: str(task.state)
+    """From a task to its present value, for people."""
+    end: str = ""
+    """The state in which it ends a task."""
+    stored_in: str = ""
+    """The field of the task's hash in Redis, if it is not the control's name. `<name>_pos` has the position."""
 
 
 def one_of(name: str, value: object, known: tuple[object, ...]) -> None:
@@ -351,6 +111,114 @@ def one_of(name: str, value: object, known: tuple[object, ...]) -> None:
         raise InvalidInput(f"{name}: is {value!r}; it must be one of {', '.join(map(str, known))}.")
 
 
-def _replaced(task: S, new: dict[str, Any]) -> S:
-    known = {name: value for name, value in new.items() if name in task.__struct_fields__}
-    return msgspec.structs.replace(task, **known)  # type: ignore[type-var]  # a Protocol cannot be a struct
+def edited_message(stored: bytes) -> bytes:
+    """Return the message in the stored text of an Override, encoded as in an envelope."""
+    return bytes(encode_message(msgspec.json.decode(stored.partition(b":")[2])))
+
+
+def edits_of(stored: str) -> int:
+    """Return the number of the last edit from the stored text of an Override; 0 if it is empty."""
+    return int(stored.partition(":")[0] or 0)
+
+
+def _given_tier(given: Any) -> Tier:
+    one_of("tier", given, TIERS)
+    return Tier(given)
+
+
+def _given_cap(given: Any) -> Cap:
+    if isinstance(given, str):
+        return Cap.parse(given)
+    return (given if isinstance(given, Cap) else Cap(given)).checked()
+
+
+def _given_pause(given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise InvalidInput(f"paused: is {given!r}; it must be True or False.")
+    return given
+
+
+def _given_reason(given: Any) -> str:
+    reason = sound_text(given.strip()) if isinstance(given, str) else ""
+    if not reason:
+        raise InvalidInput(f"reason: is {given!r}.", "Give the reason for the stop as a text.")
+    return reason
+
+
+def _override(record: ControlChange) -> Override:
+    number, _, text = record.value.partition(":")
+    edit = check.digits(number, "override's number", MAX_EDITS)
+    try:
+        message = msgspec.json.decode(text, type=dict[str, Any])
+        size = len(bytes(encode_message(message)))
+    except DECODING_ERRORS as error:
+        raise Malformed(f"its message is not readable: {error}") from error
+    check.need(size <= MAX_MESSAGE_BYTES, "message's size", size)
+    return Override(edit, message)
+
+
+def _after(event: str, task: Any) -> dict[str, Any]:
+    return {"state": TASK.transitions[task.state].get(event, task.state)}
+
+
+CONTROLS: dict[str, _Kind] = {
+    "weight": _Kind(  # in thousandths
+        lambda milli, _: {"weight": milli / MILLI},
+        lambda record: check.weight(record.value),
+        lambda given: in_milli("weight", given),
+        shown=lambda task: f"{task.weight:g}",
+    ),
+    "tier": _Kind(
+        lambda tier, _: {"tier": str(tier)},
+        lambda record: check.tier(record.value),
+        _given_tier,
+        shown=lambda task: str(task.tier),
+    ),
+    "cap": _Kind(
+        lambda cap, _: {"cap": cap.rate, "cap_burst": cap.burst},
+        lambda record: check.cap(record.value, "cap"),
+        _given_cap,
+        lambda cap: cap.text,
+        lambda task: Cap(task.cap, task.cap_burst).text if task.cap else "none",
+    ),
+    "paused": _Kind(
+        lambda on, task: _after("pause" if on else "resume", task),
+        lambda record: check.switch(record.value, "pause"),
+        _given_pause,
+        lambda on: str(int(on)),
+        lambda task: "yes" if task.state == "paused" else "no",
+    ),
+    "cancelled": _Kind(  # False has no effect: a cancel is never taken back
+        lambda on, task: _after("cancel", task) if on else {},
+        lambda record: check.switch(record.value, "cancel"),
+        bool,
+        lambda on: str(int(on)),
+        end="cancelled",
+    ),
+    # The reason. Nothing more is sent, open targets end as cancelled, and the task fails with the reason. It cannot be
+    # undone; the first reason in the topic counts. Any client or worker may append it.
+    "stopped": _Kind(
+        lambda _, task: _after("fail", task),
+        lambda record: check.reason(record.value),
+        _given_reason,
+        end="failed",
+    ),
+    # The same, even for a task that was ended before and that something holds up.
+    "close": _Kind(
+        lambda _, task: {} if task.ended else {"state": "failed"},
+        lambda record: check.reason(record.value),
+        _given_reason,
+        end="failed",
+    ),
+    "lane": _Kind(  # the topic of a task that leaves its shared lane
+        lambda lane, _: {"lane": lane, "shared": False},
+        lambda record: check.lane(record.value, record.task),
+        stored_in="moved_lane",
+    ),
+    "override": _Kind(
+        lambda edit, task: {"edits": max(edit.number, getattr(task, "edits", 0) + 1)},
+        _override,
+        text=lambda edit: f"{edit.number}:{msgspec.json.encode(edit.message).decode()}",
+    ),
+}
+"""The kinds of controls by their names on the wire."""

@@ -128,7 +128,7 @@ class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
     - `lane`: the topic of a task that leaves its shared lane.
     - `override`: an edited message, "<number>:<json>".
 
-    `dispatcher.model.task_control.control_of` parses them.
+    `dispatcher.model.task_control.Control` parses them.
     """
     value: str
     """Always a string on the wire."""

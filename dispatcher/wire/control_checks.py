@@ -14,7 +14,7 @@ import msgspec
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
 from dispatcher.model.service_settings import CAPACITY, EVERY_APP, MAX_CAP, SHARED_BY, SHARING, TIER_WEIGHTS
 from dispatcher.model.task import MAX_TARGETS, is_reserved
-from dispatcher.model.task_control import control_of
+from dispatcher.model.task_control import Control
 from dispatcher.model.tier import TIERS
 from dispatcher.model.view import ENDED_STATES
 from dispatcher.wire import field_checks as check
@@ -156,7 +156,7 @@ def _submitter(name: str) -> None:
 
 def _change(record: ControlChange) -> None:
     check.time_ms(record.at_ms, "time")
-    control_of(record)
+    Control.parse(record)
 
 
 def _global(record: GlobalChange) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Malformed
 from dispatcher.model.service_settings import MAX_CAP, Cap
 from dispatcher.model.task import MAX_MESSAGE_BYTES
-from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT
+from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, TIERS, Tier
 from dispatcher.wire.outcome import MAX_REASON_BYTES
 from dispatcher.wire.topics import TASK_PATTERN
 
@@ -48,6 +48,11 @@ def digits(written: str, field: str, maximum: int, minimum: int = 0) -> int:
 def weight(written: str) -> int:
     """Parse a weight in thousandths."""
     return digits(written, "weight", round(MAX_WEIGHT * MILLI), round(MIN_WEIGHT * MILLI))
+
+
+def tier(written: str) -> Tier:
+    need(written in TIERS, "tier", written)
+    return Tier(written)
 
 
 def cap(written: str, field: str) -> Cap:

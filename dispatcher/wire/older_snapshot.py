@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from dispatcher.model.errors import Malformed
-from dispatcher.model.task_control import CONTROLS
+from dispatcher.model.task_control import CONTROLS, Control
 from dispatcher.wire.control import FORMAT, ControlChange
 from dispatcher.wire.control_checks import check_setting, read_control
 from dispatcher.wire.snapshot import Part, SettingsPart, TaskPart
 
-_CONTROLS = {kind.stored_in().encode(): kind for kind in CONTROLS.values()}
+_CONTROLS = {(kind.stored_in or name).encode(): name for name, kind in CONTROLS.items()}
 
 
 def checked(parts: Iterable[Part]) -> list[Part]:
@@ -40,14 +40,13 @@ def _task(part: TaskPart) -> TaskPart | None:
     if not invalid:
         return part
     # Without the position of its record, the record gives the controls their initial values again.
-    gone = invalid | {f"{_CONTROLS[name].name}_pos".encode() for name in invalid} | {b"record_pos"}
+    gone = invalid | {f"{_CONTROLS[name]}_pos".encode() for name in invalid} | {b"record_pos"}
     return TaskPart(part.task, part.kept_ms, _without(fields, gone))
 
 
 def _is_valid(task: str, name: bytes, text: bytes) -> bool:
     try:
-        kind = _CONTROLS[name]
-        kind.parse(ControlChange(FORMAT, task, kind.name, text.decode(), 0))
+        Control.parse(ControlChange(FORMAT, task, _CONTROLS[name], text.decode(), 0))
     except (Malformed, UnicodeDecodeError):
         return False
     return True

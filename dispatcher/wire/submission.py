@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dispatcher.model.task_control import control_of
+from dispatcher.model.task_control import Control
 from dispatcher.model.view import ENDED_STATES
 from dispatcher.wire.control import (
     MAIN_WRITER,
@@ -146,7 +146,7 @@ class Submission(msgspec.Struct, frozen=True):
             case Finished(state=state):
                 new = {"state": state, "ended": True}
             case ControlChange():
-                return control_of(record).applied(self)
+                return Control.parse(record).applied(self)
         return msgspec.structs.replace(self, **new)
 
     def _may_seal(self, position: str, seal: Sealed) -> bool:

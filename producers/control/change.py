@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from dispatcher.model.errors import FairlaneError, Unreachable
-from dispatcher.model.task_control import Control, SetLane
+from dispatcher.model.task_control import Control
 from dispatcher.wire.control import ControlChange, GlobalChange
 from producers.ports import Services
 
@@ -71,7 +71,7 @@ def store(services: Services, records: Sequence[ControlChange | GlobalChange]) -
 def _records(services: Services, change: TaskChange) -> Iterator[ControlChange]:
     now_ms = services.clock.wall_ms()
     if change.leaves_shared_lane:
-        yield SetLane(services.topics.own_lane(change.task)).record(change.task, now_ms)
+        yield Control("lane", services.topics.own_lane(change.task)).record(change.task, now_ms)
     for control in change.controls:
         yield control.record(change.task, now_ms)
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from dispatcher.model.errors import NotFound, TaskEnded
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.task import Message
-from dispatcher.model.task_control import Control, SetMessage
+from dispatcher.model.task_control import Control, Override
 from dispatcher.model.view import InFlight
 from dispatcher.wire.submission import Submission
 from producers.control.change import TaskChange, change_tasks
@@ -101,7 +101,7 @@ class Controls:
         except ValidationError as error:
             raise invalid_input(error, "message") from None
         found = self._open(task)
-        positions = self._change(found, (SetMessage(found.edits + 1, checked),))
+        positions = self._change(found, (Control("override", Override(found.edits + 1, checked)),))
         now = self._services().registry.submission(task) or found
         ours = now.edited_at in ("", positions[-1])
         return Edit(now.edits if ours else found.edits + 1, now.edits)

@@ -4,20 +4,10 @@ from dataclasses import dataclass
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.service_settings import Cap
-from dispatcher.model.task_control import (
-    Control,
-    SetCancelled,
-    SetCap,
-    SetClosed,
-    SetPaused,
-    SetStopped,
-    SetTier,
-    SetWeight,
-    TaskShape,
-    one_of,
-)
+from dispatcher.model.task_control import Control, one_of
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, STATES, TaskView
+from dispatcher.wire.submission import Submission
 
 LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)
 """States in which a task accepts changes."""
@@ -87,12 +77,12 @@ class Changes:
         """Return the state in which the changes end a task; empty if they do not end it."""
         return next((control.end for control in self._given() if control.end), "")
 
-    def takes(self, task: TaskShape) -> bool:
+    def takes(self, task: TaskView | Submission) -> bool:
         """Return whether the task accepts these changes. Only a close applies to a task that was ended but is still
         live."""
         return task.state in LIVE_STATES or (self.closed is not None and not task.ended)
 
-    def is_done(self, task: TaskShape) -> bool:
+    def is_done(self, task: TaskView | Submission) -> bool:
         """Return whether a task that accepts no more changes was ended this way. A task that has ended cannot be
         closed."""
         return self.closed is None and task.state == self.end
@@ -113,13 +103,13 @@ class Changes:
         return tuple(control for control in self.controls() if not control.is_set(task))
 
     def _given(self) -> tuple[Control, ...]:
-        given: dict[type[Control], object] = {
-            SetWeight: self.weight,
-            SetTier: self.tier,
-            SetCap: self.cap,
-            SetPaused: self.paused,
-            SetCancelled: self.cancelled or None,
-            SetStopped: self.stopped if self.closed is None else self.closed,
-            SetClosed: self.closed,
+        given = {
+            "weight": self.weight,
+            "tier": self.tier,
+            "cap": self.cap,
+            "paused": self.paused,
+            "cancelled": self.cancelled or None,
+            "stopped": self.stopped if self.closed is None else self.closed,
+            "close": self.closed,
         }
-        return tuple(kind.of(value) for kind, value in given.items() if value is not None)
+        return tuple(Control.of(name, value) for name, value in given.items() if value is not None)

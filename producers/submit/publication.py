@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from dispatcher.model.errors import Unreachable
-from dispatcher.model.task_control import SetLane
+from dispatcher.model.task_control import Control
 from dispatcher.wire.control import FORMAT, Announced, TaskRecord
 from dispatcher.wire.topics import OWN_LANE_ABOVE
 from producers.ports import LaneWriter, Services
@@ -110,7 +110,7 @@ class Publication:
         """
         services, task, lane = self._services, self._record.task, self._services.topics.own_lane(self._record.task)
         services.lanes.create(lane, 0)
-        change = SetLane(lane).record(task, services.clock.wall_ms())
+        change = Control("lane", lane).record(task, services.clock.wall_ms())
         position = services.control.append(change)
         with suppress(Unreachable):  # only the view: workers update it from the control topic
             services.registry.apply(position, change)

@@ -6,7 +6,7 @@ from random import Random
 
 from dispatcher.analysis.laws import CapSince
 from dispatcher.model.service_settings import Cap
-from dispatcher.model.task_control import Control, SetCancelled, SetCap, SetLane, SetPaused
+from dispatcher.model.task_control import Control
 from dispatcher.model.tier import MILLI, TIERS, Tier
 from dispatcher.ports import Ledger
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
@@ -175,17 +175,17 @@ class SimService:
         if name not in self.tasks or name in self.ended:
             return
         leaves = self.controls[name].shared and control.needs_own_lane
-        lane = SetLane(self.topics.own_lane(name))
+        lane = Control("lane", self.topics.own_lane(name))
         for each in (lane, control) if leaves else (control,):
             self.world.write(each.record(name, self.clock.wall_ms()))
             self.controls[name] = each.applied(self.controls[name])
         if leaves:
-            self.broker.create(lane.lane)
-            self.lanes.move(self.tasks[name], lane.lane)
-        if isinstance(control, SetPaused | SetCancelled):
-            self._block(name, control.name, blocked=control.on)
-        if isinstance(control, SetCap):
-            self._note_cap(f"task/{name}", control.cap)
+            self.broker.create(lane.value)
+            self.lanes.move(self.tasks[name], lane.value)
+        if control.name in ("paused", "cancelled"):
+            self._block(name, control.name, blocked=control.value)
+        if control.name == "cap":
+            self._note_cap(f"task/{name}", control.value)
         self.lanes.changed()
         self._lanes_changed()
 

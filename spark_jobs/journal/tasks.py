@@ -12,7 +12,6 @@ from backends.pulsar import client as pulsar_client
 from backends.pulsar.topic_reader import TopicReader
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import Malformed
-from dispatcher.model.task_control import SetTier
 from dispatcher.wire.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import OUTCOME_NAMES
@@ -91,7 +90,7 @@ def _facts(record: ControlRecord) -> dict[str, Any] | None:
                 "digest": record.digest,
                 "writers": list(record.writers),
             }
-        case ControlChange() if record.field == SetTier.name:
+        case ControlChange() if record.field == "tier":
             return {"tier": record.value}
         case Finished():
             counts = dict(zip(OUTCOME_NAMES, record.counts, strict=False))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dispatcher.model.errors import AudienceMismatch, FairlaneError, InvalidInput, NotReady
-from dispatcher.model.task_control import SetCancelled
+from dispatcher.model.task_control import Control
 from dispatcher.wire.control import FORMAT, Sealed, TaskRecord
 from dispatcher.wire.submission import Submission
 from producers.control.change import TaskChange, change_tasks
@@ -86,7 +86,7 @@ def left_over(
 
 def cancel(services: Services, tasks: Sequence[str]) -> None:
     """Cancel the tasks, so that nothing of them is sent."""
-    change_tasks(services, [TaskChange(task, (SetCancelled(),)) for task in tasks])
+    change_tasks(services, [TaskChange(task, (Control("cancelled", True),)) for task in tasks])
 
 
 def what_stands(services: Services, base: str, split: bool, attempts: Iterable[Written] = ()) -> str:

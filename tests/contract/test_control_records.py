@@ -4,9 +4,9 @@ import pytest
 
 from backends.redis.registry import Registry
 from backends.redis.view import RedisView
-from dispatcher.model.task_control import SetMessage
 from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange
 from tests.contract.registry_records import change, position, ready, sealed, task_record
+from tests.edits import edit_text
 
 CHANGES: dict[str, ControlRecord] = {
     "weight": change("t1", "weight", "2500"),
@@ -16,7 +16,7 @@ CHANGES: dict[str, ControlRecord] = {
     "cancel": change("t1", "cancelled", "1"),
     "stop": change("t1", "stopped", "no credential"),
     "close": change("t1", "close", "envelopes were lost"),
-    "edit": change("t1", "override", SetMessage(1, {"title": "Sale"}).text),
+    "edit": change("t1", "override", edit_text(1, {"title": "Sale"})),
     "more to send": Checkpoint(FORMAT, "t1", "0", 1, 10, 0, 10, "d"),
     "seal": sealed("t1", 10),
     "end": Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backends.redis.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
-from dispatcher.model.task_control import SetMessage, edited_message
+from dispatcher.model.task_control import edited_message
 from dispatcher.wire.control import (
     FORMAT,
     Checkpoint,
@@ -26,6 +26,7 @@ from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
 from tests.contract.registry_records import change, placed, position, sealed, task_record
+from tests.edits import edit_text
 
 DAY_MS = 86_400_000
 TASKS = ["t1", "t2"]
@@ -49,7 +50,7 @@ changes: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(lambda task: change(task, "cancelled", "1"), tasks),
     st.builds(lambda task, why: change(task, "stopped", str(why)), tasks, numbers),
     st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-{to:02d}/t2"), numbers),
-    st.builds(lambda task, to: change(task, "override", SetMessage(1, {"n": to}).text), tasks, numbers),
+    st.builds(lambda task, to: change(task, "override", edit_text(1, {"n": to})), tasks, numbers),
     st.builds(lambda task, at: Checkpoint(FORMAT, task, "0", at, at * 10, at, at * 11, "d"), tasks, numbers),
     st.builds(lambda task, at: Checkpoint(FORMAT, task, "b", at, at * 10, at, at * 11, "e"), tasks, numbers),
     st.builds(lambda task, at: sealed(task, at * 100, ("0", "b")), tasks, numbers),

@@ -14,7 +14,6 @@ from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.errors import AudienceMismatch
 from dispatcher.model.task import PushTask
-from dispatcher.model.task_control import SetMessage
 from dispatcher.model.tier import Tier
 from dispatcher.wire.control import (
     FORMAT,
@@ -31,6 +30,7 @@ from producers.submit.acceptance import accept, check_same
 from tests.contract.ledger_worlds import LawWorld, mixed, run
 from tests.contract.ledger_worlds import task_record as ledger_task
 from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_record
+from tests.edits import edit_text
 
 ENDED = Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 5)
 SLACK_MS = 60_000
@@ -72,7 +72,7 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
     """It may be most of a tombstone."""
     message = msgspec.Raw(msgspec.msgpack.encode({"body": "a message" * 1_000, "empty": {}, "deep": [[[{}]]]}))
     record = task_record(message=message, digest="x" * 32, expected_targets=-1, expires_ms=2**42)
-    edit = change("t1", "override", SetMessage(1, {"body": "another message" * 1_000}).text)
+    edit = change("t1", "override", edit_text(1, {"body": "another message" * 1_000}))
     records: list[ControlRecord] = [record, edit, ENDED]
     for order in itertools.permutations(list(enumerate(records))):
         view.wipe()

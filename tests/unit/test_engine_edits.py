@@ -3,12 +3,13 @@
 from collections.abc import Callable
 
 from dispatcher.engine.events import LanesChanged
-from dispatcher.model.task_control import SetMessage, edited_message
+from dispatcher.model.task_control import edited_message
 from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
 from dispatcher.wire.control import ControlChange
 from dispatcher.wire.envelope import decode_message, encode_message
 from dispatcher.wire.lease import LaneKind
+from tests.edits import edit_text
 from tests.unit.engine_world import MESSAGE, EngineWorld, busy_at_first
 
 EDITED = bytes(encode_message({"title": "edited"}))
@@ -67,7 +68,7 @@ def test_the_envelopes_themselves_keep_their_message() -> None:
 
 
 def test_a_stored_override_is_what_an_envelope_would_carry() -> None:
-    assert edited_message(SetMessage(12, {"title": "edited"}).text.encode()) == EDITED
+    assert edited_message(edit_text(12, {"title": "edited"}).encode()) == EDITED
 
 
 # ------------------------------------------------------------------ out of a shared lane

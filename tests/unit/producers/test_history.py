@@ -5,10 +5,10 @@ from msgspec import structs
 
 from dispatcher.model.errors import TaskEnded
 from dispatcher.model.task import PushTask
-from dispatcher.model.task_control import SetMessage
 from dispatcher.wire.control import ControlChange, TaskRecord, encode_control
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
+from tests.edits import edit_text
 from tests.unit.producers.fake_service import FakeService, View, place
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
@@ -40,7 +40,7 @@ def test_a_cancel_is_known_where_it_is_restated() -> None:
 
 def test_an_edit_that_is_restated_is_no_further_edit() -> None:
     world = submitted()
-    world.log.append(encode_control(ControlChange(1, "t", "override", SetMessage(1, {"body": "x"}).text, 0)))
+    world.log.append(encode_control(ControlChange(1, "t", "override", edit_text(1, {"body": "x"}), 0)))
     world.log += world.restated()
     known = world.services().registry.submission("t")
     assert known is not None

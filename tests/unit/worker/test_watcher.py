@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from backends.redis.task_rows import LivePage, LiveTask, RegistryState
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.events import LanesChanged
-from dispatcher.model.task_control import SetMessage
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import FeedEntry
 from dispatcher.scheduling.division import DivisionSettings
@@ -23,6 +22,7 @@ from dispatcher.wire.topics import Topics
 from fairlane.worker import watcher
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
+from tests.edits import edit_text
 from tests.unit.tasks import live_task as live
 
 TOPICS = Topics(tenant="t", namespaces=1, shared_lanes=2, outcome_partitions=1)
@@ -121,7 +121,7 @@ def test_standing_lanes_are_held_always() -> None:
 
 
 def test_edited_messages_are_told_of_tasks_in_every_lane() -> None:
-    override = SetMessage(3, {"body": "new"}).text.encode()
+    override = edit_text(3, {"body": "new"}).encode()
     watch = Watch(live("own"), live("small", shared=True))
     assert watch.published[-1].overrides == {}
     watch.watcher.round(
