@@ -69,7 +69,7 @@ class World:
         self.outcomes = MemoryOutcomeLog(self.topics)
         self.dead_letters = MemoryDeadLetters()
         self.finisher = Finisher(self.registry, self.epochs.ready, self.control, clock)
-        self.closing = Closing(self.ledger, self.outcomes, self.topics.partition_of, clock, self.finisher.end_anyway)
+        self.closing = Closing(self.ledger, self.outcomes, self.topics.partition_of, clock, self.finisher.force_end)
         self.begin_view(FIRST_VIEW)
         self.epochs.epoch_announced(FIRST_VIEW, first=True, position="")
         self.view.command("HSET", self.view.keys.epoch, "ready", 1)

@@ -171,5 +171,5 @@ class Keys:
         return f"{self.prefix}:worker:{worker}"
 
     def lock(self, name: str) -> str:
-        """Owner of a seat that one worker holds for all."""
+        """Lock of a job that one worker does for all: its holder."""
         return f"{self.prefix}:lock:{name}"

@@ -20,7 +20,7 @@ Sent = Callable[[Batch, Sequence[Report | None]], None]
 SERVED_WITHIN_S = 0.005
 """How long one task makes calls that finish immediately, before other channels and timers get a turn."""
 _MAX_FAULTS = 50
-"""The maximum number of kinds of faults logged for a channel; a kind may contain the channel's own text."""
+"""Maximum kinds of faults logged for a channel; a kind may contain the channel's own text."""
 _NUMBER = re.compile(r"-?[0-9]+")
 _log = logging.getLogger(__name__)
 
@@ -31,13 +31,13 @@ class ChannelLoad(NamedTuple):
     calls: int = 0
     """Calls in progress."""
     waiting: int = 0
-    """Calls waiting for a free place."""
+    """Calls waiting for a free slot."""
     targets: int = 0
     """Targets of both."""
 
 
-class _Parcel:
-    """A batch and the reports gathered for it."""
+class _PendingBatch:
+    """A batch whose report is not complete, and the reports received so far."""
 
     __slots__ = ("batch", "missing", "reports", "sent")
 
@@ -48,51 +48,52 @@ class _Parcel:
         self.reports: list[Report | None] = [None] * len(batch.deliveries)
 
     def settle(self, start: int, reports: Sequence[Report | None]) -> bool:
-        """Store one call's reports; return True if they were the last."""
+        """Store one call's reports. Return whether they were the last."""
         self.reports[start : start + len(reports)] = reports
         self.missing -= 1
         if self.missing:
             return False
-        _tell(self.batch, self.sent, self.reports)
+        _hand_over(self.batch, self.sent, self.reports)
         return True
 
 
-class _Piece(NamedTuple):
-    """Some envelopes of a parcel."""
+class _Part(NamedTuple):
+    """The envelopes of a batch that go into one call."""
 
-    parcel: _Parcel
+    pending: _PendingBatch
     start: int
-    """Index of the first envelope in the parcel."""
+    """Index of the first envelope in the batch."""
     envelopes: list[Envelope]
 
 
 class Call:
-    """Pieces of one tier that go to the channel together.
+    """Envelopes of one tier that go to the channel together.
 
     A call is settled once: by the channel's answer, its failure, the timeout, or the earliest use-by, if that had
     passed when the call's turn came.
     """
 
-    __slots__ = ("count", "envelopes", "pieces", "settled", "tier", "use_by_s")
+    __slots__ = ("count", "envelopes", "parts", "settled", "tier", "use_by_s")
 
-    def __init__(self, pieces: list[_Piece]) -> None:
-        self.pieces = pieces
-        self.envelopes = [envelope for piece in pieces for envelope in piece.envelopes]
+    def __init__(self, parts: list[_Part]) -> None:
+        self.parts = parts
+        self.envelopes = [envelope for part in parts for envelope in part.envelopes]
         """A separate list for the channel, which may change it."""
         self.count = len(self.envelopes)
-        self.use_by_s = min(piece.parcel.batch.use_by_s for piece in pieces)
-        self.tier = pieces[0].parcel.batch.tier
+        self.use_by_s = min(part.pending.batch.use_by_s for part in parts)
+        self.tier = parts[0].pending.batch.tier
         self.settled = False
 
 
-class _Turn:
-    """One of the channel's places and its task. quick: none of its calls was late or yielded to the event loop."""
+class _Slot:
+    """One of the channel's slots for concurrent calls, and its task."""
 
     __slots__ = ("call", "quick", "task", "timer")
 
     def __init__(self, call: Call) -> None:
         self.call = call
         self.quick = True
+        """True while none of its calls was late or yielded to the event loop."""
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
 
@@ -108,12 +109,12 @@ class ChannelQueue:
         self._clock = clock
         self._context = copy_context()
         self._context.run(CHANNEL.set, channel)
-        self.calls_over = 0
-        """The number of calls settled so far."""
-        self._unreported: dict[_Parcel, None] = {}
+        self.calls_settled = 0
+        """Number of calls settled so far."""
+        self._unreported: dict[_PendingBatch, None] = {}
         """Batches in order of arrival."""
-        self._waiting: deque[_Piece] = deque()
-        self._running: set[_Turn] = set()
+        self._waiting: deque[_Part] = deque()
+        self._running: set[_Slot] = set()
         self._targets = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -127,7 +128,7 @@ class ChannelQueue:
         return ChannelLoad(len(self._running), len(self._waiting), self._targets)
 
     def oldest(self) -> object | None:
-        """Return the batch that has waited longest for its report, or None. Only its identity matters.
+        """Return the batch that has waited longest for its report, or None. Compare it only by identity.
 
         May be called from any thread.
         """
@@ -137,17 +138,18 @@ class ChannelQueue:
             return object()
 
     def put(self, batch: Batch, sent: Sent) -> None:
-        """Cut the batch into calls. If calls take time they begin here, side by side; if not, `start` begins them."""
+        """Split the batch into calls. If calls take time, start them here, concurrently; if not, `start` starts
+        them."""
         envelopes = [delivery.envelope for delivery in batch.deliveries]
         starts = range(0, len(envelopes), self.call_limit)
-        parcel = _Parcel(batch, sent, len(starts))
+        pending = _PendingBatch(batch, sent, len(starts))
         if not envelopes or self._ended:
-            _tell(batch, sent, parcel.reports)
+            _hand_over(batch, sent, pending.reports)
             return
         self._targets += batch.targets
-        self._unreported[parcel] = None
+        self._unreported[pending] = None
         self._idle.clear()
-        self._waiting.extend(_Piece(parcel, start, envelopes[start : start + self.call_limit]) for start in starts)
+        self._waiting.extend(_Part(pending, start, envelopes[start : start + self.call_limit]) for start in starts)
         if not self._quick:
             self._start_calls()
 
@@ -156,7 +158,7 @@ class ChannelQueue:
         self._start_calls()
 
     async def idle(self, deadline_s: float) -> bool:
-        """Wait until no call is in progress or waiting; return False at the deadline."""
+        """Wait until no call is in progress or waiting. Return False at the deadline."""
         try:
             await asyncio.wait_for(self._idle.wait(), deadline_s)
         except TimeoutError:
@@ -167,92 +169,93 @@ class ChannelQueue:
         """End the remaining calls: waiting calls count as never started, calls in progress as RETRY."""
         self._ended = True
         while self._waiting:
-            self._settle_piece(self._waiting.popleft(), None)
-        tasks = [turn.task for turn in self._running if turn.task is not None]
-        for turn in list(self._running):
-            self._give_up(turn, "the worker stopped during the call")
+            self._settle_part(self._waiting.popleft(), None)
+        tasks = [slot.task for slot in self._running if slot.task is not None]
+        for slot in list(self._running):
+            self._give_up(slot, "the worker stopped during the call")
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
 
     # ------------------------------------------------------------- calls
     def _start_calls(self) -> None:
-        """Start as many calls as there are places. While calls finish immediately, start one, whose task serves the
-        others."""
-        places = 1 if self._quick else self.channel.concurrency
-        while self._waiting and len(self._running) < places:
+        """Start as many calls as there are free slots. While calls finish immediately, start only one, whose task also
+        makes the others."""
+        slots = 1 if self._quick else self.channel.concurrency
+        while self._waiting and len(self._running) < slots:
             call = self._next_call()
             if call is None:
                 break
-            turn = _Turn(call)
-            self._running.add(turn)
-            turn.task = self._loop.create_task(self._serve(turn), context=self._context.copy())
-            turn.task.add_done_callback(partial(self._over, turn))
+            slot = _Slot(call)
+            self._running.add(slot)
+            slot.task = self._loop.create_task(self._serve(slot), context=self._context.copy())
+            slot.task.add_done_callback(partial(self._free, slot))
         if not self._running and not self._waiting:
             self._idle.set()
 
     def _next_call(self) -> Call | None:
-        """Return the next call: pieces from the front of the queue, of one tier, within the channel's limit, not late.
+        """Return the next call; None if only late parts were left.
 
-        Nothing is skipped, since the order is the scheduler's. None if only late pieces were left.
+        It takes parts of one tier from the front of the queue, within the channel's limit. It skips none that is in
+        time, since their order is the scheduler's.
         """
-        pieces: list[_Piece] = []
+        parts: list[_Part] = []
         room, now_s, waiting = self.call_limit, self._clock.monotonic_s(), self._waiting
         while waiting:
-            batch, count = waiting[0].parcel.batch, len(waiting[0].envelopes)
-            if pieces and (count > room or batch.tier != pieces[0].parcel.batch.tier):
+            batch, count = waiting[0].pending.batch, len(waiting[0].envelopes)
+            if parts and (count > room or batch.tier != parts[0].pending.batch.tier):
                 break
-            piece = waiting.popleft()
+            part = waiting.popleft()
             if is_late(batch.use_by_s, now_s):
-                self._settle_piece(piece, None)
+                self._settle_part(part, None)
             else:
-                pieces.append(piece)
+                parts.append(part)
                 room -= count
-        return Call(pieces) if pieces else None
+        return Call(parts) if parts else None
 
-    async def _serve(self, turn: _Turn) -> None:
+    async def _serve(self, slot: _Slot) -> None:
         """Make the call and, for a time, those after it, as long as all finish immediately.
 
-        A task and its timer cost some 60 us: an envelope alone in a call would cost less than they do.
+        A task and its timer cost about 60 us, which is more than a call with one envelope costs.
         """
-        waits = self._loop.call_soon(self._waits, turn)
+        waits = self._loop.call_soon(self._yielded, slot)
         until_s = self._clock.monotonic_s() + SERVED_WITHIN_S
         try:
-            call: Call | None = turn.call
+            call: Call | None = slot.call
             while call is not None:
-                turn.call = call
-                reports = await self._answer(turn)
+                slot.call = call
+                reports = await self._answer(slot)
                 if not call.settled:
                     self._settle(call, reports)
-                alone = turn.quick and len(self._running) == 1
+                alone = slot.quick and len(self._running) == 1
                 on = alone and not self._ended and self._clock.monotonic_s() < until_s
                 call = self._next_call() if on else None
         finally:
             waits.cancel()
         self._quick = all(other.quick for other in self._running)
 
-    def _waits(self, turn: _Turn) -> None:
-        """Note that a call has yielded to the event loop, and use the other places for the calls behind it."""
-        turn.quick = self._quick = False
-        turn.timer = self._loop.call_later(self.timeout_s, self._timed_out, turn)
+    def _yielded(self, slot: _Slot) -> None:
+        """Note that a call has yielded to the event loop, and use the other slots for the calls behind it."""
+        slot.quick = self._quick = False
+        slot.timer = self._loop.call_later(self.timeout_s, self._timed_out, slot)
         self._start_calls()
 
-    def _over(self, turn: _Turn, _task: object) -> None:
-        """Free the place: the channel answered or failed, maybe too late to count, or the task was cancelled."""
-        if turn.timer is not None:
-            turn.timer.cancel()
-        self._running.discard(turn)
-        if not turn.call.settled:
-            self._settle(turn.call, self._retry(turn.call, "the call was cancelled"))
+    def _free(self, slot: _Slot, _task: object) -> None:
+        """Free the slot: the channel answered or failed, maybe too late to count, or the task was cancelled."""
+        if slot.timer is not None:
+            slot.timer.cancel()
+        self._running.discard(slot)
+        if not slot.call.settled:
+            self._settle(slot.call, self._retry(slot.call, "the call was cancelled"))
         self._start_calls()
 
-    async def _answer(self, turn: _Turn) -> Sequence[Report | None]:
-        """Return the channel's answer, or RETRY for all with the reason why the answer does not count.
+    async def _answer(self, slot: _Slot) -> Sequence[Report | None]:
+        """Return the channel's answer, or RETRY for all with the reason why there is no valid answer.
 
         The use-by was checked when the call was assembled, and is checked again here.
         """
-        call = turn.call
+        call = slot.call
         if is_late(call.use_by_s, self._clock.monotonic_s()):
-            turn.quick = False
+            slot.quick = False
             return [None] * call.count
         try:
             answer: object = await self.channel.deliver(call.envelopes, call.tier)
@@ -270,7 +273,7 @@ class ChannelQueue:
             return self._retry(call, reason)
         if all_sent(answer, call.count):
             return cast("list[Report]", answer)
-        return read_reports(answer, [one for piece in call.pieces for one in piece.envelopes], self._fault)
+        return read_reports(answer, [one for part in call.parts for one in part.envelopes], self._fault)
 
     def _fault(self, fault: str) -> None:
         """Log a fault of the channel's answers, each kind once. Faults that differ only in numbers are of one kind."""
@@ -281,32 +284,32 @@ class ChannelQueue:
         more = " Further kinds are not logged." if len(self._faults) == _MAX_FAULTS else ""
         _log.error("The channel %s is faulty: %s. Correct its class. (Logged once.)%s", self.channel.name, fault, more)
 
-    def _timed_out(self, turn: _Turn) -> None:
-        self._give_up(turn, f"no answer within {self.timeout_s:g} s")
+    def _timed_out(self, slot: _Slot) -> None:
+        self._give_up(slot, f"no answer within {self.timeout_s:g} s")
 
-    def _give_up(self, turn: _Turn, reason: str) -> None:
-        if not turn.call.settled:
-            self._settle(turn.call, self._retry(turn.call, reason))
-        if turn.task is not None:
-            turn.task.cancel()
+    def _give_up(self, slot: _Slot, reason: str) -> None:
+        if not slot.call.settled:
+            self._settle(slot.call, self._retry(slot.call, reason))
+        if slot.task is not None:
+            slot.task.cancel()
 
     def _retry(self, call: Call, reason: str) -> list[Report]:
         return [Report(Verdict(RETRY, reason))] * call.count
 
     def _settle(self, call: Call, reports: Sequence[Report | None]) -> None:
         call.settled = True
-        self.calls_over += 1
+        self.calls_settled += 1
         start = 0
-        for piece in call.pieces:
-            end = start + len(piece.envelopes)
-            self._settle_piece(piece, reports[start:end])
+        for part in call.parts:
+            end = start + len(part.envelopes)
+            self._settle_part(part, reports[start:end])
             start = end
 
-    def _settle_piece(self, piece: _Piece, reports: Sequence[Report | None] | None) -> None:
-        """Settle one piece. reports: None if the call was not started in time."""
-        if piece.parcel.settle(piece.start, [None] * len(piece.envelopes) if reports is None else reports):
-            self._targets -= piece.parcel.batch.targets
-            del self._unreported[piece.parcel]
+    def _settle_part(self, part: _Part, reports: Sequence[Report | None] | None) -> None:
+        """Settle one part. `reports` is None if the call was not started in time."""
+        if part.pending.settle(part.start, [None] * len(part.envelopes) if reports is None else reports):
+            self._targets -= part.pending.batch.targets
+            del self._unreported[part.pending]
 
 
 def is_late(use_by_s: float, now_s: float) -> bool:
@@ -316,10 +319,10 @@ def is_late(use_by_s: float, now_s: float) -> bool:
 
 def not_started(batch: Batch, sent: Sent) -> None:
     """Report the whole batch as not started, which costs no attempt."""
-    _tell(batch, sent, [None] * len(batch.deliveries))
+    _hand_over(batch, sent, [None] * len(batch.deliveries))
 
 
-def _tell(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> None:
+def _hand_over(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> None:
     try:
         sent(batch, reports)
     except Exception:

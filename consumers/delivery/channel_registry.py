@@ -34,8 +34,8 @@ def load_channels(
     classes: channel name -> "null", "log", "http" or "module:Class". settings: channel name -> the settings that its
     class is constructed with (`name` is added).
     """
-    given = settings or {}
-    return {name: _load(name, path, given.get(name, {})) for name, path in classes.items()}
+    settings_of = settings or {}
+    return {name: _load(name, path, settings_of.get(name, {})) for name, path in classes.items()}
 
 
 def _load(name: str, path: str, settings: Mapping[str, Any]) -> BatchChannel:
@@ -63,11 +63,12 @@ def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
     except Exception as error:
         cause = f"The module {module_name} of the channel {name} cannot be imported: {type(error).__name__}: {error}."
         raise InvalidInput(cause, "Install it, or put its directory on PYTHONPATH.") from error
-    found = getattr(module, attribute, None)
-    if not callable(found):
-        what = "has no" if found is None else "has something that is not a class under the name"
-        raise InvalidInput(f"The module {module_name} of the channel {name} {what} {attribute}.", "Check the spelling.")
-    return cast("Callable[[Mapping[str, Any]], object]", found)
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        problem = "has no" if factory is None else "has something that is not a class under the name"
+        cause = f"The module {module_name} of the channel {name} {problem} {attribute}."
+        raise InvalidInput(cause, "Check the spelling.")
+    return cast("Callable[[Mapping[str, Any]], object]", factory)
 
 
 def _check(name: str, path: str, channel: object) -> None:

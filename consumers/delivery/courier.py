@@ -26,14 +26,14 @@ _log = logging.getLogger(__name__)
 class ChannelCourier:
     """Hands batches to their channels, with bounded concurrency, never after their use-by, and reports each batch once.
 
-    A call ends for good at the channel's timeout. A channel that does not let itself be cancelled keeps its place among
-    the calls in progress, but its late answer is ignored.
+    A call ends at the channel's timeout. If its channel does not react to the cancellation, the call still occupies a
+    slot, but its late answer is ignored.
     """
 
     def __init__(
         self, channels: Mapping[str, BatchChannel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
-        """loop: the event loop, which the courier closes; by default one of asyncio's own kind."""
+        """`loop` is the event loop, which the courier closes; the default is a new one of asyncio."""
         self._clock = clock
         self._loop = loop or asyncio.new_event_loop()
         self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
@@ -44,7 +44,7 @@ class ChannelCourier:
         self._ended = threading.Event()
         self._ended.set()
         """Set while the thread is not running."""
-        self._asked: Future[None] | None = None
+        self._work_in_loop: Future[None] | None = None
         self._probes = self._answered = 0
         self._missing: set[str] = set()
 
@@ -77,7 +77,7 @@ class ChannelCourier:
         return 1 if queue is None else queue.call_limit
 
     def batch_counts(self) -> dict[str, int]:
-        """Return, by channel, how many batches in progress keep it busy: its places and some waiting next to them.
+        """Return, by channel, how many batches in progress keep it busy: one for each slot, and some that wait.
 
         More would only queue here, where no tier can overtake another.
         """
@@ -126,7 +126,7 @@ class ChannelCourier:
             self._probes += 1
             with contextlib.suppress(RuntimeError):  # it was closed just now
                 self._loop.call_soon_threadsafe(self._answer_probe, self._probes)
-        return self._probes, sum(queue.calls_over for queue in self._queues.values())
+        return self._probes, sum(queue.calls_settled for queue in self._queues.values())
 
     def oldest(self) -> Mapping[str, object | None]:
         """Return, by channel, the batch that has waited longest for its report."""
@@ -147,8 +147,8 @@ class ChannelCourier:
         finally:
             self._watch.thread = None
             self._ended.set()
-            if self._asked is not None:
-                self._asked.cancel()
+            if self._work_in_loop is not None:
+                self._work_in_loop.cancel()
         if not self._stopping:
             raise FairlaneError(
                 "A channel stopped the worker's event loop.", "Remove loop.stop() from the channels' code."
@@ -160,17 +160,17 @@ class ChannelCourier:
     def _do(self, work: Coroutine[Any, Any, None], within_s: float) -> None:
         """Run the work in the loop. Raise Unreachable if a channel blocks the loop, FairlaneError if one has ended
         it."""
-        self._asked = asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._work_in_loop = running = asyncio.run_coroutine_threadsafe(work, self._loop)
         if self._ended.is_set():
-            asked.cancel()
+            running.cancel()
         try:
-            asked.result(within_s)
+            running.result(within_s)
         except TimeoutError as error:
             raise Unreachable("A channel blocks the event loop.", "Its calls must be async.") from error
         except CancelledError as error:
             raise FairlaneError("A channel has ended the event loop.", "See the previous error in the log.") from error
         finally:
-            self._asked = None
+            self._work_in_loop = None
 
     def _take(self) -> None:
         """Take everything sent since the last call."""
@@ -187,8 +187,8 @@ class ChannelCourier:
             queue.start()
 
     def _note_missing(self, channel: str) -> None:
-        """Log once that a batch came for a channel that the worker lacks. Lanes leave such envelopes to others before
-        this."""
+        """Log once that a batch came for a channel that the worker lacks. Normally lanes leave such envelopes to other
+        workers."""
         if channel not in self._missing:
             self._missing.add(channel)
             _log.error("This worker has no channel %r; it returns envelopes for this channel unsent.", channel)
@@ -213,7 +213,7 @@ class ChannelCourier:
             try:
                 await asyncio.wait_for(_close(queue), CLOSE_WITHIN_S / 2)
             except Exception:
-                _log.exception("The channel %s did not close well", name)
+                _log.exception("The channel %s failed to close", name)
 
 
 async def _close(queue: ChannelQueue) -> None:

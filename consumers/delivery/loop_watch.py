@@ -15,22 +15,22 @@ from dispatcher.ports import BatchChannel
 
 CHANNEL: ContextVar[BatchChannel] = ContextVar("channel")
 """The channel whose code is running. Tasks, callbacks and timers made by that code inherit it."""
-LOOK_EVERY_S = 0.1
+SAMPLE_EVERY_S = 0.1
 BLOCKED_S = 1.0
 """A step that takes longer than this causes a warning."""
 WARN_EVERY_S = 60.0
 """Minimum time between two warnings about one channel."""
-_MAX_GAP_S = 5 * LOOK_EVERY_S
-"""The maximum time counted between two looks: the whole process may have been stopped."""
+_MAX_GAP_S = 5 * SAMPLE_EVERY_S
+"""Maximum time counted between two samples: the whole process may have been stopped."""
 _RUN = asyncio.Handle._run.__code__
 """Code of the method that runs one step of a task, a callback or a timer; the loop calls it for each."""
 _log = logging.getLogger(__name__)
 
 
 class LoopWatch:
-    """Looks at the stack of the event loop's thread ten times a second.
+    """Samples the stack of the event loop's thread ten times a second.
 
-    A step found in consecutive looks blocks the loop. Its context names the channel, whichever other calls are in
+    A step found in consecutive samples blocks the loop. Its context names the channel, whatever other calls are in
     progress. The calls themselves pay nothing for this.
     """
 
@@ -43,61 +43,62 @@ class LoopWatch:
         """How long the current step has been running."""
         self._step: Callable[[], asyncio.Handle | None] = lambda: None
         self._channel: BatchChannel | None = None
-        self._turned = True
-        """Whether the loop came round since the step was first seen: the handle of a socket runs many times."""
-        self._looked_s = now_s()
-        self._place = ""
+        self._loop_turned = True
+        """Whether the loop has gone round since the step was first seen: the handle of a socket runs many times."""
+        self._sampled_s = now_s()
+        self._location = ""
         self._warned_s: dict[str, float] = {}
-        self._unsaid: dict[str, int] = {}
+        self._suppressed: dict[str, int] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Look until stopped, or until the loop has ended. Never raise: that would end the worker for a warning."""
+        """Sample until stopped, or until the loop has ended. Never raise: that would end the worker for a warning."""
         try:
-            while not stop.wait(LOOK_EVERY_S) and self.thread is not None:
-                self.look()
+            while not stop.wait(SAMPLE_EVERY_S) and self.thread is not None:
+                self.sample()
         except Exception:
             _log.exception("The event loop of the channels is no longer watched; the worker continues")
 
-    def look(self) -> None:
-        """Compare the step that the loop runs with that of the previous look."""
-        now_s, last_s = self._now_s(), self._looked_s
-        self._looked_s = now_s
+    def sample(self) -> None:
+        """Compare the step that the loop runs with that of the previous sample."""
+        now_s, last_s = self._now_s(), self._sampled_s
+        self._sampled_s = now_s
         innermost = None if self.thread is None else sys._current_frames().get(self.thread)
         step = _running(innermost)
-        if step is None or step is not self._step() or self._turned:
-            self._over()
-            self._begin(step)
+        if step is None or step is not self._step() or self._loop_turned:
+            self._end_step()
+            self._begin_step(step)
             return
         self.blocked_s += min(now_s - last_s, _MAX_GAP_S)
-        if self.blocked_s >= BLOCKED_S and not self._place:
-            self._place = _place(innermost, type(self._channel).__module__)
+        if self.blocked_s >= BLOCKED_S and not self._location:
+            self._location = _location(innermost, type(self._channel).__module__)
 
-    def _begin(self, step: asyncio.Handle | None) -> None:
-        self.blocked_s, self._place, self._channel = 0.0, "", None
+    def _begin_step(self, step: asyncio.Handle | None) -> None:
+        self.blocked_s, self._location, self._channel = 0.0, "", None
         if step is None:
             return
-        self._step, self._turned = weakref.ref(step), False
+        self._step, self._loop_turned = weakref.ref(step), False
         self._channel = step._context.get(CHANNEL)  # type: ignore[attr-defined]  # there is no public way
         with contextlib.suppress(RuntimeError):  # the loop was closed just now
             self._loop.call_soon_threadsafe(self._turn)
 
     def _turn(self) -> None:
-        self._turned = True
+        self._loop_turned = True
 
-    def _over(self) -> None:
+    def _end_step(self) -> None:
         """Warn if the previous step blocked the loop. A step without a channel is our own."""
         if self.blocked_s < BLOCKED_S or self._channel is None:
             return
         name = self._channel.name
-        if self._looked_s - self._warned_s.get(name, -WARN_EVERY_S) < WARN_EVERY_S:
-            self._unsaid[name] = self._unsaid.get(name, 0) + 1
+        if self._sampled_s - self._warned_s.get(name, -WARN_EVERY_S) < WARN_EVERY_S:
+            self._suppressed[name] = self._suppressed.get(name, 0) + 1
             return
-        self._warned_s[name] = self._looked_s
-        more = self._unsaid.pop(name, 0)
+        self._warned_s[name] = self._sampled_s
+        suppressed = self._suppressed.pop(name, 0)
+        others = f" ({suppressed} more since the last warning.)" if suppressed else ""
         _log.warning(
             "The channel %s blocked the event loop for %.1f s, at %s: meanwhile no channel was served and no timeout "
             "held. Use an async client there, or derive the class from fairlane.channels.BlockingChannel.%s",
-            *(name, self.blocked_s, self._place, f" ({more} more since the last warning.)" if more else ""),
+            *(name, self.blocked_s, self._location, others),
         )
 
 
@@ -109,7 +110,7 @@ def _running(frame: FrameType | None) -> asyncio.Handle | None:
     return step if isinstance(step, asyncio.Handle) else None
 
 
-def _place(innermost: FrameType | None, module: str) -> str:
+def _location(innermost: FrameType | None, module: str) -> str:
     """Return the line of this module that the step has reached, or the innermost line if there is none."""
     frame = innermost
     while frame is not None and frame.f_code is not _RUN:

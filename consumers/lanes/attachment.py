@@ -1,7 +1,7 @@
 """One consumer on one lane, from attaching to closing.
 
-It uses pulsar-client's raw consumer: its asynchronous calls need no thread each, and a message costs half of what it
-costs with the public consumer, which wraps every message and waits for every acknowledgement.
+It uses pulsar-client's raw consumer, whose asynchronous calls need no thread. A message costs half of what it costs
+with the public consumer, which wraps every message and waits for every acknowledgement.
 """
 
 import logging
@@ -27,8 +27,8 @@ RETURN_AFTER_S = 5.0
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """The objects that all attachments of a worker share."""
+class AttachmentContext:
+    """Objects that all attachments of a worker share."""
 
     opener: Opener
     background: Background
@@ -38,10 +38,10 @@ class Surroundings:
     undecodable: Callable[["Attachment", Any, FairlaneError], None]
     """Called with the attachment, a message that is no envelope, and the decoding error."""
     newer: Callable[[str], float | None]
-    """Called with the lane of an envelope of a later version. Returns the seconds after which to give back the message;
-    None: the whole lane is left."""
+    """Called with the lane of an envelope of a later version. Returns the seconds after which to give the message back;
+    None to leave the whole lane to newer workers."""
     missing: MissingChannels
-    move_aside: Callable[["Attachment", Any, Envelope], bool]
+    move_to_side_lane: Callable[["Attachment", Any, Envelope], bool]
     """Called with a message whose channel is missing. Returns whether the message is moved to a side lane."""
     returner: Background
     """Gives messages back."""
@@ -50,38 +50,38 @@ class Surroundings:
 class Attachment:
     """The attachment of one lane: opening, open or closed.
 
-    `drain` and `ack` belong to the engine's thread, opening and closing to the background's; `_arrived` is called by a
-    thread of the client.
+    The engine's thread calls `drain` and `ack`, the background's thread opens and closes, and a thread of the client
+    calls `_arrived`.
 
     An idle lane has exactly one outstanding receive (it is "armed"), whose message is put into `_messages`. If the
     client's queue holds a message, arming hands it over at once, in the same call. That is also the cheapest way to
     take one (4 us; a receive with a timeout costs 100 us when there is nothing).
     """
 
-    def __init__(self, lane: str, queue: int, around: Surroundings, topic: str = "") -> None:
-        """Start to attach. queue: envelopes the client may hold ahead of time. topic: the lane's partition, if it has
-        some."""
+    def __init__(self, lane: str, queue: int, context: AttachmentContext, topic: str = "") -> None:
+        """Start to attach. `queue` is how many envelopes the client may prefetch; `topic` is the lane's partition, if
+        it has partitions."""
         self.lane = lane
         self._topic = topic or lane
         self.queue = queue
-        self.held = 0
-        """The number of messages given out and not acked."""
+        self.unacked = 0
+        """Messages given out and not acked."""
         self.closed = False
         self.given_up = False
         """Whether the lane does not exist."""
-        self._around = around
+        self._context = context
         self._consumer: Any = None
         self._given_back: ReturnedMessages | None = None
         self._returned: ReturnedMessages | None = None
-        """Messages above the limit of held ones. Those whose channel is missing are kept apart: if they are many, they
-        are moved."""
+        """Messages that the engine gave back. Those whose channel is missing are kept apart, in `_given_back`: if there
+        are many, they are moved."""
         self._messages: deque[Any] = deque()
         self._armed = False
         self._arming = False
-        self.left = False
-        """Whether it met an envelope of a later version and yields nothing more."""
+        self.left_to_newer = False
+        """Whether it received an envelope of a later version and yields nothing more."""
         self._ahead = 0
-        """Messages given out since a drain last found less than it wanted, or a batch was not full."""
+        """Messages given out since a drain last ran empty, or a batch was not full."""
         self._opening = self._open()
 
     @property
@@ -93,11 +93,11 @@ class Attachment:
         """See Lanes.drain."""
         deliveries: list[Delivery] = []
         consumer = self._consumer
-        given_back, lacks = self._given_back, self._around.missing.lacks
-        if consumer is None or given_back is None or self.closed or self.left:
+        given_back, lacks = self._given_back, self._context.missing.lacks
+        if consumer is None or given_back is None or self.closed or self.left_to_newer:
             return deliveries, True
         messages = self._messages
-        now_s = self._around.clock.monotonic_s()
+        now_s = self._context.clock.monotonic_s()
         room = max_targets
         envelope: Envelope | None = None
         while room > 0:
@@ -112,7 +112,7 @@ class Attachment:
                     break
                 continue
             except Malformed as error:
-                self._around.undecodable(self, message, error)
+                self._context.undecodable(self, message, error)
                 room -= MAX_CHUNK  # its letter may be large: few per turn
                 continue
             room -= len(envelope.targets) or 1
@@ -122,7 +122,7 @@ class Attachment:
                 messages.appendleft(message)
                 break
         given_back.start()
-        self.held += len(deliveries)
+        self.unacked += len(deliveries)
         self._ahead = self._ahead + len(deliveries) if room <= 0 else 0
         return deliveries, room > 0
 
@@ -136,11 +136,11 @@ class Attachment:
 
         Return False if there is no room for it now; the lane announces itself once there is.
         """
-        missing = self._around.missing
+        missing = self._context.missing
         missing.note(envelope.channel, self.lane)
         full = self._given_back is not None and self._given_back.full
         if full or missing.tried(message, envelope.channel):
-            moved = self._around.move_aside(self, message, envelope)
+            moved = self._context.move_to_side_lane(self, message, envelope)
             if moved or full:
                 return moved
         self.give_back(message, envelope)
@@ -149,13 +149,14 @@ class Attachment:
     def _refuse(self, message: Any) -> bool:
         """Leave the message to workers that can read it. Return whether to continue draining the lane.
 
-        At first the message goes to any worker; if the lane is left, it goes with all messages behind it.
+        At first only this message is given back, to any worker. If the whole lane is left, all messages behind it go
+        too.
         """
-        after_s = self._around.newer(self.lane)
+        after_s = self._context.newer(self.lane)
         if after_s is not None:
             self.give_back(message, after_s=after_s)
             return True
-        self.left = True
+        self.left_to_newer = True
         self._messages.clear()
         return False
 
@@ -163,15 +164,15 @@ class Attachment:
         """Take the next messages if there are any; arm the lane if there are none.
 
         While more messages are available than requested, whole batches are taken, which saves 1 us per message (of 3.8,
-        ack included). The first batch that is not full has waited 1 ms for more, so it is the last until the lane is
-        ahead again.
+        ack included). A batch that is not full has waited 1 ms for more, so it is the last until the lane is ahead
+        again.
         """
         if self._armed:
             return False
-        full = batch_messages(self.queue)
-        if self._ahead >= full:
+        batch_size = batch_messages(self.queue)
+        if self._ahead >= batch_size:
             batch = self._take_batch(consumer)
-            if len(batch) < full:
+            if len(batch) < batch_size:
                 self._ahead = 0
             self._messages.extend(batch)
             if batch:
@@ -190,18 +191,18 @@ class Attachment:
         return batch
 
     def ack(self, messages: Sequence[Any]) -> None:
-        """Acknowledge messages. The client gathers acks and sends them within 0.1 s; a lost ack means a copy later."""
+        """Acknowledge messages. The client collects acks and sends them within 0.1 s; a lost ack means a copy later."""
         consumer = self._consumer
         if consumer is None or self.closed:
             return
         acknowledge = consumer.acknowledge_async
         for message in messages:
             acknowledge(message, ignore)
-        self.held = max(0, self.held - len(messages))
+        self.unacked = max(0, self.unacked - len(messages))
 
     @property
     def returning(self) -> int:
-        """The number of messages waiting to be given back."""
+        """Messages waiting to be given back."""
         return 0 if self._returned is None else self._returned.waiting
 
     def return_later(self, messages: Sequence[Any]) -> None:
@@ -212,15 +213,13 @@ class Attachment:
         for message in messages:
             returned.put(message, after_s=RETURN_AFTER_S)
         returned.start()
-        self.held = max(0, self.held - len(messages))
+        self.unacked = max(0, self.unacked - len(messages))
 
     def close(self, closed: Callable[[], None]) -> None:
-        """Close the consumer in the background; unacked messages go to others.
-
-        closed: called when that is done, from any thread.
-        """
+        """Close the consumer in the background; unacked messages go to others. `closed` is called when that is done,
+        from any thread."""
         self.closed = True
-        self._around.background.do(partial(self._close, closed))
+        self._context.background.do(partial(self._close, closed))
 
     # ------------------------------------------------------------- a client's thread
     def _arrived(self, result: Any, message: Any) -> None:
@@ -231,14 +230,14 @@ class Attachment:
         if result == OK:
             self._messages.append(message)
         elif not self.closed:
-            self._around.background.do(self._lost)
+            self._context.background.do(self._lost)
         if not self._arming:
-            self._around.ready(self.lane)
+            self._context.ready(self.lane)
 
     # ------------------------------------------------------------- the background's thread
     def _open(self) -> Opening:
         opening = Opening(self._topic, self.queue, self._opened, self._gave_up)
-        self._around.opener.open(opening)
+        self._context.opener.open(opening)
         return opening
 
     def _opened(self, consumer: Any) -> None:
@@ -247,12 +246,12 @@ class Attachment:
             return
         self._messages.clear()
         self._ahead = 0
-        self.held = 0
+        self.unacked = 0
         self._armed = True
-        around = self._around
-        ready = partial(around.ready, self.lane)
-        self._given_back = ReturnedMessages(consumer, around.returner, around.missing, ready)
-        self._returned = ReturnedMessages(consumer, around.returner, around.missing, ready)
+        context = self._context
+        ready = partial(context.ready, self.lane)
+        self._given_back = ReturnedMessages(consumer, context.returner, context.missing, ready)
+        self._returned = ReturnedMessages(consumer, context.returner, context.missing, ready)
         self._consumer = consumer
         consumer.receive_async(self._arrived)
 

@@ -44,12 +44,12 @@ class Background:
         """Wait for a new action or for the next one to be due; return False at the end."""
         wait_s = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
         try:
-            news = self._new.get(timeout=wait_s)
+            entry = self._new.get(timeout=wait_s)
         except queue.Empty:
             return True
-        if news is None:
+        if entry is None:
             return False
-        heapq.heappush(self._due, (news[0], next(self._numbers), news[1]))
+        heapq.heappush(self._due, (entry[0], next(self._numbers), entry[1]))
         return True
 
     def _do(self, action: Action) -> None:

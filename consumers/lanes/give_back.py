@@ -15,15 +15,15 @@ from dispatcher.wire.envelope import Envelope
 
 _log = logging.getLogger(__name__)
 MAX_MOVING = 1_000
-"""The maximum number of a worker's envelopes that are on their way to a side lane."""
+"""Maximum envelopes of a worker that are on their way to a side lane."""
 
 
 @dataclass(frozen=True)
 class GiveBackSettings:
     """How long to hold an envelope whose channel this worker lacks, and when to move it to a side lane.
 
-    It is held for a time that doubles each time it comes again. Two kinds of envelopes leave a shared lane
-    for the side lane of their app and channel, which workers with the channel attach to. First, those that came `tries`
+    It is held for a time that doubles each time it is delivered again. Two kinds of envelopes move from a shared lane
+    to the side lane of their app and channel, to which workers with the channel attach. First, those delivered `tries`
     times while a live worker has the channel: if few workers have it, another try would mostly reach another worker
     that lacks it. Second, those above max_waiting, because others would wait behind them.
     """
@@ -31,7 +31,7 @@ class GiveBackSettings:
     hold: Backoff = Backoff(1.0, 60.0)
     tries: int = 3
     max_waiting: int = 5_000
-    """The limit per consumer: a tenth of the 50,000 unacknowledged messages at which the broker stops it."""
+    """Limit per consumer: a tenth of the 50,000 unacknowledged messages at which the broker stops it."""
 
     def delay_s(self, deliveries: int) -> float:
         """Return how long to hold a message that was delivered this often before."""
@@ -69,11 +69,11 @@ class MissingChannels:
 
 
 class ReturnedMessages:
-    """The messages of one consumer that are held before they are given back. `put` and `start` belong to the engine's
-    thread."""
+    """The messages of one consumer that are held before they are given back. The engine's thread calls `put` and
+    `start`."""
 
     def __init__(self, consumer: Any, returner: Background, missing: MissingChannels, room: Callable[[], None]) -> None:
-        """room: called when messages have been given back, from the returner's thread."""
+        """`room` is called when messages have been given back, from the returner's thread."""
         self._consumer = consumer
         self._returner = returner
         self._missing = missing
@@ -83,7 +83,7 @@ class ReturnedMessages:
 
     @property
     def waiting(self) -> int:
-        """The number of messages held."""
+        """Messages held."""
         return self._put - self._gone
 
     @property
@@ -93,7 +93,7 @@ class ReturnedMessages:
     def put(self, message: Any, envelope: Envelope | None = None, after_s: float | None = None) -> None:
         """Hold a message for after_s, or for a time that depends on how often it was delivered.
 
-        It is given back some time after `start` was called. Its body is not kept.
+        That time begins when `start` is called. The message's body is not kept.
         """
         delay_s = self._missing.settings.delay_s(message.redelivery_count()) if after_s is None else after_s
         self._new.setdefault(delay_s, []).append((message.message_id(), envelope.task if envelope else ""))
@@ -103,24 +103,24 @@ class ReturnedMessages:
         """Start the delays of the messages put since the last call."""
         settings = self._missing.settings
         new, self._new = self._new, {}
-        for delay_s, held in new.items():
+        for delay_s, messages in new.items():
             ask = delay_s >= settings.delay_s(settings.tries)
-            self._returner.do(partial(self._give_back, held, ask), delay_s)
+            self._returner.do(partial(self._give_back, messages, ask), delay_s)
 
-    def _give_back(self, held: Sequence[tuple[Any, str]], ask: bool) -> None:
-        """Give messages back. ask: nobody took them for long, so check whether their tasks have ended.
+    def _give_back(self, messages: Sequence[tuple[Any, str]], ask: bool) -> None:
+        """Give messages back. Acknowledge those of ended tasks instead, since nobody will take them.
 
-        Messages of ended tasks are acknowledged, since nobody will take them.
+        `ask`: check which tasks have ended, because no worker has taken these messages for a long time.
         """
-        ended = self._ended({task for _, task in held}) if ask else frozenset()
+        ended = self._ended({task for _, task in messages}) if ask else frozenset()
         try:
-            for message_id, task in held:
+            for message_id, task in messages:
                 if task in ended:
                     self._consumer.acknowledge_async(message_id, ignore)
                 else:
                     self._consumer.negative_acknowledge(message_id)
         finally:
-            self._gone += len(held)
+            self._gone += len(messages)
             self._room()
 
     def _ended(self, tasks: set[str]) -> frozenset[str]:

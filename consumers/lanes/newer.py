@@ -15,28 +15,35 @@ from dispatcher.wire.lease import LaneKind
 class NewerSettings:
     """When to leave lanes with envelopes of a later version.
 
-    A task's own lane is left at once, so that newer workers get all of it at once, for a time that doubles (away). If
-    the envelope is still there after that, no newer worker has come, and other envelopes may wait behind it. In that
-    case, and always in a shared lane, only the message is refused: it is given back after again_s. Above
-    max_refused_own or max_refused messages within that time the lane is left nevertheless: the broker stops a consumer
-    at 50,000 unacknowledged messages.
+    A task's own lane is left at once, so that newer workers get all of it. If the envelope is still there when this
+    worker comes back, no newer worker has come, and other envelopes may wait behind it. In that case, and always in a
+    shared lane, only the message is refused and given back later. With too many refused messages the lane is left all
+    the same: the broker stops a consumer at 50,000 unacknowledged messages.
     """
 
     away: Backoff = Backoff(30.0, 480.0)
+    """How long to stay out of a lane."""
     finish_s: float = 10.0
     """How long to wait for envelopes that were taken out of the lane before."""
     again_s: float = 30.0
+    """Delay before a refused message is given back."""
     max_refused: int = 5_000
+    """Maximum messages refused within again_s in a shared lane."""
     max_refused_own: int = 100
+    """Maximum messages refused within again_s in a task's own lane."""
 
 
 class _NewerLane:
-    """One lane. left_until_s: when keeping out of it ends. named_until_s: until when `names` returns it."""
+    """A lane in which an envelope of a later version was received."""
 
     __slots__ = ("count_from_s", "left_s", "left_until_s", "named_until_s", "refused", "wait_s")
 
     def __init__(self) -> None:
-        self.wait_s = self.left_until_s = self.named_until_s = self.count_from_s = 0.0
+        self.wait_s = self.count_from_s = 0.0
+        self.left_until_s = 0.0
+        """When the worker may come back to it."""
+        self.named_until_s = 0.0
+        """Until when `names` returns it."""
         self.left_s = float("-inf")
         self.refused = 0
 
@@ -51,7 +58,7 @@ class NewerFormats:
     def __init__(self, clock: Clock, settings: NewerSettings) -> None:
         self._clock = clock
         self._settings = settings
-        self._met: dict[str, _NewerLane] = {}
+        self._lanes: dict[str, _NewerLane] = {}
         self._lock = threading.Lock()
 
     def refuse(self, lane: LaneInfo) -> bool:
@@ -60,49 +67,49 @@ class NewerFormats:
         if self.left_for_s(lane.name):
             return False  # another partition
         with self._lock:
-            met = self._met.setdefault(lane.name, _NewerLane())
-        again = met.wait_s > 0 and met.is_known(now_s)
+            known = self._lanes.setdefault(lane.name, _NewerLane())
+        again = known.wait_s > 0 and known.is_known(now_s)
         allowed = settings.max_refused if lane.kind != LaneKind.OWN else settings.max_refused_own if again else 0
-        if self._refused(met, now_s) <= allowed:
-            met.named_until_s = now_s + 2 * settings.again_s
+        if self._refused(known, now_s) <= allowed:
+            known.named_until_s = now_s + 2 * settings.again_s
             return True
-        met.wait_s = settings.away.after(met.wait_s if again else 0)
-        met.left_s, met.refused = now_s, 0
-        met.left_until_s = met.named_until_s = now_s + met.wait_s
+        known.wait_s = settings.away.after(known.wait_s if again else 0)
+        known.left_s, known.refused = now_s, 0
+        known.left_until_s = known.named_until_s = now_s + known.wait_s
         return False
 
-    def _refused(self, met: _NewerLane, now_s: float) -> int:
+    def _refused(self, known: _NewerLane, now_s: float) -> int:
         """Return the number of refused messages that the broker has not delivered again."""
-        if now_s - met.count_from_s > self._settings.again_s:
-            met.count_from_s, met.refused = now_s, 0
-        met.refused += 1
-        return met.refused
+        if now_s - known.count_from_s > self._settings.again_s:
+            known.count_from_s, known.refused = now_s, 0
+        known.refused += 1
+        return known.refused
 
     def left_for_s(self, lane: str) -> float:
-        """Return how long to keep out of the lane; 0: it may be drained."""
-        met = self._met.get(lane)
-        return 0.0 if met is None else max(0.0, met.left_until_s - self._clock.monotonic_s())
+        """Return how long to stay out of the lane; 0: it may be drained."""
+        known = self._lanes.get(lane)
+        return 0.0 if known is None else max(0.0, known.left_until_s - self._clock.monotonic_s())
 
     def is_finished(self, lane: str) -> bool:
         """Return whether the envelopes taken before have had time to settle."""
-        met = self._met.get(lane)
-        return met is None or self._clock.monotonic_s() - met.left_s >= self._settings.finish_s
+        known = self._lanes.get(lane)
+        return known is None or self._clock.monotonic_s() - known.left_s >= self._settings.finish_s
 
     def names(self) -> list[str]:
-        """Return the lanes that are kept out of, and those in which messages were refused a moment ago."""
+        """Return the lanes that are left to newer workers, and those in which messages were refused a moment ago."""
         now_s = self._clock.monotonic_s()
         with self._lock:
-            for name in [name for name, met in self._met.items() if met.named_until_s and not met.is_known(now_s)]:
-                del self._met[name]
-            return sorted(name for name, met in self._met.items() if now_s < met.named_until_s)
+            for name in [name for name, one in self._lanes.items() if one.named_until_s and not one.is_known(now_s)]:
+                del self._lanes[name]
+            return sorted(name for name, one in self._lanes.items() if now_s < one.named_until_s)
 
 
-class Absent:
-    """A placeholder for the attachment of a lane that is kept out of."""
+class AbsentAttachment:
+    """Placeholder for the attachment of a lane that is left to newer workers: it holds and yields nothing."""
 
     open = closed = given_up = False
-    left = True
-    held = queue = returning = 0
+    left_to_newer = True
+    unacked = queue = returning = 0
 
     def drain(self, _max_targets: int) -> tuple[list[Delivery], bool]:
         """Yield nothing."""

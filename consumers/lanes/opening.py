@@ -18,14 +18,13 @@ from dispatcher.model.errors import NotFound
 from dispatcher.wire.topics import SUBSCRIPTION
 
 OK = pulsar.Result.Ok
-_MOST_BATCH = 100
+_MAX_BATCH = 100
 _BATCH_WAIT_MS = 1
 _NO_LIMIT = -1
-_MOST_UNANSWERED = 5
-"""The maximum number of attempts per lane that the client still works on. With the quick patience the last begins after
-0.45 s."""
-_FEW = 8
-"""Up to this number, attempts in progress do not hold each other up."""
+_MAX_UNANSWERED = 5
+"""Maximum attempts per lane that the client still works on. With `quick_s` the last begins after 0.45 s."""
+_FEW_ATTEMPTS = 8
+"""Up to this number, concurrent attempts do not slow each other down."""
 _log = logging.getLogger(__name__)
 
 
@@ -34,15 +33,15 @@ class OpenSettings:
     """Limits and delays for opening consumers."""
 
     at_once: int = 64
-    """The maximum number of attempts in progress over all lanes."""
+    """Maximum attempts in progress over all lanes."""
     wait: Backoff = Backoff(0.02, 5.0)
-    """After a failure."""
+    """Before the next attempt after a failure."""
     patience_s: float = 0.15
-    """An attempt unanswered for this time (also doubled each time) gets another one beside it. The client does not
-    answer an attempt that met a topic without its subscription (a state of milliseconds when a task is new) before its
+    """How long an attempt may be unanswered before another one starts beside it; it doubles each time. The topic of a
+    new task has no subscription for some milliseconds. The client answers an attempt made in that time only after its
     operation timeout of many seconds."""
     quick_s: float = 0.03
-    """Used instead of patience_s while few attempts are in progress: the worker often hears of a new task from the
+    """Used instead of patience_s while few attempts are in progress: the worker often learns of a new task from the
     control topic before its lane exists, and an attempt takes 5 ms then."""
     missing_s: float = 30.0
     """How long to look for a lane whose topic is missing: it may be about to be created, or deleted a moment ago."""
@@ -54,17 +53,16 @@ class OpenSettings:
 
 
 class Opening:
-    """The process of opening one lane's consumer.
-
-    opened: called once with the raw consumer. given_up: called if the lane does not exist.
-    """
+    """The process of opening one lane's consumer."""
 
     def __init__(self, lane: str, queue: int, opened: Callable[[Any], None], given_up: Callable[[], None]) -> None:
-        """queue: envelopes the client may hold ahead of time."""
+        """`queue` is how many envelopes the client may prefetch."""
         self.lane = lane
         self.queue = queue
         self.opened = opened
+        """Called once with the raw consumer."""
         self.given_up = given_up
+        """Called if the lane does not exist."""
         self.over = False
         """Whether the lane was opened, given up, or is no longer needed."""
         self.attempts = 0
@@ -73,7 +71,7 @@ class Opening:
 
 
 class Opener:
-    """Opens consumers. All its work is done in the background's thread; `open` may be called from any."""
+    """Opens consumers, in the background's thread. Any thread may call `open`."""
 
     def __init__(self, client: pulsar.Client, background: Background, clock: Clock, settings: OpenSettings) -> None:
         self._client = client
@@ -112,7 +110,7 @@ class Opener:
             _configuration(opening.queue, self._settings),
             lambda result, consumer: do(partial(answered, attempt, result, consumer)),
         )
-        patience_s = self._settings.quick_s if self._under_way <= _FEW else self._settings.patience_s
+        patience_s = self._settings.quick_s if self._under_way <= _FEW_ATTEMPTS else self._settings.patience_s
         patience = self._settings.wait._replace(first_s=patience_s)
         self._background.do(partial(self._overdue, attempt), patience.nth(opening.attempts - 1))
 
@@ -133,12 +131,12 @@ class Opener:
         opening.opened(consumer)
 
     def _overdue(self, attempt: "_Attempt") -> None:
-        """Free the place of an overdue attempt; it may still be answered."""
+        """Stop counting an overdue attempt as in progress; it may still be answered."""
         if attempt.ended:
             return
         self._ended(attempt)
         opening = attempt.opening
-        if not opening.over and opening.unanswered < _MOST_UNANSWERED:
+        if not opening.over and opening.unanswered < _MAX_UNANSWERED:
             self._enqueue(opening)
 
     def _ended(self, attempt: "_Attempt") -> None:
@@ -161,7 +159,7 @@ class Opener:
 
 
 class _Attempt:
-    """One attempt to open a lane. ended: answered or overdue."""
+    """One attempt to open a lane."""
 
     __slots__ = ("ended", "number", "opening")
 
@@ -169,6 +167,7 @@ class _Attempt:
         self.opening = opening
         self.number = opening.attempts
         self.ended = False
+        """Whether it is answered or overdue."""
 
     @property
     def latest(self) -> bool:
@@ -198,8 +197,8 @@ def _configuration(queue: int, settings: OpenSettings) -> Any:
 
 
 def batch_messages(queue: int) -> int:
-    """Return the number of messages that one batch_receive takes.
+    """Return the maximum messages of one batch_receive.
 
-    It is well below the number the client may hold, so that a full batch does not wait.
+    It is well below what the client may prefetch, so that a full batch need not wait.
     """
-    return max(1, min(_MOST_BATCH, queue // 4))
+    return max(1, min(_MAX_BATCH, queue // 4))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
-from consumers.lanes.attachment import Attachment, Surroundings
+from consumers.lanes.attachment import Attachment, AttachmentContext
 from dispatcher.ports import Delivery
 from dispatcher.wire.topics import topics_of_lane
 
@@ -13,16 +13,17 @@ from dispatcher.wire.topics import topics_of_lane
 class PartitionedAttachment:
     """An Attachment for each partition, used like a single Attachment.
 
-    A partition whose broker is away is opened later and holds up no other. (The client's own consumer of many topics
-    opens all or none.) Each drain begins with the next partition, so that none waits for the others to run empty.
+    A partition whose broker is down is opened later and does not delay the others. (The client's own consumer of many
+    topics opens all or none.) Each drain begins with the next partition, so that none waits for the others to run
+    empty.
     """
 
-    def __init__(self, lane: str, queue: int, least_queue: int, partitions: int, around: Surroundings) -> None:
-        """queue: envelopes over all partitions. least_queue: the minimum for one of them, one producer batch."""
+    def __init__(self, lane: str, queue: int, min_queue: int, partitions: int, context: AttachmentContext) -> None:
+        """`queue` is in envelopes over all partitions, `min_queue` the minimum for one partition (a producer batch)."""
         self.lane = lane
         self.queue = queue
-        share = max(least_queue, -(-queue // partitions))
-        self._parts = {topic: Attachment(lane, share, around, topic) for topic in topics_of_lane(lane, partitions)}
+        share = max(min_queue, -(-queue // partitions))
+        self._parts = {topic: Attachment(lane, share, context, topic) for topic in topics_of_lane(lane, partitions)}
         self._order = list(self._parts.values())
         self._turn = 0
 
@@ -36,14 +37,14 @@ class PartitionedAttachment:
         return any(part.given_up for part in self._order)
 
     @property
-    def left(self) -> bool:
+    def left_to_newer(self) -> bool:
         """Whether a partition holds an envelope of a later version."""
-        return any(part.left for part in self._order)
+        return any(part.left_to_newer for part in self._order)
 
     @property
-    def held(self) -> int:
-        """The number of messages given out and not acked."""
-        return sum(part.held for part in self._order)
+    def unacked(self) -> int:
+        """Messages given out and not acked."""
+        return sum(part.unacked for part in self._order)
 
     def drain(self, max_targets: int) -> tuple[list[Delivery], bool]:
         """See Lanes.drain."""
@@ -53,11 +54,11 @@ class PartitionedAttachment:
         for part in (*self._order[self._turn :], *self._order[: self._turn]):
             if room <= 0:
                 return deliveries, False
-            found, empty = part.drain(room)
-            deliveries += found
+            part_deliveries, empty = part.drain(room)
+            deliveries += part_deliveries
             if not empty:
                 return deliveries, False
-            room -= sum(len(delivery.envelope.targets) or 1 for delivery in found)
+            room -= sum(len(delivery.envelope.targets) or 1 for delivery in part_deliveries)
         return deliveries, True
 
     def ack(self, messages: Sequence[Any]) -> None:
@@ -67,7 +68,7 @@ class PartitionedAttachment:
 
     @property
     def returning(self) -> int:
-        """The number of messages waiting to be given back."""
+        """Messages waiting to be given back."""
         return sum(part.returning for part in self._order)
 
     def return_later(self, messages: Sequence[Any]) -> None:
@@ -76,14 +77,14 @@ class PartitionedAttachment:
             self._parts[topic].return_later(list(of_part))
 
     def close(self, closed: Callable[[], None]) -> None:
-        """Close all partitions. closed: called when all are closed."""
-        left, lock = len(self._order), threading.Lock()
+        """Close all partitions. `closed` is called when all are closed."""
+        remaining, lock = len(self._order), threading.Lock()
 
         def one_closed() -> None:
-            nonlocal left
+            nonlocal remaining
             with lock:
-                left -= 1
-                last = not left
+                remaining -= 1
+                last = not remaining
             if last:
                 closed()
 

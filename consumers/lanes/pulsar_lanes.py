@@ -11,10 +11,10 @@ from typing import Any
 import pulsar
 
 from backends.pulsar.client import position_of
-from consumers.lanes.attachment import Attachment, Surroundings
+from consumers.lanes.attachment import Attachment, AttachmentContext
 from consumers.lanes.background import Background
 from consumers.lanes.give_back import MAX_MOVING, MissingChannels
-from consumers.lanes.newer import Absent, NewerFormats, NewerSettings
+from consumers.lanes.newer import AbsentAttachment, NewerFormats, NewerSettings
 from consumers.lanes.opening import Opener, OpenSettings
 from consumers.lanes.partitioned import PartitionedAttachment
 from consumers.lanes.prefetch import PrefetchBudget, PrefetchSettings, too_different
@@ -27,7 +27,7 @@ from dispatcher.wire.lease import LaneKind
 
 DEAD_LETTER_FORMAT = 1
 _MAX_LETTERS = 8
-"""The maximum number of a lane's undecodable messages with letters not stored yet: each may have 5 MiB."""
+"""Maximum undecodable messages of a lane whose letters are not stored yet: each may have 5 MiB."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,8 +38,8 @@ class LaneSettings:
     prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
     opening: OpenSettings = field(default_factory=OpenSettings)
     newer: NewerSettings = field(default_factory=NewerSettings)
-    most_held: int = 40_000
-    """Above this number of unacked messages given out, a lane yields nothing until some are acked. Together with its
+    max_unacked: int = 40_000
+    """Maximum unacked messages given out; at the limit, a lane yields nothing until some are acked. Together with its
     queue and the messages waiting to be given back it must stay below the 50,000 at which the broker stops a
     consumer."""
 
@@ -47,18 +47,18 @@ class LaneSettings:
 @dataclass
 class _Lane:
     info: LaneInfo
-    attachment: Attachment | PartitionedAttachment | Absent
+    attachment: Attachment | PartitionedAttachment | AbsentAttachment
     prefetch_targets: int
     full: bool = False
-    """Whether it yielded nothing because too many messages are held."""
-    wanted_targets: int | None = None
-    """The prefetch to attach with once none of its messages are held."""
+    """Whether it yielded nothing because too many messages are unacked."""
+    next_prefetch_targets: int | None = None
+    """The prefetch to attach with once all its messages are acked."""
 
 
 class PulsarLanes:
-    """One Shared consumer per lane. All calls come from the engine's thread; nothing here blocks it.
+    """One Shared consumer per lane. The engine's thread calls it; nothing here blocks.
 
-    ready: called with a lane that has something to drain, from any thread; it must be quick and must not raise. The
+    `ready` is called with a lane that has something to drain, from any thread; it must be quick and must not raise. The
     lane may turn out to be empty, or may no longer be attached.
     """
 
@@ -81,12 +81,12 @@ class PulsarLanes:
         self._budget = PrefetchBudget(self._settings.prefetch)
         self._background = Background("lane-attacher")
         self._returner = Background("lane-returner")
-        self._buried: deque[tuple[Attachment, Any]] = deque()
+        self._dead_lettered: deque[tuple[Attachment, Any]] = deque()
         """Undecodable messages whose dead letters are stored; added from any thread."""
         self._unstored: dict[str, set[object]] = {}
         """Letters of undecodable messages not stored yet, by lane."""
         opener = Opener(client, self._background, clock, self._settings.opening)
-        self._around = Surroundings(
+        self._context = AttachmentContext(
             opener,
             self._background,
             clock,
@@ -94,11 +94,11 @@ class PulsarLanes:
             self._undecodable,
             self._refuse_newer,
             self._missing,
-            self._move_aside,
+            self._move_to_side_lane,
             self._returner,
         )
         self._moving = 0
-        """The number of envelopes on their way to a side lane."""
+        """Envelopes on their way to a side lane."""
         self._moved: deque[tuple[Attachment, Any, Envelope, Exception | None]] = deque()
         """Envelopes that arrived there or failed to; added from any thread."""
         self._closing = 0
@@ -108,17 +108,17 @@ class PulsarLanes:
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
         """Attach a lane in the background.
 
-        For an attached lane this may replace its consumer by one with a larger or smaller queue, as soon as no messages
-        are held. A lane that was given up is looked for again.
+        For an attached lane this may replace its consumer by one with a larger or smaller queue, once all its messages
+        are acked. A lane that was given up is tried again.
         """
         known = self._lanes.get(lane.name)
         if known is not None and not known.attachment.given_up:
             known.info, known.prefetch_targets = lane, prefetch_targets
-            if known.attachment.left:
+            if known.attachment.left_to_newer:
                 return
             differs = self._queue_differs(known.attachment.queue, lane, prefetch_targets)
-            free = known.attachment.open and not known.attachment.held
-            known.wanted_targets = prefetch_targets if differs and not free else None
+            free = known.attachment.open and not known.attachment.unacked
+            known.next_prefetch_targets = prefetch_targets if differs and not free else None
             if not prefetch_targets and not differs:
                 self._budget.give_back(lane.name)
             if not (differs and free):
@@ -127,14 +127,14 @@ class PulsarLanes:
         self._attach(lane, prefetch_targets)
 
     def _attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
-        """Open the lane's consumer, or keep out of the lane and try again later."""
+        """Open the lane's consumer, or stay out of the lane and try again later."""
         left_for_s = self._newer.left_for_s(lane.name)
         if left_for_s:
-            self._lanes[lane.name] = _Lane(lane, Absent(), prefetch_targets)
+            self._lanes[lane.name] = _Lane(lane, AbsentAttachment(), prefetch_targets)
             self._background.do(partial(self._ready, lane.name), left_for_s + 0.05)
         else:
             queue = self._budget.take(lane, prefetch_targets)
-            self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around), prefetch_targets)
+            self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._context), prefetch_targets)
 
     def detach(self, lane: str) -> None:
         """Detach a lane; its unacked messages are delivered to others. Does nothing for a lane that is not attached."""
@@ -147,48 +147,49 @@ class PulsarLanes:
         known.attachment.close(self._one_closed)
 
     def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
-        """Return the lane's available deliveries in order, and whether it ran empty (then it announces itself later).
+        """Return the lane's available deliveries in order, and whether it ran empty. An empty lane announces itself
+        when something arrives.
 
-        The deliveries exceed max_targets by less than one envelope. Never blocks.
+        The deliveries may exceed max_targets by less than one envelope. Never blocks.
         """
-        if self._buried:
-            self._ack_buried()
+        if self._dead_lettered:
+            self._ack_dead_lettered()
         if self._moved:
             self._settle_moved()
         known = self._lanes.get(lane)
         if known is None:
             return [], True
-        if known.attachment.left:
+        if known.attachment.left_to_newer:
             self._keep_out(known)
             return [], True
         if len(self._unstored.get(lane, ())) >= _MAX_LETTERS:
             return [], True  # each letter that is stored announces the lane
-        if known.attachment.held + known.attachment.returning >= self._settings.most_held:
+        if known.attachment.unacked + known.attachment.returning >= self._settings.max_unacked:
             known.full = True
             return [], True
         return known.attachment.drain(max_targets)
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        """Acknowledge deliveries. Does nothing for a detached lane: copies are recognised by their identity."""
+        """Acknowledge deliveries. Does nothing for a detached lane: copies are recognized by their identity."""
         known = self._lanes.get(lane)
         if known is None:
             return
         known.attachment.ack([delivery.handle for delivery in deliveries])
-        self._holds_less(known)
+        self._after_release(known)
 
     def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        """Give deliveries back, see Lanes.give_back. Until then they count as held, so `most_held` bounds them too."""
+        """Give deliveries back after a while, see Lanes.give_back. Until then `max_unacked` counts them too."""
         known = self._lanes.get(lane)
         if known is not None:
             known.attachment.return_later([delivery.handle for delivery in deliveries])
-            self._holds_less(known)
+            self._after_release(known)
 
-    def _holds_less(self, known: _Lane) -> None:
-        if known.attachment.left:
+    def _after_release(self, known: _Lane) -> None:
+        if known.attachment.left_to_newer:
             self._keep_out(known)
-        elif known.wanted_targets is not None and not known.attachment.held:
-            self.attach(known.info, known.wanted_targets)
-        elif known.full and known.attachment.held < 3 * self._settings.most_held // 4:
+        elif known.next_prefetch_targets is not None and not known.attachment.unacked:
+            self.attach(known.info, known.next_prefetch_targets)
+        elif known.full and known.attachment.unacked < 3 * self._settings.max_unacked // 4:
             known.full = False
             self._ready(known.info.name)
 
@@ -205,13 +206,13 @@ class PulsarLanes:
         """Return the action of the thread that gives messages back; None if it waits."""
         return self._returner.under_way
 
-    def held(self, lane: str) -> int:
+    def unacked(self, lane: str) -> int:
         """Return the number of the lane's messages given out and not acked."""
         known = self._lanes.get(lane)
-        return 0 if known is None else known.attachment.held
+        return 0 if known is None else known.attachment.unacked
 
     def queue(self, lane: str) -> int:
-        """Return how many envelopes the lane's consumer may hold ahead of time; 0 if it is not attached."""
+        """Return how many envelopes the lane's consumer may prefetch; 0 if it is not attached."""
         known = self._lanes.get(lane)
         return 0 if known is None else known.attachment.queue
 
@@ -234,8 +235,8 @@ class PulsarLanes:
     # ------------------------------------------------------------- internal
     def _queue_differs(self, queue: int, lane: LaneInfo, prefetch_targets: int) -> bool:
         """Return whether a lane with this queue should have another."""
-        wanted = self._budget.affordable_queue(lane, prefetch_targets)
-        return too_different(queue, wanted) or (not prefetch_targets and queue > wanted)
+        best = self._budget.affordable_queue(lane, prefetch_targets)
+        return too_different(queue, best) or (not prefetch_targets and queue > best)
 
     def _one_closed(self) -> None:
         with self._all_closed:
@@ -264,20 +265,20 @@ class PulsarLanes:
 
     def _keep_out(self, known: _Lane) -> None:
         """Detach from a lane once its envelopes in hand are settled, and attach again later."""
-        if isinstance(known.attachment, Absent) and self._newer.left_for_s(known.info.name):
+        if isinstance(known.attachment, AbsentAttachment) and self._newer.left_for_s(known.info.name):
             return
-        if known.attachment.held and not self._newer.is_finished(known.info.name):
+        if known.attachment.unacked and not self._newer.is_finished(known.info.name):
             return
         self.detach(known.info.name)
         self._attach(known.info, known.prefetch_targets)
 
     # ------------------------------------------------------------- envelopes of channels that the worker lacks
-    def _move_aside(self, attachment: Attachment, message: Any, envelope: Envelope) -> bool:
+    def _move_to_side_lane(self, attachment: Attachment, message: Any, envelope: Envelope) -> bool:
         """Publish an envelope to the side lane of its app and channel, where nothing else waits behind it."""
         missing, kind = self._missing, self._lanes[attachment.lane].info.kind
         if missing.move is None or kind not in (LaneKind.SHARED, LaneKind.RETRY) or self._moving >= MAX_MOVING:
             return False
-        attachment.held += 1
+        attachment.unacked += 1
         self._moving += 1
 
         def stored(error: Exception | None) -> None:
@@ -294,7 +295,7 @@ class PulsarLanes:
             if error is None:
                 attachment.ack([message])
             else:
-                attachment.held = max(0, attachment.held - 1)
+                attachment.unacked = max(0, attachment.unacked - 1)
                 attachment.give_back(message, envelope)
 
     # ------------------------------------------------------------- messages that are no envelopes
@@ -304,7 +305,7 @@ class PulsarLanes:
         Its position in the lane distinguishes copies.
         """
         _log.error("%s Lane %s; it goes to the dead letters.", error, attachment.lane)
-        attachment.held += 1
+        attachment.unacked += 1
         letter = DeadLetter(
             format=DEAD_LETTER_FORMAT,
             task="",
@@ -331,16 +332,16 @@ class PulsarLanes:
         """
         self._unstored[attachment.lane].discard(token)
         if error is None:
-            self._buried.append((attachment, message))
+            self._dead_lettered.append((attachment, message))
         self._ready(attachment.lane)
 
-    def _ack_buried(self) -> None:
-        while self._buried:
-            attachment, message = self._buried.popleft()
+    def _ack_dead_lettered(self) -> None:
+        while self._dead_lettered:
+            attachment, message = self._dead_lettered.popleft()
             attachment.ack([message])
 
 
-def _attachment(lane: LaneInfo, queue: int, around: Surroundings) -> Attachment | PartitionedAttachment:
+def _attachment(lane: LaneInfo, queue: int, context: AttachmentContext) -> Attachment | PartitionedAttachment:
     if not lane.partitions:
-        return Attachment(lane.name, queue, around)
-    return PartitionedAttachment(lane.name, queue, largest_batch(lane.chunk), lane.partitions, around)
+        return Attachment(lane.name, queue, context)
+    return PartitionedAttachment(lane.name, queue, largest_batch(lane.chunk), lane.partitions, context)

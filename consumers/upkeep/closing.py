@@ -1,4 +1,5 @@
-"""Record ends without an outcome in the outcome topics: overdue claims, and cancelled, stopped or expired tasks."""
+"""Record in the outcome topics what ends without an outcome: overdue claims, and cancelled, stopped or expired
+tasks."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,9 +12,10 @@ from dispatcher.wire.lease import Closable
 from dispatcher.wire.outcome import FORMAT, ClaimsEnded, CloseTask, OutcomeRecord
 
 _log = logging.getLogger(__name__)
-CLOSE_ANYWAY_S, END_ANYWAY_S = 15.0, 30.0
-"""How long a task that an operator closed waits for its claims (others end within 13 s), and for its outcome topic."""
-STEP_S, COMPARED_S = 1.0, 60.0
+FORCE_CLOSE_S, FORCE_END_S = 15.0, 30.0
+"""How long a task that an operator closed waits for its claims (which normally end within 13 s), and for its outcome
+topic."""
+STEP_S, COMPARISON_S = 1.0, 60.0
 """The step of Redis' clock that a claim's margin covers, and the time over which steps are added up."""
 
 
@@ -43,8 +45,8 @@ class ClaimTable(Protocol):
 class Closing:
     """Two chores that end claims and close tasks.
 
-    Targets that wait for the end of a claim are not sent until it is recorded here, so these chores share a thread with
-    nothing slow.
+    Targets that wait for the end of a claim are not sent until that end is recorded here. So these chores share a
+    thread with nothing slow.
     """
 
     def __init__(
@@ -53,27 +55,27 @@ class Closing:
         outcomes: OutcomeTopics,
         partition_of: Callable[[str], int],
         clock: Clock,
-        end_anyway: Callable[[Sequence[str]], None],
+        force_end: Callable[[Sequence[str]], None],
         close_again_s: float = 5.0,
     ) -> None:
-        """end_anyway: ends tasks that an operator closed, whatever is recorded; returns at once. close_again_s: the
-        minimum time between two CloseTask records that name the same task."""
+        """`force_end` ends tasks that an operator closed, whatever is recorded, and returns at once. `close_again_s` is
+        the minimum time between two CloseTask records of the same task."""
         self._claims = claims
         self._outcomes = outcomes
         self._partition_of = partition_of
         self._clock = clock
         self._close_again_s = close_again_s
-        self._end_anyway = end_anyway
+        self._force_end = force_end
         self._closed_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
         """Since when tasks that an operator closed have been seen without an end."""
-        self._comparison = ClockComparison(COMPARED_S)
+        self._comparison = ClockComparison(COMPARISON_S)
         self._step_ms = 0
         """Forward steps of the ledger's clock by which claims are not lengthened yet."""
 
     def begin(self) -> None:
         """Begin a term. Drop clock readings of an earlier term, since others may have acted on them."""
-        self._comparison = ClockComparison(COMPARED_S)
+        self._comparison = ClockComparison(COMPARISON_S)
         self._step_ms = 0
 
     def end_claims(self) -> None:
@@ -117,10 +119,10 @@ class Closing:
         self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self._close_again_s}
         closable = self._claims.closable()
         self._asked_s = {one.task: self._asked_s.get(one.task, now_s) for one in closable if one.closed}
-        self._end_anyway([task for task, asked_s in self._asked_s.items() if now_s - asked_s >= END_ANYWAY_S])
+        self._force_end([task for task, asked_s in self._asked_s.items() if now_s - asked_s >= FORCE_END_S])
         for one in closable:
             task = one.task
-            if task in self._closed_s or (one.waits and now_s - self._asked_s[task] < CLOSE_ANYWAY_S):
+            if task in self._closed_s or (one.waits and now_s - self._asked_s[task] < FORCE_CLOSE_S):
                 continue
             yield self._partition_of(task), CloseTask(FORMAT, task, one.code, self._clock.wall_ms(), one.reason)
             self._closed_s[task] = now_s

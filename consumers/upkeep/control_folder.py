@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from consumers.upkeep.folder import FoldLoop, FoldSettings, Held
-from consumers.upkeep.recheck import Kept, recheck
+from consumers.upkeep.recheck import SkippedRecords, recheck
 from dispatcher.model.errors import Malformed
 from dispatcher.ports import OpenReader, StoredRecord
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
@@ -65,10 +65,10 @@ class ControlFolder:
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
-        kept: Kept,
+        skipped_records: SkippedRecords,
     ) -> None:
-        """kept: the skipped records."""
-        self._kept = kept
+        """`held`: whether this worker holds the job. `finished` is called with the tasks that are now complete."""
+        self._skipped = skipped_records
         self._epoch = epoch
         self._view = view
         self._loop = FoldLoop(CONTROL, open_reader, held, settings)
@@ -84,7 +84,7 @@ class ControlFolder:
             stop.wait(self._loop.settings.poll_s)
             return
         cursor = self._view.control_cursor()
-        recheck(self._kept, CONTROL, self._loop.open_reader, self._apply_again)
+        recheck(self._skipped, CONTROL, self._loop.open_reader, self._apply_again)
         self._loop.follow(cursor, partial(self._advance, epoch), self._view.control_cursor, stop)
 
     def _advance(self, epoch: str, cursor: str | None, records: Sequence[StoredRecord]) -> bool:
@@ -100,12 +100,12 @@ class ControlFolder:
 
     def _apply(self, records: Sequence[StoredRecord], epoch: str) -> _Batch:
         """Apply the records. Store the positions of skipped ones before the cursor moves past them."""
-        readable, passed = _read(records)
-        self._kept.keep(CONTROL, passed)
+        readable, skipped = _read(records)
+        self._skipped.keep(CONTROL, skipped)
         self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
-        found = [record for _, record in readable]
-        marked = any(isinstance(record, EpochMark) and record.epoch == epoch for record in found)
-        return _Batch(marked, [record.task for record in found if isinstance(record, Sealed | TaskRecord)])
+        control_records = [record for _, record in readable]
+        marked = any(isinstance(record, EpochMark) and record.epoch == epoch for record in control_records)
+        return _Batch(marked, [record.task for record in control_records if isinstance(record, Sealed | TaskRecord)])
 
     def _finish(self, sealed: Sequence[str]) -> None:
         if complete := self._view.complete_among(sealed):
@@ -115,11 +115,11 @@ class ControlFolder:
 def _read(records: Sequence[StoredRecord]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:
     """Return the records with their original positions, and the reasons for skipped records by position."""
     readable: list[tuple[str, ControlRecord]] = []
-    passed: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     for record in records:
         try:
             readable.append(read_control(record.position, record.body))
         except Malformed as error:
             _log.error("control record %s is skipped: %s", record.position, error.cause)
-            passed[record.position] = error.cause
-    return readable, passed
+            skipped[record.position] = error.cause
+    return readable, skipped

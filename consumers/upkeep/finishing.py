@@ -15,7 +15,7 @@ from dispatcher.wire.control import FORMAT, ControlRecord, Finished
 
 _log = logging.getLogger(__name__)
 _BATCH = 100
-"""The number of tasks ended at once: they share a disk write."""
+"""Tasks ended at once: they share a disk write."""
 
 
 class TaskTable(Protocol):
@@ -37,10 +37,11 @@ class ControlAppender(Protocol):
 
 
 class End(NamedTuple):
-    """The end of a task. reason: why it failed."""
+    """The end of a task."""
 
     state: str
     reason: str = ""
+    """Why it failed."""
 
 
 def end_of(view: TaskView) -> End:
@@ -90,7 +91,8 @@ class Finisher:
         clock: Clock,
         retry_s: float = 0.5,
     ) -> None:
-        """complete: whether the view is complete; a view being rebuilt may not know yet that a task ended long ago."""
+        """`complete`: whether the view is complete. A view being rebuilt may not know yet that a task ended long
+        ago."""
         self._tasks = tasks
         self._complete = complete
         self._control = control
@@ -98,8 +100,8 @@ class Finisher:
         self._retry_s = retry_s
         self._inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._queued: set[str] = set()
-        """The contents of the inbox: a task that cannot be ended now is offered repeatedly."""
-        self._anyway: set[str] = set()
+        """The contents of the inbox, since a task that cannot be ended yet is offered repeatedly."""
+        self._forced: set[str] = set()
         """Tasks to be ended although some of their targets have no outcome."""
 
     def take(self, tasks: Sequence[str]) -> None:
@@ -109,13 +111,13 @@ class Finisher:
                 self._queued.add(task)
                 self._inbox.put(task)
 
-    def end_anyway(self, tasks: Sequence[str]) -> None:
+    def force_end(self, tasks: Sequence[str]) -> None:
         """End tasks that an operator closed and whose outcome topic is not read.
 
         Targets without an outcome in the view end as cancelled. Callable from any thread; returns at once. Call it
         again for a task that has not ended.
         """
-        self._anyway.update(tasks)
+        self._forced.update(tasks)
         self.take(tasks)
 
     def run(self, stop: threading.Event) -> None:
@@ -139,25 +141,27 @@ class Finisher:
             except Unreachable:
                 self.take([task])
             except Exception:
-                _log.exception("Task %s has an outcome for every target and cannot be ended. This is a defect", task)
+                _log.exception(
+                    "Task %s has an outcome for every target but cannot be ended. This is a bug; please report it", task
+                )
 
     def _next(self) -> list[str]:
         """Return the queued tasks, up to a batch; wait a little for the first."""
-        found: dict[str, None] = {}
+        tasks: dict[str, None] = {}
         try:
-            found[self._inbox.get(timeout=0.2)] = None
-            while len(found) < _BATCH:
-                found[self._inbox.get(block=False)] = None
+            tasks[self._inbox.get(timeout=0.2)] = None
+            while len(tasks) < _BATCH:
+                tasks[self._inbox.get(block=False)] = None
         except queue.Empty:
             pass
-        self._queued.difference_update(found)
-        return list(found)
+        self._queued.difference_update(tasks)
+        return list(tasks)
 
     def finish(self, tasks: Sequence[str]) -> list[str]:
         """Return the tasks that were ended here. Raises Unreachable."""
         if not tasks or not self._complete():
             return []
-        views = [view for view in map(self._as_asked, self._tasks.tasks_by_id(tasks)) if _is_done(view)]
+        views = [view for view in map(self._closed_if_forced, self._tasks.tasks_by_id(tasks)) if _is_done(view)]
         records = [self._tombstone(view) for view in views]
         if records:
             self._tasks.apply_all(list(zip(self._control.append_many(records), records, strict=True)))
@@ -165,11 +169,11 @@ class Finisher:
             _log.info("task %s ended: %s, %d of %d sent", view.id, record.state, view.targets.sent, view.targets.total)
         return [view.id for view in views]
 
-    def _as_asked(self, view: TaskView) -> TaskView:
-        """Give the open targets of a task that is to be ended anyway their outcome."""
-        if view.id not in self._anyway:
+    def _closed_if_forced(self, view: TaskView) -> TaskView:
+        """Return the view; if the task's end is forced, with an outcome for its open targets."""
+        if view.id not in self._forced:
             return view
-        self._anyway.discard(view.id)
+        self._forced.discard(view.id)
         counts, still_open = view.targets, max(0, view.targets.pending)
         if still_open:
             _log.warning(

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from consumers.upkeep.recheck import Kept, recheck
+from consumers.upkeep.recheck import SkippedRecords, recheck
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.ports import Fold, OpenReader, StoredRecord
 
@@ -74,8 +74,8 @@ class FoldLoop:
     ) -> None:
         """Apply what follows the cursor until the job is no longer ours or the view's cursor is elsewhere.
 
-        apply: applies the records and moves the view's cursor. Returns False if the view's cursor was not as given.
-        current: reads the view's cursor.
+        `apply` applies the records and moves the view's cursor; it returns False if the view's cursor was not as given.
+        `current` reads the view's cursor.
         """
         settings, empty_reads = self.settings, 0
         check_every = max(1, round(settings.idle_check_s / max(settings.poll_s, 0.001)))
@@ -94,7 +94,7 @@ class FoldLoop:
 
 
 class OutcomeFolder:
-    """Folds one outcome topic for as long as this worker is elected to do so.
+    """Folds one outcome topic for as long as this worker holds the job.
 
     Two folders at once are harmless: the view refuses a batch that does not start at its cursor. An emptied view has no
     cursor, so the fold then starts from the topic's beginning by itself.
@@ -108,10 +108,11 @@ class OutcomeFolder:
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
-        kept: Kept | None = None,
+        skipped: SkippedRecords | None = None,
     ) -> None:
-        """kept: this topic's skipped records. None: they are not read again."""
-        self._kept = kept
+        """`held`: whether this worker holds the job. `finished` is called with the tasks that are now complete. With
+        `skipped` None, skipped records are not read again."""
+        self._skipped = skipped
         self._partition = partition
         self._fold = fold
         self._loop = FoldLoop(f"outcomes-{partition}", open_reader, held, settings)
@@ -125,8 +126,8 @@ class OutcomeFolder:
         """Fold from one reading of the cursor until the job is no longer ours or the cursor was moved by another."""
         current = partial(self._fold.cursor, self._partition)
         cursor = current()
-        if self._kept is not None and cursor:
-            recheck(self._kept, str(self._partition), self._loop.open_reader, partial(self._apply_again, cursor))
+        if self._skipped is not None and cursor:
+            recheck(self._skipped, str(self._partition), self._loop.open_reader, partial(self._apply_again, cursor))
         self._loop.follow(cursor, self._apply, current, stop)
 
     def _apply_again(self, cursor: str, records: Sequence[StoredRecord]) -> None:

@@ -33,11 +33,11 @@ class Chore:
 class Housekeeper:
     """Runs chores in every worker; only the elected one acts.
 
-    Its chores wait for one another: a chore that must not wait for a slow one belongs to another housekeeper.
+    Its chores run one after another: a chore that must not wait for a slow one belongs to another housekeeper.
     """
 
     def __init__(self, chores: Sequence[Chore], held: Held, clock: Clock, period_s: float = 1.0) -> None:
-        """period_s: the time between two rounds."""
+        """`held`: whether this worker holds the job. `period_s` is the time between two rounds."""
         self._chores = tuple(chores)
         self._held = held
         self._clock = clock
@@ -61,9 +61,9 @@ class Housekeeper:
         for index, chore in enumerate(self._chores):
             began_s = self._clock.monotonic_s()
             if began_s >= self._due_s[index]:
-                sound = self._try(chore.do)
+                succeeded = self._try(chore.do)
                 took_s = self._clock.monotonic_s() - began_s
-                rest_s = min(chore.rest * took_s, LONGEST_REST_S) if sound else LONGEST_REST_S
+                rest_s = min(chore.rest * took_s, LONGEST_REST_S) if succeeded else LONGEST_REST_S
                 self._due_s[index] = began_s + max(chore.every_s, rest_s)
 
     def _begin(self) -> None:
@@ -72,10 +72,10 @@ class Housekeeper:
                 chore.begin()
 
     def _try(self, do: Callable[[], object]) -> bool:
-        """Run a chore; return False for an unexpected error.
+        """Run a chore. Return False for an unexpected error.
 
-        Its cause is stored, so it would end every worker that does this chore, one after another. The chore is done
-        again in a later round, so nothing is lost. The operator has to resolve a refusal.
+        The cause may be stored data. If the error ended this worker, the next one to hold the job would end too, and so
+        on. The chore runs again in a later round, so nothing is lost. An operator must resolve a refusal.
         """
         try:
             do()

@@ -12,7 +12,7 @@ from dispatcher.wire.topics import task_of_lane
 
 _log = logging.getLogger(__name__)
 _SLICE = 200
-"""The number of tasks checked in one call."""
+"""Tasks checked in one call."""
 
 
 class LaneTopics(Protocol):
@@ -28,14 +28,17 @@ class LaneTopics(Protocol):
 
 
 class Ended(Protocol):
-    """A tombstone. lane: a topic of its own unless `shared`."""
+    """A tombstone."""
 
     @property
     def id(self) -> str: ...
     @property
     def lane(self) -> str: ...
     @property
-    def shared(self) -> bool: ...
+    def shared(self) -> bool:
+        """Whether other tasks use the lane too."""
+        ...
+
     @property
     def finished_ms(self) -> int: ...
 
@@ -60,8 +63,8 @@ class TombstoneReader(Protocol):
 class CleanupSettings:
     """Settings of the cleanup.
 
-    Waiting lanes are deleted within about `drain_s`, at a rate between `slowest` and `fastest` per round (of a second):
-    a deletion costs the broker 3 ms of a core, which dispatching needs too.
+    Waiting lanes are deleted within about `drain_s`, between `slowest` and `fastest` of them per round (of a second). A
+    deletion costs the broker 3 ms of a core, which dispatching needs too.
     """
 
     sweep_s: float = 180.0
@@ -69,12 +72,12 @@ class CleanupSettings:
     grace_s: float = 600.0
     """How long a topic of an unknown task is left alone."""
     retry: Backoff = Backoff(0.5, 10.0)
-    """Before the deletion of a lane with somebody attached is tried again."""
+    """Before the deletion of a lane with a consumer is tried again."""
     drain_s: float = 30.0
     slowest: int = 40
     fastest: int = 200
     at_once: int = 4
-    """The number of concurrent deletions."""
+    """Maximum concurrent deletions."""
 
 
 @dataclass
@@ -96,8 +99,8 @@ class LaneCleaner:
         settings: CleanupSettings = CleanupSettings(),
         all_read: Callable[[], bool] = lambda: True,
     ) -> None:
-        """all_read: whether every control record could be read; a skipped one may be the record of a lane's unknown
-        task."""
+        """`complete`: whether the view is complete. `all_read`: whether every control record could be read; a skipped
+        one may be the record of a lane's unknown task."""
         self._topics = topics
         self._tasks = tasks
         self._complete = complete
@@ -148,9 +151,9 @@ class LaneCleaner:
         return {task: ended for part in _slices(tasks) for task, ended in self._tasks.ends(part).items()}
 
     def _note_ended(self) -> None:
-        """Note newly ended tasks, reading a little of the past again: another worker's clock may be behind.
+        """Note newly ended tasks. Read the last ten seconds again, since another worker's clock may be behind.
 
-        If that clock is far ahead, the ends that it dates are not used as a measure.
+        Ends dated in the future (by a clock that is ahead) do not move the start of the next read.
         """
         now_ms = self._clock.wall_ms()
         recent = self._tasks.ended_since(self._ended_ms - 10_000)
@@ -162,24 +165,23 @@ class LaneCleaner:
         self._noted = set(recent)
 
     def _long_unknown(self, topics: list[str]) -> list[str]:
-        """Return lanes that were unknown long enough.
+        """Return lanes that were unknown for the grace period.
 
-        The registry is complete, so only a newer version could know them, if it can read a record that this one
-        skipped.
+        The registry is complete, so such a lane can belong to a task only if this version skipped the task's record.
         """
         now_s = self._clock.monotonic_s()
         self._unknown_since_s = {topic: self._unknown_since_s.get(topic, now_s) for topic in topics}
         old = [topic for topic, since_s in self._unknown_since_s.items() if now_s - since_s >= self._settings.grace_s]
         if old and not self._all_read():
             _log.warning(
-                "orphan sweep: %s and %d more belong to no known task; they stay, since control records were passed "
-                "over that may be their tasks' (`fairlane registry status`)",
+                "orphan sweep: %s and %d more belong to no known task; they are kept, because skipped control records "
+                "may describe their tasks (`fairlane registry status`)",
                 old[0],
                 len(old) - 1,
             )
             return []
         for topic in old:
-            _log.warning("orphan sweep: %s belongs to no task the control topic knows; deleting it", topic)
+            _log.warning("orphan sweep: %s belongs to no task in the control topic; deleting it", topic)
         return old
 
     def _add(self, topics: Iterable[str]) -> None:
@@ -188,8 +190,8 @@ class LaneCleaner:
             self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry.first_s))
 
     def _delete_due(self) -> None:
-        """Delete as many lanes as the pace allows, at_once together. A failed one waits again and does not stop the
-        others."""
+        """Delete as many lanes as the pace allows, `at_once` of them concurrently. A failed one is tried again later
+        and does not stop the others."""
         now_s, settings = self._clock.monotonic_s(), self._settings
         due = [topic for topic, waiting in self._waiting.items() if waiting.due_s <= now_s]
         count = min(settings.fastest, max(settings.slowest, round(len(due) / settings.drain_s)))

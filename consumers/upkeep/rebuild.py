@@ -1,4 +1,4 @@
-"""Begin a view in an empty Redis, and determine how far the topics must be read before it may grant claims.
+"""Begin a view in an empty Redis, and determine how far the topics must be read before it may grant anything.
 
 The state is in the epoch itself (a hash in Redis) and in the topics. Repeating a step does no harm, so a worker
 that dies at any point is followed by another that continues from there:
@@ -45,20 +45,20 @@ class EpochTable(Protocol):
     ) -> bool:
         """Begin an epoch; return False if one exists already.
 
-        restoring: nothing is folded until the restore has been ended. replaces: the id of a broken view to replace.
+        `restoring`: fold nothing until the restore has ended. `replaces` is the id of a broken view to replace.
         """
         ...
 
     def epoch_announced(self, epoch: str, *, first: bool, position: str, claim_ms: int = 0) -> None:
         """Note that an epoch was announced.
 
-        first: no view was ever begun before, so there is no claim to wait for. position: of its EpochStarted. claim_ms:
-        the longest claim that the control topic knows of; the view waits for it too.
+        `first`: no view was ever begun before, so there is no claim to wait for. `position` is that of its
+        EpochStarted. `claim_ms` is the longest claim in the control topic; the view waits for it too.
         """
         ...
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
-        """Refuse an epoch. foreign: address of the other Redis that holds the view of this installation."""
+        """Refuse an epoch. `foreign` is the address of the other Redis that holds the view of this installation."""
         ...
 
     def epoch_marked(self, epoch: str) -> None: ...
@@ -66,7 +66,7 @@ class EpochTable(Protocol):
 
 class OutcomeTopics(Protocol):
     def append(self, partition: int, record: OutcomeRecord) -> object:
-        """Store a record at the end of one outcome topic; return when it is stored. Raises Unreachable."""
+        """Append a record to one outcome topic. Return once it is stored. Raises Unreachable."""
         ...
 
 
@@ -81,7 +81,7 @@ class RebuildSettings:
     poll_s: float = 1.0
     """The time between two checks of a ready view."""
     remark_s: float = 30.0
-    """Marks not reached after this time are written again."""
+    """Marks that were not read within this time are written again."""
     address: str = ""
     """The address of this Redis."""
 
@@ -111,10 +111,8 @@ class Rebuilder:
         settings: RebuildSettings,
         restore: Callable[[str], None] | None = None,
     ) -> None:
-        """restore: puts the newest snapshot, if there is one, into the view of an epoch, and ends the restore.
-
-        Raises Unreachable.
-        """
+        """`held`: whether this worker holds the job. `restore` puts the newest snapshot, if there is one, into the view
+        of an epoch, and ends the restore; it raises Unreachable."""
         self._epochs = ports.epochs
         self._control = ports.control
         self._outcomes = ports.outcomes
@@ -152,17 +150,17 @@ class Rebuilder:
             self._control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
 
     def check_home(self) -> None:
-        """Raise Refused if the view has moved to another Redis and no worker here has read this yet.
+        """Raise Refused if the view has moved to another Redis and no worker here has read that yet.
 
         It may have been adopted there while no worker ran. Call this before anything is granted. Raises Unreachable.
         """
         epoch = self._epochs.epoch()
         if epoch is None or not epoch.announced:
             return  # announcing reveals it
-        found = read_views(self._open_control(self._cursor()), epoch.id)
-        if found.is_elsewhere(self._settings.address):
-            self._epochs.refuse_epoch(epoch.id, found.address)
-            raise held_elsewhere(found.address, self._settings.address)
+        views = read_views(self._open_control(self._cursor()), epoch.id)
+        if views.is_elsewhere(self._settings.address):
+            self._epochs.refuse_epoch(epoch.id, views.address)
+            raise held_elsewhere(views.address, self._settings.address)
 
     def announce_claims(self) -> None:
         """Record in the control topic how long this worker's claims last, if that is longer than the standard wait.
@@ -174,7 +172,7 @@ class Rebuilder:
             self._control.append(self._started(NO_EPOCH, "", claim_ms))
 
     def step(self) -> float:
-        """Take the next step; return the seconds until the next check. Raises Unreachable."""
+        """Take the next step. Return the seconds until the next check. Raises Unreachable."""
         epoch = self._epochs.epoch()
         if epoch is not None and epoch.foreign:
             return self._settings.poll_s
@@ -191,7 +189,7 @@ class Rebuilder:
         return self._mark_if_due(epoch)
 
     def _mark_if_due(self, epoch: Epoch) -> float:
-        """Write the marks, or write them again if they have not been reached for long."""
+        """Write the marks; write them again if they have not been read for a long time."""
         if not epoch.marked or self._clock.monotonic_s() - self._marked_s > self._settings.remark_s:
             return self._mark(epoch.id)
         return self._settings.poll_s / 5
@@ -211,7 +209,7 @@ class Rebuilder:
     def _announce(self, epoch: Epoch) -> float:
         """Announce the view. The address is included only if no other Redis is known to hold a view.
 
-        Workers that read another address than theirs stop.
+        Workers that read an address other than their own stop.
         """
         before = self._before(epoch.id, self._control.append(self._started(epoch.id, "")))
         if before.is_elsewhere(self._settings.address) and not epoch.adopted:
@@ -234,13 +232,13 @@ class Rebuilder:
         return EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms(), address, claim_ms)
 
     def _before(self, epoch: str, position: str) -> EarlierViews:
-        """Read what the control topic knows of other views, up to our own record.
+        """Read the facts about other views from the control topic, up to our own record.
 
         Claims are made only under an epoch that is ready, and an epoch is announced before it is ready. So without
         another epoch there is no claim.
         """
         reader = self._open_control(None)
-        found, reached = EarlierViews(), ""
+        views, reached = EarlierViews(), ""
         try:
             while reached < position:
                 records = reader.read(1000, 5.0)
@@ -250,11 +248,11 @@ class Rebuilder:
                     )
                 for record in records:
                     if record.position < position:
-                        found = found.and_then(record.body, epoch)
+                        views = views.and_then(record.body, epoch)
                 reached = records[-1].position
         finally:
             reader.close()
-        return found
+        return views
 
     def _mark(self, epoch: str) -> float:
         mark = EpochMark(OUTCOME_FORMAT, epoch)

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 _READ_S = 1.0
 
 
-class Kept(Protocol):
+class SkippedRecords(Protocol):
     """The stored positions of skipped records (backends.redis.passed_over). All methods raise Unreachable."""
 
     def of_others(self, topic: str) -> Sequence[str]:
@@ -29,19 +29,21 @@ class Kept(Protocol):
     def forget(self, topic: str, positions: Sequence[str]) -> None: ...
 
 
-def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[StoredRecord]], None]) -> None:
+def recheck(
+    skipped: SkippedRecords, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[StoredRecord]], None]
+) -> None:
     """Read and apply records that other versions skipped, in topic order.
 
-    apply: stores the positions of those that it cannot read either, under this version. Raises Unreachable; all of them
-    are then read the next time.
+    `apply` stores the positions of those that it cannot read either, under this version. Raises Unreachable; all of
+    them are then read again the next time.
     """
-    positions = kept.of_others(topic)
+    positions = skipped.of_others(topic)
     if not positions:
         return
-    found = [record for position in positions if (record := _at(position, open_reader)) is not None]
-    apply(found)
-    kept.forget(topic, sorted(set(positions) & set(kept.of_others(topic))))
-    _log.info("%d records of %s that another version skipped were checked again", len(found), topic)
+    records = [record for position in positions if (record := _at(position, open_reader)) is not None]
+    apply(records)
+    skipped.forget(topic, sorted(set(positions) & set(skipped.of_others(topic))))
+    _log.info("%d records of %s that another version skipped were checked again", len(records), topic)
 
 
 def _at(position: str, open_reader: OpenReader) -> StoredRecord | None:

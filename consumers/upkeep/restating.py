@@ -35,23 +35,23 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class RestateSettings:
-    """Settings of the restating."""
+    """How often and how records are restated."""
 
     every_ms: int = _DAY_MS
-    """The time between two runs, a small part of the topic's retention. Younger records are not restated."""
+    """Time between two runs, a small part of the topic's retention. Younger records are not restated."""
     early_ms: int = 3_600_000
-    """The maximum difference between the clocks that date the ends of tasks."""
+    """Maximum difference between the clocks that date the ends of tasks."""
     at_once: int = 200
-    """The number of tasks restated at once."""
+    """Tasks restated at once."""
 
 
 class Restater:
-    """A chore of the housekeeper that lets a view be rebuilt from the topic alone.
+    """Republishes old records, so that a view can always be rebuilt from the control topic alone. A housekeeper's
+    chore.
 
-    Settings and long-lived tasks are then in the view, however long ago they were set and accepted. Each record keeps
-    its original position, so concurrent changes and concurrent runs do no harm. But a task may end meanwhile, and the
-    topic deletes its end before it deletes the restated task behind it. So the ends of such tasks are restated the next
-    time.
+    Otherwise the topic would delete settings and long-lived tasks that still apply. Each record keeps its original
+    position, so concurrent changes and concurrent runs do no harm. But a task may end meanwhile, and the topic deletes
+    its end before it deletes the restated task behind it. So the ends of such tasks are restated the next time.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Restater:
         clock: Clock,
         settings: RestateSettings = RestateSettings(),
     ) -> None:
-        """announce: announces the view once more (`Rebuilder.restate`)."""
+        """`announce` announces the view once more (`Rebuilder.restate`)."""
         self._records = records
         self._control = control
         self._epoch = epoch

@@ -46,7 +46,7 @@ class SideLaneCleaner:
     def __init__(
         self, topics: SideTopics, sides: KnownSides, complete: Callable[[], bool], namespace: str, clock: Clock
     ) -> None:
-        """complete: whether the view is complete; while it is being rebuilt no lane is taken off the list."""
+        """`complete`: whether the view is complete. While it is being rebuilt, no lane is taken off the list."""
         self._topics = topics
         self._sides = sides
         self._complete = complete

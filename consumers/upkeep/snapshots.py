@@ -50,14 +50,14 @@ class View(Protocol):
         ...
 
     def begin_restore(self, epoch: str) -> str:
-        """Begin a restore and return the id of its only restorer; '' if the view is another by now."""
+        """Begin a restore. Return the id of its only restorer; '' if Redis now holds another view."""
         ...
 
-    def restore_parts(self, who: str, parts: Sequence[Part]) -> bool:
-        """Restore parts. Return False if the view is another by now or somebody else restores it."""
+    def restore_parts(self, restorer: str, parts: Sequence[Part]) -> bool:
+        """Restore parts. Return False if Redis now holds another view, or another restorer took over."""
         ...
 
-    def end_restore(self, who: str, cursors: Cursors | None) -> bool:
+    def end_restore(self, restorer: str, cursors: Cursors | None) -> bool:
         """End the restore; the folds continue from these cursors, if any. Return False as `restore_parts` does."""
         ...
 
@@ -121,16 +121,17 @@ class Snapshotter:
     def __init__(
         self,
         view: View,
-        shelf: SnapshotStore,
+        store: SnapshotStore,
         control: ControlLog,
         epoch: Callable[[], Epoch | None],
         held: Held,
         clock: Clock,
         settings: SnapshotSettings,
     ) -> None:
-        """epoch: returns the epoch of the current view. Raises Unreachable."""
+        """`epoch` returns the epoch of the current view, and raises Unreachable. `held`: whether this worker holds the
+        job."""
         self._view = view
-        self._shelf = shelf
+        self._store = store
         self._control = control
         self._epoch = epoch
         self._held = held
@@ -143,14 +144,14 @@ class Snapshotter:
         """Run until `stop` is set. Waits for a server that is gone."""
         if not self._settings.every_s:
             return
-        held = False
+        was_held = False
         while not stop.wait(min(1.0, self._settings.every_s)):
             try:
-                holds = self._held()
-                if holds and not held:
+                is_held = self._held()
+                if is_held and not was_held:
                     self._next_s = self._clock.monotonic_s() + self._settings.every_s - self._age_s()
-                held = holds
-                if held and self._is_due():
+                was_held = is_held
+                if was_held and self._is_due():
                     self.take(stop)
             except FairlaneError as error:
                 log = _log.debug if isinstance(error, Unreachable) else _log.warning
@@ -159,14 +160,14 @@ class Snapshotter:
 
     def _age_s(self) -> float:
         """Return the age of the newest snapshot of any worker; without one, the age of the view."""
-        newest, epoch = next(iter(self._shelf.numbers()), ""), self._epoch()
+        newest, epoch = next(iter(self._store.numbers()), ""), self._epoch()
         began_ms = int(newest) if newest.isdecimal() else epoch.started_ms if epoch else self._clock.wall_ms()
         return min(max(0.0, (self._clock.wall_ms() - began_ms) / 1000), self._settings.every_s)
 
     def _is_due(self) -> bool:
-        return self._clock.monotonic_s() >= self._next_s and self._at() != self._last
+        return self._clock.monotonic_s() >= self._next_s and self._cursors() != self._last
 
-    def _at(self) -> Cursors:
+    def _cursors(self) -> Cursors:
         return self._view.cursors(self._settings.partitions)
 
     def _complete(self) -> str:
@@ -179,38 +180,38 @@ class Snapshotter:
 
         Return '' if the view is not complete, was emptied meanwhile, or `stop` was set.
         """
-        started_s, at, epoch = self._clock.monotonic_s(), self._at(), self._complete()
+        started_s, cursors, epoch = self._clock.monotonic_s(), self._cursors(), self._complete()
         if not epoch:
             return ""
-        last = at._replace(control=self._read_control(epoch, stop))
+        last = cursors._replace(control=self._read_control(epoch, stop))
         number, packer = f"{self._clock.wall_ms():016d}", Packer(self._settings.chunk_bytes)
         written = False
         try:
-            with closing(self._shelf.create(number)) as writer:
-                written = self._write(writer, packer, Begun(FORMAT, self._clock.wall_ms(), at), epoch, stop)
+            with closing(self._store.create(number)) as writer:
+                written = self._write(writer, packer, Begun(FORMAT, self._clock.wall_ms(), cursors), epoch, stop)
         finally:
             if not written:
                 with suppress(FairlaneError):
-                    self._shelf.delete(number)
+                    self._store.delete(number)
         took_s = self._clock.monotonic_s() - started_s
         self._next_s = started_s + max(self._settings.every_s, self._settings.rest * took_s)
         if not written:
             return ""
         self._last = last
         _log.info("snapshot %s: %d tasks, in %.1f s", number, packer.tasks, took_s)
-        for old in self._shelf.numbers()[self._settings.keep :]:
-            self._shelf.delete(old)
+        for old in self._store.numbers()[self._settings.keep :]:
+            self._store.delete(old)
         return number
 
     def _read_control(self, epoch: str, stop: threading.Event) -> str:
-        """Wait until the control topic is folded up to now; return its cursor at that point.
+        """Wait until the control topic is folded up to now. Return its cursor at that point.
 
-        An outcome that was folded before its task was known is in no snapshot, so its record must not be before the
-        snapshot's cursor alone.
+        A snapshot leaves out outcomes that were folded before their task's record. So it must not be taken between the
+        two.
         """
         position = self._control.append(EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms()))
         deadline_s = self._clock.monotonic_s() + _CONTROL_READ_S
-        while self._at().control < position:
+        while self._cursors().control < position:
             if stop.wait(0.05) or self._clock.monotonic_s() > deadline_s:
                 raise Unreachable(
                     "The fold of the control topic does not reach its end.",
@@ -237,13 +238,13 @@ class Snapshotter:
 class Restorer:
     """Restores the newest complete snapshot. Without one the folds read everything.
 
-    In a snapshot of an older version all counts are right, since they come from the same records. But that version
-    skipped control records that this one knows, so the control topic is read from its beginning again.
+    A snapshot of an older version has the right counts, since they come from the same records. But that version skipped
+    control records that this one can read, so the control topic is read from its beginning again.
     """
 
-    def __init__(self, view: View, shelf: SnapshotStore, partitions: int) -> None:
+    def __init__(self, view: View, store: SnapshotStore, partitions: int) -> None:
         self._view = view
-        self._shelf = shelf
+        self._store = store
         self._partitions = partitions
         self._failures: Counter[str] = Counter()
 
@@ -251,18 +252,19 @@ class Restorer:
         """Restore a snapshot into the view of an epoch that waits for it. Raises Unreachable; it may then be done
         again."""
         numbers = self._numbers()
-        who = self._view.begin_restore(epoch)
-        if who and not any(self._restored(number, who) for number in numbers if self._failures[number] < _TRIES):
+        restorer = self._view.begin_restore(epoch)
+        usable = (number for number in numbers if self._failures[number] < _TRIES)
+        if restorer and not any(self._restored(number, restorer) for number in usable):
             if numbers:
                 words = "none of %d snapshots can be used: control and outcome topics are read from their beginnings"
                 _log.warning(words, len(numbers))
-            self._view.end_restore(who, None)
+            self._view.end_restore(restorer, None)
         self._failures.clear()
 
     def _numbers(self) -> list[str]:
-        """Return the numbers of snapshots; empty if they cannot be listed: a view can be made without them."""
+        """Return the numbers of snapshots; none if they cannot be listed, since a view can be made without them."""
         try:
-            return self._shelf.numbers()
+            return self._store.numbers()
         except FairlaneError as error:
             self._failures[_LIST] += 1
             if isinstance(error, Unreachable) and self._failures[_LIST] < _TRIES:
@@ -270,11 +272,11 @@ class Restorer:
             _log.warning("snapshots cannot be listed, so the topics are read from their beginnings: %s", error)
             return []
 
-    def _restored(self, number: str, who: str) -> bool:
-        """Restore one snapshot; return False if it cannot be used."""
+    def _restored(self, number: str, restorer: str) -> bool:
+        """Restore one snapshot. Return False if it cannot be used."""
         try:
             begun = check(self._records(number), self._partitions)
-            tasks = self._put(number, who, begun.format)
+            tasks = self._put(number, restorer, begun.format)
         except Unreachable:
             self._failures[number] += 1
             raise
@@ -282,32 +284,32 @@ class Restorer:
             _log.warning("snapshot %s is skipped: %s", number, error)
             return False
         cursors = begun.cursors if begun.format == FORMAT else begun.cursors._replace(control="")
-        if tasks is not None and self._view.end_restore(who, cursors):
+        if tasks is not None and self._view.end_restore(restorer, cursors):
             _log.info("the view begins with snapshot %s (%d tasks)", number, tasks)
         return True
 
-    def _put(self, number: str, who: str, form: int) -> int | None:
-        """Restore the parts; return the number of tasks, or None if the view is another or somebody else restores
-        it."""
+    def _put(self, number: str, restorer: str, form: int) -> int | None:
+        """Restore the parts. Return the number of tasks; None if Redis now holds another view, or another restorer took
+        over."""
         tasks = 0
         for record in self._records(number):
             if isinstance(record, Chunk):
                 parts = parts_of(record) if form == FORMAT else checked(parts_of(record))
                 tasks += sum(isinstance(part, TaskPart) for part in parts)
-                if not self._view.restore_parts(who, parts):
+                if not self._view.restore_parts(restorer, parts):
                     return None
         return tasks
 
     def _records(self, number: str) -> Iterator[Record]:
-        with closing(self._shelf.reader(number)) as reader:
+        with closing(self._store.reader(number)) as reader:
             yield from records_of(_bodies(reader))
 
 
 def _bodies(reader: RecordReader) -> Iterator[bytes]:
     """Yield all bodies stored by now."""
     while True:
-        found = reader.read(_READ, _READ_S)
-        if not found and reader.at_end():
+        records = reader.read(_READ, _READ_S)
+        if not records and reader.at_end():
             return
-        for stored in found:
+        for stored in records:
             yield stored.body

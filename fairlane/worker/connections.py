@@ -8,8 +8,8 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.redis.client import Observe
-from backends.redis.elections import JobLocks
 from backends.redis.epochs import Epochs
+from backends.redis.job_locks import JobLocks
 from backends.redis.passed_over import PassedOver
 from backends.redis.registry import Registry
 from backends.redis.view import RedisView, open_view
@@ -31,7 +31,7 @@ class RedisSide:
     registry: Registry
     records: ViewRecords
     epochs: Epochs
-    elections: JobLocks
+    job_locks: JobLocks
     workers: Workers
     ledger: RedisLedger
     fold: RedisFold
@@ -58,7 +58,7 @@ def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, obser
         registry=Registry(view),
         records=ViewRecords(view),
         epochs=Epochs(view),
-        elections=JobLocks(view),
+        job_locks=JobLocks(view),
         workers=Workers(view),
         ledger=RedisLedger(view, topics),
         fold=RedisFold(view, reader=__version__),

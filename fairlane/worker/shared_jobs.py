@@ -1,4 +1,4 @@
-"""The jobs that one worker does for all, wired: seats, folds, rebuilder, finisher, housekeepers."""
+"""The jobs that one worker does for all, wired: their locks, folds, rebuilder, finisher, housekeepers."""
 
 import secrets
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from consumers.upkeep.closing import Closing
 from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.finishing import Finisher
 from consumers.upkeep.folder import FoldSettings, OutcomeFolder
+from consumers.upkeep.held_jobs import HeldJobs
 from consumers.upkeep.housekeeping import Chore, Housekeeper
 from consumers.upkeep.lane_cleanup import LaneCleaner
 from consumers.upkeep.rebuild import Rebuilder, RebuildPorts, RebuildSettings
 from consumers.upkeep.restating import Restater
-from consumers.upkeep.seats import HeldJobs
 from consumers.upkeep.side_lanes import SideLaneCleaner
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import Clock
@@ -32,7 +32,7 @@ REST = 50.0
 """Checks of all live tasks use at most a fiftieth of Redis' time, however many tasks there are."""
 
 
-def outcome_seat(partition: int) -> str:
+def outcome_job(partition: int) -> str:
     return f"outcomes-{partition}"
 
 
@@ -48,7 +48,7 @@ def shelf_of(pulsar: PulsarSide) -> SnapshotTopics:
 
 
 def closing_chores(redis: RedisSide, pulsar: PulsarSide, clock: Clock, finisher: Finisher) -> tuple[Chore, ...]:
-    closing = Closing(redis.ledger, pulsar.outcomes, pulsar.topics.partition_of, clock, finisher.end_anyway)
+    closing = Closing(redis.ledger, pulsar.outcomes, pulsar.topics.partition_of, clock, finisher.force_end)
     return Chore(closing.end_claims, begin=closing.begin), Chore(closing.close_tasks, rest=REST)
 
 
@@ -72,31 +72,31 @@ class SharedJobs:
     ) -> None:
         topics = pulsar.topics
         partitions = range(topics.outcome_partitions)
-        names = [REBUILD, CONTROL, HOUSEKEEPING, *map(outcome_seat, partitions), SNAPSHOT]
-        self.seats = HeldJobs(redis.elections, names, owner, clock, workers)
+        names = [REBUILD, CONTROL, HOUSEKEEPING, *map(outcome_job, partitions), SNAPSHOT]
+        self.held_jobs = HeldJobs(redis.job_locks, names, owner, clock, workers)
         self.finisher = Finisher(redis.registry, redis.complete, pulsar.control, clock)
         self._folders = [self._outcome_folder(redis, pulsar, partition) for partition in partitions]
         self._control = ControlFolder(
             redis.epoch_id,
             redis.registry,
             pulsar.control.reader,
-            self._held(CONTROL),
+            self._holds(CONTROL),
             self.finisher.take,
             FoldSettings(),
             redis.passed_over,
         )
-        self._snapshotter = snapshotter(redis, pulsar, self._held(SNAPSHOT), clock, snapshot_every_s)
+        self._snapshotter = snapshotter(redis, pulsar, self._holds(SNAPSHOT), clock, snapshot_every_s)
         self._rebuilder = Rebuilder(
             RebuildPorts(
                 redis.epochs, pulsar.control, pulsar.outcomes, pulsar.control.reader, redis.registry.control_cursor
             ),
-            self._held(REBUILD),
+            self._holds(REBUILD),
             clock,
             partial(secrets.token_hex, 8),
             RebuildSettings(topics.outcome_partitions, claim_max_ms, address=redis.view.address),
             Restorer(redis.snapshots, shelf_of(pulsar), topics.outcome_partitions).restore,
         )
-        held = self._held(HOUSEKEEPING)
+        held = self._holds(HOUSEKEEPING)
         self._closing = Housekeeper(closing_chores(redis, pulsar, clock, self.finisher), held, clock)
         self._housekeeper = Housekeeper(self._clearing_chores(redis, pulsar, clock), held, clock)
 
@@ -113,7 +113,7 @@ class SharedJobs:
 
     def start(self, threads: Threads, housekeeping: bool = True) -> None:
         """Start each job in its own thread."""
-        threads.start("seats", self.seats.run)
+        threads.start("seats", self.held_jobs.run)
         threads.start("rebuild", self._rebuilder.run)
         threads.start("fold-control", self._control.run)
         for partition, folder in enumerate(self._folders):
@@ -124,15 +124,15 @@ class SharedJobs:
             threads.start("housekeeping", self._housekeeper.run)
             threads.start("snapshots", self._snapshotter.run)
 
-    def _held(self, seat: str) -> Callable[[], bool]:
-        return partial(self.seats.held, seat)
+    def _holds(self, job: str) -> Callable[[], bool]:
+        return partial(self.held_jobs.held, job)
 
     def _outcome_folder(self, redis: RedisSide, pulsar: PulsarSide, partition: int) -> OutcomeFolder:
         return OutcomeFolder(
             partition,
             redis.fold,
             partial(pulsar.outcomes.reader, partition),
-            self._held(outcome_seat(partition)),
+            self._holds(outcome_job(partition)),
             self.finisher.take,
             FoldSettings(),
             redis.passed_over,

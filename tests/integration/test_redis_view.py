@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from backends.redis.client import assemble, lua_texts
-from backends.redis.elections import JobLocks
 from backends.redis.epochs import Epochs
 from backends.redis.feed import Feed
+from backends.redis.job_locks import JobLocks
 from backends.redis.registry import Registry
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
@@ -309,20 +309,20 @@ def test_the_first_view_ever_waits_for_nothing(view: RedisView) -> None:
 
 
 def test_a_seat_has_one_holder(view: RedisView) -> None:
-    elections = JobLocks(view)
+    locks = JobLocks(view)
     names = ["a", "b", "c", "d"]
-    assert elections.hold(names, "w1", 60_000, 2, []) == {"a": "w1", "b": "w1"}
-    assert elections.hold(names, "w2", 60_000, 1, []) == {"a": "w1", "b": "w1", "c": "w2"}
-    assert elections.hold(names, "w2", 60_000, 1, ["b", "d"]) == {"a": "w1", "b": "w1", "c": "w2", "d": "w2"}
-    elections.release(["a", "b", "d"], "w1")
-    assert elections.hold(names, "w2", 60_000, 3, []) == {"a": "w2", "c": "w2", "d": "w2"}
+    assert locks.hold(names, "w1", 60_000, 2, []) == {"a": "w1", "b": "w1"}
+    assert locks.hold(names, "w2", 60_000, 1, []) == {"a": "w1", "b": "w1", "c": "w2"}
+    assert locks.hold(names, "w2", 60_000, 1, ["b", "d"]) == {"a": "w1", "b": "w1", "c": "w2", "d": "w2"}
+    locks.release(["a", "b", "d"], "w1")
+    assert locks.hold(names, "w2", 60_000, 3, []) == {"a": "w2", "c": "w2", "d": "w2"}
 
 
 def test_a_seat_that_is_not_renewed_is_free_again(view: RedisView) -> None:
-    elections = JobLocks(view)
-    elections.hold(["a"], "w1", 30, 1, [])
-    until(lambda: elections.hold(["a"], "w2", 60_000, 1, []) == {"a": "w2"})
-    assert elections.hold(["a"], "w1", 60_000, 1, []) == {"a": "w2"}
+    locks = JobLocks(view)
+    locks.hold(["a"], "w1", 30, 1, [])
+    until(lambda: locks.hold(["a"], "w2", 60_000, 1, []) == {"a": "w2"})
+    assert locks.hold(["a"], "w1", 60_000, 1, []) == {"a": "w2"}
 
 
 # ------------------------------------------------------------------------------------------- heartbeats

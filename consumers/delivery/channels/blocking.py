@@ -18,8 +18,8 @@ class BlockingChannel(BatchChannel):
 
     Write `deliver_blocking`; it runs in threads, `concurrency` calls at once. Give your client a timeout below
     `timeout_s`: Python cannot end a thread. After `timeout_s` a call counts as RETRY, and the worker continues in
-    another thread. Up to `concurrency` late threads may run beside those of the calls in progress; beyond that, calls
-    wait until one of them ends. If none does for 12 s more, the worker ends, as with any channel that hangs.
+    another thread. Up to `concurrency` late threads may run besides those of the calls in progress; beyond that, calls
+    wait until one of them ends. If none ends within another 12 s, the worker ends, as with any channel that hangs.
     """
 
     _threads: "_Threads | None" = None
@@ -54,9 +54,9 @@ class BlockingChannel(BatchChannel):
 
 
 class _Threads:
-    """Daemon threads, as many as there were calls at once. Used from the event loop.
+    """Daemon threads, as many as the highest number of concurrent calls. Used from the event loop.
 
-    A ThreadPoolExecutor does not fit: the end of the process waits for its threads, including stuck ones.
+    A ThreadPoolExecutor does not fit: the process would wait for its threads at exit, including stuck ones.
     """
 
     def __init__(self, name: str, max_late: int) -> None:
@@ -69,7 +69,7 @@ class _Threads:
     async def run(self, work: Callable[[], Sequence[Report]]) -> Sequence[Report]:
         """Return the result of `work`. When cancelled, leave its thread running.
 
-        If too many threads are late already, wait for the thread, so that the call keeps its place in the channel's
+        If too many threads are late already, wait for the thread, so that the call still counts against the channel's
         `concurrency`.
         """
         call = self._start(work)
@@ -111,7 +111,7 @@ class _Threads:
         self._busy -= 1
         self._calls.discard(call)
         if not call.cancelled():
-            call.exception()  # of a late call, which nobody else reads
+            call.exception()  # nobody else reads that of a late call, and asyncio would log it
 
     def _late_one_is_over(self, _: object) -> None:
         self._late -= 1

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from consumers.delivery.channels.http_answer import REASON_LIMIT, AnswerReader, again, read_answer
+from consumers.delivery.channels.http_answer import REASON_LIMIT, AnswerReader, read_answer, retry_all
 from consumers.delivery.channels.http_signature import signature_headers, signing_key
 from consumers.delivery.channels.json_body import json_or_failed
 from dispatcher.model.errors import InvalidInput
@@ -26,9 +26,9 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The address to post to."""
     name: str = "http"
     timeout_s: float = 10.0
-    """The time limit of a whole POST."""
+    """Time limit of a whole POST."""
     concurrency: int = 64
-    """The number of concurrent POSTs and of connections."""
+    """Number of concurrent POSTs and of connections."""
     headers: dict[str, str] = {}
     """Headers added to each POST."""
     signing_secret: str | None = None
@@ -79,7 +79,7 @@ class HttpChannel:
     # ------------------------------------------------------------- one POST
     async def _post(self, envelope: Envelope, tier: str) -> Report:
         if self._session is None:
-            return again("the channel is not open")
+            return retry_all("the channel is not open")
         body = json_or_failed(partial(self._body, envelope, tier))
         if isinstance(body, Report):
             return body
@@ -88,9 +88,9 @@ class HttpChannel:
             async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 return self._answers.report(envelope.targets, await read_answer(answer), self._wall_s())
         except TimeoutError:
-            return again(f"no answer within {self.timeout_s:g} s")
+            return retry_all(f"no answer within {self.timeout_s:g} s")
         except (aiohttp.ClientError, OSError) as error:
-            return again(error_text(error)[:REASON_LIMIT])
+            return retry_all(error_text(error)[:REASON_LIMIT])
 
     def _headers(self, envelope: Envelope, body: bytes) -> dict[str, str]:
         """Return the headers of a POST.

@@ -15,15 +15,15 @@ from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict, sound_text
 
 ANSWER_LIMIT = 1024 * 1024
-"""The maximum number of bytes read from an answer."""
+"""Maximum bytes read from an answer."""
 REASON_LIMIT = 200
-"""The maximum length of the text from an answer, or from the provider's reason, that is put into a reason."""
+"""Maximum length of the text from an answer, or from the provider's reason, that is put into a reason."""
 LONGEST_RETRY_AFTER_S = 24 * 3600.0
 MAX_FAULTS = 50
-"""The maximum number of kinds of faults in answers that are logged."""
-_TRIED_AGAIN = frozenset({408, 425, 429})
+"""Maximum kinds of faults in answers that are logged."""
+_RETRIED = frozenset({408, 425, 429})
 """Statuses that are retried besides 3xx (the address is wrong, which can be fixed) and 5xx."""
-_AGREED = 'Answer with an empty body or {"failed": [...]}, or set strict_answers of the channel to false.'
+_FORM_HINT = 'Answer with an empty body or {"failed": [...]}, or set strict_answers of the channel to false.'
 _log = logging.getLogger(__name__)
 
 
@@ -33,31 +33,31 @@ class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
-    whole: bool = True
+    is_complete: bool = True
     """False if the answer broke off."""
 
 
 class FailedTarget(msgspec.Struct, frozen=True):
-    """A target that the provider did not accept. A field of another type does not change that it failed."""
+    """A target that the provider did not accept. It failed even if one of the other fields has another type."""
 
     target: str | int
     reason: Any = ""
     retry: Any = False
     """Whether another attempt is worthwhile."""
     invalid: Any = False
-    """Whether the target does not exist (any more), so that another attempt never is worthwhile."""
+    """Whether the target does not exist (any more), so that another attempt is never worthwhile."""
 
 
-class _NotAgreed(Exception):
+class _WrongForm(Exception):
     """A 2xx answer breaks the agreed format. args: the kind of fault, and details of this one."""
 
 
 class AnswerReader:
     """Turns answers into reports: by the status, and for 2xx by `{"failed": [...]}`, the FailedTargets.
 
-    strict: a 2xx answer that breaks the agreed format is a fault, and its targets fail. They are not retried: the
-    provider would answer in the same way and may have sent each time. Only after an answer that broke off can another
-    attempt find out more. Not strict: errors in an answer are ignored, and the status decides.
+    If `strict`, a 2xx answer that breaks the agreed format is a fault, and its targets fail. They are not retried: the
+    provider would answer in the same way and may have sent each time. Only an answer that broke off is retried, since
+    another attempt can find out more. If not `strict`, errors in an answer are ignored, and the status decides.
     """
 
     def __init__(self, channel: str, strict: bool) -> None:
@@ -69,13 +69,13 @@ class AnswerReader:
         self._faults: set[str] = set()
 
     def report(self, targets: Sequence[str], answer: Answer, wall_s: float) -> Report:
-        """Return the report on an envelope with these targets. wall_s: the time now."""
+        """Return the report on an envelope with these targets. `wall_s` is the current time."""
         status = answer.status
         if 200 <= status < 300:
             return self._accepted(targets, answer)
         reason = f"HTTP {status}: {_text(answer.body)}".rstrip(": ")
-        if status in _TRIED_AGAIN or not 400 <= status < 500:
-            return again(reason, retry_after_s(answer.headers, wall_s))
+        if status in _RETRIED or not 400 <= status < 500:
+            return retry_all(reason, retry_after_s(answer.headers, wall_s))
         return Report(Verdict(int(Outcome.FAILED), reason))
 
     def _accepted(self, targets: Sequence[str], answer: Answer) -> Report:
@@ -83,36 +83,36 @@ class AnswerReader:
         try:
             failed = self._failed(answer)
             return self._exceptions(targets, failed) if failed else ALL_SENT
-        except _NotAgreed as fault:
-            kind, more = fault.args
+        except _WrongForm as fault:
+            kind, details = fault.args
             if self._strict:
-                self._warn(f"a 2xx answer does not have the agreed form: {kind}. {_AGREED}")
-                reason = f"HTTP {answer.status}, but {kind}{more}"
-                return Report(Verdict(int(Outcome.FAILED), reason)) if answer.whole else again(reason)
+                self._warn(f"a 2xx answer does not have the agreed form: {kind}. {_FORM_HINT}")
+                reason = f"HTTP {answer.status}, but {kind}{details}"
+                return Report(Verdict(int(Outcome.FAILED), reason)) if answer.is_complete else retry_all(reason)
             if answer.body.lstrip().startswith(b"{"):
                 self._warn(f"an answer cannot be read, all its targets count as sent: {kind}.")
             return ALL_SENT
 
     def _failed(self, answer: Answer) -> list[msgspec.Raw]:
         """Return the entries under `failed`, each to be read on its own. Raises _NotAgreed."""
-        if not answer.whole:
-            raise _NotAgreed("the answer broke off", "")
+        if not answer.is_complete:
+            raise _WrongForm("the answer broke off", "")
         if len(answer.body) >= ANSWER_LIMIT:
-            raise _NotAgreed(f"the answer has {ANSWER_LIMIT:,} bytes or more", "")
+            raise _WrongForm(f"the answer has {ANSWER_LIMIT:,} bytes or more", "")
         if not answer.body.strip():
             return []
         try:
             fields = self._objects.decode(answer.body)
         except msgspec.ValidationError as error:
-            raise _NotAgreed("the answer is not a JSON object", f": {_text(answer.body)}") from error
+            raise _WrongForm("the answer is not a JSON object", f": {_text(answer.body)}") from error
         except DECODING_ERRORS as error:
-            raise _NotAgreed("the answer is not JSON", f": {_text(answer.body)}") from error
+            raise _WrongForm("the answer is not JSON", f": {_text(answer.body)}") from error
         if fields and "failed" not in fields:
-            raise _NotAgreed("the answer has no field that is known", f", only {', '.join(fields)}"[:REASON_LIMIT])
+            raise _WrongForm("the answer has no field that is known", f", only {', '.join(fields)}"[:REASON_LIMIT])
         try:
             return (self._lists.decode(fields["failed"]) or []) if fields else []
         except DECODING_ERRORS as error:
-            raise _NotAgreed("`failed` of the answer is not a list", f": {_text(answer.body)}") from error
+            raise _WrongForm("`failed` of the answer is not a list", f": {_text(answer.body)}") from error
 
     def _exceptions(self, targets: Sequence[str], failed: Sequence[msgspec.Raw]) -> Report:
         """Map failures to targets. A target that occurs twice in the envelope failed twice."""
@@ -133,7 +133,7 @@ class AnswerReader:
     def _fault(self, kind: str) -> None:
         """Handle a fault in one entry. If the channel is strict, it makes the whole answer a fault."""
         if self._strict:
-            raise _NotAgreed(kind, "")
+            raise _WrongForm(kind, "")
         self._warn(f"{kind}; it is ignored.")
 
     def _warn(self, fault: str) -> None:
@@ -162,22 +162,22 @@ def _text(body: bytes) -> str:
     return " ".join(body[: 4 * REASON_LIMIT].decode("utf-8", "replace").split())[:REASON_LIMIT]
 
 
-def again(reason: str, after_s: float | None = None) -> Report:
+def retry_all(reason: str, after_s: float | None = None) -> Report:
     """Return a report that retries all targets."""
     return Report(Verdict(RETRY, reason, after_s))
 
 
 async def read_answer(answer: aiohttp.ClientResponse) -> Answer:
     """Read the body up to the limit, or the part that arrived before it broke off."""
-    chunks, left, whole = [], ANSWER_LIMIT, True
+    chunks, remaining, is_complete = [], ANSWER_LIMIT, True
     try:
-        while left > 0 and (chunk := await answer.content.read(left)):
+        while remaining > 0 and (chunk := await answer.content.read(remaining)):
             chunks.append(chunk)
-            left -= len(chunk)
+            remaining -= len(chunk)
     except (aiohttp.ClientError, ConnectionError) as error:
-        whole = False
+        is_complete = False
         _log.debug("An answer broke off: %s", error_text(error))
-    return Answer(answer.status, answer.headers, b"".join(chunks), whole)
+    return Answer(answer.status, answer.headers, b"".join(chunks), is_complete)
 
 
 def retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:

@@ -26,7 +26,7 @@ def signing_key(secret: str) -> bytes:
 
 
 def signature_headers(key: bytes, message_id: str, seconds: int, body: bytes) -> dict[str, str]:
-    """Return the headers that sign a body. seconds: the time now, since the epoch."""
+    """Return the headers that sign a body. `seconds` is the current time since the epoch."""
     signed = b"%s.%d.%s" % (message_id.encode(), seconds, body)
     signature = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
     return {"webhook-id": message_id, "webhook-timestamp": str(seconds), "webhook-signature": f"v1,{signature}"}

@@ -13,8 +13,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_or_failed(fields: Callable[[], dict[str, Any]]) -> bytes | Report:
-    """Encode the fields. If the message or variables cannot be JSON, fail this envelope only: the call contains
-    others."""
+    """Encode the fields. If the message or variables cannot be written as JSON, return FAILED for this envelope: the
+    call contains others."""
     try:
         return _encode(fields())
     except (*DECODING_ERRORS, TypeError) as error:

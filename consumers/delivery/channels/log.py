@@ -90,9 +90,9 @@ class LogChannel:
         return line
 
     def _write(self, lines: bytes) -> None:
-        """Write in one call where possible: lines of processes that share the file then stay whole."""
-        left = memoryview(b"\n" + lines if self._torn else lines)
-        while left:
+        """Write in one call where possible, so that lines of processes that share the file do not mix."""
+        remaining = memoryview(b"\n" + lines if self._torn else lines)
+        while remaining:
             self._torn = True
-            left = left[os.write(self._file, left) :]
+            remaining = remaining[os.write(self._file, remaining) :]
         self._torn = False

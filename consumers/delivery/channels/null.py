@@ -9,10 +9,7 @@ from dispatcher.wire.outcome import ALL_SENT, Report
 
 
 class NullChannel:
-    """Reports every target as sent immediately. For benchmarks and demos; it has no settings.
-
-    envelopes and targets: the numbers delivered so far.
-    """
+    """Reports every target as sent immediately. For benchmarks and demos; it has no settings."""
 
     timeout_s = 1.0
     concurrency = 64
@@ -24,7 +21,9 @@ class NullChannel:
         if unknown:
             raise InvalidInput(f"The null channel has no setting {unknown[0]}.", "Remove it.")
         self.envelopes = 0
+        """Envelopes delivered so far."""
         self.targets = 0
+        """Targets delivered so far."""
 
     async def open(self) -> None:
         """Do nothing."""

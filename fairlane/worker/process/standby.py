@@ -44,7 +44,7 @@ def raise_form(views: Epochs, partitions: int) -> None:
 
 
 class Standby:
-    """Waits until the view may be served, without lanes or seats, and reports that in heartbeats and in the log."""
+    """Waits until the view may be served, without lanes or jobs, and reports that in heartbeats and in the log."""
 
     def __init__(
         self,

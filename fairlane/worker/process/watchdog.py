@@ -26,7 +26,7 @@ LEASE_S = 60.0
 OVERDUE_S = 10.0
 """Added to the channel's timeout, which ends a call unless the channel prevents that."""
 UPKEEP_CALLS = 10
-"""Maximum number of calls that folds, watch, heartbeat and seats make between two checks of their stop signal."""
+"""Maximum number of calls that folds, watch, heartbeat and job locks make between two checks of their stop signal."""
 UNBOUNDED = ("rebuild", "snapshots", "housekeeping")
 """Threads that are not watched: the length of a round depends on the size of the view. Each call has a timeout."""
 EXIT_WITHIN_S = 10.0

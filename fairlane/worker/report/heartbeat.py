@@ -128,7 +128,7 @@ class Heartbeat:
             _log.debug("figures are not stored: %s", error)
 
     def _count(self) -> None:
-        """Count the workers, every few beats. The count divides the seats, which need not be quick."""
+        """Count the workers, every few beats. The count divides the jobs, which need not be quick."""
         now_s = self._clock.monotonic_s()
         if now_s - self._count_at_s < 3 * self._period_s:
             return

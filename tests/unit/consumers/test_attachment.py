@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import pulsar
 
-from consumers.lanes.attachment import RETURN_AFTER_S, Attachment, Surroundings
+from consumers.lanes.attachment import RETURN_AFTER_S, Attachment, AttachmentContext
 from consumers.lanes.background import Background
 from consumers.lanes.give_back import GiveBackSettings, MissingChannels
 from consumers.lanes.opening import OK, Opener, Opening, batch_messages
@@ -96,7 +96,7 @@ class Lane:
         self.consumer, self.later, self.ready = Consumer(messages), Later(), list[str]()
         self.aside: list[int] = []
         self.room_aside = 0
-        around = Surroundings(
+        around = AttachmentContext(
             cast("Opener", self),
             cast("Background", None),
             VirtualClock(),
@@ -135,7 +135,7 @@ def lane_of(count: int) -> Lane:
 def test_an_envelope_of_a_channel_that_the_worker_lacks_is_given_back_and_the_others_are_sent() -> None:
     lane = Lane([Message(0, "null"), Message(1, "http"), Message(2, "null")])
     assert lane.drained() == [0, 2]
-    assert lane.attachment.held == 2, "only what is sent counts as given out"
+    assert lane.attachment.unacked == 2, "only what is sent counts as given out"
     assert lane.consumer.given_back == []
     lane.later.pass_time()
     assert lane.consumer.given_back == [1]
@@ -146,7 +146,7 @@ def test_what_the_engine_cannot_hold_is_given_back_after_a_while_and_bounded_unt
     lane = Lane([Message(number, "null") for number in range(5)])
     deliveries, _ = lane.attachment.drain(1_000)
     lane.attachment.return_later([delivery.handle for delivery in deliveries[1:4]])
-    assert (lane.attachment.held, lane.attachment.returning) == (2, 3)
+    assert (lane.attachment.unacked, lane.attachment.returning) == (2, 3)
     assert lane.consumer.given_back == []
     assert [delay_s for delay_s, _ in lane.later.due] == [RETURN_AFTER_S]
     lane.ready.clear()

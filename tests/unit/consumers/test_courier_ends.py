@@ -89,7 +89,7 @@ def test_a_channel_that_exits_when_it_is_opened_or_closed_is_named(caplog: pytes
     threads = Threads(threading.Event())
     courier.start(threads.start)
     courier.stop(TIMEOUT_S)
-    assert "The channel x did not close well" in caplog.text
+    assert "The channel x failed to close" in caplog.text
     assert other.state == "closed"
     assert threads.failure is None
 

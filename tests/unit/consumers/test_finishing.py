@@ -188,7 +188,7 @@ def test_a_task_that_cannot_be_ended_keeps_no_other_from_it(caplog: pytest.LogCa
     finisher.take(["a", "b", "c"])
     with running(finisher.run):
         eventually(lambda: len(control.records) == 2)
-    assert "Task b has an outcome for every target and cannot be ended" in caplog.text
+    assert "Task b has an outcome for every target but cannot be ended" in caplog.text
 
 
 def test_tasks_that_end_together_are_ended_together() -> None:

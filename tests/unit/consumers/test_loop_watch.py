@@ -72,20 +72,20 @@ class Watched:
 
         self.loop.call_soon_threadsafe(put)
 
-    def look(self, seconds: float) -> None:
+    def sample(self, seconds: float) -> None:
         for _ in range(round(seconds * LOOKS_A_SECOND)):
             self.now_s += 1 / LOOKS_A_SECOND
-            self.watch.look()
+            self.watch.sample()
 
     def block_for(self, seconds: float) -> None:
         """One call of the channel blocks, and is over."""
         self.send(1)
         assert self.blocks.blocked.wait(TIMEOUT_S)
-        self.watch.look()
-        self.look(seconds)
+        self.watch.sample()
+        self.sample(seconds)
         self.blocks.let_go()
         assert self.reported.acquire(timeout=TIMEOUT_S)
-        self.watch.look()
+        self.watch.sample()
 
     def turn(self) -> threading.Event:
         """Return an event that is set when the loop comes round."""
@@ -138,7 +138,7 @@ def test_a_channel_is_warned_of_once_a_minute(watched: Watched, caplog: pytest.L
     for _ in range(4):
         watched.block_for(2.0)
     assert len(warnings(caplog)) == 1
-    watched.look(60.0)
+    watched.sample(60.0)
     watched.block_for(2.0)
     assert warnings(caplog)[1].endswith(" (3 more since the last warning.)")
 
@@ -146,12 +146,12 @@ def test_a_channel_is_warned_of_once_a_minute(watched: Watched, caplog: pytest.L
 def test_a_process_that_was_stopped_is_nobodys_fault(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     watched.send(1)
     assert watched.blocks.blocked.wait(TIMEOUT_S)
-    watched.watch.look()
+    watched.watch.sample()
     watched.now_s += 600.0
-    watched.watch.look()
+    watched.watch.sample()
     watched.blocks.let_go()
     assert watched.reported.acquire(timeout=TIMEOUT_S)
-    watched.watch.look()
+    watched.watch.sample()
     assert warnings(caplog) == []
 
 
@@ -168,7 +168,7 @@ def test_a_socket_whose_callback_runs_again_and_again_does_not_block(
     watched.loop.call_soon_threadsafe(listen)
     for _ in range(4):
         assert watched.blocks.blocked.wait(TIMEOUT_S)
-        watched.look(0.6)
+        watched.sample(0.6)
         turned = watched.turn()
         watched.blocks.let_go()
         assert turned.wait(TIMEOUT_S)
@@ -177,14 +177,14 @@ def test_a_socket_whose_callback_runs_again_and_again_does_not_block(
     turned = watched.turn()
     watched.blocks.let_go()
     assert turned.wait(TIMEOUT_S)
-    watched.watch.look()
+    watched.watch.sample()
     assert warnings(caplog) == []
 
 
 def test_a_channel_without_a_name_that_can_be_read_does_not_end_the_worker(
     watched: Watched, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watched.watch, "look", Mock(side_effect=RuntimeError("no name")))
+    monkeypatch.setattr(watched.watch, "sample", Mock(side_effect=RuntimeError("no name")))
     threads = Threads(threading.Event())
     threads.start("channel watch", watched.watch.run)
     eventually(lambda: "no longer watched; the worker continues" in caplog.text)

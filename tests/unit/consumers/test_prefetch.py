@@ -8,7 +8,7 @@ from consumers.lanes.prefetch import ENVELOPE_COST, PrefetchBudget, PrefetchSett
 from dispatcher.ports import LaneInfo
 from dispatcher.wire.lease import LaneKind
 
-SETTINGS = PrefetchSettings(budget_targets=100_000, producer_batch=100, batches=4, largest_queue=4_000)
+SETTINGS = PrefetchSettings(budget_targets=100_000, producer_batch=100, batches=4, max_queue=4_000)
 
 
 def lane(name: str = "a", chunk: int = 1, tier: str = "medium") -> LaneInfo:

@@ -1,7 +1,7 @@
-"""Assign the jobs that one worker does for all (folds, rebuild, housekeeping) by elections in Redis.
+"""Hold this worker's share of the jobs that one worker does for all (folds, rebuild, housekeeping).
 
-A seat is a lock with an expiry. It only saves work. Two holders are harmless because every change they make is guarded
-(the fold's cursor, the epoch's id) or idempotent.
+The holder of a job has its lock in Redis, which expires. The locks only save work. Two holders are harmless because
+every change they make is guarded (the fold's cursor, the epoch's id) or idempotent.
 """
 
 import logging
@@ -23,7 +23,7 @@ class LockTable(Protocol):
     def hold(
         self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
     ) -> dict[str, str]:
-        """Renew the owner's locks among `names` and take free ones; return the owners of the held locks by name.
+        """Renew the owner's locks among `names` and take free ones. Return the owners of the held locks by name.
 
         Free locks are taken in order up to `limit`; the free ones among `overdue` are always taken.
         """
@@ -35,13 +35,13 @@ class LockTable(Protocol):
 
 
 @dataclass(frozen=True)
-class SeatSettings:
-    """Times of the seats."""
+class JobLockSettings:
+    """Times of the locks."""
 
     ttl_s: float = 3.5
-    """How long a seat outlives its last renewal."""
+    """How long a lock outlives its last renewal."""
     period_s: float = 1.0
-    """The time between two renewals."""
+    """Time between two renewals."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,18 @@ class _Held:
 
 
 class HeldJobs:
-    """Renews this worker's seats and takes free ones: its fair share at once, others if they are free for a period."""
+    """Renews the locks of this worker's jobs and takes free jobs: its fair share at once, others if they stay free."""
 
     def __init__(
         self,
-        elections: LockTable,
+        locks: LockTable,
         names: Sequence[str],
         owner: str,
         clock: Clock,
         workers: Callable[[], int],
-        settings: SeatSettings = SeatSettings(),
+        settings: JobLockSettings = JobLockSettings(),
     ) -> None:
-        self._elections = elections
+        self._locks = locks
         self._names = tuple(names)
         self._owner = owner
         self._clock = clock
@@ -73,53 +73,50 @@ class HeldJobs:
         self._held = _Held()
 
     def held(self, name: str) -> bool:
-        """Return whether the seat is ours, according to the last renewal."""
+        """Return whether the job is ours, according to the last renewal."""
         held = self._held
         return name in held.names and self._clock.monotonic_s() < held.until_s
 
     def run(self, stop: threading.Event) -> None:
-        """Renew until `stop` is set, then release the seats, so that others take over at once."""
+        """Renew until `stop` is set, then release the jobs, so that others take over at once."""
         while not stop.is_set():
             try:
-                self.roll()
+                self.renew()
             except Unreachable:
-                _log.debug("seats cannot be renewed: Redis is unreachable")
+                _log.debug("job locks cannot be renewed: Redis is unreachable")
             stop.wait(self._settings.period_s)
         self._leave()
 
-    def roll(self) -> None:
-        """Run one round: renew seats, take free ones, release the surplus."""
+    def renew(self) -> None:
+        """Renew our locks once, take free jobs, and release the surplus."""
         asked_s = self._clock.monotonic_s()
         before = self._held
         workers = max(1, self._workers())
         fair = math.ceil(len(self._names) / workers)
         ttl_ms = round(self._settings.ttl_s * 1000)
         names = sorted(self._names, key=lambda name: name not in before.names)
-        owners = self._elections.hold(names, self._owner, ttl_ms, fair, before.free)
-        mine = [name for name in self._names if owners.get(name) == self._owner]
+        owners = self._locks.hold(names, self._owner, ttl_ms, fair, before.free)
+        own = [name for name in self._names if owners.get(name) == self._owner]
         if workers > before.workers:
-            mine = self._share(mine, fair)
+            own = self._share(own, fair)
         self._held = _Held(
-            names=frozenset(mine),
+            names=frozenset(own),
             until_s=asked_s + self._settings.ttl_s,
             free=frozenset(name for name in self._names if name not in owners),
             workers=workers,
         )
 
-    def _share(self, mine: list[str], fair: int) -> list[str]:
-        """Release the seats above our share after a worker has joined.
-
-        This happens only then: a dead worker is still counted for a while, and making room for it would leave seats
-        empty.
-        """
-        surplus = mine[fair:]
+    def _share(self, own: list[str], limit: int) -> list[str]:
+        """Release the jobs above our share. Call this only after a worker has joined: a dead worker is still counted
+        for a while, and jobs released for it would have no holder."""
+        surplus = own[limit:]
         if surplus:
-            self._elections.release(surplus, self._owner)
-        return mine[:fair]
+            self._locks.release(surplus, self._owner)
+        return own[:limit]
 
     def _leave(self) -> None:
         held, self._held = self._held, _Held()
         try:
-            self._elections.release(sorted(held.names), self._owner)
+            self._locks.release(sorted(held.names), self._owner)
         except Unreachable:
-            _log.debug("seats were not released and will expire: Redis is unreachable")
+            _log.debug("job locks were not released and will expire: Redis is unreachable")

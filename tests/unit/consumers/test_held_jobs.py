@@ -5,13 +5,13 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from consumers.upkeep.seats import HeldJobs, SeatSettings
+from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from tests.actors import running
 from tests.unit.consumers.fakes import eventually
 
-NAMES = [f"seat-{n}" for n in range(6)]
+NAMES = [f"job-{n}" for n in range(6)]
 
 
 class Locks:
@@ -55,33 +55,33 @@ class Crew:
         self.clock = VirtualClock()
         self.locks = Locks(self.clock)
         self.count = count
-        self.seats = [self.member(n) for n in range(count)]
+        self.jobs = [self.member(n) for n in range(count)]
 
     def member(self, number: int) -> HeldJobs:
-        return HeldJobs(self.locks, NAMES, f"w{number}", self.clock, lambda: self.count, SeatSettings(3.5, 1.0))
+        return HeldJobs(self.locks, NAMES, f"w{number}", self.clock, lambda: self.count, JobLockSettings(3.5, 1.0))
 
     def rounds(self, count: int, members: Sequence[HeldJobs] | None = None) -> None:
         for _ in range(count):
-            for seats in self.seats if members is None else members:
-                seats.roll()
+            for jobs in self.jobs if members is None else members:
+                jobs.renew()
             self.clock.advance(1)
 
     def holding(self) -> list[int]:
-        return [sum(seats.held(name) for name in NAMES) for seats in self.seats]
+        return [sum(jobs.held(name) for name in NAMES) for jobs in self.jobs]
 
 
-@pytest.mark.parametrize(("workers", "seats"), [(1, [6]), (3, [2, 2, 2])])
-def test_one_worker_holds_all_and_several_share(workers: int, seats: list[int]) -> None:
+@pytest.mark.parametrize(("workers", "jobs"), [(1, [6]), (3, [2, 2, 2])])
+def test_one_worker_holds_all_and_several_share(workers: int, jobs: list[int]) -> None:
     crew = Crew(workers)
     crew.rounds(2)
-    assert crew.holding() == seats
+    assert crew.holding() == jobs
 
 
 def test_a_worker_that_joins_gets_its_share() -> None:
     crew = Crew(1)
     crew.rounds(2)
     crew.count = 2
-    crew.seats.append(crew.member(1))
+    crew.jobs.append(crew.member(1))
     crew.rounds(3)
     assert crew.holding() == [3, 3]
 
@@ -89,18 +89,18 @@ def test_a_worker_that_joins_gets_its_share() -> None:
 def test_a_dead_worker_is_followed_while_it_is_still_counted() -> None:
     crew = Crew(2)
     crew.rounds(2)
-    crew.rounds(6, members=crew.seats[:1])
+    crew.rounds(6, members=crew.jobs[:1])
     assert crew.holding() == [6, 0]
 
 
-def test_a_seat_is_never_held_by_two() -> None:
+def test_a_job_is_never_held_by_two() -> None:
     crew = Crew(3)
     for _ in range(10):
         crew.rounds(1)
         assert sum(crew.holding()) <= 6
 
 
-def test_without_redis_a_seat_ends_with_its_time() -> None:
+def test_without_redis_a_job_ends_with_its_time() -> None:
     crew = Crew(1)
     crew.rounds(1)
     crew.locks.gone = True
@@ -121,20 +121,20 @@ def test_at_the_end_all_are_let_go() -> None:
     crew.rounds(1)
     stop = threading.Event()
     stop.set()
-    crew.seats[0].run(stop)
+    crew.jobs[0].run(stop)
     assert crew.locks.owners == {}
     assert crew.holding() == [0]
 
 
-def test_an_outage_is_waited_for_and_at_the_end_seats_run_out_by_themselves() -> None:
+def test_an_outage_is_waited_for_and_at_the_end_locks_run_out_by_themselves() -> None:
     crew = Crew(1)
-    locks, seats = crew.locks, HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, SeatSettings(3.5, 0.001))
+    locks, jobs = crew.locks, HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, JobLockSettings(3.5, 0.001))
     locks.gone = True
-    with running(seats.run):
+    with running(jobs.run):
         eventually(lambda: locks.asked > 2)
-        assert not seats.held(NAMES[0])
+        assert not jobs.held(NAMES[0])
         locks.gone = False
-        eventually(lambda: seats.held(NAMES[0]))
+        eventually(lambda: jobs.held(NAMES[0]))
         locks.gone = True
-    assert not seats.held(NAMES[0])
+    assert not jobs.held(NAMES[0])
     assert len(locks.owners) == 6

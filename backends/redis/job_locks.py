@@ -1,4 +1,4 @@
-"""Locks in Redis, which expire, for jobs that one worker does for all (seats)."""
+"""Locks in Redis, which expire, of the jobs that one worker does for all."""
 
 from collections.abc import Collection, Sequence
 
