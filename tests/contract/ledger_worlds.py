@@ -13,7 +13,7 @@ from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from dispatcher.analysis.why import counted_of
 from dispatcher.clock import VirtualClock
-from dispatcher.model.tier import MILLI, Tier
+from dispatcher.model.tier import Tier
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Finished, GlobalChange, Sealed, TaskRecord
 from dispatcher.wire.lease import LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
@@ -22,6 +22,7 @@ from dispatcher.wire.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, R
 from dispatcher.wire.topics import Topics, side_of_lane, task_of_lane
 from simulator.redis.server import MemoryRedis
 from simulator.world import COUNT_FIELDS, FIRST_VIEW, World, counts_in, view_in
+from tests.contract import registry_records
 from tests.contract.moved_clock import ClockKey
 from tests.unit.engine_world import EngineWorld
 
@@ -206,27 +207,8 @@ def retry_lane(tier: str = "high") -> str:
 
 
 def task_record(task: str, tier: str = "high", *, shared: bool = False, **fields: object) -> TaskRecord:
-    record = TaskRecord(
-        format=FORMAT,
-        task=task,
-        app="shop",
-        tier=Tier(tier),
-        channel="null",
-        message=msgspec.Raw(msgspec.msgpack.encode({"title": "Sale"})),
-        lane=SHARED_LANE if shared else own_lane(task),
-        shared=shared,
-        chunk=1,
-        expected_targets=-1,
-        weight=MILLI,
-        cap=0,
-        start_ms=0,
-        expires_ms=0,
-        hold_until_sealed=False,
-        max_attempts=5,
-        created_ms=1_700_000_000_000,
-        digest="d",
-    )
-    return msgspec.structs.replace(record, **fields)
+    plain = {"lane": SHARED_LANE if shared else own_lane(task), "chunk": 1, "expected_targets": -1}
+    return registry_records.task_record(task, shared=shared, tier=Tier(tier), **plain | fields)
 
 
 def change(task: str, field: str, value: str) -> ControlChange:

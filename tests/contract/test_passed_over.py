@@ -8,7 +8,8 @@ from dispatcher.wire.outcome import encode_record
 from quotas.fold import RedisFold
 from tests.actors import running
 from tests.contract.ledger_worlds import LawWorld, outcomes, run
-from tests.unit.consumers.fakes import Topic, eventually, position
+from tests.contract.registry_records import position
+from tests.unit.consumers.fakes import Topic, eventually
 
 LATER = msgspec.msgpack.encode(["o", 2, "t", "w.1", 5, "null", [], []])
 """A record in a format that this version does not read."""

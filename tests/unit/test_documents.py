@@ -13,9 +13,10 @@ from consumers.delivery.channel_registry import load_channels
 from dispatcher.model.lifecycle import TASK, WORKER, Lifecycle
 from dispatcher.model.view import TaskView
 from dispatcher.ports import BatchChannel
-from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
+from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.outcome import ALL_SENT, OUTCOME_NAMES, Report
 from fairlane.cli.main import COMMANDS, cli
+from tests.unit.consumers.envelopes import envelope
 
 ROOT = Path(__file__).parents[2]
 INTERNALS = tuple(f"docs/internals/{page.name}" for page in sorted((ROOT / "docs" / "internals").glob("*.md")))
@@ -156,5 +157,4 @@ async def _deliver(channel: BatchChannel, envelopes: list[Envelope]) -> list[Rep
 
 
 def envelope_to(*targets: str) -> Envelope:
-    message = encode_message({"body": "hi"})
-    return Envelope(FORMAT, "t", "0", 0, 0, "a", "my", 0, 0, 0, len(targets), 5, message, list(targets))
+    return envelope(0, targets, channel="my", message=encode_message({"body": "hi"}))

@@ -1,6 +1,6 @@
 """Contents of an outcome record, for any reports."""
 
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from dispatcher.engine.runs import LONGEST_RUN, EnvelopeRun, envelope_runs
 from dispatcher.ports import Delivery
 from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
-from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
 from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Outcomes, Report, Verdict, decode_record, encode_record
+from tests.unit.consumers.envelopes import envelope
 
-MESSAGE = encode_message({"title": "hello"})
 NOW_MS = 1_700_000_000_000
 
 codes = st.sampled_from([*map(int, (Outcome.SENT, Outcome.INVALID, Outcome.FAILED)), RETRY])
@@ -24,24 +23,10 @@ def deliveries(first: int, sizes: list[int], attempt: int = 0, task: str = "t") 
     for sequence, size in enumerate(sizes, first):
         positions = None if attempt == 0 else list(range(1, 2 * size, 2))
         names = [f"{sequence}:{i}" for i in range(size)]
-        envelope = Envelope(
-            FORMAT,
-            task,
-            "0",
-            sequence,
-            attempt,
-            "app",
-            "null",
-            NOW_MS,
-            0,
-            0,
-            size if attempt == 0 else 2 * size,
-            3,
-            MESSAGE,
-            names,
-            positions,
-        )
-        found.append(Delivery(envelope, None, 0.0))
+        total = size if attempt == 0 else 2 * size
+        fields: dict[str, Any] = {"published_ms": NOW_MS, "size": total, "max_attempts": 3, "positions": positions}
+        made = envelope(sequence, names, task=task, attempt=attempt, channel="null", **fields)
+        found.append(Delivery(made, None, 0.0))
     return found
 
 

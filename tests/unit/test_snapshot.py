@@ -108,12 +108,6 @@ def test_another_format_or_number_of_topics_is_refused() -> None:
 
 
 def encode_parts(parts: list[Part]) -> bytes:
-    (chunk, _closed) = [*Packer(1 << 20).add(parts), *_ended(parts)][-2:]
+    chunk = written(parts, 1 << 20)[1]
     assert isinstance(chunk, Chunk)
     return chunk.parts
-
-
-def _ended(parts: list[Part]) -> list[Record]:
-    packer = Packer(1 << 20)
-    list(packer.add(parts))
-    return list(packer.end())

@@ -14,8 +14,9 @@ from backends.pulsar.lane_publisher import LanePublisher, PublisherSettings
 from backends.pulsar.publisher import LaneProducerSettings
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import NotFound, Unreachable
-from dispatcher.wire.envelope import Envelope, decode_envelope, encode_message
+from dispatcher.wire.envelope import Envelope, decode_envelope
 from tests.actors import running
+from tests.unit.consumers.envelopes import envelope
 
 LANE = "persistent://t/tasks-01/moved"
 OTHER = "persistent://t/tasks-02/moved"
@@ -88,10 +89,7 @@ class RawProducer:
 
 
 def envelopes(*sequences: int) -> list[Envelope]:
-    message = encode_message({"title": "hello"})
-    return [
-        Envelope(1, "moved", "0", sequence, 1, "app", "null", 0, 0, 0, 1, 5, message, ["a"]) for sequence in sequences
-    ]
+    return [envelope(sequence, task="moved", attempt=1) for sequence in sequences]
 
 
 @contextmanager

@@ -12,10 +12,7 @@ from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlRecord, decode_control, encode_control
 from dispatcher.wire.outcome import OutcomeRecord, decode_record, encode_record
 from tests.actors import DEADLINE_S
-
-
-def position(number: int) -> str:
-    return f"{7:020d}:{number:020d}:{0:06d}"
+from tests.contract.registry_records import position
 
 
 @dataclass
@@ -130,8 +127,8 @@ class FakePassedOver:
         self.notes.setdefault(topic, {}).update(dict.fromkeys(reasons, self.reader))
 
     def forget(self, topic: str, positions: Sequence[str]) -> None:
-        for position in positions:
-            del self.notes[topic][position]
+        for at in positions:
+            del self.notes[topic][at]
 
 
 def epoch_of(epoch: str, wait_ms: int = 0, **fields: Any) -> Epoch:

@@ -9,7 +9,8 @@ from consumers.upkeep.folder import FoldSettings
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
 from dispatcher.wire.outcome import EpochMark
 from tests.actors import running
-from tests.unit.consumers.fakes import ControlTopic, FakePassedOver, eventually, position
+from tests.contract.registry_records import position
+from tests.unit.consumers.fakes import ControlTopic, FakePassedOver, eventually
 
 OLD = f"{6:020d}:{0:020d}:{0:06d}"
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)

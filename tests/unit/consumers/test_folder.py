@@ -8,7 +8,8 @@ import pytest
 from consumers.upkeep.folder import FoldSettings, OutcomeFolder
 from dispatcher.model.errors import FairlaneError, NotFound
 from tests.actors import running
-from tests.unit.consumers.fakes import FakeFold, Reader, Topic, eventually, position
+from tests.contract.registry_records import position
+from tests.unit.consumers.fakes import FakeFold, Reader, Topic, eventually
 
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
 

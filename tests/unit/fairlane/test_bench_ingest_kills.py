@@ -5,13 +5,12 @@ from pathlib import Path
 
 from benchmarks.counting import DIGITS, Counted, CountingChannel, compare
 from benchmarks.ingest_kills import expected
-from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
+from dispatcher.wire.envelope import Envelope
+from tests.unit.consumers.envelopes import envelope
 
 
 def envelope_to(*numbers: int) -> Envelope:
-    message = encode_message({"body": "hi"})
-    targets = [f"some-hash-{number:0{DIGITS}d}" for number in numbers]
-    return Envelope(FORMAT, "t", "0", 0, 0, "a", "count", 0, 0, 0, len(targets), 5, message, targets)
+    return envelope(0, [f"some-hash-{number:0{DIGITS}d}" for number in numbers])
 
 
 async def send(folder: Path, *envelopes: Envelope) -> None:

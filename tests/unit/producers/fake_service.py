@@ -28,6 +28,7 @@ from producers.submit.cutter import Block, Cutter, Slab
 from producers.submit.history import KnownSubmissions
 from producers.submit.intake import Intake
 from producers.submit.validation import Refusal
+from tests.contract.registry_records import position
 
 ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
 """A checkpoint after every block."""
@@ -104,7 +105,7 @@ class FakeService:
         end = len(self.log) if upto is None else upto
         for number in range(self.view.folded, end):
             record = decode_control(self.log[number])
-            self.apply(place(number), record)
+            self.apply(position(number), record)
         self.view.folded = max(self.view.folded, end)
 
     def apply(self, position: str, record: ControlRecord) -> None:
@@ -157,15 +158,10 @@ class FakeService:
 
     def restated(self) -> list[bytes]:
         """All that the control topic has, as it is restated."""
-        return [encode_control(Restated(1, place(number), Raw(body))) for number, body in enumerate(self.log)]
+        return [encode_control(Restated(1, position(number), Raw(body))) for number, body in enumerate(self.log)]
 
     def finish(self, task: str, state: str = "completed") -> None:
         self.log.append(encode_control(Finished(1, task, state, [0] * 5, 0)))
-
-
-def place(number: int) -> str:
-    """Return the position of a record in the control topic."""
-    return f"{7:020d}:{number:020d}:{0:06d}"
 
 
 @dataclass
@@ -176,7 +172,7 @@ class Control:
     def append(self, record: ControlRecord) -> str:
         self._step(f"append {type(record).__name__}")
         self._world.log.append(encode_control(record))
-        return place(len(self._world.log) - 1)
+        return position(len(self._world.log) - 1)
 
     def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
         return [self.append(record) for record in records]
@@ -251,8 +247,8 @@ class Registry:
         return True
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
-        for position, record in records:
-            self.apply(position, record)
+        for at, record in records:
+            self.apply(at, record)
 
     def in_flight(self, tasks: Sequence[str]) -> dict[str, InFlight]:
         self._step("in flight")
@@ -263,7 +259,7 @@ class Registry:
         return self._world.view.rows.get(task) if self._world.ready else None
 
     def control_cursor(self) -> str | None:
-        return place(self._world.view.folded - 1) if self._world.view.folded else None
+        return position(self._world.view.folded - 1) if self._world.view.folded else None
 
     def _meet(self) -> None:
         if self._world.redis_gone:
@@ -280,7 +276,7 @@ class Readiness:
 
 class Reader:
     def __init__(self, world: FakeService, after: str | None = None) -> None:
-        stored = (Stored(place(number), body) for number, body in enumerate(world.log))
+        stored = (Stored(position(number), body) for number, body in enumerate(world.log))
         self._left = [each for each in stored if after is None or each.position > after]
 
     def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]:

@@ -8,8 +8,8 @@ from dispatcher.model.task import PushTask
 from dispatcher.wire.control import ControlChange, TaskRecord, encode_control
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
-from tests.edits import edit_text
-from tests.unit.producers.fake_service import FakeService, View, place
+from tests.contract.registry_records import position
+from tests.unit.producers.fake_service import FakeService, View
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
 AUDIENCE = ["a", "b", "c"]
@@ -47,11 +47,11 @@ def test_an_edit_that_is_restated_is_no_further_edit() -> None:
     assert known.edits == 1
 
 
-def test_a_record_that_was_applied_late_displaces_one_that_came_after_it() -> None:
+def test_a_record_that_was_applied_late_dispositions_one_that_came_after_it() -> None:
     world = submitted()
     record = world.records[0]
     assert isinstance(record, TaskRecord)
     world.view, world.ready = View(), True
-    world.apply(place(9), structs.replace(record, submitter="other"))
-    known = world.services().registry.submission_at("t", place(0))
-    assert (known.position, known.record) == (place(0), record)
+    world.apply(position(9), structs.replace(record, submitter="other"))
+    known = world.services().registry.submission_at("t", position(0))
+    assert (known.position, known.record) == (position(0), record)

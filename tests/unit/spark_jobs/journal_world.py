@@ -9,14 +9,11 @@ from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, Run, 
 from spark_jobs.journal.landing import Landed, Lander, Landing
 from spark_jobs.journal.log import CommitChange, JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan
+from tests.contract.registry_records import position
 
 AT_MS = 1_700_000_000_000
 DAY = "2023-11-14"
 DAY_MS = 86_400_000
-
-
-def position(index: int) -> str:
-    return f"{7:020d}:{index:020d}:{0:06d}"
 
 
 def stored(records: Sequence[OutcomeRecord | bytes], first: int = 0) -> list[Record]:

@@ -31,9 +31,11 @@ from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, TableFile
 from spark_jobs.journal.tables import closes, invalid_targets, tasks
 from spark_jobs.journal.tables import outcomes as outcome_table
 from spark_jobs.journal.tasks import accepts, rows_of
-from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position, stored
+from tests.contract.registry_records import position
+from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, stored
 
 pytestmark = pytest.mark.timeout(300)  # some run on Spark, whose first job takes long on a busy machine
+ONE_SENT = outcomes(Run("0", 0, 0, 1, 1, 0))
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -133,9 +135,7 @@ def test_writers_have_sequences_of_their_own(tmp_path: Path) -> None:
 
 def test_an_id_that_is_used_again_after_its_tombstone_is_another_task(tmp_path: Path) -> None:
     again = AT_MS + TOMBSTONE_MS + 1
-    topic = landed(
-        tmp_path, outcomes(Run("0", 0, 0, 1, 1, 0)), outcomes(Run("0", 0, 0, 1, 1, 1), at_ms=again), at_once=1
-    )
+    topic = landed(tmp_path, ONE_SENT, outcomes(Run("0", 0, 0, 1, 1, 1), at_ms=again), at_once=1)
     assert [row["outcome"] for row in rows(topic)] == ["sent", "invalid"]
 
 
@@ -149,7 +149,7 @@ def test_what_is_remembered_stays_in_few_files_and_forgets_tasks_of_long_ago(tmp
 
 
 def test_what_cannot_be_read_is_counted_and_passed_over(tmp_path: Path) -> None:
-    topic = Topic(tmp_path, [b"no record", outcomes(Run("0", 0, 0, 1, 1, 0))])
+    topic = Topic(tmp_path, [b"no record", ONE_SENT])
     one = topic.land(10)
     assert one is not None
     assert (one.records, one.malformed, one.outcomes) == (2, 1, 1)
@@ -199,7 +199,7 @@ def test_names_that_do_not_fit_their_positions_keep_no_row_from_its_table(tmp_pa
 def test_days_and_apps_have_files_of_their_own(tmp_path: Path) -> None:
     topic = landed(
         tmp_path,
-        outcomes(Run("0", 0, 0, 1, 1, 0)),
+        ONE_SENT,
         outcomes(Run("0", 0, 1, 1, 1, 0), app="bank"),
         outcomes(Run("0", 0, 2, 1, 1, 0), at_ms=AT_MS + DAY_MS),
         outcomes(Run("0", 0, 3, 1, 1, 0), app=""),
@@ -237,7 +237,7 @@ def test_an_app_with_any_name_is_read_back_from_its_folder(spark: "SparkSession"
 
 
 def test_what_was_not_committed_is_in_no_table_and_is_swept_away(tmp_path: Path) -> None:
-    topic = Topic(tmp_path, [outcomes(Run("0", 0, 0, 1, 1, 0))])
+    topic = Topic(tmp_path, [ONE_SENT])
     killed, good = topic.land(1), topic.land(1)
     assert killed is not None
     assert good is not None

@@ -11,7 +11,7 @@ import pytest
 from dispatcher.model.errors import InvalidInput, Malformed, NotFound
 from dispatcher.wire.control import Finished, Sealed
 from dispatcher.wire.outcome import CloseTask, Mixed, Named, Outcome, Run
-from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position
+from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes
 
 pytest.importorskip("pyarrow")
 import numpy as np
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.reconcile.job import Reconciled
 
 from dispatcher.wire.control import encode_control
-from tests.contract.registry_records import task_record
+from tests.contract.registry_records import position, task_record
 
 
 def say(topic: Topic, *records: Any) -> None:

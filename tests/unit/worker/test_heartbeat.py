@@ -1,7 +1,10 @@
 """Which workers there are, as each of them sees it in the heartbeats."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
 
 from dispatcher.clock import ServiceClock, VirtualClock
 from dispatcher.engine.stats import EngineStats
@@ -31,6 +34,29 @@ class Redis:
         return [beat for seen_s, beat in self.beats.values() if now_s - seen_s <= LOST_S]
 
 
+@pytest.fixture
+def redis() -> Redis:
+    return Redis(VirtualClock())
+
+
+def heart(
+    redis: Redis,
+    name: str = "a",
+    version: str = "1",
+    stats: EngineStats | None = None,
+    lanes: Sequence[str] = (),
+    **is_: Any,
+) -> Heartbeat:
+    """Of a worker that serves."""
+    identity = WorkerIdentity(name, "h", 1, version, **is_)
+    clock = ServiceClock(redis.clock)
+    return Heartbeat(redis, identity, stats or EngineStats(), lambda: "serving", clock, newer_lanes=lambda: lanes)
+
+
+def other(name: str = "b", version: str = "1", **fields: Any) -> WorkerBeat:
+    return WorkerBeat(name, "h", 2, "serving", 0, 0, version, 0, 0, 0, 0.0, {}, **fields)
+
+
 class Seconds(threading.Event):
     """Fake of a stop signal: instead of every wait a second passes and `each` is called."""
 
@@ -48,42 +74,28 @@ class Seconds(threading.Event):
         return self.is_set()
 
 
-def test_workers_are_not_taken_for_lost_because_redis_was() -> None:
+def test_workers_are_not_taken_for_lost_because_redis_was(redis: Redis) -> None:
     """When it is back the first to beat is the only one that is seen."""
-    clock = VirtualClock()
-    redis = Redis(clock)
-    mine = Heartbeat(redis, WorkerIdentity("a", "h", 1, "1"), EngineStats(), lambda: "serving", ServiceClock(clock))
+    mine = heart(redis)
     seen: list[set[str]] = []
 
     def second(number: int) -> None:
         """The other worker beats after this one."""
         if not redis.gone:
-            redis.beat(WorkerBeat("b", "h", 2, "serving", 0, 0, "1", 0, 0, 0, 0.0, {}), 60.0)
+            redis.beat(other(), 60.0)
         redis.gone = 10 <= number < 40
         seen.append({peer.id for peer in mine.peers()})
 
-    mine.run(Seconds(clock, 60, second))
+    mine.run(Seconds(redis.clock, 60, second))
     assert seen[0] == {"a"}
     assert all(peers == {"a", "b"} for peers in seen[5:])
 
 
-def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor() -> None:
-    clock = VirtualClock()
-    redis = Redis(clock)
+def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor(redis: Redis) -> None:
     lanes = [f"lane-{number:03d}" for number in range(60)]
-    mine, other = (
-        Heartbeat(
-            redis,
-            WorkerIdentity(name, "h", 1, "0.2.0"),
-            EngineStats(),
-            lambda: "serving",
-            ServiceClock(clock),
-            newer_lanes=lambda: lanes,
-        )
-        for name in "ab"
-    )
-    other.beat("serving", 60.0)
-    mine.run(Seconds(clock, 1, lambda _second: None))
+    mine, peer = (heart(redis, name, "0.2.0", lanes=lanes) for name in "ab")
+    peer.beat("serving", 60.0)
+    mine.run(Seconds(redis.clock, 1, lambda _second: None))
     mine.beat("serving", 60.0)
     assert [peer.newer for peer in mine.peers()] == [tuple(lanes[:50])] * 2
     (finding,) = newer_findings(redis.workers())
@@ -92,49 +104,39 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor() -> None:
     assert "a (0.2.0)" in finding.what
 
 
-def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known() -> None:
-    clock = VirtualClock()
-    redis = Redis(clock)
-    identity = WorkerIdentity("a", "h", 1, "0.3.0", channels=frozenset({"null", "http"}))
-    mine = Heartbeat(redis, identity, EngineStats(), lambda: "serving", ServiceClock(clock))
-    redis.beat(WorkerBeat("b", "h", 2, "serving", 0, 0, "0.2.0", 0, 0, 0, 0.0, {}), 60.0)
-    redis.beat(WorkerBeat("c", "h", 3, "serving", 0, 0, "0.3.0", 0, 0, 0, 0.0, {}, extra={"channels": ["x"]}), 60.0)
-    mine.run(Seconds(clock, 1, lambda _second: None))
-    assert {peer.id: peer.channels for peer in mine.peers()} == {
-        "a": {"http", "null"},
-        "b": None,
-        "c": {"x"},
-    }
+def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known(redis: Redis) -> None:
+    mine = heart(redis, channels=frozenset({"null", "http"}))
+    redis.beat(other(version="0.2.0"), 60.0)
+    redis.beat(other("c", extra={"channels": ["x"]}), 60.0)
+    mine.run(Seconds(redis.clock, 1, lambda _second: None))
+    assert {peer.id: peer.channels for peer in mine.peers()} == {"a": {"http", "null"}, "b": None, "c": {"x"}}
     assert redis.beats["a"][1].channels == frozenset({"http", "null"})
 
 
-def test_a_worker_that_is_gone_is_seen_to_be() -> None:
-    clock = VirtualClock()
-    redis = Redis(clock)
-    mine = Heartbeat(redis, WorkerIdentity("a", "h", 1, "1"), EngineStats(), lambda: "serving", ServiceClock(clock))
+def test_a_worker_that_is_gone_is_seen_to_be(redis: Redis) -> None:
+    mine = heart(redis)
     seen: list[set[str]] = []
 
     def second(number: int) -> None:
         if number < 10:
-            redis.beat(WorkerBeat("b", "h", 2, "serving", 0, 0, "1", 0, 0, 0, 0.0, {}), 60.0)
+            redis.beat(other(), 60.0)
         seen.append({peer.id for peer in mine.peers()})
 
-    mine.run(Seconds(clock, 20, second))
+    mine.run(Seconds(redis.clock, 20, second))
     assert seen[8] == {"a", "b"}
     assert seen[-1] == {"a"}
     assert mine.alive_workers() == 1
 
 
-def test_a_workers_rate_is_over_three_seconds_however_its_envelopes_fall() -> None:
+def test_a_workers_rate_is_over_three_seconds_however_its_envelopes_fall(redis: Redis) -> None:
     """100 targets at a time, twice a second at most: the estimates made of it jumped between 3 h and 7 h."""
-    clock, stats = VirtualClock(), EngineStats()
-    redis = Redis(clock)
-    mine = Heartbeat(redis, WorkerIdentity("a", "h", 1, "1"), stats, lambda: "serving", ServiceClock(clock))
+    stats = EngineStats()
+    mine = heart(redis, stats=stats)
     rates: list[float] = []
 
     def second(number: int) -> None:
         rates.append(redis.beats["a"][1].rate)
         stats.tiers[Tier.LOW].sent += 300 if number % 3 == 0 else 0
 
-    mine.run(Seconds(clock, 30, second))
+    mine.run(Seconds(redis.clock, 30, second))
     assert set(rates[6:]) == {100.0}

@@ -1,6 +1,5 @@
 """The engine is told of the lanes it should hold: those of tasks that may be sent now, and the standing ones."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from unittest.mock import patch
@@ -14,7 +13,6 @@ from dispatcher.clock import VirtualClock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import FeedEntry
-from dispatcher.scheduling.division import DivisionSettings
 from dispatcher.scheduling.rotation import RotationSettings
 from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.lease import LaneKind
@@ -262,73 +260,6 @@ def test_without_knowing_of_the_workers_no_lane_of_a_task_is_held() -> None:
     watch.peers = []
     watch.rounds(1, after_s=1.0)
     assert watch.own() == []
-
-
-def test_every_lane_is_held_by_two_and_by_others_when_one_of_them_goes() -> None:
-    workers = [f"w{number}" for number in range(5)]
-    tasks = [live(f"x{number}", tier=tier) for tier in TIERS for number in range(200)]
-    tasks = [task._replace(id=f"{task.tier}-{task.id}") for task in tasks]
-    watches = {}
-    for me in workers:
-        watches[me] = lanes = LiveLanes(LiveLaneSettings(me, division=DivisionSettings(lanes_each=10)))
-        lanes.meet([Peer(worker) for worker in workers], 0)
-        lanes.put(tasks, 0, is_reported=False)
-        lanes.rotation.choose(0.0, rotate=False)
-        while lanes.rotation.more:
-            lanes.rotation.choose(0.0, rotate=False)
-    holders = Counter(lane.task for lanes in watches.values() for lane in lanes.attached())
-    assert set(holders.values()) == {2}
-    assert len(holders) == 600
-    assert all({lane.tier for lane in lanes.attached()} == set(TIERS) for lanes in watches.values())
-
-    gone = watches.pop("w0")
-    for lanes in watches.values():
-        lanes.meet([Peer(worker) for worker in watches], 0)
-        lanes.rotation.choose(1.0, rotate=False)
-    after = Counter(lane.task for lanes in watches.values() for lane in lanes.attached())
-    assert set(after.values()) == {2}
-    moved = [task for task in after if after[task] != holders[task]]
-    assert not moved
-    assert len(gone.attached()) < 400
-
-
-def test_a_lane_that_its_holders_leave_to_newer_workers_is_held_by_others() -> None:
-    workers = [f"w{number}" for number in range(5)]
-    task = live("x")
-    lane = task.lane
-
-    def holders(leaving: set[str]) -> set[str]:
-        found = set()
-        for me in workers:
-            lanes = LiveLanes(LiveLaneSettings(me, division=DivisionSettings(lanes_each=0)))
-            lanes.meet([Peer(worker) for worker in workers], 0)
-            lanes.put([task], 0, is_reported=False)
-            assert (
-                lanes.meet([Peer(worker, newer=(lane,) * (worker in leaving)) for worker in workers], 1) or not leaving
-            )
-            lanes.rotation.choose(0.0, rotate=False)
-            found |= {me} if lanes.attached() else set()
-        return found
-
-    first = holders(set())
-    second = holders(first)
-    assert len(first) == len(second) == 2
-    assert not first & second
-    assert holders(set(workers)) == first, "they look again, since nobody else is there"
-
-
-def test_the_others_leave_a_small_new_task_to_its_first_holder_for_a_while() -> None:
-    held: list[list[str]] = []
-    for me in ("w0", "w1"):
-        lanes = LiveLanes(LiveLaneSettings(me))
-        lanes.meet([Peer("w0"), Peer("w1")], 0)
-        lanes.put([live("small", expected=100), live("large", expected=100_000)], 1_000, is_reported=True)
-        lanes.rotation.choose(0.0, rotate=False)
-        held.append(sorted(lane.task for lane in lanes.attached()))
-        lanes.wake(3_000)
-        lanes.rotation.choose(0.0, rotate=False)
-        assert sorted(lane.task for lane in lanes.attached()) == ["large", "small"]
-    assert sorted(held) == [["large"], ["large", "small"]]
 
 
 def test_lanes_of_a_paused_channel_are_let_go_of() -> None:
