@@ -1,4 +1,4 @@
-"""What many unit tests begin with: a world of the engine, and the command line."""
+"""Fixtures of many unit tests: a world of the engine, and the command line."""
 
 import pytest
 

@@ -71,9 +71,9 @@ def started(home: Path, *, pulsar: bool, redis: bool) -> None:
 def test_with_nothing_configured_and_no_stack_commands_refuse_and_say_the_way_out(
     command: str, cli: CommandLine
 ) -> None:
-    said = cli(command.split(), exit_codes.USAGE).err
-    assert "not configured" in said
-    assert "`fairlane stack up`" in said
+    printed = cli(command.split(), exit_codes.USAGE).err
+    assert "not configured" in printed
+    assert "`fairlane stack up`" in printed
 
 
 def test_doctor_says_so_too_and_fails(cli: CommandLine) -> None:
@@ -102,9 +102,9 @@ def test_with_redis_alone_tasks_can_be_looked_at_and_not_submitted(
         "redis://127.0.0.1:1/0 (from the environment) cannot be reached"
         in cli(["task", "list"], exit_codes.UNREACHABLE).err
     )
-    said = cli(["worker"], exit_codes.USAGE).err
-    assert "Pulsar is not configured: pulsar.url and pulsar.admin_url are not set" in said
-    assert "FAIRLANE_REDIS_URL" not in said
+    printed = cli(["worker"], exit_codes.USAGE).err
+    assert "Pulsar is not configured: pulsar.url and pulsar.admin_url are not set" in printed
+    assert "FAIRLANE_REDIS_URL" not in printed
 
 
 def test_an_unknown_setting_in_python_is_named_in_our_words() -> None:
@@ -138,8 +138,8 @@ def test_the_addresses_stay_in_force_when_a_server_has_ended(home: Path, cli: Co
     started(home, pulsar=True, redis=False)
     assert Settings().redis.url == "redis://127.0.0.1:4/0"
     for command in (["task", "show", "x"], ["worker"], ["worker", "--processes", "2"]):
-        said = cli(command, exit_codes.UNREACHABLE).err
-        assert "Redis of the local stack (redis://127.0.0.1:4/0) is not running. Run `fairlane stack up`." in said
+        printed = cli(command, exit_codes.UNREACHABLE).err
+        assert "Redis of the local stack (redis://127.0.0.1:4/0) is not running. Run `fairlane stack up`." in printed
 
 
 def test_after_a_reboot_the_addresses_are_still_those_of_the_stack(home: Path) -> None:
@@ -181,9 +181,9 @@ def test_a_failed_start_keeps_the_addresses(home: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("option", ["--pulsar-port", "--pulsar-web-port", "--redis-port"])
 def test_another_port_for_a_server_that_runs_is_refused(option: str, home: Path, cli: CommandLine) -> None:
     started(home, pulsar=True, redis=True)
-    said = cli(["stack", "up", option, "7777"], exit_codes.REFUSED).err
-    assert "so it cannot get port 7777" in said
-    assert "fairlane stack down" in said
+    printed = cli(["stack", "up", option, "7777"], exit_codes.REFUSED).err
+    assert "so it cannot get port 7777" in printed
+    assert "fairlane stack down" in printed
 
 
 def test_a_server_that_ended_may_get_another_port(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,5 +66,5 @@ def test_an_assignment_names_a_field_that_there_is() -> None:
         ("reconcile --day yesterday", "'yesterday' is not a day; write YYYY-MM-DD"),
     ],
 )
-def test_what_is_no_value_is_told_before_any_server_is_asked(line: str, said: str, cli: CommandLine) -> None:
-    assert said in cli(line.split(), 2).err
+def test_what_is_no_value_is_told_before_any_server_is_asked(line: str, message: str, cli: CommandLine) -> None:
+    assert message in cli(line.split(), 2).err

@@ -115,9 +115,9 @@ def test_a_defect_is_one_line_too_and_its_trace_is_for_those_who_ask(
     failing: Callable[[BaseException], None], cli: CommandLine
 ) -> None:
     failing(ZeroDivisionError("oops"))
-    said = cli(["config"], exit_codes.FAILURE).err
-    assert said.count("\n") == 1
-    assert "ZeroDivisionError: oops" in said
+    printed = cli(["config"], exit_codes.FAILURE).err
+    assert printed.count("\n") == 1
+    assert "ZeroDivisionError: oops" in printed
     assert "Traceback" in cli(["--log-level", "debug", "config"], exit_codes.FAILURE).err
 
 

@@ -15,7 +15,7 @@ from tests.unit.command_line import CommandLine
     ],
 )
 def test_it_says_how_many_checks_fail_or_warn(
-    levels: list[str], said: str, code: int, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
+    levels: list[str], message: str, code: int, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setattr("fairlane.checks.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
-    assert cli(["doctor"], code).err.strip().splitlines()[-1] == said
+    assert cli(["doctor"], code).err.strip().splitlines()[-1] == message

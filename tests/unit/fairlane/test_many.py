@@ -91,9 +91,9 @@ def test_the_exit_code_says_why_something_was_not_changed(
 
 def test_a_server_that_goes_away_is_told_once(connected: Callable[[Client], Client], cli: CommandLine) -> None:
     connected(Client(*(task_view(f"t{number}") for number in range(50)), stops_after=10))
-    said = cli(["task", "pause", "--app", "shop", "--yes"], exit_codes.UNREACHABLE).err
-    assert said.count(GONE) == 1
-    assert "40 tasks may be unchanged; run the same command again to change them" in said
+    printed = cli(["task", "pause", "--app", "shop", "--yes"], exit_codes.UNREACHABLE).err
+    assert printed.count(GONE) == 1
+    assert "40 tasks may be unchanged; run the same command again to change them" in printed
 
 
 def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
@@ -115,10 +115,10 @@ def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
 
 def test_a_stop_says_the_same_and_wants_a_reason(connected: Callable[[Client], Client], cli: CommandLine) -> None:
     connected(Client(OPEN))
-    told = cli(["task", "stop", "a", "--reason", "no credential", "-o", "json"])
-    assert json.loads(told.out)["changed"] == ["a"]
-    assert "a failed" in told.err
-    assert "7 targets were in flight; 3 of them were sent" in told.err
+    reported = cli(["task", "stop", "a", "--reason", "no credential", "-o", "json"])
+    assert json.loads(reported.out)["changed"] == ["a"]
+    assert "a failed" in reported.err
+    assert "7 targets were in flight; 3 of them were sent" in reported.err
     assert run(["task", "stop", "a"]) == exit_codes.USAGE
 
 
@@ -139,18 +139,18 @@ def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_chan
         raise Unreachable("Redis is gone.", "Try again.")
 
     connected(Client(OPEN)).follow = gone
-    told = cli(["task", "cancel", "a", "-o", "json"], exit_codes.UNREACHABLE)
-    assert json.loads(told.out) == {"changed": ["a"], "unchanged": 0, "failed": {}}
-    assert "Redis is gone. Try again." in told.err
+    reported = cli(["task", "cancel", "a", "-o", "json"], exit_codes.UNREACHABLE)
+    assert json.loads(reported.out) == {"changed": ["a"], "unchanged": 0, "failed": {}}
+    assert "Redis is gone. Try again." in reported.err
 
 
 def test_a_preview_shows_bursts_and_what_takes_no_change(
     connected: Callable[[Client], Client], cli: CommandLine
 ) -> None:
     connected(Client(task_view("a", cap=100, cap_burst=20), ENDED))
-    told = json.loads(cli(["task", "set", "a", "z", "cap=100:40", "--dry-run", "-o", "json"]).out)
-    assert told["changes"] == [{"id": "a", "changes": {"cap": ["100:20", "100:40"]}}]
-    assert told["refused"] == {"z": "Task z has ended."}
+    reported = json.loads(cli(["task", "set", "a", "z", "cap=100:40", "--dry-run", "-o", "json"]).out)
+    assert reported["changes"] == [{"id": "a", "changes": {"cap": ["100:20", "100:40"]}}]
+    assert reported["refused"] == {"z": "Task z has ended."}
     shown = cli(["task", "set", "a", "z", "cap=none", "--dry-run"])
     assert "100:20 -> none" in shown.out
     assert "Task z has ended." in shown.err

@@ -42,10 +42,10 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Task:
 
 def test_a_table_shows_the_first_thousand_and_says_what_to_do(task: Task, cli: CommandLine) -> None:
     """300,000 took 97 s."""
-    told = cli(["task", "failures", "sale"])
-    assert (told.out.count("target-"), task.taken) == (1_000, 1_001)
-    assert "more than 1,000" in told.err
-    assert "--by-reason" in told.err
+    reported = cli(["task", "failures", "sale"])
+    assert (reported.out.count("target-"), task.taken) == (1_000, 1_001)
+    assert "more than 1,000" in reported.err
+    assert "--by-reason" in reported.err
 
 
 @pytest.mark.usefixtures("task")
@@ -57,7 +57,7 @@ def test_a_limit_counts_in_every_form_and_json_has_all_without_one(cli: CommandL
 
 @pytest.mark.parametrize(("only", "message"), [((), "knows no task"), (("--app", "shop"), "knows no such task")])
 def test_an_empty_list_says_which_redis_was_asked(
-    only: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
+    only: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     """With one wrong digit in its address another Redis answers, and knows nothing."""
 
@@ -70,7 +70,7 @@ def test_an_empty_list_says_which_redis_was_asked(
 
     monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(Client()))
     assert (
-        f"Redis at redis://wrong.example:6379/0 {said}"
+        f"Redis at redis://wrong.example:6379/0 {message}"
         in cli(["--redis-url", "redis://wrong.example:6379/0", "task", "list", *only]).err
     )
 

@@ -63,9 +63,9 @@ def tasks_file(folder: Path, *ids: str, tier: str = "high") -> str:
 
 
 def test_what_was_accepted_before_a_task_that_fails_is_told(client: Client, tmp_path: Path, cli: CommandLine) -> None:
-    told = cli(["task", "submit", tasks_file(tmp_path, "first", "second"), "-o", "json"], exit_codes.REFUSED)
-    assert [row["id"] for row in json.loads(told.out)] == ["first"]
-    assert "2 live tasks" in told.err
+    reported = cli(["task", "submit", tasks_file(tmp_path, "first", "second"), "-o", "json"], exit_codes.REFUSED)
+    assert [row["id"] for row in json.loads(reported.out)] == ["first"]
+    assert "2 live tasks" in reported.err
 
 
 def test_a_task_that_is_cancelled_meanwhile_is_not_submitted_well(
@@ -171,9 +171,9 @@ def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submi
     audiences[2]["filter"] = {"country": "de"}
     file = tmp_path / "tasks.json"
     file.write_text(json.dumps([task | audience for audience in audiences]))
-    told = cli(["task", "submit", str(file)], exit_codes.USAGE).err
-    assert "task 2: targets: is an empty list" in told
-    assert "none.csv has no rows that the filter keeps" in told
+    reported = cli(["task", "submit", str(file)], exit_codes.USAGE).err
+    assert "task 2: targets: is an empty list" in reported
+    assert "none.csv has no rows that the filter keeps" in reported
     assert client.submitted == []
     client.submit = lambda task, audience, **_: Client.submit(client, task, list(audience))  # type: ignore[method-assign]
     assert run(["task", "submit", str(file), "--allow-empty"]) == exit_codes.OK

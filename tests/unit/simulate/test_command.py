@@ -27,12 +27,12 @@ def tiny(tmp_path: Path) -> Path:
 
 
 def test_json_has_what_a_run_showed(tiny: Path, cli: CommandLine) -> None:
-    told = json.loads(cli(["simulate", str(tiny), "--seed", "5", "-o", "json"]).out)
-    assert told["format"] == 1
-    assert told["seed"] == 5
-    assert told["tiers"]["high"]["share"] == pytest.approx(85.7, abs=2)
-    assert len(told["windows"]["sent"]["high"]) == 4
-    assert told["violations"] == []
+    reported = json.loads(cli(["simulate", str(tiny), "--seed", "5", "-o", "json"]).out)
+    assert reported["format"] == 1
+    assert reported["seed"] == 5
+    assert reported["tiers"]["high"]["share"] == pytest.approx(85.7, abs=2)
+    assert len(reported["windows"]["sent"]["high"]) == 4
+    assert reported["violations"] == []
 
 
 def test_the_table_shows_shares_caps_and_tasks(tiny: Path, cli: CommandLine) -> None:
@@ -43,9 +43,9 @@ def test_the_table_shows_shares_caps_and_tasks(tiny: Path, cli: CommandLine) -> 
 
 def test_an_expectation_that_is_not_met_exits_with_1_and_says_how_to_run_it_again(tiny: Path, cli: CommandLine) -> None:
     tiny.write_text(TINY + "expect: [{from_s: 1, shares: {high: 10, low: 90}}]\n")
-    told = cli(["simulate", str(tiny), "--seed", "9"], 1).err
-    assert "not met: shares from 1 to 4 s: wanted high 10 %" in told
-    assert f"run it again: fairlane simulate {tiny} --seed 9" in told
+    reported = cli(["simulate", str(tiny), "--seed", "9"], 1).err
+    assert "not met: shares from 1 to 4 s: wanted high 10 %" in reported
+    assert f"run it again: fairlane simulate {tiny} --seed 9" in reported
 
 
 def test_pictures_and_the_page_are_written(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,13 +87,13 @@ def test_the_list_names_the_scenarios(cli: CommandLine) -> None:
         (["random", "--seeds", "2", "-o", "html"], 2, "a picture shows a single run"),
     ],
 )
-def test_wrong_usage_is_said(arguments: list[str], code: int, said: str, cli: CommandLine) -> None:
-    assert said in cli(["simulate", *arguments], code).err
+def test_wrong_usage_is_said(arguments: list[str], code: int, message: str, cli: CommandLine) -> None:
+    assert message in cli(["simulate", *arguments], code).err
 
 
 def test_many_seeds_in_processes_of_their_own(cli: CommandLine) -> None:
-    told = json.loads(
+    reported = json.loads(
         cli(["simulate", "random", "--seed", "100", "--seeds", "12", "--processes", "2", "-o", "json"]).out
     )
-    assert (told["seeds"], told["first_seed"], told["bad"]) == (12, 100, [])
-    assert told["targets"] > 0
+    assert (reported["seeds"], reported["first_seed"], reported["bad"]) == (12, 100, [])
+    assert reported["targets"] > 0

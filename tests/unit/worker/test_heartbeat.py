@@ -47,7 +47,7 @@ def heart(
     lanes: Sequence[str] = (),
     **is_: Any,
 ) -> Heartbeat:
-    """Of a worker that serves."""
+    """Return the heartbeat of a serving worker."""
     identity = WorkerIdentity(name, "h", 1, version, **is_)
     clock = ServiceClock(redis.clock)
     return Heartbeat(redis, identity, stats or EngineStats(), lambda: "serving", clock, newer_lanes=lambda: lanes)

@@ -15,7 +15,7 @@ NULL = frozenset({"null"})
 def lanes_of(
     me: str, peers: list[Peer], tasks: list[LiveTask], now_ms: int = 0, *, lanes_each: int | None = None
 ) -> LiveLanes:
-    """What a worker knows that has met its peers and these tasks, which the feed reported if that was later."""
+    """Return the lanes of a worker with these peers and tasks; from 1 ms on the tasks are reported ones."""
     division = DivisionSettings() if lanes_each is None else DivisionSettings(lanes_each=lanes_each)
     lanes = LiveLanes(LiveLaneSettings(me, division=division))
     lanes.meet(peers, 0)
@@ -24,7 +24,7 @@ def lanes_of(
 
 
 def held_by(lanes: LiveLanes, now_s: float = 0.0) -> set[str]:
-    """The tasks whose lanes it holds when it has chosen."""
+    """Choose lanes, and return the tasks of those attached."""
     lanes.rotation.choose(now_s, rotate=False)
     while lanes.rotation.more:
         lanes.rotation.choose(now_s, rotate=False)
