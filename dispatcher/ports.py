@@ -3,7 +3,7 @@ ones in backends, quotas and consumers."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -97,6 +97,14 @@ class OutcomeLog(Protocol):
         ...
 
 
+class OutcomeTopics(Protocol):
+    """The outcome topics by number. Raises Unreachable."""
+
+    def append(self, partition: int, record: OutcomeRecord) -> object:
+        """Store a record at the end of one topic; return when it is stored."""
+        ...
+
+
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Targets that failed for good, with the reasons, or a message that cannot be sent.
 
@@ -158,26 +166,6 @@ class FoldResult(msgspec.Struct, frozen=True):
     """The current position of the fold."""
     finished: list[str] = []
     """Tasks that now have an outcome for every target."""
-
-
-class Fold(Protocol):
-    """The view's side of the fold: counts, final bits and cursor change together or not at all."""
-
-    def cursor(self, partition: int) -> str | None:
-        """Return the position up to which the partition was read; None: nothing was read."""
-        ...
-
-    def apply(
-        self,
-        partition: int,
-        expected: str | None,
-        cursor: str,
-        records: Sequence[bytes],
-        positions: Sequence[str] | None = None,
-    ) -> FoldResult:
-        """Fold the records between the cursors `expected` and `cursor`. `positions` are those of the records; a skipped
-        record is kept under its position."""
-        ...
 
 
 class Batch(msgspec.Struct, gc=False):
@@ -247,21 +235,41 @@ Channel = BatchChannel
 
 
 class ControlLog(Protocol):
+    """The control topic. Raises Unreachable."""
+
     def append(self, record: ControlRecord) -> str:
         """Store the record and return its position (sorts as text in topic order)."""
         ...
 
-
-class StoredRecord(Protocol):
-    """A record of a topic."""
-
-    @property
-    def position(self) -> str:
-        """Its position; positions sort as text in the topic's order."""
+    def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
+        """Store the records in this order with one wait for all; return their positions."""
         ...
 
-    @property
-    def body(self) -> bytes: ...
+
+class LaneTopics(Protocol):
+    """The topics of lanes. All methods raise Unreachable."""
+
+    def list_topics(self, namespace: str) -> Sequence[str]:
+        """Return the full names of the topics."""
+        ...
+
+    def backlog(self, topic: str) -> int:
+        """Return the number of unacknowledged entries. Raises NotFound."""
+        ...
+
+    def delete_topic(self, topic: str) -> bool:
+        """Delete a topic. Return False if somebody is attached, True if it is gone."""
+        ...
+
+
+class StoredRecord(NamedTuple):
+    """A record of a topic."""
+
+    position: str
+    """Sorts as text in topic order."""
+    body: bytes
+    key: str = ""
+    """The key it was published with."""
 
 
 class RecordReader(Protocol):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import JsonValue
 
+from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.tasks import Selection
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.why import HeldUp, Why, unrecorded_by, why
 from dispatcher.model.errors import InvalidInput
@@ -54,7 +56,7 @@ class PushClient:
         self._channels = ChannelCheck(connection.workers.workers)
         self._controls = Controls(connection.services)
         self._service = ServiceControls(stored_by(connection.services))
-        self._steering = BulkChanges(connection.services, connection.registry, connection.known_tasks)
+        self._steering = BulkChanges(connection.services, connection.registry.tasks, connection.known_tasks)
 
     @classmethod
     def connect(cls, settings: ConnectionSettings) -> Self:
@@ -208,21 +210,22 @@ class PushClient:
             raise InvalidInput(f"state: is {state!r}; it must be one of {', '.join(STATES)}.")
         if limit < 1:
             raise InvalidInput(f"limit: is {limit}; it must be 1 or more.")
-        page = self._connection.registry.tasks(state, app, tier, limit, cursor, channel, id_prefix)
-        return self._connection.foresight.with_etas(page[0]), page[1]
+        wanted = Selection(state=state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
+        page = self._connection.registry.tasks.page(wanted, TASK_VIEW, limit, cursor)
+        return self._connection.foresight.with_etas(page.tasks), page.cursor
 
     def why(self, id: str) -> Why:  # noqa: A002
         """Return where the task's time went: causes in ms that add up to its age. Raises as `task`."""
         registry = self._connection.registry
         view = self._connection.known_tasks.task(id)
-        workers, now_ms = self._connection.workers, registry.now_ms()
+        workers, now_ms = self._connection.workers, registry.service.now_ms()
         beats = workers.workers()
         served = Served.by(beats)
-        pauses, channel_pauses = registry.pauses(id), registry.channel_pauses(view.channel)
+        pauses, channel_pauses = registry.tasks.pauses(id), registry.service.channel_pauses(view.channel)
         held_up = HeldUp(pauses, channel_pauses, outages=workers.outages())
         if served.is_known:
             held_up = held_up._replace(no_worker_runs=workers.absences(), no_channel=workers.absences(view.channel))
-        found = why(view, registry.why(id), held_up, registry.globals(), now_ms, served)
+        found = why(view, registry.tasks.why(id), held_up, registry.service.globals(), now_ms, served)
         return found._replace(unrecorded=unrecorded_by(id, beats))
 
     def channel_trouble(self, channel: str) -> str:
@@ -230,7 +233,7 @@ class PushClient:
 
         Return an empty text if the channel sends or may send.
         """
-        if channel in self._connection.registry.globals().paused_channels:
+        if channel in self._connection.registry.service.globals().paused_channels:
             return f"channel {channel} is paused (`fairlane channel resume {channel}`)"
         return Served.by(self.workers()).trouble(channel)
 
@@ -321,7 +324,7 @@ class PushClient:
 
         after: return them as they would be after a change; the change is not made.
         """
-        stored = self._connection.registry.settings()
+        stored = self._connection.registry.service.settings()
         if after is not None:
             after(ServiceControls(stored.update))
         return globals_of(stored)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from backends.redis.epochs import Epochs
 from backends.redis.letter_index import LetterIndex
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from backends.settings import require_addresses
@@ -44,7 +44,7 @@ class Connection:
         self._services: Services | None = None
         self.registry = Registry(self._view)
         self.epochs = Epochs(self._view)
-        self.known_tasks = KnownTasks(self.registry, self.epochs)
+        self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.workers = Workers(self._view)
         self.foresight = Foresight(self.registry, self.workers)
 
@@ -80,7 +80,7 @@ class Connection:
             self.epochs.check_home()
             if any(beat.is_live for beat in self.workers.workers()):
                 return
-            epoch, after = self.epochs.epoch(), self.registry.control_cursor()
+            epoch, after = self.epochs.epoch(), self.registry.control.cursor()
         except Unreachable:
             return
         found = self._connected().earlier_views(epoch.id if epoch else "", after)

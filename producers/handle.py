@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -12,6 +11,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
 from dispatcher.ports import DeadLetter
 from producers.control.controls import Cancelled, Controls, Edit
+from producers.control.known_tasks import KnownTasks
 from producers.control.task_changes import Changes
 from producers.failures import Failure, FailureGroup, by_reason, failures
 from producers.submit.report import SubmitResult
@@ -21,14 +21,6 @@ _LONGEST_POLL_S = 0.25
 _SHOWN_EVERY_S = 1.0
 _OUTAGE_S = 60.0
 """How long `wait` continues without an answer from Redis."""
-
-
-class TaskViews(Protocol):
-    """Reads tasks in the state the registry shows."""
-
-    def task(self, task: str) -> TaskView:
-        """Return the task. Raises NotFound, NotReady, Unreachable."""
-        ...
 
 
 Letters = Callable[[str], Iterator[DeadLetter]]
@@ -47,7 +39,7 @@ class TaskHandle:
     def __init__(
         self,
         task: str,
-        views: TaskViews,
+        views: KnownTasks,
         controls: Controls,
         letters: Letters,
         with_etas: WithEtas,

@@ -1,25 +1,17 @@
-"""The parts of Pulsar and Redis a submission needs, as small Protocols, so that it can be measured without servers."""
+"""The lanes that a submission writes to, as Protocols that need no server, and everything a submission uses."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from backends.redis.registry.registry import Registry
 from dispatcher.clock import Clock
-from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
 from dispatcher.ports import ControlLog
-from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
-from dispatcher.wire.submission import Submission
+from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.topics import Topics
 from producers.settings import ProducerOptions
+from producers.submit.history import KnownSubmissions
 from producers.submit.renewals import Renewals
-
-
-class ControlWriter(ControlLog, Protocol):
-    """The control topic."""
-
-    def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
-        """Store the records in this order with one wait for all; return their positions. Raises Unreachable."""
-        ...
 
 
 class LaneWriter(Protocol):
@@ -53,48 +45,6 @@ class LaneOpener(Protocol):
 
         first: the first envelopes, encoded; they show whether compression is worthwhile.
         """
-        ...
-
-
-class Registrar(Protocol):
-    """The registry operations that a submission needs. Raises Unreachable when Redis cannot be reached."""
-
-    def apply(self, position: str, record: ControlRecord) -> None: ...
-
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
-        """Apply many (position, record) pairs like `apply`, in one round trip."""
-        ...
-
-    def submission(self, task: str) -> Submission | None:
-        """Return the submission; None if the task does not exist."""
-        ...
-
-    def submission_at(self, task: str, position: str) -> Submission:
-        """Return the submission according to the control topic up to a position; the view may be behind."""
-        ...
-
-    def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
-        """Return what is in flight of those tasks that are known, all at one moment."""
-        ...
-
-    def admit(self, record: TaskRecord, who: str = "") -> Admission:
-        """Return whether a new task's app may have one more task. If so, reserve its place for some seconds.
-
-        The submitter that the record names also takes the lease of the submission. who: the name shown to others.
-        """
-        ...
-
-    def hold_submission(self, action: HoldAction, task: str, submitter: str, who: str = "") -> SubmitLease:
-        """Take the lease of a task's submission unless another submitter holds it, renew it, or release it."""
-        ...
-
-    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
-        """Renew a submitter's lease, apply the task's record and read the submission back, in one round trip."""
-        ...
-
-    def seal_submission(self, position: str, seal: Sealed) -> bool:
-        """Apply a seal if its submitter holds the lease, and end the lease. Return False, without a change, if it does
-        not."""
         ...
 
 
@@ -143,8 +93,9 @@ class LeasePace:
 class Services:
     """The services that a submission uses."""
 
-    control: ControlWriter
-    registry: Registrar
+    control: ControlLog
+    registry: Registry
+    known: KnownSubmissions
     lanes: LaneOpener
     topics: Topics
     clock: Clock
@@ -157,11 +108,3 @@ class Services:
     """The name of this process shown to other submitters of a task."""
     renewals: Renewals = field(default_factory=Renewals)
     """Renews the leases of all submissions of this process."""
-
-
-class Readiness(Protocol):
-    """The epoch in Redis, as far as submissions and controls need it. Raises Unreachable."""
-
-    def ready(self) -> bool:
-        """Return whether the view is complete."""
-        ...

@@ -15,7 +15,7 @@ from backends.pulsar.dead_letter_topic import read_dead_letters
 from backends.pulsar.topic_reader import TopicReader
 from backends.redis.epochs import Epochs
 from backends.redis.letter_index import LetterSpan
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.system_clock import SystemClock
 from dispatcher.model.view_home import EarlierViews, read_views
 from dispatcher.ports import DeadLetter
@@ -44,7 +44,8 @@ class PulsarConnection:
         admin = self._opened.enter_context(closing(PulsarAdmin(self._settings.pulsar)))
         return Services(
             control=control,
-            registry=KnownSubmissions(registry, epochs, control.reader),
+            registry=registry,
+            known=KnownSubmissions(registry, epochs, control.reader),
             lanes=SubmissionLanes(self._client, admin, options),
             topics=self._topics,
             clock=clock,

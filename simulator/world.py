@@ -8,7 +8,7 @@ import msgspec
 from backends.redis.client import Scripts, lua_folder
 from backends.redis.epochs import Epochs
 from backends.redis.keys import Keys
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import CLAIM_MAX_MS, RedisView, restart_guard
 from consumers.upkeep.closing import Closing
 from consumers.upkeep.finishing import Finisher
@@ -83,7 +83,7 @@ class World:
     def read_marks(self, epoch: str) -> None:
         """Write this view's mark to every topic, and read the topics up to it."""
         mark = EpochMark(FORMAT, epoch)
-        self.registry.move_control_cursor(self.registry.control_cursor(), self.control.append(mark), epoch, marked=True)
+        self.registry.control.move_cursor(self.registry.control.cursor(), self.control.append(mark), epoch, marked=True)
         for partition in range(self.topics.outcome_partitions):
             self.outcomes.append(partition, mark)
         self.fold_outcomes()
@@ -94,10 +94,10 @@ class World:
 
     def read_control(self, position: str, record: ControlRecord) -> list[str]:
         """Apply a record of the control topic, and move its cursor there, as a fold does."""
-        self.registry.apply(position, record)
+        self.registry.control.apply(position, record)
         self.view.command("HSET", self.view.keys.control, "cursor", position)
         task = getattr(record, "task", "")
-        return self.registry.complete_among([task] if task else [])
+        return self.registry.control.complete_among([task] if task else [])
 
     # ------------------------------------------------------------- work that one worker does for all
     def fold_outcomes(self) -> list[str]:

@@ -11,10 +11,10 @@ import msgspec
 import pulsar
 
 from backends.pulsar.record_producer import RecordProducer
-from backends.pulsar.topic_reader import Record, TopicReader
+from backends.pulsar.topic_reader import TopicReader
 from backends.redis.letter_index import LetterSpan, block_of
 from dispatcher.model.errors import FairlaneError
-from dispatcher.ports import DeadLetter, Done
+from dispatcher.ports import DeadLetter, Done, StoredRecord
 from dispatcher.wire.letters import is_sound, parts_of, without_texts
 from dispatcher.wire.topics import Topics
 
@@ -138,7 +138,7 @@ def _read(
                     yield news
 
 
-def _letter(record: Record) -> DeadLetter | None:
+def _letter(record: StoredRecord) -> DeadLetter | None:
     try:
         letter = _decode(record.body)
         problem = "" if is_sound(letter) else "its columns do not fit together"

@@ -3,25 +3,16 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import pulsar
 
 from backends.pulsar.client import message_id_from, position_of, translated
 from dispatcher.model.errors import FairlaneError
+from dispatcher.ports import StoredRecord
 
 _AHEAD = 2_000
 """Number of records fetched ahead; a record is a few hundred bytes."""
-
-
-class Record(NamedTuple):
-    """A stored record."""
-
-    position: str
-    """Sorts as text in topic order."""
-    body: bytes
-    key: str
-    """The key it was published with."""
 
 
 class TopicReader:
@@ -40,14 +31,14 @@ class TopicReader:
         self._reader: Any = None
         self._open()
 
-    def read(self, max_records: int, timeout_s: float) -> list[Record]:
+    def read(self, max_records: int, timeout_s: float) -> list[StoredRecord]:
         """Wait up to timeout_s for the first record, then return the records that have arrived, at most max_records.
         Raises Unreachable."""
-        records: list[Record] = []
+        records: list[StoredRecord] = []
         with self._reading():
             message = self._take(round(timeout_s * 1000))
             while message is not None:
-                records.append(Record(position_of(message.message_id()), message.data(), message.partition_key()))
+                records.append(StoredRecord(position_of(message.message_id()), message.data(), message.partition_key()))
                 message = self._take(0) if len(records) < max_records else None
         if records:
             self._after = records[-1].position

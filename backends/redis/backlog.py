@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from backends.redis.client import Arg
-from backends.redis.task_rows import VIEW_FIELDS, Row, Value, task_view
+from backends.redis.registry.task_rows import VIEW_FIELDS, Row, Value, task_view
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import counted_of
 from dispatcher.model.errors import NotReady

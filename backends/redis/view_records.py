@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from backends.redis.client import translated
-from backends.redis.task_rows import entries_of
+from backends.redis.registry.task_rows import entries_of
 from backends.redis.view import RedisView
 from dispatcher.model.service_settings import paused_field
 from dispatcher.model.task_control import CONTROLS

@@ -3,13 +3,12 @@ tasks."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
-from consumers.upkeep.rebuild import OutcomeTopics
 from dispatcher.clock import Clock, ClockComparison
 from dispatcher.model.errors import FairlaneError
-from dispatcher.wire.lease import Closable
+from dispatcher.ports import OutcomeTopics
 from dispatcher.wire.outcome import FORMAT, ClaimsEnded, CloseTask, OutcomeRecord
+from quotas.ledger import RedisLedger
 
 _log = logging.getLogger(__name__)
 FORCE_CLOSE_S, FORCE_END_S = 15.0, 30.0
@@ -17,29 +16,6 @@ FORCE_CLOSE_S, FORCE_END_S = 15.0, 30.0
 topic."""
 STEP_S, COMPARISON_S = 1.0, 60.0
 """The step of Redis' clock that a claim's margin covers, and the time over which steps are added up."""
-
-
-class ClaimTable(Protocol):
-    """The part of the ledger that closing needs. All methods raise Unreachable."""
-
-    def due_claims(self) -> Mapping[int, Sequence[str]]:
-        """Return the overdue claims by partition, without those that a ClaimsEnded of the last few seconds names."""
-        ...
-
-    def now_ms(self) -> int:
-        """Return the ledger's time."""
-        ...
-
-    def lengthen_claims(self, step_ms: int) -> None:
-        """Lengthen live claims by this much: the ledger's clock was set forward."""
-        ...
-
-    def closable(self) -> Sequence[Closable]:
-        """Return tasks to close: cancelled, stopped or expired tasks that have not ended and have no live claim.
-
-        Tasks that an operator closed are included.
-        """
-        ...
 
 
 class Closing:
@@ -51,7 +27,7 @@ class Closing:
 
     def __init__(
         self,
-        claims: ClaimTable,
+        ledger: RedisLedger,
         outcomes: OutcomeTopics,
         partition_of: Callable[[str], int],
         clock: Clock,
@@ -60,7 +36,7 @@ class Closing:
     ) -> None:
         """`force_end` ends tasks that an operator closed, whatever is recorded, and returns at once. `close_again_s` is
         the minimum time between two CloseTask records of the same task."""
-        self._claims = claims
+        self._ledger = ledger
         self._outcomes = outcomes
         self._partition_of = partition_of
         self._clock = clock
@@ -84,14 +60,14 @@ class Closing:
         A forward step of the ledger's clock ends no claim: it is added to their ends. The first call of a term ends
         none either, since it has nothing to compare the clocks with.
         """
-        due = self._claims.due_claims()
+        due = self._ledger.due_claims()
         asked_s = self._clock.monotonic_s()
-        gained_s = self._comparison.gained_s(self._claims.now_ms(), asked_s, self._clock.monotonic_s())
+        gained_s = self._comparison.gained_s(self._ledger.now_ms(), asked_s, self._clock.monotonic_s())
         if gained_s is not None and gained_s > STEP_S:
             self._step_ms += round(gained_s * 1000)
             self._comparison.begin_again()
         if self._step_ms:
-            self._claims.lengthen_claims(self._step_ms)
+            self._ledger.lengthen_claims(self._step_ms)
             _log.warning(
                 "Redis' clock was set forward by %.1f s: claims last longer by that. Let NTP slew it, not step it",
                 self._step_ms / 1000,
@@ -117,7 +93,7 @@ class Closing:
     def _closed_tasks(self) -> Iterator[tuple[int, OutcomeRecord]]:
         now_s = self._clock.monotonic_s()
         self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self._close_again_s}
-        closable = self._claims.closable()
+        closable = self._ledger.closable()
         self._asked_s = {one.task: self._asked_s.get(one.task, now_s) for one in closable if one.closed}
         self._force_end([task for task, asked_s in self._asked_s.items() if now_s - asked_s >= FORCE_END_S])
         for one in closable:

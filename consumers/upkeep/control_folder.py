@@ -4,10 +4,12 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from backends.redis.passed_over import PassedOver
+from backends.redis.registry.control_view import ControlView
 from consumers.upkeep.folder import FoldLoop, FoldSettings, Held
-from consumers.upkeep.recheck import SkippedRecords, recheck
+from consumers.upkeep.recheck import recheck
 from dispatcher.model.errors import Malformed
 from dispatcher.ports import OpenReader, StoredRecord
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
@@ -28,27 +30,6 @@ class _Batch(NamedTuple):
     """Tasks that the records complete if all their targets have an outcome."""
 
 
-class ControlView(Protocol):
-    """The part of the registry that this fold needs."""
-
-    def control_cursor(self) -> str | None: ...
-
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
-        """Apply (position, record) pairs. Idempotent; an older record never undoes a newer one."""
-        ...
-
-    def move_control_cursor(self, expected: str | None, to: str, epoch: str, *, marked: bool) -> bool:
-        """Move the cursor. Return False, without a change, if it is not at `expected` or the epoch is another by now.
-
-        marked: whether the epoch's mark was among the records read.
-        """
-        ...
-
-    def complete_among(self, tasks: Sequence[str]) -> Sequence[str]:
-        """Return those of the tasks whose targets all have an outcome. A seal counts once the cursor is behind it."""
-        ...
-
-
 class ControlFolder:
     """Applies every record of the control topic to the registry and keeps the cursor there.
 
@@ -65,7 +46,7 @@ class ControlFolder:
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
-        skipped_records: SkippedRecords,
+        skipped_records: PassedOver,
     ) -> None:
         """`held`: whether this worker holds the job. `finished` is called with the tasks that are now complete."""
         self._skipped = skipped_records
@@ -83,14 +64,14 @@ class ControlFolder:
         if epoch is None:
             stop.wait(self._loop.settings.poll_s)
             return
-        cursor = self._view.control_cursor()
+        cursor = self._view.cursor()
         recheck(self._skipped, CONTROL, self._loop.open_reader, self._apply_again)
-        self._loop.follow(cursor, partial(self._advance, epoch), self._view.control_cursor, stop)
+        self._loop.follow(cursor, partial(self._advance, epoch), self._view.cursor, stop)
 
     def _advance(self, epoch: str, cursor: str | None, records: Sequence[StoredRecord]) -> bool:
         """Apply the records and move the cursor. Return False if it is elsewhere by now, or the epoch is another."""
         batch = self._apply(records, epoch)
-        moved = self._view.move_control_cursor(cursor, records[-1].position, epoch, marked=batch.marked)
+        moved = self._view.move_cursor(cursor, records[-1].position, epoch, marked=batch.marked)
         if moved:
             self._finish(batch.sealed)
         return moved

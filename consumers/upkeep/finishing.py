@@ -4,36 +4,21 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.clock import Clock
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.view import TargetCounts, TaskView
-from dispatcher.wire.control import FORMAT, ControlRecord, Finished
+from dispatcher.ports import ControlLog
+from dispatcher.wire.control import FORMAT, Finished
 
 _log = logging.getLogger(__name__)
 _BATCH = 100
 """Tasks ended at once: they share a disk write."""
-
-
-class TaskTable(Protocol):
-    """The part of the registry that finishing needs. All methods raise Unreachable."""
-
-    def tasks_by_id(self, tasks: Sequence[str]) -> Sequence[TaskView]:
-        """Return those of the tasks that are known."""
-        ...
-
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None: ...
-
-
-class ControlAppender(Protocol):
-    """The control topic. Raises Unreachable."""
-
-    def append_many(self, records: Sequence[ControlRecord]) -> Sequence[str]:
-        """Store all records with one wait and return their positions."""
-        ...
 
 
 class End(NamedTuple):
@@ -85,15 +70,15 @@ class Finisher:
 
     def __init__(
         self,
-        tasks: TaskTable,
+        registry: Registry,
         complete: Callable[[], bool],
-        control: ControlAppender,
+        control: ControlLog,
         clock: Clock,
         retry_s: float = 0.5,
     ) -> None:
         """`complete`: whether the view is complete. A view being rebuilt may not know yet that a task ended long
         ago."""
-        self._tasks = tasks
+        self._registry = registry
         self._complete = complete
         self._control = control
         self._clock = clock
@@ -161,10 +146,11 @@ class Finisher:
         """Return the tasks that were ended here. Raises Unreachable."""
         if not tasks or not self._complete():
             return []
-        views = [view for view in map(self._closed_if_forced, self._tasks.tasks_by_id(tasks)) if _is_done(view)]
+        found = self._registry.tasks.named(tasks, TASK_VIEW)
+        views = [view for view in map(self._closed_if_forced, found) if _is_done(view)]
         records = [self._tombstone(view) for view in views]
         if records:
-            self._tasks.apply_all(list(zip(self._control.append_many(records), records, strict=True)))
+            self._registry.control.apply_all(list(zip(self._control.append_many(records), records, strict=True)))
         for view, record in zip(views, records, strict=True):
             _log.info("task %s ended: %s, %d of %d sent", view.id, record.state, view.targets.sent, view.targets.total)
         return [view.id for view in views]

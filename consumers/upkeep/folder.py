@@ -7,9 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from consumers.upkeep.recheck import SkippedRecords, recheck
+from backends.redis.passed_over import PassedOver
+from consumers.upkeep.recheck import recheck
 from dispatcher.model.errors import FairlaneError, Unreachable
-from dispatcher.ports import Fold, OpenReader, StoredRecord
+from dispatcher.ports import OpenReader, StoredRecord
+from quotas.fold import RedisFold
 
 _log = logging.getLogger(__name__)
 
@@ -103,12 +105,12 @@ class OutcomeFolder:
     def __init__(
         self,
         partition: int,
-        fold: Fold,
+        fold: RedisFold,
         open_reader: OpenReader,
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
-        skipped: SkippedRecords | None = None,
+        skipped: PassedOver | None = None,
     ) -> None:
         """`held`: whether this worker holds the job. `finished` is called with the tasks that are now complete. With
         `skipped` None, skipped records are not read again."""

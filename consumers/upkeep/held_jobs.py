@@ -7,31 +7,14 @@ every change they make is guarded (the fold's cursor, the epoch's id) or idempot
 import logging
 import math
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from backends.redis.job_locks import JobLocks
 from dispatcher.clock import Clock
 from dispatcher.model.errors import Unreachable
 
 _log = logging.getLogger(__name__)
-
-
-class LockTable(Protocol):
-    """Locks with an expiry. Raises Unreachable."""
-
-    def hold(
-        self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
-    ) -> dict[str, str]:
-        """Renew the owner's locks among `names` and take free ones. Return the owners of the held locks by name.
-
-        Free locks are taken in order up to `limit`; the free ones among `overdue` are always taken.
-        """
-        ...
-
-    def release(self, names: Sequence[str], owner: str) -> None:
-        """Release those of the locks that are the owner's."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +40,7 @@ class HeldJobs:
 
     def __init__(
         self,
-        locks: LockTable,
+        locks: JobLocks,
         names: Sequence[str],
         owner: str,
         clock: Clock,

@@ -1,62 +1,20 @@
 """Delete lanes: those of ended tasks as soon as nobody is attached, and those that a crash left behind."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
+from backends.redis.registry.task_rows import TASK_END
+from backends.redis.registry.tasks import TaskTable
 from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
+from dispatcher.ports import LaneTopics
 from dispatcher.wire.topics import task_of_lane
 
 _log = logging.getLogger(__name__)
 _SLICE = 200
 """Tasks checked in one call."""
-
-
-class LaneTopics(Protocol):
-    """Topic administration. All methods raise Unreachable."""
-
-    def list_topics(self, namespace: str) -> Sequence[str]:
-        """Return the full names of the topics."""
-        ...
-
-    def delete_topic(self, topic: str) -> bool:
-        """Delete a topic. Return False if somebody is attached, True if it is gone."""
-        ...
-
-
-class Ended(Protocol):
-    """A tombstone."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def lane(self) -> str: ...
-    @property
-    def shared(self) -> bool:
-        """Whether other tasks use the lane too."""
-        ...
-
-    @property
-    def finished_ms(self) -> int: ...
-
-
-class TombstoneReader(Protocol):
-    """The part of the registry that the cleaner needs. All methods raise Unreachable."""
-
-    def ended_since(self, at_ms: int) -> Sequence[str]:
-        """Return the ids of tasks that ended at that time or later."""
-        ...
-
-    def tombstones(self, tasks: Sequence[str]) -> Sequence[Ended]:
-        """Return the tombstones of those tasks that have ended."""
-        ...
-
-    def ends(self, tasks: Sequence[str]) -> Mapping[str, bool]:
-        """Return whether each known task has ended."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +50,7 @@ class LaneCleaner:
     def __init__(
         self,
         topics: LaneTopics,
-        tasks: TombstoneReader,
+        tasks: TaskTable,
         complete: Callable[[], bool],
         namespaces: Sequence[str],
         clock: Clock,
@@ -159,7 +117,7 @@ class LaneCleaner:
         recent = self._tasks.ended_since(self._ended_ms - 10_000)
         new = [task for task in recent if task not in self._noted]
         for part in _slices(new):
-            ended = self._tasks.tombstones(part)
+            ended = self._tasks.named(part, TASK_END, ended=True)
             self._add(one.lane for one in ended if not one.shared and one.lane.startswith(self._tenant))
             self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
         self._noted = set(recent)

@@ -13,61 +13,22 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from backends.redis.epochs import Epoch
+from backends.redis.epochs import Epoch, Epochs
 from backends.redis.view import CLAIM_MAX_MS
 from consumers.upkeep.folder import Held
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.model.view_home import EarlierViews, held_elsewhere, read_views
-from dispatcher.ports import ControlLog, OpenReader
+from dispatcher.ports import ControlLog, OpenReader, OutcomeTopics
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
 from dispatcher.wire.control import NO_EPOCH, EpochStarted
 from dispatcher.wire.control_checks import MAX_CLAIM_MS
 from dispatcher.wire.outcome import FORMAT as OUTCOME_FORMAT
-from dispatcher.wire.outcome import EpochMark, OutcomeRecord
+from dispatcher.wire.outcome import EpochMark
 
 _log = logging.getLogger(__name__)
 _NOT_HELD_S = 0.1
-
-
-class EpochTable(Protocol):
-    """The epoch in Redis. All methods raise Unreachable.
-
-    The setters change nothing if the epoch is no longer `epoch`.
-    """
-
-    def epoch(self) -> Epoch | None: ...
-
-    def begin_epoch(
-        self, epoch: str, wait_ms: int, partitions: int, *, restoring: bool = False, replaces: str = ""
-    ) -> bool:
-        """Begin an epoch; return False if one exists already.
-
-        `restoring`: fold nothing until the restore has ended. `replaces` is the id of a broken view to replace.
-        """
-        ...
-
-    def epoch_announced(self, epoch: str, *, first: bool, position: str, claim_ms: int = 0) -> None:
-        """Note that an epoch was announced.
-
-        `first`: no view was ever begun before, so there is no claim to wait for. `position` is that of its
-        EpochStarted. `claim_ms` is the longest claim in the control topic; the view waits for it too.
-        """
-        ...
-
-    def refuse_epoch(self, epoch: str, foreign: str) -> None:
-        """Refuse an epoch. `foreign` is the address of the other Redis that holds the view of this installation."""
-        ...
-
-    def epoch_marked(self, epoch: str) -> None: ...
-
-
-class OutcomeTopics(Protocol):
-    def append(self, partition: int, record: OutcomeRecord) -> object:
-        """Append a record to one outcome topic. Return once it is stored. Raises Unreachable."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -90,7 +51,7 @@ class RebuildSettings:
 class RebuildPorts:
     """The servers that a Rebuilder uses."""
 
-    epochs: EpochTable
+    epochs: Epochs
     control: ControlLog
     outcomes: OutcomeTopics
     open_control: OpenReader

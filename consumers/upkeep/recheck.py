@@ -5,32 +5,18 @@ outcome of a target counts; targets that were closed or recorded meanwhile keep 
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Protocol
 
+from backends.redis.passed_over import PassedOver
 from dispatcher.ports import OpenReader, StoredRecord
 
 _log = logging.getLogger(__name__)
 _READ_S = 1.0
 
 
-class SkippedRecords(Protocol):
-    """The stored positions of skipped records (backends.redis.passed_over). All methods raise Unreachable."""
-
-    def of_others(self, topic: str) -> Sequence[str]:
-        """Return the positions that this version has not read, in topic order."""
-        ...
-
-    def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
-        """Store the positions of records that this version skips, with the reasons."""
-        ...
-
-    def forget(self, topic: str, positions: Sequence[str]) -> None: ...
-
-
 def recheck(
-    skipped: SkippedRecords, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[StoredRecord]], None]
+    skipped: PassedOver, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[StoredRecord]], None]
 ) -> None:
     """Read and apply records that other versions skipped, in topic order.
 

@@ -3,34 +3,15 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from backends.redis.epochs import Epoch
-from consumers.upkeep.finishing import ControlAppender
+from backends.redis.view_records import ViewRecords
 from dispatcher.clock import Clock
+from dispatcher.ports import ControlLog
 from dispatcher.wire.control import Restated
 
 _log = logging.getLogger(__name__)
 _DAY_MS = 86_400_000
-
-
-class Records(Protocol):
-    """The view's content as the records that made it. All methods raise Unreachable."""
-
-    def settings(self) -> Sequence[Restated]: ...
-
-    def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> Sequence[str]:
-        """Return the live tasks accepted before a time, and the tasks that ended since another time after at least
-        `lived_ms`."""
-        ...
-
-    def of_tasks(self, tasks: Sequence[str]) -> Sequence[Restated]: ...
-
-    def last_ms(self) -> int:
-        """Return when everything was last restated; 0: long ago, or in another view."""
-        ...
-
-    def restated(self, at_ms: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -56,8 +37,8 @@ class Restater:
 
     def __init__(
         self,
-        records: Records,
-        control: ControlAppender,
+        records: ViewRecords,
+        control: ControlLog,
         epoch: Callable[[], Epoch | None],
         announce: Callable[[], None],
         clock: Clock,

@@ -1,39 +1,16 @@
 """Delete empty side lanes, and list those that an empty Redis has forgotten."""
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
+from backends.redis.registry.service import SideLaneTable
 from dispatcher.clock import Clock
 from dispatcher.model.errors import NotFound
+from dispatcher.ports import LaneTopics
 from dispatcher.wire.topics import side_of_lane
 
 _log = logging.getLogger(__name__)
 ROUND_S = 10.0
-
-
-class SideTopics(Protocol):
-    """Topic administration. All methods raise Unreachable."""
-
-    def list_topics(self, namespace: str) -> Sequence[str]: ...
-
-    def backlog(self, topic: str) -> int:
-        """Return the number of unacknowledged entries. Raises NotFound."""
-        ...
-
-    def delete_topic(self, topic: str) -> bool:
-        """Delete a topic. Return False if somebody is attached."""
-        ...
-
-
-class KnownSides(Protocol):
-    """The part of the registry that lists side lanes. All methods raise Unreachable."""
-
-    def side_lanes(self) -> frozenset[str]: ...
-
-    def add_side_lane(self, topic: str) -> None: ...
-
-    def drop_side_lane(self, topic: str) -> None: ...
 
 
 class SideLaneCleaner:
@@ -44,7 +21,7 @@ class SideLaneCleaner:
     """
 
     def __init__(
-        self, topics: SideTopics, sides: KnownSides, complete: Callable[[], bool], namespace: str, clock: Clock
+        self, topics: LaneTopics, sides: SideLaneTable, complete: Callable[[], bool], namespace: str, clock: Clock
     ) -> None:
         """`complete`: whether the view is complete. While it is being rebuilt, no lane is taken off the list."""
         self._topics = topics
@@ -66,17 +43,17 @@ class SideLaneCleaner:
             return
         self._next_s = now_s + ROUND_S
         listed = [topic for topic in self._topics.list_topics(self._namespace) if side_of_lane(topic)]
-        known = self._sides.side_lanes()
+        known = self._sides.topics()
         was_empty, self._empty = self._empty, {topic for topic in known if self._is_empty(topic)}
         for topic in set(listed) - known:
             # Checked last: an envelope moved there later keeps a producer on the topic for some seconds.
             if self._is_empty(topic):
                 self._delete(topic)
             else:
-                self._sides.add_side_lane(topic)
+                self._sides.add(topic)
         if self._complete():
             for topic in known & was_empty & self._empty:
-                self._sides.drop_side_lane(topic)
+                self._sides.drop(topic)
 
     def _is_empty(self, topic: str) -> bool:
         try:

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,13 +22,13 @@ from dispatcher.wire.snapshot import (
     Chunk,
     Cursors,
     Packer,
-    Part,
     Record,
     TaskPart,
     check,
     parts_of,
     records_of,
 )
+from quotas.snapshots import RedisSnapshots
 
 _log = logging.getLogger(__name__)
 _READ, _READ_S = 16, 1.0
@@ -38,28 +38,6 @@ _TRIES = 5
 """How often a snapshot (or the list of them) that does not answer is tried before it is skipped. The tries are a second
 apart, and nothing is granted for 13 s anyway."""
 _LIST = ""
-
-
-class View(Protocol):
-    """The fold's state. All methods raise Unreachable."""
-
-    def cursors(self, partitions: int) -> Cursors: ...
-
-    def parts(self) -> Iterator[Sequence[Part]]:
-        """Yield all parts, a page at a time."""
-        ...
-
-    def begin_restore(self, epoch: str) -> str:
-        """Begin a restore. Return the id of its only restorer; '' if Redis now holds another view."""
-        ...
-
-    def restore_parts(self, restorer: str, parts: Sequence[Part]) -> bool:
-        """Restore parts. Return False if Redis now holds another view, or another restorer took over."""
-        ...
-
-    def end_restore(self, restorer: str, cursors: Cursors | None) -> bool:
-        """End the restore; the folds continue from these cursors, if any. Return False as `restore_parts` does."""
-        ...
 
 
 class Writer(Protocol):
@@ -120,7 +98,7 @@ class Snapshotter:
 
     def __init__(
         self,
-        view: View,
+        view: RedisSnapshots,
         store: SnapshotStore,
         control: ControlLog,
         epoch: Callable[[], Epoch | None],
@@ -242,7 +220,7 @@ class Restorer:
     control records that this one can read, so the control topic is read from its beginning again.
     """
 
-    def __init__(self, view: View, store: SnapshotStore, partitions: int) -> None:
+    def __init__(self, view: RedisSnapshots, store: SnapshotStore, partitions: int) -> None:
         self._view = view
         self._store = store
         self._partitions = partitions

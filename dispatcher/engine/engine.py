@@ -1,8 +1,8 @@
 """The engine: one worker's decisions about its lanes. Synchronous, one thread; all events arrive in one inbox."""
 
+import threading
 from dataclasses import dataclass
 from queue import Empty
-from typing import Protocol
 
 from dispatcher.analysis.send_errors import SendErrors
 from dispatcher.clock import Clock
@@ -22,12 +22,6 @@ LONGEST_SLEEP_S = 0.5
 """Maximum delay before a stop signal is seen."""
 EXPIRY_S = 0.25
 """Interval of the search for credit near its use-by behind channels that have no room."""
-
-
-class StopSignal(Protocol):
-    """A threading.Event or any object with its `is_set`."""
-
-    def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ class Engine:
         )
         self._timers.at(clock.monotonic_s() + EXPIRY_S, self._expire)
 
-    def run(self, stop: StopSignal) -> None:
+    def run(self, stop: threading.Event) -> None:
         """Run until drained, or until `stop` is set. In the latter case nothing is cleaned up."""
         wait_s = 0.0
         while not self.drained and not stop.is_set():

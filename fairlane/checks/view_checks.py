@@ -6,8 +6,8 @@ from contextlib import closing
 from backends.pulsar.provision import Finding
 from backends.redis.epochs import Epochs
 from backends.redis.passed_over import MAX_KEPT, Passed, PassedOver
-from backends.redis.registry import Registry
-from backends.redis.task_rows import IdleTask
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import IDLE_TASK, IdleTask
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from dispatcher.analysis.served import Served, waiting_tasks
@@ -42,9 +42,9 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             yield from newer_findings(beats)
             yield from unrecorded_findings(beats)
             registry = Registry(view)
-            idle = registry.idle_tasks()
+            idle = registry.tasks.live(IDLE_TASK)
             yield from channel_findings(beats, [one.task for one in idle])
-            yield from stuck_findings(beats, idle, registry.globals().paused_channels)
+            yield from stuck_findings(beats, idle, registry.service.globals().paused_channels)
             yield from passed_over_findings(PassedOver(view).by_topic(settings.pulsar.outcome_partitions))
         finally:
             view.close()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from backends.redis.task_rows import LiveTask
+from backends.redis.registry.task_rows import LiveTask
 from dispatcher.analysis.forecast import ForecastTask, Shares, TaskClass, rates_of
 from dispatcher.analysis.served import Served, WaitingTasks, waiting_of
 from dispatcher.analysis.situation import sendable, shares_of

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from backends.pulsar.broker_lanes import BrokerLanes
 from backends.redis.backlog import BacklogReader
@@ -22,12 +22,6 @@ class SnapshotSources(NamedTuple):
 
     redis: BacklogReader
     brokers: BrokerLanes
-
-
-class Tell(Protocol):
-    """Receives messages about a run, for a person."""
-
-    def __call__(self, message: str) -> None: ...
 
 
 class BacklogSnapshotter:
@@ -78,7 +72,7 @@ class SnapshotSeries:
     files: "SnapshotFiles"
     clock: Clock
     every_s: float
-    tell: Tell
+    tell: Callable[[str], None]
     taken: int = 0
     _logged: str = ""
 

@@ -11,7 +11,7 @@ from backends.redis.client import Observe
 from backends.redis.epochs import Epochs
 from backends.redis.job_locks import JobLocks
 from backends.redis.passed_over import PassedOver
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView, open_view
 from backends.redis.view_records import ViewRecords
 from backends.redis.workers import Workers

@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
-from backends.redis.task_rows import LiveTask
+from backends.redis.registry.task_rows import LiveTask
 from dispatcher.model.task_control import edited_message
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.ports import LaneInfo, WaitingLane

@@ -78,7 +78,7 @@ class SharedJobs:
         self._folders = [self._outcome_folder(redis, pulsar, partition) for partition in partitions]
         self._control = ControlFolder(
             redis.epoch_id,
-            redis.registry,
+            redis.registry.control,
             pulsar.control.reader,
             self._holds(CONTROL),
             self.finisher.take,
@@ -88,7 +88,7 @@ class SharedJobs:
         self._snapshotter = snapshotter(redis, pulsar, self._holds(SNAPSHOT), clock, snapshot_every_s)
         self._rebuilder = Rebuilder(
             RebuildPorts(
-                redis.epochs, pulsar.control, pulsar.outcomes, pulsar.control.reader, redis.registry.control_cursor
+                redis.epochs, pulsar.control, pulsar.outcomes, pulsar.control.reader, redis.registry.control.cursor
             ),
             self._holds(REBUILD),
             clock,
@@ -143,25 +143,25 @@ class SharedJobs:
         topics, registry = pulsar.topics, redis.registry
         lanes = LaneCleaner(
             pulsar.admin,
-            registry,
+            registry.tasks,
             redis.complete,
             topics.task_namespaces(),
             clock,
             all_read=lambda: not redis.passed_over.kept(PASSED_CONTROL),
         )
-        sides = SideLaneCleaner(pulsar.admin, registry, redis.complete, topics.shared_namespace, clock)
+        sides = SideLaneCleaner(pulsar.admin, registry.sides, redis.complete, topics.shared_namespace, clock)
         return (
             Chore(lanes.round, begin=lanes.begin),
             Chore(sides.round, begin=sides.begin),
             Chore(self._end_tasks(redis), FINISHED_EVERY_S, REST),
             Chore(redis.ledger.claim_lost, SWEEP_EVERY_S, REST),
-            Chore(registry.prune, PRUNE_EVERY_S),
+            Chore(registry.tasks.prune, PRUNE_EVERY_S),
             Chore(self._restater(redis, pulsar, clock).round, RESTATE_EVERY_S),
         )
 
     def _end_tasks(self, redis: RedisSide) -> Callable[[], None]:
         """Return the job that ends tasks whose worker saw the end, but died before it wrote the tombstone."""
-        return lambda: self.finisher.take(list(redis.registry.complete()))
+        return lambda: self.finisher.take(list(redis.registry.tasks.complete()))
 
     def _restater(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> Restater:
         return Restater(redis.records, pulsar.control, redis.epochs.epoch, self._rebuilder.restate, clock)

@@ -8,9 +8,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from backends.redis.task_rows import LivePage, LiveTask, RegistryState
+from backends.redis.feed import Feed
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import LIVE_TASK
+from backends.redis.registry.tasks import LIVE
 from dispatcher.clock import Clock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.errors import FairlaneError, Unreachable
@@ -24,29 +26,6 @@ from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 _log = logging.getLogger(__name__)
 STANDING_CHUNK = 100
 """Assumed number of targets per envelope in a lane that holds many tasks."""
-
-
-class LiveTasks(Protocol):
-    """The registry, as the watcher needs it. All methods raise Unreachable."""
-
-    def look(self) -> RegistryState: ...
-
-    def live_page(self, cursor: str | None, size: int) -> LivePage: ...
-
-    def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
-        """Return those of the given tasks that have not ended."""
-        ...
-
-
-class ChangeFeed(Protocol):
-    """The registry's feed. Raises Unreachable."""
-
-    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
-        """Return the changes after a position in the feed (None: from now on), and the position after them.
-
-        Waits up to block_ms.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -77,15 +56,15 @@ class LaneWatcher:
 
     def __init__(
         self,
-        tasks: LiveTasks,
-        feed: ChangeFeed,
+        registry: Registry,
+        feed: Feed,
         topics: Topics,
         changed: Callable[[LanesChanged], None],
         peers: Callable[[], Sequence[Peer]],
         clock: Clock,
         settings: WatchSettings,
     ) -> None:
-        self._tasks = tasks
+        self._registry = registry
         self._feed = feed
         self._changed = changed
         self._peers = peers
@@ -151,7 +130,7 @@ class LaneWatcher:
     # ------------------------------------------------------------- reading
     def _look(self, caught_up: bool) -> None:
         now_s = self._clock.monotonic_s()
-        look = self._tasks.look()
+        look = self._registry.service.look()
         self._ahead_ms = look.now_ms - round(now_s * 1000)
         self._look_at_s = now_s + self._settings.look_s
         if self._version is None or (caught_up and look.version != self._version):
@@ -167,14 +146,14 @@ class LaneWatcher:
         named, size = list(tasks), self._settings.page_tasks
         for start in range(0, len(named), size):
             part = named[start : start + size]
-            found = self._tasks.live_by_id(part)
+            found = self._registry.tasks.named(part, LIVE_TASK, ended=False)
             self._lanes.put(found, self._now_ms(), is_reported=is_reported)
             self._lanes.drop(set(part) - {task.id for task in found})
 
     def _read_page(self) -> None:
         """Read the next page of all tasks; at the end, read by id the known tasks that were on no page."""
         settings, reading = self._settings, self._reading
-        page = self._tasks.live_page(reading.cursor, settings.page_tasks)
+        page = self._registry.tasks.page(LIVE, LIVE_TASK, settings.page_tasks, reading.cursor)
         if reading.cursor is None:
             reading.begin(self._lanes.ids())
         self._lanes.put(page.tasks, page.now_ms, is_reported=False)

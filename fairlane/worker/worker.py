@@ -125,7 +125,7 @@ class Worker:
             self._clock,
             LaneSettings(PrefetchSettings(budget_targets=self._settings.worker.buffer_targets)),
             MissingChannels(
-                self._courier.channels, self._redis.registry.ends, self._move_aside, self._has_channel_elsewhere
+                self._courier.channels, self._redis.registry.tasks.ends, self._move_aside, self._has_channel_elsewhere
             ),
         )
         self._leases = LeaseThread(self._redis.ledger)

@@ -59,7 +59,7 @@ def store(services: Services, records: Sequence[ControlChange | GlobalChange]) -
     """
     positions = services.control.append_many(records)
     try:
-        services.registry.apply_all(list(zip(positions, records, strict=True)))
+        services.registry.control.apply_all(list(zip(positions, records, strict=True)))
     except Unreachable as error:
         raise Unreachable(
             f"The change is stored in Pulsar, but not yet in Redis: {error.cause}",

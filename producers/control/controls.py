@@ -84,14 +84,14 @@ class Controls:
 
         on_progress: called with the number of targets still in flight.
         """
-        registry = self._services().registry
-        before = now = registry.in_flight(tasks)
+        table = self._services().registry.tasks
+        before = now = table.in_flight(tasks)
         deadline_s = time.monotonic() + wait_s
         while _claims(now) and time.monotonic() < deadline_s:
             if on_progress is not None:
                 on_progress(_targets(now))
             time.sleep(_LOOK_S)
-            now = registry.in_flight(tasks)
+            now = table.in_flight(tasks)
         return Cancelled(_targets(before), _sent(now) - _sent(before), not _claims(now))
 
     def edit(self, task: str, message: Mapping[str, JsonValue] | str) -> Edit:
@@ -102,7 +102,7 @@ class Controls:
             raise invalid_input(error, "message") from None
         found = self._open(task)
         positions = self._change(found, (Control("override", Override(found.edits + 1, checked)),))
-        now = self._services().registry.submission(task) or found
+        now = self._services().known.submission(task) or found
         ours = now.edited_at in ("", positions[-1])
         return Edit(now.edits if ours else found.edits + 1, now.edits)
 
@@ -115,7 +115,7 @@ class Controls:
         return found
 
     def _known(self, task: str) -> Submission:
-        found = self._services().registry.submission(task)
+        found = self._services().known.submission(task)
         if found is None:
             raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
         return found

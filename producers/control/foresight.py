@@ -3,35 +3,25 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.workers import Workers
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.situation import Situation, sent_rate
-from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from dispatcher.model.view import TaskView
 
 _KEPT_S = 1.0
 _KEPT_COSTS = 20
 """An estimate is reused for a second, or for this many times its computation time if that is longer."""
 
 
-class LiveTaskReader(Protocol):
-    def live_views(self) -> list[TaskView]: ...
-
-    def globals(self) -> Globals: ...
-
-    def now_ms(self) -> int: ...
-
-
-class BeatReader(Protocol):
-    def workers(self) -> list[WorkerBeat]: ...
-
-
 class Foresight:
     """Adds estimates to tasks. May be called from any thread. Methods raise Unreachable."""
 
-    def __init__(self, registry: LiveTaskReader, workers: BeatReader) -> None:
+    def __init__(self, registry: Registry, workers: Workers) -> None:
         self._registry = registry
         self._workers = workers
         self._lock = threading.Lock()
@@ -40,7 +30,7 @@ class Foresight:
 
     def live(self) -> list[TaskView]:
         """Return all tasks that have not ended, newest first, with `eta_s` where an end can be estimated."""
-        tasks = self._registry.live_views()
+        tasks = self._live_tasks()
         return _with(tasks, self._etas_by_task(lambda: tasks))
 
     def with_etas(self, tasks: Sequence[TaskView]) -> list[TaskView]:
@@ -48,7 +38,10 @@ class Foresight:
         estimate."""
         if not any(map(_may_end, tasks)):
             return list(tasks)
-        return _with(tasks, self._etas_by_task(self._registry.live_views))
+        return _with(tasks, self._etas_by_task(self._live_tasks))
+
+    def _live_tasks(self) -> list[TaskView]:
+        return self._registry.tasks.live(TASK_VIEW)
 
     def _etas_by_task(self, live: Callable[[], Sequence[TaskView]]) -> dict[str, float]:
         with self._lock:
@@ -65,8 +58,8 @@ class Foresight:
         if not any(beat.state == "serving" for beat in beats):
             return {}
         served = Served.by(beats)
-        tasks = [task for task in live() if not served.lacks(task.channel)]
-        return Situation(tasks, self._registry.globals(), sent_rate(beats), self._registry.now_ms()).etas()
+        tasks, service = [task for task in live() if not served.lacks(task.channel)], self._registry.service
+        return Situation(tasks, service.globals(), sent_rate(beats), service.now_ms()).etas()
 
 
 def _with(tasks: Iterable[TaskView], etas: Mapping[str, float]) -> list[TaskView]:

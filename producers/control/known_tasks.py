@@ -1,22 +1,22 @@
 """Read tasks from the view in Redis, and tell a task that does not exist from one the view does not know yet."""
 
-from backends.redis.registry import Registry
+from backends.redis.epochs import Epochs
+from backends.redis.registry.tasks import TaskTable
 from dispatcher.model.errors import NotFound, NotReady
 from dispatcher.model.view import TaskView
-from producers.ports import Readiness
 
 
 class KnownTasks:
     """Reads one task at a time."""
 
-    def __init__(self, registry: Registry, epochs: Readiness) -> None:
-        self._registry = registry
+    def __init__(self, tasks: TaskTable, epochs: Epochs) -> None:
+        self._tasks = tasks
         self._epochs = epochs
 
     def task(self, task: str) -> TaskView:
         """Return the task. Raises NotFound; NotReady if the view is empty or being rebuilt and lacks the task;
         Unreachable."""
-        view = self._registry.task(task)
+        view = self._tasks.task(task)
         if view is not None:
             return view
         if self._epochs.ready():

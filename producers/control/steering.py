@@ -3,31 +3,19 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Protocol
 
+from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.tasks import TaskTable
 from dispatcher.model.errors import FairlaneError, InvalidInput
 from dispatcher.model.task_control import Control
 from dispatcher.model.view import TaskView
 from producers.control.change import TaskChange, change_tasks
+from producers.control.known_tasks import KnownTasks
 from producers.control.task_changes import Changes, TaskFilter
 from producers.ports import Services
 
 _READ = 500
 """The number of tasks read in one round trip."""
-
-
-class TaskReader(Protocol):
-    def task(self, task: str) -> TaskView:
-        """Return the task. Raises NotFound, NotReady, Unreachable."""
-        ...
-
-
-class LiveViews(Protocol):
-    """The part of the registry that is needed to find tasks. Raises Unreachable."""
-
-    def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]: ...
-
-    def live_views(self) -> list[TaskView]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +88,9 @@ Progress = Callable[[int, int], None]
 class BulkChanges:
     """Plans and makes bulk changes. services: called on first use, since it connects."""
 
-    def __init__(self, services: Callable[[], Services], views: LiveViews, known: TaskReader) -> None:
+    def __init__(self, services: Callable[[], Services], tasks: TaskTable, known: KnownTasks) -> None:
         self._services = services
-        self._views = views
+        self._tasks = tasks
         self._known = known
 
     def plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
@@ -145,9 +133,9 @@ class BulkChanges:
     def _find(self, wanted: TaskFilter, changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
         """Return the tasks that take the changes, and the named tasks that do not."""
         if not wanted.ids:
-            views = self._views.live_views()
+            views = self._tasks.live(TASK_VIEW)
             return [view for view in views if changes.takes(view) and wanted.takes(view)], []
-        views = [view for batch in _batches(wanted.ids) for view in self._views.tasks_by_id(batch)]
+        views = [view for batch in _batches(wanted.ids) for view in self._tasks.named(batch, TASK_VIEW)]
         views += [self._known.task(task) for task in sorted(set(wanted.ids) - {view.id for view in views})]
         matching = [view for view in views if wanted.takes(view)]
         refused = [view for view in matching if not changes.takes(view)]

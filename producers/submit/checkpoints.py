@@ -69,8 +69,8 @@ class Checkpointer:
                 return
         position = self._services.control.append(record)
         try:
-            self._services.registry.apply(position, record)
-            found = self._services.registry.submission(self._task)
+            self._services.registry.control.apply(position, record)
+            found = self._services.known.submission(self._task)
         except Unreachable:
             return  # only the view: workers update it from the control topic
         self.stopped = found.stopped if found is not None else ""

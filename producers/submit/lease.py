@@ -48,7 +48,9 @@ class Lease:
     def take_known(self) -> SubmitLease:
         """Take the lease of a task that already exists."""
         services = self._services
-        return self.take(lambda: services.registry.hold_submission("take", self._task, self.submitter, services.who))
+        return self.take(
+            lambda: services.registry.submissions.hold_submission("take", self._task, self.submitter, services.who)
+        )
 
     def take_over(self, since_ms: int) -> Submission:
         """Record in the control topic that the lease was taken at a time. Return the submission up to that record.
@@ -57,7 +59,7 @@ class Lease:
         """
         for _ in range(_TAKEOVERS):
             record = TakenOver(FORMAT, self._task, self.submitter, since_ms)
-            known = self._services.registry.submission_at(self._task, self._services.control.append(record))
+            known = self._services.known.submission_at(self._task, self._services.control.append(record))
             if known.ahead.submitter == self.submitter:
                 return known
             self.check()
@@ -88,7 +90,7 @@ class Lease:
         self._services.renewals.remove(self._renew)
         if self._taken and not done:
             with suppress(FairlaneError):
-                self._services.registry.hold_submission("release", self._task, self.submitter)
+                self._services.registry.submissions.hold_submission("release", self._task, self.submitter)
 
     def _asked(self, within_s: float) -> SubmitLease:
         began_s = time.monotonic()
@@ -107,7 +109,7 @@ class Lease:
             raise _taken_over(self._task, "another process")
 
     def _renew(self) -> SubmitLease:
-        return self._services.registry.hold_submission("renew", self._task, self.submitter)
+        return self._services.registry.submissions.hold_submission("renew", self._task, self.submitter)
 
 
 def new_submitter() -> str:

@@ -113,7 +113,7 @@ class Publication:
         change = Control("lane", lane).record(task, services.clock.wall_ms())
         position = services.control.append(change)
         with suppress(Unreachable):  # only the view: workers update it from the control topic
-            services.registry.apply(position, change)
+            services.registry.control.apply(position, change)
         self._record = msgspec.structs.replace(self._record, lane=lane, shared=False, partitions=0)
         if self._writer is not None and self._checkpoints is not None:
             self._writer.flush()

@@ -117,7 +117,7 @@ class _Run:
         self._sealed = False
 
     def run(self) -> SubmitResult:
-        known = self._services.registry.submission(self._id) if self._task.id is not None else None
+        known = self._services.known.submission(self._id) if self._task.id is not None else None
         try:
             result = self._begin() if known is None else self._go_on(known)
             return replace(result, duplicates=self._intake.duplicates)
@@ -148,7 +148,7 @@ class _Run:
             with _resumable(self._id):
                 publication = Publication(self._services, record, self._lease, 0)
                 known = admission.reached == "known"  # it was created after the lookup
-                winner = self._services.registry.submission(self._id) if known else None
+                winner = self._services.known.submission(self._id) if known else None
                 winner = winner or self._store(record, publication, first, self._is_fresh(admission))
                 if winner is not None:
                     return self._take_up(chain(begun, accepted), winner, admission.lease.since_ms)
@@ -182,7 +182,7 @@ class _Run:
         found: list[Admission] = []
 
         def attempt() -> SubmitLease:
-            found.append(self._services.registry.admit(record, self._services.who))
+            found.append(self._services.registry.submissions.admit(record, self._services.who))
             return found[-1].lease
 
         self._lease.take(attempt)
@@ -228,7 +228,7 @@ class _Run:
         services = self._services
         position = services.control.append(record)
         with _stored(self._id):
-            known = services.registry.submission_at(self._id, position)
+            known = services.known.submission_at(self._id, position)
         if not known.record.shared:
             services.lanes.create(known.record.lane, known.record.partitions)
         self._tell(known.position, known.record)
@@ -237,7 +237,7 @@ class _Run:
     def _tell(self, position: str, record: TaskRecord) -> Submission | None:
         """Update the registry. Return the other submission if the registry knows another record."""
         with _stored(self._id):
-            lease, known = self._services.registry.start_submission(position, record, self._lease.submitter)
+            lease, known = self._services.known.start_submission(position, record, self._lease.submitter)
             self._lease.confirm(lease)
         return None if known is None or known.record.submitter == record.submitter else known
 
@@ -349,7 +349,7 @@ class _Run:
         """Return why the task has stopped, if it has: the lane of an ended task is deleted while a writer still uses
         it."""
         try:
-            found = self._services.registry.submission(self._id)
+            found = self._services.known.submission(self._id)
         except Unreachable:
             return ""
         return found.stopped if found is not None else ""
@@ -359,9 +359,9 @@ class _Run:
         seal = Sealed(FORMAT, self._id, *counts, [MAIN_WRITER], self._lease.submitter)
         position = self._services.control.append(seal)
         try:
-            if not self._services.registry.seal_submission(position, seal):
+            if not self._services.registry.submissions.seal_submission(position, seal):
                 self._lease.check(wait=False)
-                self._services.registry.apply(position, seal)
+                self._services.registry.control.apply(position, seal)
         except Unreachable as error:
             cause = f"Task {self._id} is complete and stored in Pulsar; workers update Redis later: {error.cause}"
             raise Unreachable(cause) from error

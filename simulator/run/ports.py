@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
@@ -14,6 +13,7 @@ from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, OutcomeRecord, Rep
 from simulator.run.agenda import Call
 from simulator.run.network import TIMEOUT_S, Network
 from simulator.scenario.scenario import Channel
+from simulator.verdict.journal import RunJournal
 
 Answered = Callable[[LeaseAnswer | None, Exception | None], None]
 Sent = Callable[[Batch, Sequence[Report | None]], None]
@@ -146,12 +146,6 @@ class SimLanes(MemoryLanes):
         super().crash()
 
 
-class CallJournal(Protocol):
-    """Records every provider call when it starts."""
-
-    def called(self, worker: str, batch: Batch) -> None: ...
-
-
 class SimCourier:
     """Implements dispatcher.ports.Courier for one worker: a limited number of calls at once, each taking some time.
 
@@ -164,7 +158,7 @@ class SimCourier:
         clock: Clock,
         network: Network,
         channels: Callable[[str], Channel],
-        journal: CallJournal,
+        journal: RunJournal,
         awake: Callable[[Call], None],
     ) -> None:
         self._worker = worker

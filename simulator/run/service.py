@@ -167,7 +167,7 @@ class SimService:
 
     def _is_over(self, task: str) -> bool:
         """Return whether the task takes no more envelopes."""
-        view = self.world.registry.task(task)
+        view = self.world.registry.tasks.task(task)
         return view is None or view.ended or view.closed
 
     def control(self, name: str, control: Control) -> None:

@@ -5,10 +5,11 @@ with the state that tells first outcomes from later ones. Without the commit, no
 """
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from backends.settings import PulsarSettings
 from dispatcher.clock import Clock
@@ -32,13 +33,6 @@ PAUSE_S = 5.0
 """The pause before the next try when Pulsar is unreachable."""
 
 _log = logging.getLogger("fairlane.journal")
-
-
-class Stop(Protocol):
-    """A threading.Event, or an object that behaves like one."""
-
-    def is_set(self) -> bool: ...
-    def wait(self, timeout: float) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -74,6 +68,10 @@ class LandedBatch:
         return self
 
 
+OnBatch = Callable[[LandedBatch], None]
+"""Called with each batch that was landed."""
+
+
 @dataclass
 class _Gathered:
     """The input of the next commit."""
@@ -92,7 +90,7 @@ class Journal:
         self._clock = clock
         self._log = JournalLog(options.tables)
 
-    def run_once(self, stop: Stop, on_batch: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
+    def run_once(self, stop: threading.Event, on_batch: OnBatch = lambda _: None) -> LandedBatch:
         """Land everything stored by now, unless `stop` is set first. Raises FairlaneError."""
         until = last_positions(self._options.pulsar)
         total = LandedBatch(more=True)
@@ -102,7 +100,7 @@ class Journal:
             on_batch(batch)
         return total
 
-    def run(self, stop: Stop, every_s: float, on_batch: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
+    def run(self, stop: threading.Event, every_s: float, on_batch: OnBatch = lambda _: None) -> LandedBatch:
         """Land outcomes until `stop` is set. Waits while Pulsar is unreachable."""
         total = LandedBatch()
         while not stop.is_set():

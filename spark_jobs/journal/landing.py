@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pyarrow.compute as pc
 
-from backends.pulsar.topic_reader import Record
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed
+from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
 from spark_jobs.journal.first_outcomes import FirstOutcomes, StoredTask
@@ -94,7 +94,7 @@ class Lander:
         self._closes: list[dict[str, Any]] = []
         self._landed = Landed(landing.span.topic, landing.span.after)
 
-    def take(self, records: Sequence[Record]) -> None:
+    def take(self, records: Sequence[StoredRecord]) -> None:
         """Add the next records of the span."""
         self._landed.records += len(records)
         self._landed.cursor = records[-1].position
@@ -110,7 +110,7 @@ class Lander:
         self._close()
         return landed
 
-    def _take(self, stored: Record) -> None:
+    def _take(self, stored: StoredRecord) -> None:
         record = read_record(stored.body)
         match record:
             case None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.topic_reader import Record, TopicReader
+from backends.pulsar.topic_reader import TopicReader
 from backends.settings import PulsarSettings
+from dispatcher.ports import StoredRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,7 @@ def connected(settings: PulsarSettings) -> "Iterator[Any]":
         pulsar_client.close(client)
 
 
-def read_span(client: Any, settings: PulsarSettings, span: TopicSpan) -> "Iterator[Sequence[Record]]":
+def read_span(client: Any, settings: PulsarSettings, span: TopicSpan) -> "Iterator[Sequence[StoredRecord]]":
     """Yield the records of a span in order, in batches. Records that the topic no longer keeps are skipped.
 
     Raises Unreachable, NotFound.
@@ -92,7 +93,7 @@ def reached(client: Any, settings: PulsarSettings, span: TopicSpan) -> str:
     return last if span.most and count >= span.most else span.until
 
 
-def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[Record]]":
+def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[StoredRecord]]":
     left = span.most
     while True:
         most = min(AT_ONCE, left) if span.most else AT_ONCE
@@ -105,7 +106,7 @@ def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[Record]]":
             return
 
 
-def _at_end(reader: TopicReader, span: TopicSpan, records: "Sequence[Record]") -> bool:
+def _at_end(reader: TopicReader, span: TopicSpan, records: "Sequence[StoredRecord]") -> bool:
     """Return whether the span is at its end.
 
     Asks the broker once the last entry has begun, and when no records arrive: the last record may be gone.

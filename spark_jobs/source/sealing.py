@@ -95,7 +95,7 @@ def what_stands(services: Services, base: str, split: bool, attempts: Iterable[W
     split: whether the tasks are parts of `base`. attempts: those that are known to have succeeded.
     """
     tasks = sorted({task for attempt in attempts for task in attempt.parts} | (set() if split else {base}))
-    found = {task: known for task in tasks if (known := services.registry.submission(task)) is not None}
+    found = {task: known for task in tasks if (known := services.known.submission(task)) is not None}
     sealed = [task for task, known in found.items() if known.sealed]
     held = [task for task in found if task not in sealed]
     sentences = []
@@ -138,7 +138,7 @@ def _nothing(attempts: Sequence[Written]) -> InvalidInput:
 
 
 def _known(services: Services, task: str) -> Submission:
-    known = services.registry.submission(task)
+    known = services.known.submission(task)
     if known is None:
         raise NotReady(f"The registry does not show task {task}, which this job has filled.", "Run the job again.")
     return known
@@ -154,7 +154,7 @@ def _seal(services: Services, tasks: Mapping[str, GatheredTask]) -> None:
     ]
     for first in range(0, len(seals), _SEALED_AT_ONCE):
         some = seals[first : first + _SEALED_AT_ONCE]
-        services.registry.apply_all(list(zip(services.control.append_many(some), some, strict=True)))
+        services.registry.control.apply_all(list(zip(services.control.append_many(some), some, strict=True)))
 
 
 def _compare(whole: GatheredTask, sealed: Submission, strict: bool) -> None:
@@ -174,7 +174,7 @@ def _compare(whole: GatheredTask, sealed: Submission, strict: bool) -> None:
 
 
 def _is_left_over(services: Services, options: TaskOptions, base: str, task: str) -> bool:
-    known = services.registry.submission(task)
+    known = services.known.submission(task)
     if known is None or known.sealed or known.stopped or not known.record.hold_until_sealed:
         return False
     return known.record.digest in _digests(options, base, known.record)

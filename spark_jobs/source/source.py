@@ -23,6 +23,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.tasks import Selection
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
 from spark_jobs.session.servers import given_values
@@ -157,11 +159,9 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool)
         services = connection.services()
         committed = commit(services, options, base, attempts, strict)
         if options.split:
-            live = [
-                task.id
-                for state in _LIVE
-                for task in connection.registry.tasks(state, limit=_MOST_LIVE, id_prefix=f"{base}.")[0]
-            ]
+            ours = [Selection(state=state, id_prefix=f"{base}.") for state in _LIVE]
+            pages = [connection.registry.tasks.page(wanted, TASK_VIEW, _MOST_LIVE) for wanted in ours]
+            live = [task.id for page in pages for task in page.tasks]
             cancel(services, left_over(services, options, base, live, committed))
 
 

@@ -19,7 +19,7 @@ def ensure(services: Services, task: PushTask, first_stays: bool = False) -> Sub
     LimitReached, Unreachable.
     """
     assert task.id is not None
-    known = services.registry.submission(task.id) or _make(services, task, task.id)
+    known = services.known.submission(task.id) or _make(services, task, task.id)
     try:
         check_same(task, known.record)
     except AudienceMismatch as error:
@@ -35,9 +35,9 @@ def ensure(services: Services, task: PushTask, first_stays: bool = False) -> Sub
 
 def _make(services: Services, task: PushTask, task_id: str) -> Submission:
     record = accept(task, task_id, task.expected_targets, services.clock.wall_ms(), services.topics, services.options)
-    check_admitted(record, services.registry.admit(record))
-    services.registry.apply(services.control.append(record), record)
-    winner = services.registry.submission(task_id)
+    check_admitted(record, services.registry.submissions.admit(record))
+    services.registry.control.apply(services.control.append(record), record)
+    winner = services.known.submission(task_id)
     if winner is None:
         raise NotReady(f"Task {task_id} is stored, but the registry does not show it.", "Run the job again.")
     return winner

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backends.redis.client import lua_folder
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from backends.system_clock import SystemClock

@@ -71,8 +71,8 @@ class LawWorld(EngineWorld):
 
     def apply(self, record: ControlRecord) -> None:
         if isinstance(record, EpochMark):
-            position, cursor = self.control.append(record), self.registry.control_cursor()
-            self.registry.move_control_cursor(cursor, position, record.epoch, marked=True)
+            position, cursor = self.control.append(record), self.registry.control.cursor()
+            self.registry.control.move_cursor(cursor, position, record.epoch, marked=True)
         else:
             self.write(record)
 
@@ -109,10 +109,10 @@ class LawWorld(EngineWorld):
         return int(self.view.client.hget(self.view.keys.task(task), "claims") or 0)
 
     def sides(self) -> frozenset[str]:
-        return self.registry.side_lanes()
+        return self.registry.sides.topics()
 
     def why(self, task: str) -> dict[str, int]:
-        return dict(self.registry.why(task).causes)
+        return dict(self.registry.tasks.why(task).causes)
 
     def look(self, tasks: Sequence[str]) -> dict[str, Look]:
         """In one round trip."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
@@ -21,13 +21,13 @@ def placed(*records: ControlRecord, first: int = 1) -> list[tuple[str, ControlRe
 
 def task_of(registry: Registry, task: str = "t1") -> TaskView:
     """A task that is known, as a user sees it."""
-    view = registry.task(task)
+    view = registry.tasks.task(task)
     assert view is not None
     return view
 
 
 def submission_of(registry: Registry, task: str = "t1") -> Submission:
-    row = registry.submission(task)
+    row = registry.submissions.submission(task)
     assert row is not None
     return row
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.workers import Workers
 from backends.settings import PulsarSettings, RedisSettings
@@ -91,7 +91,7 @@ def test_while_a_worker_does_not_say_what_it_has_nothing_is_said_of_absences(
     server_view: RedisView, server_url: str
 ) -> None:
     view, workers = server_view, Workers(server_view)
-    Registry(view).apply(position(1), task_record("t1", created_ms=view.now_ms() - MINUTE_MS))
+    Registry(view).control.apply(position(1), task_record("t1", created_ms=view.now_ms() - MINUTE_MS))
     settings = Settings(
         pulsar=PulsarSettings(url="pulsar://localhost:1", admin_url="http://localhost:1"),
         redis=RedisSettings(url=server_url, prefix=view.keys.prefix),

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.model.service_settings import Cap, Limits
 from dispatcher.model.view import Admission
@@ -19,15 +19,15 @@ def new(task: str, expected: int = 10, app: str = "shop") -> TaskRecord:
 
 def set_to(registry: Registry, **fields: str) -> None:
     for number, (field, value) in enumerate(fields.items(), 1):
-        registry.apply(position(number), GlobalChange(FORMAT, field.replace("__", ":"), value, 0))
+        registry.control.apply(position(number), GlobalChange(FORMAT, field.replace("__", ":"), value, 0))
 
 
 def accept(registry: Registry, number: int, task: str, expected: int = 10, app: str = "shop") -> Admission:
     """As a submission does."""
     record = new(task, expected, app)
-    admission = registry.admit(record)
+    admission = registry.submissions.admit(record)
     if admission == ADMITTED:
-        registry.apply(position(number), record)
+        registry.control.apply(position(number), record)
     return admission
 
 
@@ -42,8 +42,8 @@ def test_every_setting_is_read_back(registry: Registry) -> None:
         "limit:tasks:news": "0",
     }  # fmt: skip
     for number, (field, value) in enumerate(stored.items()):
-        registry.apply(position(number), GlobalChange(FORMAT, field, value, 0))
-    found = registry.globals()
+        registry.control.apply(position(number), GlobalChange(FORMAT, field, value, 0))
+    found = registry.service.globals()
     assert (found.capacity, found.burst, found.sharing) == (5_000, 100, "apps")
     assert found.caps == {"channel/http": Cap(700), "app/shop": Cap(300, 20), "app_channel/shop/http": Cap(40)}
     assert found.paused_channels == {"apns"}
@@ -54,17 +54,17 @@ def test_every_setting_is_read_back(registry: Registry) -> None:
 def test_an_app_named_like_a_position_is_an_app(registry: Registry) -> None:
     """The position that set a field is kept beside it."""
     set_to(registry, cap__app__a="5", cap__app__a_pos="7")
-    assert registry.globals().caps == {"app/a": Cap(5), "app/a_pos": Cap(7)}
-    registry.apply(position(3), GlobalChange(FORMAT, "cap:app:a", "6", 0))
-    registry.apply(position(2), GlobalChange(FORMAT, "cap:app:a", "4", 0))
-    assert registry.globals().caps == {"app/a": Cap(6), "app/a_pos": Cap(7)}
+    assert registry.service.globals().caps == {"app/a": Cap(5), "app/a_pos": Cap(7)}
+    registry.control.apply(position(3), GlobalChange(FORMAT, "cap:app:a", "6", 0))
+    registry.control.apply(position(2), GlobalChange(FORMAT, "cap:app:a", "4", 0))
+    assert registry.service.globals().caps == {"app/a": Cap(6), "app/a_pos": Cap(7)}
 
 
 # ---------------------------------------------------------------------------------------- limits
 
 
 def test_without_a_limit_everything_is_admitted_and_nothing_kept(registry: Registry, view: RedisView) -> None:
-    assert registry.admit(new("t", 10**12)) == ADMITTED
+    assert registry.submissions.admit(new("t", 10**12)) == ADMITTED
     assert not list(view.client.scan_iter("test:*"))
 
 
@@ -73,7 +73,7 @@ def test_live_tasks_are_limited_and_ended_ones_make_room(registry: Registry) -> 
     assert [accept(registry, n, f"t{n}") for n in range(2)] == [ADMITTED] * 2
     assert accept(registry, 5, "t5") == Admission("tasks", 2, 2)
     assert accept(registry, 6, "other", app="news") == ADMITTED
-    registry.apply(position(7), Finished(FORMAT, "t0", "completed", [1, 0, 0, 0, 0], 3))
+    registry.control.apply(position(7), Finished(FORMAT, "t0", "completed", [1, 0, 0, 0, 0], 3))
     assert accept(registry, 8, "t5") == ADMITTED
 
 
@@ -89,14 +89,14 @@ def test_queued_targets_are_what_is_expected_or_published_less_what_is_settled(
     set_to(registry, limit__targets__shop="1000")
     assert accept(registry, 2, "t1", 400) == ADMITTED
     assert accept(registry, 3, "t2", -1) == ADMITTED
-    registry.apply(position(4), Checkpoint(FORMAT, "t2", "0", 3, 300, 0, 300, "d"))
+    registry.control.apply(position(4), Checkpoint(FORMAT, "t2", "0", 3, 300, 0, 300, "d"))
 
     def there_is(queued: int) -> bool:
         return accept(registry, 5, "huge", 10**9) == Admission("targets", 1_000, queued)
 
     eventually(lambda: there_is(700), 5, "what is published is counted")
     view.command("HSET", view.keys.task("t1"), "finals", "150")
-    registry.apply(position(6), sealed("t2", 250))
+    registry.control.apply(position(6), sealed("t2", 250))
     eventually(lambda: there_is(500), 5, "and what is settled")
     assert accept(registry, 7, "t3", 501) == Admission("targets", 1_000, 500)
     assert accept(registry, 8, "t3", 500) == ADMITTED
@@ -106,41 +106,41 @@ def test_queued_targets_are_what_is_expected_or_published_less_what_is_settled(
 def test_submissions_at_once_do_not_pass_a_limit_together(registry: Registry) -> None:
     set_to(registry, limit__tasks__shop="5", limit__targets__shop="1000")
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda n: registry.admit(new(f"t{n}", 300)).reached, range(24)))
+        answers = list(pool.map(lambda n: registry.submissions.admit(new(f"t{n}", 300)).reached, range(24)))
     assert answers.count("") == 3
     assert set(answers) == {"", "targets"}
     set_to(registry, **{"limit:targets:news": "0", "limit:tasks:news": "4"})
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda n: registry.admit(new(f"n{n}", 300, "news")).reached, range(24)))
+        answers = list(pool.map(lambda n: registry.submissions.admit(new(f"n{n}", 300, "news")).reached, range(24)))
     assert answers.count("") == 4
 
 
 def test_what_was_admitted_once_is_admitted_again(registry: Registry) -> None:
     set_to(registry, limit__tasks__shop="1")
-    assert registry.admit(new("t1")) == ADMITTED
-    assert registry.admit(new("t1")) == ADMITTED
-    assert registry.admit(new("t2")).reached == "tasks"
-    registry.apply(position(2), new("t1"))
-    assert registry.admit(new("t1")) == ADMITTED
-    assert registry.admit(new("t2")).reached == "tasks"
+    assert registry.submissions.admit(new("t1")) == ADMITTED
+    assert registry.submissions.admit(new("t1")) == ADMITTED
+    assert registry.submissions.admit(new("t2")).reached == "tasks"
+    registry.control.apply(position(2), new("t1"))
+    assert registry.submissions.admit(new("t1")) == ADMITTED
+    assert registry.submissions.admit(new("t2")).reached == "tasks"
 
 
 def test_a_reservation_without_a_record_ends_by_itself(registry: Registry, view: RedisView) -> None:
     set_to(registry, limit__tasks__shop="1")
-    assert registry.admit(new("t1")) == ADMITTED
+    assert registry.submissions.admit(new("t1")) == ADMITTED
     assert 0 < view.command("PTTL", view.keys.admitted("shop")) <= 10_000
     view.command("HSET", view.keys.admitted("shop"), "t1", f"{view.now_ms()}:10")
-    assert registry.admit(new("t2")) == ADMITTED
+    assert registry.submissions.admit(new("t2")) == ADMITTED
 
 
 def test_a_view_being_rebuilt_does_not_admit_what_it_cannot_count(registry: Registry, view: RedisView) -> None:
     set_to(registry, limit__tasks__shop="1")
     ready(view)
     view.command("HSET", view.keys.epoch, "ready", "0")
-    assert registry.admit(new("t1")) == Admission("view")
-    assert registry.admit(new("n1", app="news")) == ADMITTED
+    assert registry.submissions.admit(new("t1")) == Admission("view")
+    assert registry.submissions.admit(new("n1", app="news")) == ADMITTED
     ready(view)
-    assert registry.admit(new("t1")) == ADMITTED
+    assert registry.submissions.admit(new("t1")) == ADMITTED
 
 
 def test_a_rebuilt_view_counts_the_same(registry: Registry, view: RedisView) -> None:
@@ -149,16 +149,16 @@ def test_a_rebuilt_view_counts_the_same(registry: Registry, view: RedisView) -> 
         Finished(FORMAT, "t2", "completed", [1, 0, 0, 0, 0], 3),
     ]  # fmt: skip
     stored = placed(*records)
-    registry.apply_all(stored)
-    assert registry.admit(new("t4")) == Admission("tasks", 2, 2)
+    registry.control.apply_all(stored)
+    assert registry.submissions.admit(new("t4")) == Admission("tasks", 2, 2)
     view.wipe()
-    registry.apply_all(stored[::-1])
-    assert registry.admit(new("t4")) == Admission("tasks", 2, 2)
+    registry.control.apply_all(stored[::-1])
+    assert registry.submissions.admit(new("t4")) == Admission("tasks", 2, 2)
 
 
 def test_of_two_apps_that_claim_one_id_only_the_first_in_the_topic_has_the_task(registry: Registry) -> None:
     set_to(registry, **{"limit:tasks:*": "1"})
-    registry.apply(position(9), new("t1", app="news"))
-    registry.apply(position(8), new("t1", app="shop"))
-    assert registry.admit(new("t2", app="shop")).reached == "tasks"
-    assert registry.admit(new("t2", app="news")) == ADMITTED
+    registry.control.apply(position(9), new("t1", app="news"))
+    registry.control.apply(position(8), new("t1", app="shop"))
+    assert registry.submissions.admit(new("t2", app="shop")).reached == "tasks"
+    assert registry.submissions.admit(new("t2", app="news")) == ADMITTED

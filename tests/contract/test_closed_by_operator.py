@@ -3,6 +3,7 @@ not read."""
 
 import pytest
 
+from backends.redis.registry.task_rows import IDLE_TASK, TASK_VIEW
 from dispatcher.model.view import TaskView
 from dispatcher.testing.logs import position
 from dispatcher.wire.control import ControlChange, Finished, decode_control
@@ -47,7 +48,7 @@ def keep_house(world: LawWorld, seconds: int) -> None:
 
 
 def view_of(world: LawWorld) -> TaskView:
-    (view,) = world.registry.tasks_by_id(["t"])
+    (view,) = world.registry.tasks.named(["t"], TASK_VIEW)
     return view
 
 
@@ -166,13 +167,13 @@ def test_how_long_nothing_has_happened_to_a_task_is_known() -> None:
     world.add("t", created_ms=world.clock.wall_ms(), expires_ms=world.clock.wall_ms() + 100_000)
     world.seal("t", 10)
     world.advance(20_000)
-    assert [(one.task.id, one.idle_ms) for one in world.registry.idle_tasks()] == [("t", 20_000)]
+    assert [(one.task.id, one.idle_ms) for one in world.registry.tasks.live(IDLE_TASK)] == [("t", 20_000)]
     world.lease(1, ask_own("t", 0, 4))
     world.advance(5_000)
-    assert [one.idle_ms for one in world.registry.idle_tasks()] == [5_000]
+    assert [one.idle_ms for one in world.registry.tasks.live(IDLE_TASK)] == [5_000]
     stored(world, outcomes("t", run(0, 4)))
     world.fold_outcomes()
     world.advance(3_000)
-    assert [one.idle_ms for one in world.registry.idle_tasks()] == [3_000]
+    assert [one.idle_ms for one in world.registry.tasks.live(IDLE_TASK)] == [3_000]
     world.advance(91_000)
-    assert [one.idle_ms for one in world.registry.idle_tasks()] == [19_000]
+    assert [one.idle_ms for one in world.registry.tasks.live(IDLE_TASK)] == [19_000]

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.redis.passed_over import CONTROL, PassedOver
-from backends.redis.registry import Registry
-from backends.redis.task_rows import LiveTask
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW, LiveTask
+from backends.redis.registry.tasks import ANY
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from consumers.upkeep.control_folder import ControlFolder
@@ -89,7 +90,7 @@ def fold(topic: ControlTopic, view: RedisView) -> None:
 
     folder = ControlFolder(
         lambda: "e",
-        registry,
+        registry.control,
         lambda after: UntilItsEnd(topic, after),
         lambda: True,
         lambda tasks: None,
@@ -115,16 +116,24 @@ def passed_over(topic: ControlTopic) -> list[str]:
 def read_everything(view: RedisView) -> Iterator[object]:
     """As workers, commands and metrics do."""
     registry, records = Registry(view), ViewRecords(view)
-    live, stored = registry.live(), registry.globals()
-    views = registry.tasks(limit=1_000)[0]
-    yield registry.look()
+    live, stored = registry.tasks.live(LIVE_TASK), registry.service.globals()
+    views = registry.tasks.page(ANY, TASK_VIEW, limit=1_000).tasks
+    yield registry.service.look()
     yield SignalMeter().take(ServiceState(1.0, [job_of_live(task, 5) for task in live], stored, []))
     yield records.settings(), records.of_tasks([task.id for task in views])
     yield live_lanes(live)
     for task in views:
-        yield counted_of(""), registry.why(task.id), registry.pauses(task.id), registry.submission(task.id)
-        yield registry.channel_pauses(task.channel), registry.admit(task_record("new", app=task.app))
-    yield registry.in_flight([task.id for task in views])
+        yield (
+            counted_of(""),
+            registry.tasks.why(task.id),
+            registry.tasks.pauses(task.id),
+            registry.submissions.submission(task.id),
+        )
+        yield (
+            registry.service.channel_pauses(task.channel),
+            registry.submissions.admit(task_record("new", app=task.app)),
+        )
+    yield registry.tasks.in_flight([task.id for task in views])
     packer = Packer(10_000)
     chunks = [one for page in RedisSnapshots(view).parts() for one in packer.add(page)]
     yield [parts_of(one) for one in (*chunks, *packer.end()) if isinstance(one, Chunk)]
@@ -138,7 +147,7 @@ def live_lanes(live: list[LiveTask]) -> LiveLanes:
 
 
 def lease(view: RedisView, number: int) -> object:
-    asks = [ask_of(task) for task in Registry(view).live()]
+    asks = [ask_of(task) for task in Registry(view).tasks.live(LIVE_TASK)]
     return RedisLedger(view, TOPICS).lease(request(number, *asks))
 
 
@@ -149,7 +158,7 @@ def ask_of(task: LiveTask) -> LaneAsk:
 
 def innocent(view: RedisView) -> list[Any]:
     """Return the state that records of other tasks must not change."""
-    found = Registry(view).tasks_by_id(INNOCENT)
+    found = Registry(view).tasks.named(INNOCENT, TASK_VIEW)
     return [(one.id, one.state, one.tier, one.weight, one.cap, one.lane, one.targets, one.app) for one in found]
 
 
@@ -197,7 +206,7 @@ def check(log: list[bytes], view: RedisView) -> None:
     kept = PassedOver(view, "test").kept(CONTROL)
     assert [one.position for one in kept] == passed_over(topic)
     assert view.stats().get("malformed", 0) == len(kept)
-    assert Registry(view).control_cursor() == topic.records[-1].position
+    assert Registry(view).control.cursor() == topic.records[-1].position
     for _ in read_everything(view):
         pass
     for number in (1, 2):
@@ -236,7 +245,7 @@ def test_what_was_passed_over_survives_a_snapshot(view: RedisView) -> None:
 def test_settings_that_an_older_version_stored_as_nonsense_are_as_if_not_set(view: RedisView, text: str) -> None:
     for field in ("capacity", "tiers", "sharing", "cap:app:shop", "app_weight:shop", "limit:tasks:shop"):
         view.command("HSET", view.keys.globals, field, text)
-    stored = Registry(view).globals()
-    assert stored == Registry(view).globals()
+    stored = Registry(view).service.globals()
+    assert stored == Registry(view).service.globals()
     assert (stored.capacity, stored.sharing, stored.caps, stored.app_weights) == (0, "tasks", {}, {})
     assert stored.tier_weights == {"high": 6, "medium": 3, "low": 1}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange
 from tests.contract.registry_records import change, position, ready, sealed, task_record
@@ -26,10 +26,10 @@ CHANGES: dict[str, ControlRecord] = {
 
 @pytest.mark.parametrize("record", CHANGES.values(), ids=CHANGES)
 def test_workers_hear_of_every_change_at_once(registry: Registry, record: ControlRecord) -> None:
-    registry.apply(position(1), task_record())
-    before = registry.version()
-    registry.apply(position(2), record)
-    assert registry.version() == before + 1
+    registry.control.apply(position(1), task_record())
+    before = registry.service.version()
+    registry.control.apply(position(2), record)
+    assert registry.service.version() == before + 1
 
 
 @pytest.mark.parametrize("seal_comes", ["before the end", "after it", "after it, and is stored before it"])
@@ -43,19 +43,19 @@ def test_nothing_of_its_envelopes_is_kept_of_an_ended_task(
         log = [(2, end), (3, log[0][1])]
     elif seal_comes != "before the end":
         log.reverse()
-    registry.apply(position(1), task_record())
+    registry.control.apply(position(1), task_record())
     for key in (view.keys.final("t1", "a"), view.keys.touched("t1", "a")):
         view.command("SET", key, "x")
     for number, record in log:
-        registry.apply(position(number), record)
+        registry.control.apply(position(number), record)
     assert sorted(view.client.scan_iter("test:*:t1*")) == [view.keys.task("t1").encode()]
 
 
 def test_a_reader_whose_place_another_has_moved_moves_nothing(registry: Registry, view: RedisView) -> None:
     ready(view)
-    assert registry.move_control_cursor(None, position(1), "e", marked=False)
-    assert not registry.move_control_cursor(None, position(9), "e", marked=False)
-    assert not registry.move_control_cursor(position(1), position(9), "another view", marked=False)
-    assert registry.control_cursor() == position(1)
-    assert registry.move_control_cursor(position(1), position(2), "e", marked=False)
-    assert registry.control_cursor() == position(2)
+    assert registry.control.move_cursor(None, position(1), "e", marked=False)
+    assert not registry.control.move_cursor(None, position(9), "e", marked=False)
+    assert not registry.control.move_cursor(position(1), position(9), "another view", marked=False)
+    assert registry.control.cursor() == position(1)
+    assert registry.control.move_cursor(position(1), position(2), "e", marked=False)
+    assert registry.control.cursor() == position(2)

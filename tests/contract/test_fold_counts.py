@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import Checkpoint, ControlRecord
 from dispatcher.wire.lease import Closable, Status
@@ -141,7 +142,7 @@ def test_a_close_that_a_rebuild_reads_before_the_control_topic_closes_all_that_i
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
     assert world.finisher.finish(["t"]) == ["t"]
-    [view] = world.registry.tasks_by_id(["t"])
+    [view] = world.registry.tasks.named(["t"], TASK_VIEW)
     assert (view.state, view.targets.sent, view.targets.cancelled) == ("cancelled", 100, 4_900)
 
 
@@ -174,14 +175,14 @@ def test_a_task_shows_when_its_first_target_had_an_outcome(live: LawWorld) -> No
     fold(live, outcomes("t", mixed(1, [RETRY])), first)
     later = msgspec.structs.replace(outcomes("t", run(2, 3)), at_ms=first.at_ms + 60_000)
     fold(live, later)
-    [view] = live.registry.tasks_by_id(["t"])
+    [view] = live.registry.tasks.named(["t"], TASK_VIEW)
     assert view.first_outcome_ms == first.at_ms
 
 
 def test_a_task_closed_behind_its_last_checkpoint_has_no_fewer_targets_than_outcomes(live: LawWorld) -> None:
     live.apply(Checkpoint(1, "t", "0", 1, 2, 0, 0, "d"))
     fold(live, outcomes("t", run(0, 5)), CloseTask(1, "t", Outcome.CANCELLED, 5))
-    [view] = live.registry.tasks_by_id(["t"])
+    [view] = live.registry.tasks.named(["t"], TASK_VIEW)
     assert (view.targets.sent, view.targets.total, view.targets.pending) == (5, 5, 0)
 
 

@@ -3,7 +3,9 @@
 import pytest
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.tasks import ANY
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from backends.redis.workers import Workers
@@ -36,7 +38,7 @@ def old_view(request: pytest.FixtureRequest, view: RedisView) -> RedisView:
 
 
 def shown(view: RedisView) -> dict[str, str]:
-    return {task.id: task.state for task in Registry(view).tasks()[0]}
+    return {task.id: task.state for task in Registry(view).tasks.page(ANY, TASK_VIEW).tasks}
 
 
 def test_every_task_is_shown_in_its_state(old_view: RedisView) -> None:
@@ -47,12 +49,12 @@ def test_a_task_is_shown_as_it_was(old_view: RedisView) -> None:
     task = task_of(Registry(old_view), "running")
     assert (task.tier, task.weight, task.cap, task.cap_burst) == ("high", 1.5, 400, 50)
     assert (task.targets.total, task.targets.sent, task.targets.pending) == (60, 27, 31)
-    [moved] = Registry(old_view).tasks_by_id(["moved"])
+    [moved] = Registry(old_view).tasks.named(["moved"], TASK_VIEW)
     assert moved.lane == TOPICS.own_lane("moved")
 
 
 def test_the_settings_of_the_service_are_read(old_view: RedisView) -> None:
-    stored = Registry(old_view).globals()
+    stored = Registry(old_view).service.globals()
     assert (stored.capacity, stored.burst, stored.sharing) == (5_000, 1_000, "apps")
     assert stored.tier_weights == {"high": 5, "medium": 3, "low": 2}
     assert stored.cap("app_channel/news/http") == Cap(50)
@@ -73,11 +75,11 @@ def test_its_epoch_workers_and_submissions_are_read(old_view: RedisView) -> None
 
 
 def test_restated_it_makes_the_same_tasks_and_settings(old_view: RedisView) -> None:
-    records, settings = ViewRecords(old_view), Registry(old_view).globals()
+    records, settings = ViewRecords(old_view), Registry(old_view).service.globals()
     restated = [*records.settings(), *records.of_tasks(list(STATES))]
     old_view.wipe()
-    Registry(old_view).apply_all([read_control("", encode_control(one)) for one in restated])
-    assert (shown(old_view), Registry(old_view).globals()) == (STATES, settings)
+    Registry(old_view).control.apply_all([read_control("", encode_control(one)) for one in restated])
+    assert (shown(old_view), Registry(old_view).service.globals()) == (STATES, settings)
 
 
 def test_its_envelopes_are_folded_and_leased(old_view: RedisView) -> None:
@@ -85,7 +87,7 @@ def test_its_envelopes_are_folded_and_leased(old_view: RedisView) -> None:
     partition = TOPICS.partition_of("running")
     record = Outcomes(1, "running", "w-1.2", 5, "http", [Run("0", 0, 4, 2, 10, 0)], [])
     assert fold.apply(partition, fold.cursor(partition), "9", [encode_record(record)]).applied
-    [running] = Registry(old_view).tasks_by_id(["running"])
+    [running] = Registry(old_view).tasks.named(["running"], TASK_VIEW)
     assert running.targets.sent == 47
     assert ledger.lease(request(3, ask_own("spark", 0, 1, size=10))).ready
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.wire.topics import Topics
@@ -25,7 +25,7 @@ def ledger(view: RedisView) -> RedisLedger:
 def registry(view: RedisView) -> Registry:
     """One that knows the task t1, accepted a minute ago."""
     registry = Registry(view)
-    registry.apply(position(1), task_record("t1", created_ms=view.now_ms() - 60_000))
+    registry.control.apply(position(1), task_record("t1", created_ms=view.now_ms() - 60_000))
     return registry
 
 
@@ -46,13 +46,13 @@ def test_errors_of_a_task_that_is_not_known_leave_nothing(ledger: RedisLedger, v
 
 def test_time_in_the_channel_is_counted_while_nobody_asks_for_the_task(ledger: RedisLedger, registry: Registry) -> None:
     ledger.note_sends({}, {"t1": 6_000})
-    causes, span = registry.why("t1")
+    causes, span = registry.tasks.why("t1")
     assert causes == {"provider": 6_000}
     assert span.to_ms - span.from_ms == 6_000
     ledger.note_sends({}, {"t1": 7_000})
-    assert registry.why("t1").causes == {"provider": 6_000}, "it was counted just now"
+    assert registry.tasks.why("t1").causes == {"provider": 6_000}, "it was counted just now"
 
 
 def test_time_is_in_the_channel_from_the_start_of_the_task_at_most(ledger: RedisLedger, registry: Registry) -> None:
     ledger.note_sends({}, {"t1": 3_600_000})
-    assert registry.why("t1").causes["provider"] == pytest.approx(60_000, abs=5_000)
+    assert registry.tasks.why("t1").causes["provider"] == pytest.approx(60_000, abs=5_000)

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import LIVE_TASK, TASK_END, TASK_VIEW
+from backends.redis.registry.tasks import ANY, Selection
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.task_control import Control, edited_message, edits_of
@@ -30,35 +32,35 @@ from tests.edits import edit_text
 
 def test_a_task_is_shown_as_accepted(registry: Registry) -> None:
     record = task_record(weight=2_500, cap=40, hold_until_sealed=True, created_ms=123)
-    registry.apply(position(1), record)
+    registry.control.apply(position(1), record)
 
     shown = task_of(registry)
     assert (shown.state, shown.tier, shown.weight, shown.cap, shown.lane) == ("running", "high", 2.5, 40, record.lane)
     assert (shown.created_ms, shown.hold_until_sealed, shown.sealed, shown.ended) == (123, True, False, False)
-    stored = registry.record("t1")
+    stored = registry.submissions.record("t1")
     assert stored is not None
     assert msgspec.msgpack.encode(stored) == msgspec.msgpack.encode(record)
-    assert registry.task("t2") is None
-    assert registry.submission("t2") is None
+    assert registry.tasks.task("t2") is None
+    assert registry.submissions.submission("t2") is None
 
 
 def test_controls_change_what_workers_see(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
+    registry.control.apply(position(1), task_record())
     for number, (field, value) in enumerate({"weight": "3000", "tier": "low", "cap": "7", "paused": "1"}.items(), 2):
-        registry.apply(position(number), change("t1", field, value))
-    (task,) = registry.live()
+        registry.control.apply(position(number), change("t1", field, value))
+    (task,) = registry.tasks.live(LIVE_TASK)
     assert (task.weight, task.tier, task.cap, task.state) == (3_000, "low", 7, "paused")
-    registry.apply(position(9), change("t1", "paused", "0"))
-    assert registry.live_by_id(["t1", "t2"])[0].state == "running"
+    registry.control.apply(position(9), change("t1", "paused", "0"))
+    assert registry.tasks.named(["t1", "t2"], LIVE_TASK, ended=False)[0].state == "running"
 
 
 @pytest.mark.parametrize(
     ("start_ms", "expires_ms", "state"), [(2**42, 0, "scheduled"), (0, 1, "expired"), (1, 2**42, "running")]
 )
 def test_state_follows_the_time(registry: Registry, start_ms: int, expires_ms: int, state: str) -> None:
-    registry.apply(position(1), task_record(start_ms=start_ms, expires_ms=expires_ms))
-    assert [task.state for task in registry.live()] == [state]
-    assert [task.state for task in registry.tasks(state=state)[0]] == [state]
+    registry.control.apply(position(1), task_record(start_ms=start_ms, expires_ms=expires_ms))
+    assert [task.state for task in registry.tasks.live(LIVE_TASK)] == [state]
+    assert [task.state for task in registry.tasks.page(Selection(state=state), TASK_VIEW).tasks] == [state]
 
 
 def test_a_task_that_leaves_its_shared_lane_weighs_there_no_more(registry: Registry, view: RedisView) -> None:
@@ -66,31 +68,31 @@ def test_a_task_that_leaves_its_shared_lane_weighs_there_no_more(registry: Regis
     records: list[ControlRecord] = [task_record(shared=True), change("t1", "lane", own), change("t1", "weight", "5000")]
     for order in itertools.permutations(enumerate(records, 1)):
         view.wipe()
-        registry.apply(position(9), task_record("t2", shared=True))
+        registry.control.apply(position(9), task_record("t2", shared=True))
         for number, record in order:
-            registry.apply(position(number), record)
-        (first,) = registry.live_by_id(["t1"])
+            registry.control.apply(position(number), record)
+        (first,) = registry.tasks.named(["t1"], LIVE_TASK, ended=False)
         assert (first.lane, first.shared, first.weight) == (own, False, 5_000)
         assert view.command("HMGET", f"test:lane:{shared}", "weight", "tasks") == [b"1000", b"1"]
 
 
 def test_edits_are_numbered_in_the_order_of_the_topic(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
+    registry.control.apply(position(1), task_record())
     first, second, third = (edit_text(number, {"body": text}) for number, text in ((1, "a"), (1, "b"), (2, "c")))
     for number, value in enumerate((first, second, third), 2):
-        registry.apply(position(number), change("t1", "override", value))
-        registry.apply(position(number), change("t1", "override", value))
-    (task,) = registry.live()
+        registry.control.apply(position(number), change("t1", "override", value))
+        registry.control.apply(position(number), change("t1", "override", value))
+    (task,) = registry.tasks.live(LIVE_TASK)
     assert edits_of(task.override.decode()) == 3
     assert msgspec.msgpack.decode(edited_message(task.override)) == {"body": "c"}
-    registry.apply(position(3), change("t1", "override", second))
-    assert registry.live()[0].override == task.override
+    registry.control.apply(position(3), change("t1", "override", second))
+    assert registry.tasks.live(LIVE_TASK)[0].override == task.override
 
 
 def test_a_cancel_is_never_taken_back(registry: Registry) -> None:
-    registry.apply_all(placed(task_record(), change("t1", "cancelled", "1"), change("t1", "cancelled", "0")))
-    registry.apply(position(4), change("t1", "paused", "0"))
-    assert [task.state for task in registry.live()] == ["cancelled"]
+    registry.control.apply_all(placed(task_record(), change("t1", "cancelled", "1"), change("t1", "cancelled", "0")))
+    registry.control.apply(position(4), change("t1", "paused", "0"))
+    assert [task.state for task in registry.tasks.live(LIVE_TASK)] == ["cancelled"]
 
 
 def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Registry, view: RedisView) -> None:
@@ -98,24 +100,24 @@ def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Regist
     records: list[ControlRecord] = [task_record(), *stops, change("t1", "paused", "1")]
     for order in itertools.permutations(list(enumerate(records, 1))):
         view.wipe()
-        registry.apply_all([(position(number), record) for number, record in order])
+        registry.control.apply_all([(position(number), record) for number, record in order])
         shown = task_of(registry)
         assert (shown.state, shown.reason) == ("failed", "first")
-    registry.apply(position(9), change("t1", "cancelled", "1"))
+    registry.control.apply(position(9), change("t1", "cancelled", "1"))
     cancelled = task_of(registry)
     assert (cancelled.state, cancelled.reason) == ("cancelled", "")
 
 
 def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Registry, view: RedisView) -> None:
-    registry.apply_all(placed(task_record(), change("t1", "stopped", "stopped first")))
-    registry.apply(position(3), Finished(FORMAT, "t1", "failed", [1, 0, 0, 0, 2], 5, "no credential"))
+    registry.control.apply_all(placed(task_record(), change("t1", "stopped", "stopped first")))
+    registry.control.apply(position(3), Finished(FORMAT, "t1", "failed", [1, 0, 0, 0, 2], 5, "no credential"))
     before = task_of(registry)
     assert (before.state, before.reason) == ("failed", "no credential")
-    assert [task.id for task in registry.tasks(state="failed")[0]] == ["t1"]
+    assert [task.id for task in registry.tasks.page(Selection(state="failed"), TASK_VIEW).tasks] == ["t1"]
     restated = ViewRecords(view).of_tasks(["t1"])
     view.wipe()
-    registry.apply_all([read_control("", encode_control(record)) for record in restated])
-    assert registry.task("t1") == before
+    registry.control.apply_all([read_control("", encode_control(record)) for record in restated])
+    assert registry.tasks.task("t1") == before
 
 
 @pytest.mark.parametrize(("reason", "stored"), [("é" * 2_000, 1_024), ("a\ud800b", 8)])
@@ -125,10 +127,10 @@ def test_a_reason_is_cut_to_what_a_record_can_hold(reason: str, stored: int) -> 
 
 
 def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
+    registry.control.apply(position(1), task_record())
     for number, sequence in enumerate((2, 7, 5), 2):
         point = Checkpoint(FORMAT, "t1", "0", sequence, sequence * 100, sequence, sequence * 101, f"digest {sequence}")
-        registry.apply(position(number), point)
+        registry.control.apply(position(number), point)
 
     found = submission_of(registry)
     assert found.checkpoint is not None
@@ -139,16 +141,16 @@ def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> Non
 
 
 def test_checkpoints_of_several_writers_add_up(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
+    registry.control.apply(position(1), task_record())
     for number, writer in enumerate(("a", "b", "a"), 2):
-        registry.apply(position(number), Checkpoint(FORMAT, "t1", writer, number, number * 10, 1, 0, ""))
-    assert [task.published for task in registry.live()] == [30 + 40]
+        registry.control.apply(position(number), Checkpoint(FORMAT, "t1", writer, number, number * 10, 1, 0, ""))
+    assert [task.published for task in registry.tasks.live(LIVE_TASK)] == [30 + 40]
 
 
 def test_the_seal_that_counts_is_the_first(registry: Registry, view: RedisView) -> None:
-    registry.apply(position(1), task_record())
-    registry.apply(position(3), sealed("t1", 999, ("b",)))
-    registry.apply(position(2), sealed("t1", 500, ("a", "c")))
+    registry.control.apply(position(1), task_record())
+    registry.control.apply(position(3), sealed("t1", 999, ("b",)))
+    registry.control.apply(position(2), sealed("t1", 500, ("a", "c")))
     found = submission_of(registry)
     assert found.seal is not None
     assert (found.seal.targets, found.seal.writers, found.seal.refused) == (500, ["a", "c"], 3)
@@ -157,16 +159,16 @@ def test_the_seal_that_counts_is_the_first(registry: Registry, view: RedisView) 
 
 def test_a_seal_that_was_read_completes_a_task_until_its_end_is_written(registry: Registry, view: RedisView) -> None:
     ready(view)
-    registry.apply(position(1), task_record())
+    registry.control.apply(position(1), task_record())
     view.command("HSET", view.keys.task("t1"), "sent", 10, "finals", 10)
-    assert registry.complete() == []
-    registry.apply(position(2), sealed("t1", 10))
-    assert registry.complete() == registry.complete_among(["t1", "t2"]) == []
+    assert registry.tasks.complete() == []
+    registry.control.apply(position(2), sealed("t1", 10))
+    assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == []
     view.command("HSET", view.keys.control, "cursor", position(2))
-    assert registry.complete() == registry.complete_among(["t1", "t2"]) == ["t1"]
-    registry.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 5))
-    registry.apply(position(2), sealed("t1", 10))
-    assert registry.complete() == registry.complete_among(["t1", "t2"]) == []
+    assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == ["t1"]
+    registry.control.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 5))
+    registry.control.apply(position(2), sealed("t1", 10))
+    assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == []
 
 
 def test_a_complete_task_is_found_among_many_live_ones(registry: Registry, view: RedisView) -> None:
@@ -175,79 +177,81 @@ def test_a_complete_task_is_found_among_many_live_ones(registry: Registry, view:
     view.command("HSET", view.keys.control, "cursor", position(1_000))
     tasks = [f"t{number}" for number in range(450)]
     for number, task in enumerate(tasks):
-        registry.apply(position(number), task_record(task, created_ms=1_700_000_000_000 + number))
-    registry.apply(position(1_000), sealed(tasks[-1], 0))
-    assert registry.complete() == [tasks[-1]]
+        registry.control.apply(position(number), task_record(task, created_ms=1_700_000_000_000 + number))
+    registry.control.apply(position(1_000), sealed(tasks[-1], 0))
+    assert registry.tasks.complete() == [tasks[-1]]
 
 
 def test_a_view_being_rebuilt_ends_no_task(registry: Registry, view: RedisView) -> None:
-    registry.apply_all(placed(task_record(), sealed("t1", 0)))
+    registry.control.apply_all(placed(task_record(), sealed("t1", 0)))
     view.command("HSET", view.keys.control, "cursor", position(2))
-    assert registry.complete() == registry.complete_among(["t1"]) == []
+    assert registry.tasks.complete() == registry.control.complete_among(["t1"]) == []
 
 
 def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: RedisView) -> None:
-    registry.apply(position(1), task_record())
+    registry.control.apply(position(1), task_record())
     keys = view.keys
     for key in (keys.final("t1", "a"), keys.touched("t1", "a"), keys.final("t1", "0"), keys.open("t1")):
         view.command("SET", key, "x")
-    registry.apply(position(2), sealed("t1", 10, ("a", "b")))
-    registry.apply(position(3), Finished(FORMAT, "t1", "cancelled", [4, 1, 0, 0, 5], 77))
+    registry.control.apply(position(2), sealed("t1", 10, ("a", "b")))
+    registry.control.apply(position(3), Finished(FORMAT, "t1", "cancelled", [4, 1, 0, 0, 5], 77))
 
     shown = task_of(registry)
     assert (shown.state, shown.ended, shown.finished_ms, shown.eta_s) == ("cancelled", True, 77, 0.0)
     assert msgspec.structs.astuple(shown.targets) == (10, 4, 1, 0, 0, 5, 0)
-    assert registry.live() == []
-    assert registry.ended_since(77) == ["t1"]
-    assert registry.ended_since(78) == []
-    assert [(task.id, task.finished_ms) for task in registry.tombstones(["t1", "t2"])] == [("t1", 77)]
-    assert registry.ends(["t1", "t2"]) == {"t1": True}
-    assert [task.id for task in registry.tasks(state="cancelled")[0]] == ["t1"]
+    assert registry.tasks.live(LIVE_TASK) == []
+    assert registry.tasks.ended_since(77) == ["t1"]
+    assert registry.tasks.ended_since(78) == []
+    assert [(task.id, task.finished_ms) for task in registry.tasks.named(["t1", "t2"], TASK_END, ended=True)] == [
+        ("t1", 77)
+    ]
+    assert {end.id: end.ended for end in registry.tasks.named(["t1", "t2"], TASK_END)} == {"t1": True}
+    assert [task.id for task in registry.tasks.page(Selection(state="cancelled"), TASK_VIEW).tasks] == ["t1"]
     assert sorted(view.client.scan_iter("test:*:t1*")) == [keys.task("t1").encode()]
     assert 0 <= TOMBSTONE_MS - view.command("PTTL", keys.task("t1")) < 60_000
 
 
 def test_a_task_of_thousands_of_writers_ends(registry: Registry, view: RedisView) -> None:
     writers = [f"part-{number}" for number in range(5_000)]
-    registry.apply_all(placed(task_record(), sealed("t1", 10, tuple(writers))))
+    registry.control.apply_all(placed(task_record(), sealed("t1", 10, tuple(writers))))
     view.command("SET", view.keys.final("t1", writers[-1]), "x")
-    registry.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77))
-    assert registry.ends(["t1"]) == {"t1": True}
+    registry.control.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77))
+    assert {end.id: end.ended for end in registry.tasks.named(["t1"], TASK_END)} == {"t1": True}
     assert sorted(view.client.scan_iter("test:*:t1*")) == [view.keys.task("t1").encode()]
 
 
 def test_a_tombstone_that_expired_leaves_the_lists(registry: Registry, view: RedisView) -> None:
-    registry.apply_all(placed(task_record(), Finished(FORMAT, "t1", "completed", [0] * 5, 77)))
+    registry.control.apply_all(placed(task_record(), Finished(FORMAT, "t1", "completed", [0] * 5, 77)))
     view.command("DEL", view.keys.task("t1"))
-    assert registry.tasks() == ([], None)
-    assert registry.tombstones(registry.ended_since(0)) == []
-    assert registry.prune() == 1
+    assert registry.tasks.page(ANY, TASK_VIEW)[1:] == ([], None)
+    assert registry.tasks.named(registry.tasks.ended_since(0), TASK_END, ended=True) == []
+    assert registry.tasks.prune() == 1
     assert view.command("EXISTS", view.keys.ended, view.keys.index) == 0
 
 
 def test_what_comes_before_the_task_record_is_kept(registry: Registry, view: RedisView) -> None:
-    registry.apply(position(2), change("t1", "paused", "1"))
-    assert registry.task("t1") is None
-    assert registry.tasks() == ([], None)
+    registry.control.apply(position(2), change("t1", "paused", "1"))
+    assert registry.tasks.task("t1") is None
+    assert registry.tasks.page(ANY, TASK_VIEW)[1:] == ([], None)
     assert view.command("PTTL", view.keys.task("t1")) > 0
-    registry.apply(position(1), task_record())
-    assert [task.state for task in registry.live()] == ["paused"]
+    registry.control.apply(position(1), task_record())
+    assert [task.state for task in registry.tasks.live(LIVE_TASK)] == ["paused"]
     assert view.command("PTTL", view.keys.task("t1")) == -1
 
 
 def test_a_shared_lane_weighs_what_its_live_tasks_weigh(registry: Registry, view: RedisView) -> None:
     lane = view.keys.lane(task_record(shared=True).lane)
-    registry.apply_all(placed(task_record("a", shared=True), task_record("b", shared=True, weight=2_000)))
-    registry.apply_all(placed(task_record("c", weight=5_000), change("a", "weight", "4000"), first=3))
+    registry.control.apply_all(placed(task_record("a", shared=True), task_record("b", shared=True, weight=2_000)))
+    registry.control.apply_all(placed(task_record("c", weight=5_000), change("a", "weight", "4000"), first=3))
     assert view.command("HGETALL", lane) == {b"weight": b"6000", b"tasks": b"2"}
-    registry.apply(position(5), Finished(FORMAT, "b", "completed", [0] * 5, 1))
+    registry.control.apply(position(5), Finished(FORMAT, "b", "completed", [0] * 5, 1))
     assert view.command("HGETALL", lane) == {b"weight": b"4000", b"tasks": b"1"}
-    registry.apply(position(6), Finished(FORMAT, "a", "completed", [0] * 5, 1))
+    registry.control.apply(position(6), Finished(FORMAT, "a", "completed", [0] * 5, 1))
     assert view.command("EXISTS", lane) == 0
 
 
 def test_rate_is_nothing_once_it_is_stale(registry: Registry, view: RedisView) -> None:
-    registry.apply_all(placed(task_record(), sealed("t1", 1_000)))
+    registry.control.apply_all(placed(task_record(), sealed("t1", 1_000)))
     key, now_ms = view.keys.task("t1"), view.now_ms()
     view.command("HSET", key, "finals", 400, "sent", 400, "rate", "120.5", "rate_ms", now_ms)
     shown = task_of(registry)
@@ -306,14 +310,14 @@ def test_any_order_and_any_copies_give_the_same_view(
 ) -> None:
     stored = placed(*records)
     view.wipe()
-    registry.apply_all(stored)
+    registry.control.apply_all(stored)
     expected = everything(view)
     copies = data.draw(st.lists(st.sampled_from(stored), max_size=6))
     shuffled = data.draw(st.permutations([*stored, *copies]))
 
     view.wipe()
     for at, record in shuffled:
-        registry.apply(at, record)
+        registry.control.apply(at, record)
     assert everything(view) == expected
 
 
@@ -328,12 +332,12 @@ def test_wipe_leaves_other_prefixes_alone_and_applying_again_restores(registry: 
         GlobalChange(FORMAT, "capacity", "3000", 0),
     ]
     stored = placed(*records)
-    registry.apply_all(stored)
+    registry.control.apply_all(stored)
     expected = everything(view)
     assert view.wipe() > len(expected)
     assert everything(view) == {}
-    assert registry.globals().capacity == 0
-    registry.apply_all(stored)
+    assert registry.service.globals().capacity == 0
+    registry.control.apply_all(stored)
     assert everything(view) == expected
     assert view.command("GET", "testing:1") == b"mine"
     view.command("DEL", "testing:1")

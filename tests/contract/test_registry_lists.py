@@ -2,7 +2,9 @@
 
 import msgspec
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
+from backends.redis.registry.tasks import ANY, LIVE, Selection
 from dispatcher.analysis.why import Switch
 from dispatcher.model.tier import Tier
 from dispatcher.wire.control import FORMAT, Checkpoint, ControlChange, Finished, GlobalChange
@@ -11,63 +13,71 @@ from tests.contract.registry_records import placed, position, task_record
 
 def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
     for number in range(7):
-        registry.apply(position(number), task_record(f"t{number}", created_ms=1_000 + number // 2))
+        registry.control.apply(position(number), task_record(f"t{number}", created_ms=1_000 + number // 2))
     seen: list[str] = []
     cursor = None
     while True:
-        page, cursor = registry.tasks(limit=3, cursor=cursor)
-        seen.extend(task.id for task in page)
+        page = registry.tasks.page(ANY, TASK_VIEW, limit=3, cursor=cursor)
+        seen.extend(task.id for task in page.tasks)
+        cursor = page.cursor
         if cursor is None:
             break
     assert seen == [f"t{number}" for number in (6, 5, 4, 3, 2, 1, 0)]
 
 
 def test_lists_are_filtered(registry: Registry) -> None:
-    registry.apply_all(placed(task_record("a"), task_record("b", tier=Tier.LOW), task_record("c", app="bank")))
-    registry.apply(position(4), Finished(FORMAT, "c", "completed", [0] * 5, 1))
-    assert [task.id for task in registry.tasks(tier="low")[0]] == ["b"]
-    assert [task.id for task in registry.tasks(app="bank")[0]] == ["c"]
-    assert [task.id for task in registry.tasks(state="running")[0]] == ["b", "a"]
-    assert [task.id for task in registry.tasks(state="completed", app="shop")[0]] == []
-    assert sorted(task.id for task in registry.live_views()) == ["a", "b"]
+    registry.control.apply_all(placed(task_record("a"), task_record("b", tier=Tier.LOW), task_record("c", app="bank")))
+    registry.control.apply(position(4), Finished(FORMAT, "c", "completed", [0] * 5, 1))
+    assert [task.id for task in registry.tasks.page(Selection(tier="low"), TASK_VIEW).tasks] == ["b"]
+    assert [task.id for task in registry.tasks.page(Selection(app="bank"), TASK_VIEW).tasks] == ["c"]
+    assert [task.id for task in registry.tasks.page(Selection(state="running"), TASK_VIEW).tasks] == ["b", "a"]
+    assert [task.id for task in registry.tasks.page(Selection(state="completed", app="shop"), TASK_VIEW).tasks] == []
+    assert sorted(task.id for task in registry.tasks.live(TASK_VIEW)) == ["a", "b"]
 
 
 def test_thousands_of_tasks_are_each_seen_once(registry: Registry) -> None:
     names = [f"t{number}" for number in range(2_500)]
-    registry.apply_all([(position(number), task_record(name, created_ms=5)) for number, name in enumerate(names)])
-    live = registry.live()
+    registry.control.apply_all(
+        [(position(number), task_record(name, created_ms=5)) for number, name in enumerate(names)]
+    )
+    live = registry.tasks.live(LIVE_TASK)
     assert len(live) == len(names)
     assert {task.id for task in live} == set(names)
 
 
 def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:
-    assert registry.globals().tier_weights == {"high": 6, "medium": 3, "low": 1}
-    registry.apply(position(2), GlobalChange(FORMAT, "capacity", "3000", 0))
-    registry.apply(position(1), GlobalChange(FORMAT, "capacity", "100", 0))
-    registry.apply(position(3), GlobalChange(FORMAT, "tiers", "5000:4000:500", 0))
-    found = registry.globals()
+    assert registry.service.globals().tier_weights == {"high": 6, "medium": 3, "low": 1}
+    registry.control.apply(position(2), GlobalChange(FORMAT, "capacity", "3000", 0))
+    registry.control.apply(position(1), GlobalChange(FORMAT, "capacity", "100", 0))
+    registry.control.apply(position(3), GlobalChange(FORMAT, "tiers", "5000:4000:500", 0))
+    found = registry.service.globals()
     assert (found.capacity, found.tier_weights) == (3_000, {"high": 5, "medium": 4, "low": 0.5})
 
 
 def test_tasks_are_listed_by_what_is_asked_for(registry: Registry) -> None:
     for number, name in enumerate(["sale-1", "sale-2", "news-1"]):
         record = msgspec.structs.replace(task_record(name), channel="sms" if number == 1 else "null", created_ms=number)
-        registry.apply(position(number), record)
-    assert [task.id for task in registry.tasks(id_prefix="sale-")[0]] == ["sale-2", "sale-1"]
-    assert [task.id for task in registry.tasks(channel="sms")[0]] == ["sale-2"]
-    assert [task.id for task in registry.tasks(id_prefix="sale-", channel="null")[0]] == ["sale-1"]
-    first, cursor = registry.tasks(id_prefix="sale-", limit=1)
-    second, _ = registry.tasks(id_prefix="sale-", limit=1, cursor=cursor)
-    assert [task.id for task in [*first, *second]] == ["sale-2", "sale-1"]
-    assert [task.channel for task in first] == ["sms"]
+        registry.control.apply(position(number), record)
+    assert [task.id for task in registry.tasks.page(Selection(id_prefix="sale-"), TASK_VIEW).tasks] == [
+        "sale-2",
+        "sale-1",
+    ]
+    assert [task.id for task in registry.tasks.page(Selection(channel="sms"), TASK_VIEW).tasks] == ["sale-2"]
+    assert [task.id for task in registry.tasks.page(Selection(id_prefix="sale-", channel="null"), TASK_VIEW).tasks] == [
+        "sale-1"
+    ]
+    first = registry.tasks.page(Selection(id_prefix="sale-"), TASK_VIEW, limit=1)
+    second = registry.tasks.page(Selection(id_prefix="sale-"), TASK_VIEW, limit=1, cursor=first.cursor)
+    assert [task.id for task in [*first.tasks, *second.tasks]] == ["sale-2", "sale-1"]
+    assert [task.channel for task in first.tasks] == ["sms"]
 
 
 def test_live_tasks_are_read_by_pages(registry: Registry) -> None:
     for number in range(7):
-        registry.apply(position(number), task_record(f"t{number}"))
+        registry.control.apply(position(number), task_record(f"t{number}"))
     found, cursor, pages = [], None, 0
     while True:
-        page = registry.live_page(cursor, 3)
+        page = registry.tasks.page(LIVE, LIVE_TASK, 3, cursor)
         found += [task.id for task in page.tasks]
         cursor, pages = page.cursor, pages + 1
         if cursor is None:
@@ -77,24 +87,24 @@ def test_live_tasks_are_read_by_pages(registry: Registry) -> None:
 
 
 def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
-    before = registry.look()
-    registry.apply_all(placed(task_record(), GlobalChange(FORMAT, "channel_paused:sms", "1", 0)))
-    registry.add_side_lane("side")
-    look = registry.look()
+    before = registry.service.look()
+    registry.control.apply_all(placed(task_record(), GlobalChange(FORMAT, "channel_paused:sms", "1", 0)))
+    registry.sides.add("side")
+    look = registry.service.look()
     assert look.version == before.version + 2
     assert look.paused == frozenset({"sms"})
-    assert look.sides == frozenset({"side"}) == registry.side_lanes()
-    registry.drop_side_lane("side")
-    assert registry.look().sides == frozenset()
+    assert look.sides == frozenset({"side"}) == registry.sides.topics()
+    registry.sides.drop("side")
+    assert registry.service.look().sides == frozenset()
 
 
 def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
-    version = registry.version()
-    registry.apply(position(2), Checkpoint(FORMAT, "t1", "0", 1, 10, 0, 10, "d"))
-    assert registry.version() == version + 1
-    registry.apply(position(3), Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d"))
-    assert registry.version() == version + 1
+    registry.control.apply(position(1), task_record())
+    version = registry.service.version()
+    registry.control.apply(position(2), Checkpoint(FORMAT, "t1", "0", 1, 10, 0, 10, "d"))
+    assert registry.service.version() == version + 1
+    registry.control.apply(position(3), Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d"))
+    assert registry.service.version() == version + 1
 
 
 def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
@@ -102,21 +112,21 @@ def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
         ControlChange(FORMAT, "t1", "paused", value, at_ms) for value, at_ms in (("1", 10), ("0", 30), ("1", 50))
     ]
     stored = placed(*changes, first=2)
-    registry.apply_all([stored[2], stored[0], (position(1), task_record()), stored[1], stored[0]])
-    assert registry.pauses("t1") == [Switch(10, True), Switch(30, False), Switch(50, True)]
-    assert registry.pauses("t2") == []
+    registry.control.apply_all([stored[2], stored[0], (position(1), task_record()), stored[1], stored[0]])
+    assert registry.tasks.pauses("t1") == [Switch(10, True), Switch(30, False), Switch(50, True)]
+    assert registry.tasks.pauses("t2") == []
 
 
 def test_pauses_of_a_channel_are_known(registry: Registry) -> None:
     for at, value in ((3, "0"), (1, "1"), (4, "1"), (1, "1")):
-        registry.apply(position(at), GlobalChange(FORMAT, "channel_paused:sms", value, at))
-    assert registry.channel_pauses("sms") == [Switch(1, True), Switch(3, False), Switch(4, True)]
-    assert registry.channel_pauses("push") == []
-    assert registry.globals().paused_channels == frozenset({"sms"})
+        registry.control.apply(position(at), GlobalChange(FORMAT, "channel_paused:sms", value, at))
+    assert registry.service.channel_pauses("sms") == [Switch(1, True), Switch(3, False), Switch(4, True)]
+    assert registry.service.channel_pauses("push") == []
+    assert registry.service.globals().paused_channels == frozenset({"sms"})
 
 
 def test_of_very_many_pauses_the_last_are_known(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
+    registry.control.apply(position(1), task_record())
     changes = [ControlChange(FORMAT, "t1", "paused", str(number % 2), number) for number in range(2, 250)]
-    registry.apply_all(placed(*changes, first=2))
-    assert [switch.at_ms for switch in registry.pauses("t1")] == list(range(150, 250))
+    registry.control.apply_all(placed(*changes, first=2))
+    assert [switch.at_ms for switch in registry.tasks.pauses("t1")] == list(range(150, 250))

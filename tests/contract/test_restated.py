@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.task_control import edited_message
@@ -82,15 +83,15 @@ def contents(view: RedisView) -> dict[bytes, object]:
 
 def shown(registry: Registry) -> object:
     """Settings, and all that is said of the tasks but how often their messages were edited."""
-    known = registry.tasks_by_id(TASKS)
+    known = registry.tasks.named(TASKS, TASK_VIEW)
     live = [
         task._replace(override=edited_message(task.override) if task.override else b"")
-        for task in registry.live_by_id(TASKS)
+        for task in registry.tasks.named(TASKS, LIVE_TASK, ended=False)
     ]
-    rows = [registry.submission(task) for task in TASKS]
+    rows = [registry.submissions.submission(task) for task in TASKS]
     sealed_by = [(row.state, row.seal, row.shared) for row in rows if row]
-    points = [registry.checkpoint(task, writer) for task in TASKS for writer in ("0", "b")]
-    return registry.globals(), registry.channel_pauses("null")[-1:], known, live, sealed_by, points
+    points = [registry.submissions.checkpoint(task, writer) for task in TASKS for writer in ("0", "b")]
+    return registry.service.globals(), registry.service.channel_pauses("null")[-1:], known, live, sealed_by, points
 
 
 @LAWS
@@ -101,16 +102,16 @@ def test_restated_records_change_nothing_whatever_is_changed_meanwhile(
     log = placed(*ACCEPTED, *before, *meanwhile)
     read_at = len(ACCEPTED) + len(before)
     view.wipe()
-    registry.apply_all(log[:read_at])
+    registry.control.apply_all(log[:read_at])
     restated = as_read(restated_of(view))
-    registry.apply_all(restated)
-    registry.apply_all(log[read_at:])
+    registry.control.apply_all(restated)
+    registry.control.apply_all(log[read_at:])
     wanted = contents(view)
-    registry.apply_all(restated)
+    registry.control.apply_all(restated)
     assert contents(view) == wanted
 
     view.wipe()
-    registry.apply_all(log)
+    registry.control.apply_all(log)
     assert contents(view) == wanted
 
 
@@ -127,43 +128,43 @@ def test_a_topic_that_forgot_the_beginning_still_makes_the_view(
     log = placed(*ACCEPTED, *forgotten, *kept, *meanwhile)
     first_kept, read_at = len(ACCEPTED) + len(forgotten), len(ACCEPTED) + len(forgotten) + len(kept)
     view.wipe()
-    registry.apply_all(log[:read_at])
+    registry.control.apply_all(log[:read_at])
     restated = as_read(restated_of(view))
-    registry.apply_all(log[read_at:])
+    registry.control.apply_all(log[read_at:])
     wanted = shown(registry)
 
     view.wipe()
     left = [*log[first_kept:], *restated]
     chance.shuffle(left)
-    registry.apply_all(left)
+    registry.control.apply_all(left)
     assert shown(registry) == wanted
 
 
 def test_what_is_restated_late_never_undoes_what_was_restated_since(registry: Registry, view: RedisView) -> None:
     """The change itself, which stood between the two, is forgotten."""
-    registry.apply_all(placed(*ACCEPTED, GlobalChange(FORMAT, "capacity", "100", 0)))
+    registry.control.apply_all(placed(*ACCEPTED, GlobalChange(FORMAT, "capacity", "100", 0)))
     late = as_read(restated_of(view))
-    registry.apply_all(placed(GlobalChange(FORMAT, "capacity", "200", 0), pause("t1", "1", 5), first=7))
+    registry.control.apply_all(placed(GlobalChange(FORMAT, "capacity", "200", 0), pause("t1", "1", 5), first=7))
     since = as_read(restated_of(view))
     for order in itertools.permutations([late, since]):
         view.wipe()
-        registry.apply_all(list(itertools.chain.from_iterable(order)))
-        assert registry.globals().capacity == 200
-        assert [task.state for task in registry.live_by_id(["t1"])] == ["paused"]
+        registry.control.apply_all(list(itertools.chain.from_iterable(order)))
+        assert registry.service.globals().capacity == 200
+        assert [task.state for task in registry.tasks.named(["t1"], LIVE_TASK, ended=False)] == ["paused"]
 
 
 def test_a_task_whose_end_is_restated_behind_it_has_ended(registry: Registry, view: RedisView) -> None:
     """It ended while it was read and written; the topic has forgotten its end, but not that it was restated."""
-    registry.apply_all(placed(*ACCEPTED))
+    registry.control.apply_all(placed(*ACCEPTED))
     first = as_read(restated_of(view))
-    registry.apply(position(5), Finished(FORMAT, "t1", "completed", [7, 0, 0, 0, 0], 77))
+    registry.control.apply(position(5), Finished(FORMAT, "t1", "completed", [7, 0, 0, 0, 0], 77))
     second = as_read(restated_of(view))
     for order in itertools.permutations([first, second]):
         view.wipe()
-        registry.apply_all(list(itertools.chain.from_iterable(order)))
-        (ended, _) = registry.tasks_by_id(TASKS)
+        registry.control.apply_all(list(itertools.chain.from_iterable(order)))
+        (ended, _) = registry.tasks.named(TASKS, TASK_VIEW)
         assert (ended.state, ended.finished_ms, ended.targets.sent) == ("completed", 77, 7)
-        assert [task.id for task in registry.live()] == ["t2"]
+        assert [task.id for task in registry.tasks.live(LIVE_TASK)] == ["t2"]
 
 
 @pytest.fixture
@@ -171,9 +172,9 @@ def old_and_new(registry: Registry, view: RedisView) -> ViewRecords:
     """Accepted on day 0, 1 or 9; ended on day 10, on day 3, or not."""
     lives = {"old": (0, None), "new": (9, None), "old-ended": (0, 10), "new-ended": (10, 10), "long-ended": (1, 3)}
     for task, (accepted, ended) in lives.items():
-        registry.apply(position(1), task_record(task, created_ms=accepted * DAY_MS))
+        registry.control.apply(position(1), task_record(task, created_ms=accepted * DAY_MS))
         if ended is not None:
-            registry.apply(position(2), Finished(FORMAT, task, "completed", [0] * 5, ended * DAY_MS))
+            registry.control.apply(position(2), Finished(FORMAT, task, "completed", [0] * 5, ended * DAY_MS))
     return ViewRecords(view)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from backends.pulsar.policies import RETENTION_DAYS
 from backends.redis.client import lua_folder, lua_texts
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.errors import AudienceMismatch
@@ -50,21 +50,21 @@ def free_after_ms(view: RedisView, task: str) -> int:
 def test_an_id_that_is_used_again_is_not_lost_by_a_rebuild(registry: Registry, view: RedisView) -> None:
     ready(view)
     first: list[ControlRecord] = [task_record(), sealed("t1", 10), ENDED]
-    registry.apply_all(placed(*first))
+    registry.control.apply_all(placed(*first))
     again_ms = free_after_ms(view, "t1") - SLACK_MS
     view.wipe()  # as Redis forgets it then, and the topic what is as old as it keeps records
     log: list[tuple[int, ControlRecord]] = [*((0, record) for record in first), (again_ms, task_record(digest="again"))]
     kept = [record for at_ms, record in log if at_ms > again_ms - RECORDS_KEPT_MS]
-    registry.apply_all(placed(*kept, first=9))
+    registry.control.apply_all(placed(*kept, first=9))
     again = submission_of(registry)
     assert (again.state, again.record.digest) == ("running", "again")
 
 
 def test_an_end_that_is_restated_is_remembered_from_then_on(registry: Registry, view: RedisView) -> None:
-    registry.apply_all(placed(task_record(), ENDED))
+    registry.control.apply_all(placed(task_record(), ENDED))
     restated = ViewRecords(view).of_tasks(["t1"])
     view.client.pexpire(view.keys.task("t1"), TOMBSTONE_MS - 5 * DAY_MS)  # five days later
-    registry.apply_all([read_control("", encode_control(record)) for record in restated])
+    registry.control.apply_all([read_control("", encode_control(record)) for record in restated])
     assert free_after_ms(view, "t1") > TOMBSTONE_MS - SLACK_MS
 
 
@@ -76,7 +76,7 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
     records: list[ControlRecord] = [record, edit, ENDED]
     for order in itertools.permutations(list(enumerate(records))):
         view.wipe()
-        registry.apply_all([(position(number), one) for number, one in order])
+        registry.control.apply_all([(position(number), one) for number, one in order])
         stored = cast("dict[bytes, bytes]", view.client.hgetall(view.keys.task("t1")))
         assert b"message" not in b"".join(stored.values())
         kept = submission_of(registry)
@@ -90,8 +90,8 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
 def test_an_ended_task_that_is_submitted_again_is_still_compared(registry: Registry) -> None:
     task = PushTask(id="t1", app="shop", tier=Tier.HIGH, message="Sale")
     record = accept(task, "t1", 10, 1_700_000_000_000, Topics())
-    registry.apply_all(placed(record, ENDED))
-    stored = registry.record("t1")
+    registry.control.apply_all(placed(record, ENDED))
+    stored = registry.submissions.record("t1")
     assert stored is not None
     check_same(task, stored)
     with pytest.raises(AudienceMismatch, match="another tier\\."):

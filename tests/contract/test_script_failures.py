@@ -142,7 +142,7 @@ def _folds(*records: OutcomeRecord) -> Act:
 
 
 def _applies(record: ControlRecord) -> Act:
-    return lambda world: world.registry.apply("99", record)
+    return lambda world: world.registry.control.apply("99", record)
 
 
 ACTS: dict[str, Act] = {

@@ -27,7 +27,7 @@ def stored(world: LawWorld, *records: ControlRecord) -> list[tuple[str, ControlR
 def test_envelopes_that_a_seal_leaves_out_are_kept_while_an_earlier_seal_may_be_unread(world: LawWorld) -> None:
     world.add("t", hold_until_sealed=True)
     (first, winner), (second, later) = stored(world, WINNER, LATER)
-    world.registry.apply(second, later)
+    world.registry.control.apply(second, later)
     assert asked(world, 1) == asked(world, 2, "b") == [(Status.HELD, 2)]
     world.read_control(first, winner)
     assert asked(world, 3) == [(Status.GRANTED, 2)]
@@ -37,9 +37,9 @@ def test_envelopes_that_a_seal_leaves_out_are_kept_while_an_earlier_seal_may_be_
 
 def test_no_task_ends_by_a_seal_that_may_not_be_the_first(live: LawWorld) -> None:
     (first, winner), (second, later) = stored(live, WINNER, LATER)
-    live.registry.apply(second, later)
+    live.registry.control.apply(second, later)
     assert fold(live, REST).finished == []
-    assert live.registry.complete() == []
+    assert live.registry.tasks.complete() == []
     assert live.read_control(first, winner) == live.read_control(second, later) == []
     assert fold(live, DONE).finished == ["t"]
 
@@ -47,7 +47,7 @@ def test_no_task_ends_by_a_seal_that_may_not_be_the_first(live: LawWorld) -> Non
 def test_a_cancelled_task_is_closed_by_the_seal_that_counts(live: LawWorld) -> None:
     live.change("t", "cancelled", "1")
     (first, winner), (second, later) = stored(live, WINNER, LATER)
-    live.registry.apply(second, later)
+    live.registry.control.apply(second, later)
     assert list(live.ledger.closable()) == []
     fold(live, CloseTask(FORMAT, "t", 4, 1_700_000_000_600))
     assert live.counts("t")["cancelled"] == 0
@@ -71,7 +71,7 @@ class Applied:
 
     def apply(self, step: int | str) -> None:
         if isinstance(step, int):
-            self.world.registry.apply(*self.records[step])
+            self.world.registry.control.apply(*self.records[step])
         else:
             fold(self.world, self.outcomes[step])
         self.done.add(step)
@@ -93,5 +93,5 @@ def test_in_every_order_the_first_seal_counts_and_nothing_of_it_is_dropped(world
         for index in order:
             applied.apply(applied.steps[index])
             assert applied.dropped() <= applied.done, order
-            assert applied.world.registry.complete() == (["t"] if applied.done >= NEEDED else []), order
+            assert applied.world.registry.tasks.complete() == (["t"] if applied.done >= NEEDED else []), order
         assert applied.world.counts("t")["sent"] == 4, order

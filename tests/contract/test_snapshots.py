@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.redis.epochs import Epochs
+from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.service_settings import paused_field
 from dispatcher.wire.control import MAIN_WRITER, Checkpoint, ControlChange, Finished
@@ -97,7 +98,7 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: LawWorld) -> 
     world.seal("done", 0)
     world.end("done")
     world.record("own", run(0, 2, size=10))
-    before, keys = world.registry.tasks_by_id(["own", "shared", "done"]), world.view.keys
+    before, keys = world.registry.tasks.named(["own", "shared", "done"], TASK_VIEW), world.view.keys
     shared = world.view.client.hgetall(keys.lane(before[1].lane))
     listed = [world.view.client.zrange(name, 0, -1, withscores=True) for name in (keys.tasks, keys.ended, keys.index)]
     dump = snapshot_of(world)
@@ -105,11 +106,11 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: LawWorld) -> 
     for _ in range(2):  # a worker that died in the middle is followed by another
         assert RedisSnapshots(world.view).restore_parts(who, dump)
     assert RedisSnapshots(world.view).end_restore(who, Cursors("c", ["p", ""]))
-    assert world.registry.control_cursor() == "c"
+    assert world.registry.control.cursor() == "c"
     assert [world.fold.cursor(partition) for partition in (0, 1)] == ["p", None]
-    after = world.registry.tasks_by_id(["own", "shared", "done"])
+    after = world.registry.tasks.named(["own", "shared", "done"], TASK_VIEW)
     assert [view_without_rate(view) for view in after] == [view_without_rate(view) for view in before]
-    assert world.registry.globals().capacity == 500
+    assert world.registry.service.globals().capacity == 500
     assert world.view.client.hgetall(keys.lane(before[1].lane)) == shared
     assert [
         world.view.client.zrange(name, 0, -1, withscores=True) for name in (keys.tasks, keys.ended, keys.index)
@@ -272,12 +273,12 @@ def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(l
 
 def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: LawWorld) -> None:
     world.set_capacity(500)
-    older, wanted = snapshot_of(world), world.registry.settings()
+    older, wanted = snapshot_of(world), world.registry.service.settings()
     world.set_global(paused_field("null"), "1")
     newer, who = snapshot_of(world), empty(world)
     for dump in (newer, older):
         assert RedisSnapshots(world.view).restore_parts(who, dump)
-    assert (world.registry.settings(), world.registry.look().paused) == (wanted, frozenset())
+    assert (world.registry.service.settings(), world.registry.service.look().paused) == (wanted, frozenset())
 
 
 def test_large_tasks_come_back_to_the_last_envelope(world: LawWorld) -> None:

@@ -4,7 +4,7 @@ import msgspec
 
 from backends.redis.epochs import Epochs
 from backends.redis.keys import Keys
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.wire.control import (
@@ -44,7 +44,7 @@ def ahead(registry: Registry) -> WrittenAhead:
 
 
 def is_sealed(registry: Registry) -> bool:
-    row = registry.submission("t1")
+    row = registry.submissions.submission("t1")
     return row is not None and row.seal is not None
 
 
@@ -52,59 +52,59 @@ def is_sealed(registry: Registry) -> bool:
 
 
 def test_one_has_the_lease_until_it_is_let_go(registry: Registry) -> None:
-    first = registry.hold_submission("take", "t1", "a", "host:1")
+    first = registry.submissions.hold_submission("take", "t1", "a", "host:1")
     assert first.state == "again"  # the view is not ready: it cannot tell that nobody had it
-    held = registry.hold_submission("take", "t1", "b", "host:2")
+    held = registry.submissions.hold_submission("take", "t1", "b", "host:2")
     assert (held.state, held.who, held.since_ms) == ("held", "host:1", first.since_ms)
-    assert registry.hold_submission("renew", "t1", "b").state == "held"
-    assert registry.hold_submission("renew", "t1", "a").state == "ours"
-    registry.hold_submission("release", "t1", "b")
-    assert registry.hold_submission("take", "t1", "b").state == "held"
-    registry.hold_submission("release", "t1", "a")
-    second = registry.hold_submission("take", "t1", "b")
+    assert registry.submissions.hold_submission("renew", "t1", "b").state == "held"
+    assert registry.submissions.hold_submission("renew", "t1", "a").state == "ours"
+    registry.submissions.hold_submission("release", "t1", "b")
+    assert registry.submissions.hold_submission("take", "t1", "b").state == "held"
+    registry.submissions.hold_submission("release", "t1", "a")
+    second = registry.submissions.hold_submission("take", "t1", "b")
     assert second.state == "again"
     assert second.since_ms > first.since_ms
-    assert registry.hold_submission("renew", "t1", "a").state == "held"
-    assert registry.hold_submission("renew", "t2", "a").state == "gone"
+    assert registry.submissions.hold_submission("renew", "t1", "a").state == "held"
+    assert registry.submissions.hold_submission("renew", "t2", "a").state == "gone"
 
 
 def test_a_lease_that_ran_out_is_its_holders_until_another_takes_it(registry: Registry, view: RedisView) -> None:
-    registry.hold_submission("take", "t1", "a")
+    registry.submissions.hold_submission("take", "t1", "a")
     view.command("HSET", Keys(view.keys.prefix).submitting("t1"), "until_ms", "1")
-    assert registry.hold_submission("renew", "t1", "a").state == "ours"
+    assert registry.submissions.hold_submission("renew", "t1", "a").state == "ours"
     view.command("HSET", Keys(view.keys.prefix).submitting("t1"), "until_ms", "1")
-    assert registry.hold_submission("take", "t1", "b").state == "again"
-    assert registry.hold_submission("renew", "t1", "a").state == "held"
+    assert registry.submissions.hold_submission("take", "t1", "b").state == "again"
+    assert registry.submissions.hold_submission("renew", "t1", "a").state == "held"
 
 
 def test_a_takeover_is_later_than_the_one_before_it_when_the_clock_is_set_back(
     registry: Registry, view: RedisView
 ) -> None:
     """Takeovers count in this order, and the last one seals."""
-    registry.hold_submission("take", "t1", "a", "host:1")
+    registry.submissions.hold_submission("take", "t1", "a", "host:1")
     ahead_ms = view.now_ms() + 60_000
     submitting = Keys(view.keys.prefix).submitting("t1")
     view.command("HSET", submitting, "since_ms", ahead_ms, "until_ms", 0)
-    assert registry.hold_submission("take", "t1", "b", "host:2").since_ms > ahead_ms
+    assert registry.submissions.hold_submission("take", "t1", "b", "host:2").since_ms > ahead_ms
 
 
 def test_a_new_task_is_admitted_with_its_lease(registry: Registry, view: RedisView) -> None:
     ready(view)
     view.command("HSET", view.keys.epoch, "grants_after_ms", "1")
-    admission = registry.admit(of("a"), "host:1")
+    admission = registry.submissions.admit(of("a"), "host:1")
     assert (admission.reached, admission.lease.state, admission.lease.who) == ("", "fresh", "host:1")
-    assert registry.admit(of("b")).lease.state == "held"
-    registry.apply(position(1), of("a"))
-    registry.hold_submission("release", "t1", "a")
-    known = registry.admit(of("b"))
+    assert registry.submissions.admit(of("b")).lease.state == "held"
+    registry.control.apply(position(1), of("a"))
+    registry.submissions.hold_submission("release", "t1", "a")
+    known = registry.submissions.admit(of("b"))
     assert (known.reached, known.lease.state) == ("known", "again")
-    assert registry.admit(task_record()).lease.state == ""  # many writers need none
+    assert registry.submissions.admit(task_record()).lease.state == ""  # many writers need none
 
 
 def test_a_view_that_was_made_just_now_cannot_say_that_nobody_had_a_lease(registry: Registry, view: RedisView) -> None:
     ready(view)
-    view.command("HSET", view.keys.epoch, "grants_after_ms", str(registry.now_ms()))
-    assert registry.admit(of("a")).lease.state == "again"
+    view.command("HSET", view.keys.epoch, "grants_after_ms", str(registry.service.now_ms()))
+    assert registry.submissions.admit(of("a")).lease.state == "again"
 
 
 def test_the_first_view_of_all_remembers_every_lease_until_redis_is_restarted(
@@ -114,23 +114,25 @@ def test_the_first_view_of_all_remembers_every_lease_until_redis_is_restarted(
     epochs.begin_epoch("e1", 13_000, 2)
     epochs.epoch_announced("e1", first=True, position="1")
     view.command("HSET", view.keys.epoch, "ready", "1")
-    assert registry.admit(of("a")).lease.state == "fresh"
+    assert registry.submissions.admit(of("a")).lease.state == "fresh"
     view.command("HSET", view.keys.epoch, "run_id", "of a Redis that was stopped")
     view.command("DEL", Keys(view.keys.prefix).submitting("t1"))
     view.client.connection_pool.disconnect()
     view.command("HSET", view.keys.epoch, "ready", "1")
-    assert registry.admit(of("b")).lease.state == "again"
+    assert registry.submissions.admit(of("b")).lease.state == "again"
 
 
 # ---------------------------------------------------------------------------------------- the topic
 
 
 def test_the_view_has_what_is_announced_behind_the_last_checkpoint(registry: Registry) -> None:
-    registry.apply_all(placed(of("a"), announced("a", 10, 20)))
-    registry.apply_all(placed(announced("a", 10, 20), taken("b", 5), announced("a", 20, 30), first=2))
-    registry.apply(position(5), announced("b", 20, 40))
+    registry.control.apply_all(placed(of("a"), announced("a", 10, 20)))
+    registry.control.apply_all(placed(announced("a", 10, 20), taken("b", 5), announced("a", 20, 30), first=2))
+    registry.control.apply(position(5), announced("b", 20, 40))
     assert [end.targets for end in ahead(registry).ends] == [10, 20, 40]
-    registry.apply_all(placed(Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d20"), announced("b", 40, 50), first=6))
+    registry.control.apply_all(
+        placed(Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d20"), announced("b", 40, 50), first=6)
+    )
     assert [end.targets for end in ahead(registry).ends] == [40, 50]
     row = submission_of(registry)
     assert position(2) not in row.entries
@@ -138,43 +140,43 @@ def test_the_view_has_what_is_announced_behind_the_last_checkpoint(registry: Reg
 
 
 def test_takeovers_do_not_pile_up(registry: Registry) -> None:
-    registry.apply(position(1), of("a"))
+    registry.control.apply(position(1), of("a"))
     for number in range(300):
-        registry.apply(position(2 + number), taken(f"s{number}", 10 + number))
+        registry.control.apply(position(2 + number), taken(f"s{number}", 10 + number))
     row = submission_of(registry)
     assert len(row.entries) <= 100
     assert ahead(registry)[:3] == ("s299", "s298", 309)
 
 
 def test_a_seal_counts_if_its_submitter_is_the_current_one_at_its_place(registry: Registry) -> None:
-    registry.apply(position(1), of("a"))
-    registry.apply_all(placed(taken("b", 5), taken("late", 4), first=3))
+    registry.control.apply(position(1), of("a"))
+    registry.control.apply_all(placed(taken("b", 5), taken("late", 4), first=3))
     for number, by in ((5, "a"), (5, "late"), (2, "b")):
-        registry.apply(position(number), seal_of(by))
+        registry.control.apply(position(number), seal_of(by))
         assert not is_sealed(registry)
-    registry.apply(position(6), seal_of("b"))
+    registry.control.apply(position(6), seal_of("b"))
     assert is_sealed(registry)
-    assert registry.complete() == []
+    assert registry.tasks.complete() == []
 
 
 def test_a_seal_before_a_takeover_counts(registry: Registry) -> None:
-    registry.apply(position(1), of("a"))
-    registry.apply(position(3), taken("b", 5))
-    registry.apply(position(2), seal_of("a"))
+    registry.control.apply(position(1), of("a"))
+    registry.control.apply(position(3), taken("b", 5))
+    registry.control.apply(position(2), seal_of("a"))
     assert is_sealed(registry)
 
 
 def test_whoever_holds_the_lease_seals_at_once_and_lets_it_go(registry: Registry) -> None:
     """The fold may not have come to his takeover yet."""
-    registry.apply(position(1), of("a"))
-    registry.hold_submission("take", "t1", "b")
-    registry.apply(position(5), seal_of("b"))
+    registry.control.apply(position(1), of("a"))
+    registry.submissions.hold_submission("take", "t1", "b")
+    registry.control.apply(position(5), seal_of("b"))
     assert is_sealed(registry)
-    assert registry.hold_submission("renew", "t1", "b").state == "gone"
+    assert registry.submissions.hold_submission("renew", "t1", "b").state == "gone"
 
 
 def test_the_seal_of_many_writers_counts(registry: Registry) -> None:
-    registry.apply_all(placed(of("a"), sealed("t1", 5, ("w1", "w2"))))
+    registry.control.apply_all(placed(of("a"), sealed("t1", 5, ("w1", "w2"))))
     assert is_sealed(registry)
 
 
@@ -187,46 +189,46 @@ def test_what_is_announced_is_restated(registry: Registry, view: RedisView) -> N
         announced("b", 20, 40),
     ]
     for number, record in enumerate(records, 1):
-        registry.apply(position(number), record)
+        registry.control.apply(position(number), record)
     before = ahead(registry)
     restated = ViewRecords(view).of_tasks(["t1"])
     view.wipe()
     for number, record in enumerate(restated, 100):
-        registry.apply(*read_control(position(number), encode_control(record)))
+        registry.control.apply(*read_control(position(number), encode_control(record)))
     assert ahead(registry) == before
-    registry.apply(position(200), seal_of("a"))
+    registry.control.apply(position(200), seal_of("a"))
     assert not is_sealed(registry)
 
 
 def test_a_task_is_registered_by_one_whose_lease_is_looked_at_and_the_first_record_is_read_back(
     registry: Registry,
 ) -> None:
-    registry.hold_submission("take", "t1", "b")
-    lease, row = registry.start_submission(position(2), of("b"), "b")
+    registry.submissions.hold_submission("take", "t1", "b")
+    lease, row = registry.submissions.start_submission(position(2), of("b"), "b")
     assert lease.state == "ours"
     assert row is not None
     assert row.record.submitter == "b"
-    lease, row = registry.start_submission(position(1), of("a"), "a")
+    lease, row = registry.submissions.start_submission(position(1), of("a"), "a")
     assert lease.state == "held"
     assert row is not None
     assert row.record.submitter == "a"
 
 
 def test_a_seal_of_one_who_lost_the_lease_is_left_to_the_topic(registry: Registry) -> None:
-    registry.apply(position(1), of("a"))
-    registry.hold_submission("take", "t1", "a")
-    registry.hold_submission("release", "t1", "a")
-    registry.hold_submission("take", "t1", "b")  # its takeover is in the topic, and not applied yet
+    registry.control.apply(position(1), of("a"))
+    registry.submissions.hold_submission("take", "t1", "a")
+    registry.submissions.hold_submission("release", "t1", "a")
+    registry.submissions.hold_submission("take", "t1", "b")  # its takeover is in the topic, and not applied yet
     seal = seal_of("a")
-    assert not registry.seal_submission(position(4), seal)
+    assert not registry.submissions.seal_submission(position(4), seal)
     assert not is_sealed(registry)
 
 
 def test_a_seal_ends_the_lease_and_one_that_was_applied_already_is_no_fault(registry: Registry) -> None:
-    registry.apply(position(1), of("a"))
-    registry.hold_submission("take", "t1", "a")
+    registry.control.apply(position(1), of("a"))
+    registry.submissions.hold_submission("take", "t1", "a")
     seal = seal_of("a")
-    assert registry.seal_submission(position(2), seal)
-    assert registry.hold_submission("renew", "t1", "a").state == "gone"
-    assert registry.seal_submission(position(2), seal)
-    assert not registry.seal_submission(position(3), seal_of("b", 12))
+    assert registry.submissions.seal_submission(position(2), seal)
+    assert registry.submissions.hold_submission("renew", "t1", "a").state == "gone"
+    assert registry.submissions.seal_submission(position(2), seal)
+    assert not registry.submissions.seal_submission(position(3), seal_of("b", 12))

@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.tasks import ANY
 from backends.redis.view import RedisView
 from backends.redis.workers import Workers
 from consumers.upkeep.snapshots import Restorer
@@ -21,6 +23,7 @@ from dispatcher.wire.snapshot import FORMAT as SNAPSHOT_FORMAT
 from dispatcher.wire.snapshot import Begun, Chunk, Cursors, SettingsPart, TaskPart, encode, parts_of, records_of
 from dispatcher.wire.topics import Topics
 from fairlane.worker.process.standby import FormWatch, Standby
+from fairlane.worker.report.metrics import MetricsServer
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
@@ -71,17 +74,17 @@ def test_an_older_view_without_older_workers_is_made_again(old_view: RedisView) 
     assert epoch is not None
     assert (epoch.form, epoch.ready, epoch.restoring, epoch.id != "3f2a") == (FORM, False, True, True)
     assert epoch.wait_ms > 50_000  # the longest claim of the view before
-    assert Registry(old_view).tasks()[0] == []
+    assert Registry(old_view).tasks.page(ANY, TASK_VIEW).tasks == []
 
 
 def test_it_stands_by_while_an_older_worker_is_there(old_view: RedisView) -> None:
     workers = Workers(old_view)
     workers.beat(beat("old"))
-    before = Registry(old_view).tasks()[0]
+    before = Registry(old_view).tasks.page(ANY, TASK_VIEW).tasks
 
     def look() -> None:
         assert state_of(old_view, "new") == "standby"
-        assert Registry(old_view).tasks()[0] == before
+        assert Registry(old_view).tasks.page(ANY, TASK_VIEW).tasks == before
 
     assert standby(old_view).wait(EachSecond(look, look, lambda: workers.beat(beat("old", "stopped")), lambda: None))
     assert Epochs(old_view).form() == FORM
@@ -92,7 +95,9 @@ def test_metrics_are_served_while_it_stands_by_and_its_port_is_free_for_the_work
     """A rollout waits for them before it stops the older workers."""
     reported: list[str] = []
 
-    class Server:
+    class Server(MetricsServer):
+        def __init__(self) -> None: ...
+
         def close(self) -> None:
             reported.append("closed")
 
@@ -133,7 +138,7 @@ def newer(view: RedisView) -> RedisView:
     """A view that a later version has raised under this one."""
     Epochs(view).begin_epoch("e", 0, 2)
     view.command("HSET", view.keys.epoch, "ready", "1", "grants_after_ms", 0, "form", FORM + 1)
-    Registry(view).apply(position(1), task_record("t"))
+    Registry(view).control.apply(position(1), task_record("t"))
     return view
 
 
@@ -147,11 +152,11 @@ def test_nothing_is_granted_or_folded_in_a_view_of_a_higher_form_or_beside_anoth
     body = encode_record(Outcomes(1, "t", "w.1", 5, "null", [Run("0", 0, 0, 1, 1, 0)], []))
     assert not RedisLedger(view, TOPICS).lease(request(1, ask)).ready
     assert not fold.apply(0, None, position(1), [body]).applied
-    assert not Registry(view).move_control_cursor(None, position(1), "e", marked=False)
+    assert not Registry(view).control.move_cursor(None, position(1), "e", marked=False)
     view.command("HSET", view.keys.epoch, field, served)
     assert RedisLedger(view, TOPICS).lease(request(2, ask)).ready
     assert fold.apply(0, None, position(1), [body]).applied
-    assert Registry(view).move_control_cursor(None, position(1), "e", marked=False)
+    assert Registry(view).control.move_cursor(None, position(1), "e", marked=False)
 
 
 def test_a_worker_leaves_a_view_that_a_newer_version_has_raised(view: RedisView) -> None:
@@ -238,7 +243,7 @@ def test_controls_that_make_no_sense_go_and_come_back_from_the_control_topic(
     snapshots = RedisSnapshots(view)
     assert snapshots.restore_parts(snapshots.begin_restore("new"), checked([part]))
     records = [read_control(position(at), one.body) for at, one in enumerate(frozen("0.1.0", "control"))]
-    Registry(view).apply_all(records)
+    Registry(view).control.apply_all(records)
     task = task_of(Registry(view), "running")
     assert (task.tier, task.cap, task.weight, task.targets.sent) == ("high", 400, 1.5, 27)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from dispatcher.model.errors import Refused
@@ -45,20 +45,20 @@ def test_a_view_says_where_it_is(view: RedisView, epochs: Epochs) -> None:
 def test_records_of_earlier_views_and_of_our_own_change_nothing(
     registry: Registry, epochs: Epochs, at: int, epoch: str, address: str
 ) -> None:
-    registry.apply(position(at), EpochStarted(FORMAT, epoch, 0, address))
+    registry.control.apply(position(at), EpochStarted(FORMAT, epoch, 0, address))
     assert foreign(epochs) == ""
 
 
 def test_a_view_that_was_begun_elsewhere_afterwards_closes_this_one(
     view: RedisView, registry: Registry, epochs: Epochs
 ) -> None:
-    registry.apply(position(6), EpochStarted(FORMAT, "e2", 0, "new:6379/0"))
+    registry.control.apply(position(6), EpochStarted(FORMAT, "e2", 0, "new:6379/0"))
     assert foreign(epochs) == "new:6379/0"
     for check in (epochs.check_home, epochs.check_form):
         with pytest.raises(Refused, match=r"new:6379/0.*This one is") as refused:
             check()
         assert "fairlane registry adopt" in refused.value.next_step
-    assert not registry.move_control_cursor(None, position(7), "e1", marked=False), "nothing is folded any more"
+    assert not registry.control.move_cursor(None, position(7), "e1", marked=False), "nothing is folded any more"
 
 
 def test_a_refused_view_that_is_adopted_is_open(view: RedisView, epochs: Epochs) -> None:

@@ -149,7 +149,7 @@ class LedgerMachine:
         registry = self._world.registry
 
         def read() -> None:
-            assert registry.move_control_cursor(registry.control_cursor(), self._position(), str(epoch), marked=True)
+            assert registry.control.move_cursor(registry.control.cursor(), self._position(), str(epoch), marked=True)
 
         return self._do(("mark", state, epoch), state, read)
 

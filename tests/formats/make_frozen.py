@@ -19,7 +19,7 @@ from typing import Any, cast
 import msgspec
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
@@ -196,19 +196,19 @@ def make_view(view: RedisView) -> RedisSnapshots:
     assert epochs.begin_epoch("3f2a", 0, TOPICS.outcome_partitions)
     for number, record in enumerate(CONTROL):
         if not isinstance(record, Restated | EpochMark):
-            registry.apply(position(number), record)
+            registry.control.apply(position(number), record)
     epochs.epoch_announced("3f2a", first=True, position="1")
     epochs.epoch_marked("3f2a")
-    assert registry.move_control_cursor(None, position(len(CONTROL) - 1), "3f2a", marked=True)
+    assert registry.control.move_cursor(None, position(len(CONTROL) - 1), "3f2a", marked=True)
     for partition in range(TOPICS.outcome_partitions):
         records = [record for record in OUTCOMES if belongs(record, partition)]
         assert fold.apply(partition, None, position(99), [encode_record(record) for record in records]).applied
-    registry.add_side_lane(TOPICS.side_lane("news", "log"))
+    registry.sides.add(TOPICS.side_lane("news", "log"))
     lease(view)
     beat(view)
     view.call("hold_seats", "w-1", 4_500, 3, 2, "control", "rebuild")
     view.command("SET", view.keys.restated, AT_MS, "PX", 8 * 86_400_000)
-    registry.admit(task("soon"))
+    registry.submissions.admit(task("soon"))
     return RedisSnapshots(view)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from types import SimpleNamespace
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.model.task import PushTask
@@ -46,7 +46,7 @@ def _dying(registry: Registry, task: str, when: str) -> Iterator[str]:
     for number, target in enumerate(audience()):
         if number % _PACE == 0:
             time.sleep(0.01)
-            seen += registry.checkpoint(task) is not None
+            seen += registry.submissions.checkpoint(task) is not None
         if (when == "checkpoint" and seen == 1) or (when == "more" and seen == 20):
             os.kill(os.getpid(), signal.SIGKILL)
         yield target

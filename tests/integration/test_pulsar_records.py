@@ -13,23 +13,25 @@ from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
 from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.pulsar.record_producer import RecordProducer
-from backends.pulsar.topic_reader import Record, TopicReader
+from backends.pulsar.topic_reader import TopicReader
+from backends.redis.passed_over import PassedOver
 from consumers.upkeep.recheck import recheck
+from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.control import GlobalChange, decode_control
 from dispatcher.wire.outcome import EpochMark, Outcomes, Run, decode_record
 from dispatcher.wire.topics import Topics
 from tests.integration.pulsar_helpers import Answers, eventually
-from tests.unit.consumers.fakes import FakePassedOver
+from tests.unit.views import view_of
 
 
 def change(number: int) -> GlobalChange:
     return GlobalChange(1, "capacity", str(number), 0)
 
 
-def read_all(reader: TopicReader, limit: int = 1_000) -> list[Record]:
-    records: list[Record] = []
+def read_all(reader: TopicReader, limit: int = 1_000) -> list[StoredRecord]:
+    records: list[StoredRecord] = []
     while not reader.at_end():
         records += reader.read(limit, 1.0)
     return records
@@ -61,13 +63,13 @@ def test_a_reader_begins_exactly_behind_its_position_wherever_that_is_in_a_batch
 def test_a_record_is_found_again_by_its_position_wherever_that_is_in_a_batch(
     client: pulsar.Client, admin: PulsarAdmin, names: Topics
 ) -> None:
-    control, kept, found = ControlTopic(client, names), FakePassedOver(), list[StoredRecord]()
+    view, control, found = view_of(VirtualClock()), ControlTopic(client, names), list[StoredRecord]()
     positions = control.append_many([change(n) for n in range(130)])
     admin.unload(names.control)  # another ledger
     positions += [control.append(change(130)), *control.append_many([change(n) for n in range(131, 200)])]
     wanted = [0, 1, 2, 99, 100, 129, 130, 131, 132, 199]
-    kept.notes["control"] = {positions[index]: "1" for index in wanted}
-    recheck(kept, "control", control.reader, found.extend)
+    PassedOver(view, "1").keep("control", {positions[index]: "" for index in wanted})
+    recheck(PassedOver(view, "2"), "control", control.reader, found.extend)
     assert [decode_control(record.body) for record in found] == [change(index) for index in wanted]
 
 
@@ -77,7 +79,7 @@ def test_a_reader_neither_loses_nor_repeats_when_its_topic_moves(
     control = ControlTopic(client, names)
     positions = control.append_many([change(n) for n in range(250)])
     reader = control.reader()
-    found: list[Record] = []
+    found: list[StoredRecord] = []
     while len(found) < 110:
         assert not reader.at_end()
         found += reader.read(110 - len(found), 20.0)
@@ -116,7 +118,7 @@ def test_a_reader_waits_for_what_comes(client: pulsar.Client, names: Topics) -> 
     reader = control.reader()
     assert reader.at_end()
     assert reader.read(10, 0.05) == []
-    found: list[Record] = []
+    found: list[StoredRecord] = []
     waiting = threading.Thread(target=lambda: found.extend(reader.read(10, 20.0)))
     waiting.start()
     position = control.append(change(1))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from backends.settings import RedisSettings
 from benchmarks.redis_server import binaries, running
@@ -95,8 +95,8 @@ def settings(port: int, certificates: Path, ca: str, client: bool) -> RedisSetti
 
 def test_own_authority_and_client_certificate(tls_port: int, certificates: Path) -> None:
     view = open_view(settings(tls_port, certificates, "ca.pem", client=True))
-    Registry(view).apply("1", GlobalChange(FORMAT, "capacity", "5", 0))
-    assert Registry(view).globals().capacity == 5
+    Registry(view).control.apply("1", GlobalChange(FORMAT, "capacity", "5", 0))
+    assert Registry(view).service.globals().capacity == 5
     view.close()
 
 

@@ -15,7 +15,8 @@ from backends.redis.client import assemble, lua_texts
 from backends.redis.epochs import Epochs
 from backends.redis.feed import Feed
 from backends.redis.job_locks import JobLocks
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
@@ -89,7 +90,7 @@ def test_a_user_needs_the_rights(view: RedisView, server: RedisServer, open_at: 
     view.command("ACL", "SETUSER", "bob", "on", ">pw", "~other:*", "+@all")
     bob = open_at(server.url, prefix="test", username="bob", password="pw")
     with pytest.raises(Unreachable, match="lacks a right"):
-        Registry(bob).apply("1", capacity(1))
+        Registry(bob).control.apply("1", capacity(1))
 
 
 @pytest.fixture
@@ -107,18 +108,18 @@ def test_a_full_redis_refuses_new_tasks_and_goes_on_with_the_others(
     view: RedisView, full: Callable[[bool], object]
 ) -> None:
     registry, known, new = Registry(view), task_record("known"), task_record("new")
-    registry.apply("1", known)
+    registry.control.apply("1", known)
     full(True)
     with pytest.raises(Unreachable, match="out of memory"):
-        registry.admit(new)
+        registry.submissions.admit(new)
     with pytest.raises(Unreachable, match="out of memory"):
         view.count("repeats")
-    registry.apply("2", ControlChange(FORMAT, "known", "weight", "2500", 0))
-    registry.apply("3", capacity(7))
-    assert [task.weight for task in registry.tasks_by_id(["known"])] == [2.5]
-    assert registry.globals().capacity == 7
+    registry.control.apply("2", ControlChange(FORMAT, "known", "weight", "2500", 0))
+    registry.control.apply("3", capacity(7))
+    assert [task.weight for task in registry.tasks.named(["known"], TASK_VIEW)] == [2.5]
+    assert registry.service.globals().capacity == 7
     full(False)
-    registry.admit(new)
+    registry.submissions.admit(new)
     view.count("repeats")
 
 
@@ -129,8 +130,8 @@ def test_a_redis_that_comes_back_is_used_again(open_at: Open) -> None:
         with pytest.raises(Unreachable, match="cannot be reached"):
             view.scripts.check()
         with running(BINARIES[0][1], port=port):
-            Registry(view).apply("1", capacity(1))
-            assert Registry(view).globals().capacity == 1
+            Registry(view).control.apply("1", capacity(1))
+            assert Registry(view).service.globals().capacity == 1
 
 
 def test_what_is_no_redis_is_told_from_one(open_at: Open) -> None:
@@ -156,7 +157,7 @@ def test_tls_files_want_a_tls_url(open_at: Open) -> None:
 def test_foreign_keys_are_a_defect_not_an_outage(view: RedisView) -> None:
     view.command("SET", view.keys.globals, "foreign")
     with pytest.raises(FairlaneError, match="no other program writes keys") as caught:
-        Registry(view).apply("1", capacity(1))
+        Registry(view).control.apply("1", capacity(1))
     assert not isinstance(caught.value, Unreachable)
 
 
@@ -166,8 +167,8 @@ def test_foreign_keys_are_a_defect_not_an_outage(view: RedisView) -> None:
 def test_calls_are_observed(server: RedisServer) -> None:
     seen: list[tuple[str, float]] = []
     view = open_view(RedisSettings(url=server.url, prefix="seen"), observe=lambda *call: seen.append(call))
-    Registry(view).control_cursor()
-    Registry(view).apply("1", capacity(1))
+    Registry(view).control.cursor()
+    Registry(view).control.apply("1", capacity(1))
     view.wipe()
     view.close()
     assert [name for name, _ in seen] == ["apply_global", "wipe"]
@@ -188,8 +189,8 @@ def test_forgotten_scripts_are_loaded_again(view: RedisView) -> None:
     Epochs(view).begin_epoch("e", 0, 1)
     before = view.command("HGETALL", view.keys.epoch)
     view.command("SCRIPT", "FLUSH")
-    Registry(view).apply_all([("1", capacity(1)), ("2", capacity(2))])
-    assert Registry(view).globals().capacity == 2
+    Registry(view).control.apply_all([("1", capacity(1)), ("2", capacity(2))])
+    assert Registry(view).service.globals().capacity == 2
     view.command("SCRIPT", "FLUSH")
     assert not view.scripts.check()
     assert view.scripts.check()
@@ -198,7 +199,7 @@ def test_forgotten_scripts_are_loaded_again(view: RedisView) -> None:
 
 def test_an_empty_redis_gets_no_epoch_from_a_restart(view: RedisView) -> None:
     view.command("SCRIPT", "FLUSH")
-    Registry(view).apply("1", capacity(1))
+    Registry(view).control.apply("1", capacity(1))
     assert Epochs(view).epoch() is None
 
 
@@ -216,11 +217,11 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
         epochs.epoch_announced("e", first=True, position="1")
         epochs.epoch_marked("e")
         view.command("HSET", view.keys.epoch, "read:0", "1")
-        assert registry.move_control_cursor(None, "1", "e", marked=True)
+        assert registry.control.move_cursor(None, "1", "e", marked=True)
         assert epochs.ready()
     with running(BINARIES[0][1], *options, port=port):
         before_ms = view.now_ms()
-        registry.apply("1", capacity(1))
+        registry.control.apply("1", capacity(1))
         found = epochs.epoch()
         assert found is not None
         assert found.id.startswith("e.")
@@ -228,10 +229,10 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
         assert found.wait_ms > 0
         assert grants_after_ms(view) - before_ms > 10_000
         assert grants_after_ms(view) - view.now_ms() <= 18_000
-        assert registry.control_cursor() == "1"
+        assert registry.control.cursor() == "1"
 
         view.command("SCRIPT", "FLUSH")
-        registry.apply("2", capacity(2))
+        registry.control.apply("2", capacity(2))
         again = epochs.epoch()
         assert again is not None
         assert again.id == found.id
@@ -250,7 +251,7 @@ def test_a_restart_waits_for_the_longest_claims_that_any_worker_makes(tmp_path: 
             assert ledger.lease(request(number, claim_ms=claim_ms)).ready
     with running(BINARIES[0][1], *options, port=port):
         before_ms = view.now_ms()
-        Registry(view).apply("1", capacity(1))
+        Registry(view).control.apply("1", capacity(1))
         found = epochs.epoch()
         assert found is not None
         assert found.claim_ms == 63_000
@@ -280,15 +281,15 @@ def test_a_view_is_ready_once_every_topic_is_read_to_its_mark(view: RedisView) -
     assert (found.announced, found.marked, found.wait_ms > 0) == (True, True, True)
 
     view.command("HSET", view.keys.epoch, "read:0", "1")
-    assert not registry.move_control_cursor(None, "1", "e2", marked=True)
-    assert not registry.move_control_cursor("0", "1", "e1", marked=True)
-    assert registry.move_control_cursor(None, "1", "e1", marked=False)
-    assert registry.move_control_cursor("1", "2", "e1", marked=True)
-    assert registry.control_cursor() == "2"
+    assert not registry.control.move_cursor(None, "1", "e2", marked=True)
+    assert not registry.control.move_cursor("0", "1", "e1", marked=True)
+    assert registry.control.move_cursor(None, "1", "e1", marked=False)
+    assert registry.control.move_cursor("1", "2", "e1", marked=True)
+    assert registry.control.cursor() == "2"
     assert not epochs.ready()
     view.command("HDEL", view.keys.epoch, "read:control")
     view.command("HSET", view.keys.epoch, "read:1", "1")
-    assert registry.move_control_cursor("2", "3", "e1", marked=True)
+    assert registry.control.move_cursor("2", "3", "e1", marked=True)
     assert epochs.ready()
     found = epochs.epoch()
     assert found is not None
@@ -365,16 +366,16 @@ def test_a_waiting_reader_is_woken_by_a_change(view: RedisView) -> None:
     feed, registry = Feed(view, max_block_s=20), Registry(view)
     place, changes = feed.watch(None, 1)
     assert changes == []
-    version = registry.version()
+    version = registry.service.version()
 
-    thread = threading.Thread(target=lambda: registry.apply("1", capacity(1)))
+    thread = threading.Thread(target=lambda: registry.control.apply("1", capacity(1)))
     thread.start()
     place, changes = feed.watch(place, 20_000)
     thread.join()
     assert changes == [FeedEntry("globals")]
-    assert registry.version() > version
+    assert registry.service.version() > version
 
-    registry.apply("1", capacity(1))
+    registry.control.apply("1", capacity(1))
     Epochs(view).begin_epoch("e", 0, 1)
     place, changes = feed.watch(place, 1)
     assert changes == [FeedEntry("epoch")]

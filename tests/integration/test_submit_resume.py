@@ -9,7 +9,7 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from dispatcher.model.errors import AudienceMismatch
 from dispatcher.wire.topics import Topics
@@ -27,7 +27,7 @@ def test_a_killed_submission_is_completed_and_repeats_only_what_followed_its_las
 ) -> None:
     killed(fresh_settings, when)
     view = open_view(fresh_settings.redis)
-    point = Registry(view).checkpoint("t")
+    point = Registry(view).submissions.checkpoint("t")
     view.close()
     assert point is not None
     stored = len(envelopes_in(client, names.own_lane("t")))

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from backends.redis.task_rows import LiveTask
+from backends.redis.registry.task_rows import LiveTask
 from dispatcher.model.view import TargetCounts, TaskView
 
 

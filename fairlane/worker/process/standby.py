@@ -8,10 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry import Registry
+from backends.redis.registry.registry import Registry
 from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
 from backends.redis.workers import Workers
 from backends.system_clock import SystemClock
@@ -27,10 +26,6 @@ _log = logging.getLogger(__name__)
 _PERIOD_S, _RAISED_S = 1.0, 0.05
 _SAY_AGAIN_S = 60.0
 LIVE_KEPT_S, STOPPED_KEPT_S = 60.0, 60.0
-
-
-class Closeable(Protocol):
-    def close(self) -> None: ...
 
 
 def raise_form(views: Epochs, partitions: int) -> None:
@@ -52,14 +47,14 @@ class Standby:
         beats: Workers,
         name: str,
         partitions: int,
-        metrics: Callable[[], Closeable | None] = lambda: None,
+        metrics: Callable[[], MetricsServer | None] = lambda: None,
     ) -> None:
         """Set up a standby.
 
         `metrics`: served while it waits. A rollout waits for that before it stops the older workers.
         """
         self._serve_metrics = metrics
-        self._metrics: Closeable | None = None
+        self._metrics: MetricsServer | None = None
         self._views = views
         self._beats = beats
         self._name = name

@@ -5,10 +5,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from backends.redis.workers import Workers
 from dispatcher.clock import ServiceClock
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, Unreachable
@@ -25,16 +26,6 @@ RATE_BEATS = 3
 """Number of beats over which rates are computed."""
 STOPPED_KEPT_S = 3_600.0
 STOPPED = "stopped"
-
-
-class HeartbeatSink(Protocol):
-    """The registry's side. Raises Unreachable."""
-
-    def beat(self, beat: WorkerBeat, kept_s: float) -> int:
-        """Store a heartbeat; return Redis' time (ms)."""
-        ...
-
-    def workers(self) -> list[WorkerBeat]: ...
 
 
 @dataclass(frozen=True)
@@ -60,7 +51,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        beats: HeartbeatSink,
+        beats: Workers,
         identity: WorkerIdentity,
         stats: EngineStats,
         state: Callable[[], str],

@@ -1,40 +1,24 @@
 """Figures of the service as a whole, by tier, from the registry and the heartbeats; cached briefly."""
 
 import threading
-from collections.abc import Sequence
-from typing import Protocol
 
-from backends.redis.task_rows import LiveTask
+from backends.redis.epochs import Epochs
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import LIVE_TASK
+from backends.redis.workers import Workers
 from dispatcher.clock import Clock
-from dispatcher.model.view import Globals, WorkerBeat
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals, job_of_live
 
 _KEPT_S = 2.0
 
 
-class ServiceReader(Protocol):
-    def live(self) -> Sequence[LiveTask]: ...
-
-    def globals(self) -> Globals: ...
-
-
-class ViewState(Protocol):
-    def check_counts(self) -> None:
-        """Check that the counts are correct. Raises NotReady, Unreachable."""
-        ...
-
-
-class WorkerTable(Protocol):
-    def workers(self) -> Sequence[WorkerBeat]: ...
-
-
 class ServiceView:
     """Thread-safe view of the service; queries Redis at most once in two seconds."""
 
-    def __init__(self, service: ServiceReader, epochs: ViewState, crew: WorkerTable, clock: Clock) -> None:
-        self._service = service
+    def __init__(self, registry: Registry, epochs: Epochs, workers: Workers, clock: Clock) -> None:
+        self._registry = registry
         self._epochs = epochs
-        self._crew = crew
+        self._workers = workers
         self._clock = clock
         self._lock = threading.Lock()
         self._meter = SignalMeter()
@@ -51,5 +35,5 @@ class ServiceView:
     def _look(self, now_s: float) -> ServiceState:
         self._epochs.check_counts()
         now_ms = self._clock.wall_ms()
-        jobs = [job_of_live(task, now_ms) for task in self._service.live()]
-        return ServiceState(now_s, jobs, self._service.globals(), self._crew.workers())
+        jobs = [job_of_live(task, now_ms) for task in self._registry.tasks.live(LIVE_TASK)]
+        return ServiceState(now_s, jobs, self._registry.service.globals(), self._workers.workers())

@@ -9,22 +9,21 @@ import pytest
 
 from backends.pulsar import dead_letter_topic
 from backends.pulsar.dead_letter_topic import OTHER_LANES, DeadLetterTopic, read_dead_letters
-from backends.pulsar.topic_reader import Record
 from backends.redis.letter_index import BLOCK_ENTRIES, LetterSpan
 from dispatcher.model.errors import Unreachable
-from dispatcher.ports import DeadLetter
+from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.topics import Topics
 from tests.unit.consumers.fakes import eventually
 
 
 class Reader:
-    def __init__(self, *records: Record) -> None:
+    def __init__(self, *records: StoredRecord) -> None:
         self._records = list(records)
 
     def at_end(self) -> bool:
         return not self._records
 
-    def read(self, _most: int, timeout_s: float) -> list[Record]:
+    def read(self, _most: int, timeout_s: float) -> list[StoredRecord]:
         read, self._records = self._records, []
         return read
 
@@ -37,9 +36,9 @@ def test_one_that_cannot_be_read_is_passed_over(
     letter = DeadLetter(1, "t", "0", 7, 0, 5, "null", [0], ["a"], [1], ["gone"])
     uneven = msgspec.structs.replace(letter, reasons=[])
     records = [
-        Record("1", b"\xc1", "t"),
-        Record("2", msgspec.msgpack.encode(uneven), "t"),
-        Record("3", msgspec.msgpack.encode(letter), "t"),
+        StoredRecord("1", b"\xc1", "t"),
+        StoredRecord("2", msgspec.msgpack.encode(uneven), "t"),
+        StoredRecord("3", msgspec.msgpack.encode(letter), "t"),
     ]
     monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_: Reader(*records))
     assert list(read_dead_letters(None, Topics(), "t")) == [letter]
@@ -108,7 +107,7 @@ class Topic:
 
     def __init__(self, letters: dict[int, DeadLetter]) -> None:
         self.records = [
-            Record(f"{7:020d}:{entry:020d}:000000", msgspec.msgpack.encode(letters[entry]), letters[entry].task)
+            StoredRecord(f"{7:020d}:{entry:020d}:000000", msgspec.msgpack.encode(letters[entry]), letters[entry].task)
             for entry in sorted(letters)
         ]
         self.reads = 0
@@ -124,7 +123,7 @@ class Topic:
         def at_end(self) -> bool:
             return self.at >= len(self.topic.records)
 
-        def read(self, _most: int, timeout_s: float) -> list[Record]:
+        def read(self, _most: int, timeout_s: float) -> list[StoredRecord]:
             self.topic.reads += 1
             self.at += 1
             return [self.topic.records[self.at - 1]]

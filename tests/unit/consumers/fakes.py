@@ -1,32 +1,42 @@
 """Topics and a view in memory, for the fold's tests."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from backends.pulsar.topic_reader import Record
-from backends.redis.epochs import Epoch
-from dispatcher.model.errors import Unreachable
-from dispatcher.ports import FoldResult
-from dispatcher.wire.control import ControlRecord, decode_control, encode_control
+from backends.redis.epochs import Epoch, Epochs
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import Shape
+from backends.redis.registry.tasks import TaskTable
+from backends.redis.view import RedisView
+from dispatcher.clock import VirtualClock
+from dispatcher.model.errors import NotFound, Unreachable
+from dispatcher.ports import FoldResult, StoredRecord
+from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Sealed, decode_control, encode_control
 from dispatcher.wire.outcome import OutcomeRecord, decode_record, encode_record
+from quotas.fold import RedisFold
 from tests.actors import DEADLINE_S
-from tests.contract.registry_records import position
+from tests.contract.registry_records import position, task_record
+from tests.unit.views import LostRedis, view_of
+
+T = TypeVar("T")
+COUNT_NAMES = {"cancelled": "cancelled_n"}
+"""Fields of a task in Redis that have another name than the outcome."""
 
 
 @dataclass
 class Topic:
     """records: everything stored. broken: reading and writing raise Unreachable."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[StoredRecord] = field(default_factory=list)
     broken: bool = False
     opened: list[str | None] = field(default_factory=list)
 
     def store(self, body: bytes) -> str:
         if self.broken:
             raise Unreachable("Pulsar is gone.")
-        self.records.append(Record(position(len(self.records)), body, ""))
+        self.records.append(StoredRecord(position(len(self.records)), body, ""))
         return self.records[-1].position
 
     def open(self, after: str | None) -> "Reader":
@@ -40,7 +50,7 @@ class Reader:
         self._after = after
         self.closed = False
 
-    def read(self, max_records: int, timeout_s: float) -> Sequence[Record]:
+    def read(self, max_records: int, timeout_s: float) -> Sequence[StoredRecord]:
         if self._topic.broken:
             raise Unreachable("Pulsar is gone.")
         rest = [r for r in self._topic.records if self._after is None or r.position > self._after][:max_records]
@@ -68,6 +78,73 @@ class ControlTopic(Topic):
         return [self.store(encode_control(record)) for record in records]
 
 
+class Table(Registry):
+    """A registry in memory. asked: the ids of tasks that were read."""
+
+    tasks: "AskedTasks"
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.redis = LostRedis(self.clock.wall_ms)
+        self.view = view_of(self.redis)
+        super().__init__(self.view)
+        self.tasks = AskedTasks(self.view)
+
+    @property
+    def asked(self) -> list[str]:
+        return self.tasks.asked
+
+    def put(self, task: str, *, sealed: bool = True, pending: int = 0, closed: bool = False, **counts: int) -> None:
+        """Store a task. counts: the number of targets by outcome."""
+        finals = sum(counts.values())
+        self.control.apply(position(0), task_record(task, created_ms=self.clock.wall_ms()))
+        if sealed:
+            self.control.apply(position(0), Sealed(FORMAT, task, finals + pending, 0, "", ["0"]))
+        stored = {"finals": finals, "published": finals + pending, "closed": int(closed), **counts}
+        fields = [word for name, value in stored.items() for word in (COUNT_NAMES.get(name, name), value)]
+        self.view.command("HSET", self.view.keys.task(task), *fields)
+
+    def change(self, task: str, field: str, value: str) -> None:
+        self.control.apply(position(0), ControlChange(FORMAT, task, field, value, 0))
+
+
+class AskedTasks(TaskTable):
+    def __init__(self, view: RedisView) -> None:
+        super().__init__(view)
+        self.asked: list[str] = []
+
+    def named(self, tasks: Sequence[str], shape: Shape[T], *, ended: bool | None = None) -> list[T]:
+        self.asked += tasks
+        return super().named(tasks, shape, ended=ended)
+
+
+class MemoryTopics:
+    """Topics of lanes, with their backlogs. tries: how often one was to be deleted."""
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self.backlogs = dict.fromkeys(topics, 0)
+        self.attached: set[str] = set()
+        self.tries = 0
+
+    @property
+    def lanes(self) -> list[str]:
+        return list(self.backlogs)
+
+    def list_topics(self, namespace: str) -> list[str]:
+        return self.lanes
+
+    def backlog(self, topic: str) -> int:
+        if topic not in self.backlogs:
+            raise NotFound(topic)
+        return self.backlogs[topic]
+
+    def delete_topic(self, topic: str) -> bool:
+        self.tries += 1
+        if topic not in self.attached:
+            self.backlogs.pop(topic, None)
+        return topic not in self.attached
+
+
 @dataclass
 class OutcomeTopics:
     topics: dict[int, Topic] = field(default_factory=dict)
@@ -77,7 +154,7 @@ class OutcomeTopics:
 
 
 @dataclass
-class FakeFold:
+class FakeFold(RedisFold):
     """Keeps what was applied; `gone` makes every call raise."""
 
     cursors: dict[int, str] = field(default_factory=dict)
@@ -113,24 +190,6 @@ class FakeFold:
             raise Unreachable("Redis is gone.")
 
 
-@dataclass
-class FakePassedOver:
-    """Positions by topic, each with the version that passed it over."""
-
-    reader: str = "2"
-    notes: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def of_others(self, topic: str) -> list[str]:
-        return sorted(at for at, reader in self.notes.get(topic, {}).items() if reader != self.reader)
-
-    def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
-        self.notes.setdefault(topic, {}).update(dict.fromkeys(reasons, self.reader))
-
-    def forget(self, topic: str, positions: Sequence[str]) -> None:
-        for at in positions:
-            del self.notes[topic][at]
-
-
 def epoch_of(epoch: str, wait_ms: int = 0, **fields: Any) -> Epoch:
     """Return an epoch that has just begun, but for the given fields."""
     begun: dict[str, Any] = dict.fromkeys(("ready", "announced", "marked", "restoring"), False)
@@ -139,7 +198,7 @@ def epoch_of(epoch: str, wait_ms: int = 0, **fields: Any) -> Epoch:
 
 
 @dataclass
-class FakeEpochs:
+class FakeEpochs(Epochs):
     now: Epoch | None = None
     address: str = ""
 
@@ -147,7 +206,14 @@ class FakeEpochs:
         return self.now
 
     def begin_epoch(
-        self, epoch: str, wait_ms: int, partitions: int, *, restoring: bool = False, replaces: str = ""
+        self,
+        epoch: str,
+        wait_ms: int,
+        partitions: int,
+        *,
+        restoring: bool = False,
+        replaces: str = "",
+        adopted: bool = False,
     ) -> bool:
         if self.now is not None and not (self.now.broken and self.now.id == replaces):
             return False

@@ -9,26 +9,29 @@ from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.lease import Closable
 from dispatcher.wire.outcome import ClaimsEnded, CloseTask, Outcome
+from dispatcher.wire.topics import Topics
+from quotas.ledger import MAX_CLAIMS, RedisLedger
 from tests.unit.consumers.fakes import OutcomeTopics, Topic, outcome_records
+from tests.unit.views import view_of
 
 
-class Claims:
+class Claims(RedisLedger):
+    """A ledger of whose claims and tasks a test says what is due."""
+
     def __init__(self) -> None:
+        self.clock = VirtualClock()
+        super().__init__(view_of(self.clock), Topics(outcome_partitions=1))
         self.due: dict[int, list[str]] = {}
         self.close: list[Closable] = []
-        self.clock = VirtualClock()
         self.lengthened: list[int] = []
         self.gone = False
-
-    def now_ms(self) -> int:
-        return self.clock.wall_ms()
 
     def lengthen_claims(self, step_ms: int) -> None:
         if self.gone:
             raise Unreachable("Redis is gone.")
         self.lengthened.append(step_ms)
 
-    def due_claims(self) -> dict[int, list[str]]:
+    def due_claims(self, limit: int = MAX_CLAIMS) -> dict[int, list[str]]:
         return self.due
 
     def closable(self) -> list[Closable]:

@@ -4,58 +4,81 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
+from backends.redis.epochs import Epochs
+from backends.redis.passed_over import PassedOver
+from backends.redis.registry.control_view import ControlView
 from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.folder import FoldSettings
+from dispatcher.clock import VirtualClock
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
 from dispatcher.wire.outcome import EpochMark
+from simulator.redis.server import MemoryRedis
 from tests.actors import running
 from tests.contract.registry_records import position
-from tests.unit.consumers.fakes import ControlTopic, FakePassedOver, eventually
+from tests.unit.consumers.fakes import ControlTopic, eventually
+from tests.unit.views import view_of
 
 OLD = f"{6:020d}:{0:020d}:{0:06d}"
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
 
 
-class View:
-    """A registry that keeps what it was told. flush_at: is emptied, once, after that many records."""
+class View(ControlView):
+    """A registry in memory. flush_at: the number of changes after which it is emptied, once."""
 
     def __init__(self) -> None:
-        self.epoch: str | None = "e1"
-        self.cursor: str | None = None
-        self.fields: dict[str, str] = {}
+        clock = VirtualClock()
+        self.redis = MemoryRedis(clock.wall_ms)
+        self.view = view_of(self.redis)
+        super().__init__(self.view)
+        self.epochs, self.passed = Epochs(self.view), PassedOver(self.view, "2")
+        self.epochs.begin_epoch("e1", 0, 1)
         self.applied = 0
         self.flush_at = -1
-        self.marked = False
         self.positions: list[str] = []
         self.complete_at: dict[str, str] = {}
         """By task: the cursor from which on it is complete."""
-        self.passed = FakePassedOver()
 
-    def control_cursor(self) -> str | None:
-        return self.cursor
+    @property
+    def epoch(self) -> str | None:
+        found = self.epochs.epoch()
+        return None if found is None else found.id
+
+    @property
+    def marked(self) -> bool:
+        found = self.epochs.epoch()
+        return found is not None and "control" in found.read
+
+    @property
+    def weights(self) -> dict[str, str]:
+        """Return the stored weights of the tasks of topic_of, in thousandths."""
+        keys = {f"t{number}": self.view.keys.task(f"t{number}") for number in range(10)}
+        stored = {task: self.view.command("HGET", key, "weight") for task, key in keys.items()}
+        return {task: weight.decode() for task, weight in stored.items() if weight}
+
+    def start_at(self, cursor: str, *passed: str) -> None:
+        """Begin with a cursor, and records that another version passed over."""
+        self.view.command("HSET", self.view.keys.control, "cursor", cursor)
+        PassedOver(self.view, "1").keep("control", dict.fromkeys(passed, "unknown"))
+
+    def kept(self) -> dict[str, str]:
+        """Return the versions by the positions that they passed over."""
+        return {one.position: one.reader for one in self.passed.kept("control")}
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
         for at, record in records:
+            super().apply_all([(at, record)])
             self.positions.append(at)
-            if isinstance(record, ControlChange):
-                self.fields[record.task] = record.value
-                self.applied += 1
+            self.applied += isinstance(record, ControlChange)
             if self.applied == self.flush_at:
                 self.flush_at = -1
                 self.flush()
 
     def complete_among(self, tasks: Sequence[str]) -> list[str]:
-        return [task for task in tasks if (self.cursor or "") >= self.complete_at.get(task, "~")]
-
-    def move_control_cursor(self, expected: str | None, to: str, epoch: str, *, marked: bool) -> bool:
-        if expected != self.cursor or epoch != self.epoch:
-            return False
-        self.cursor = to
-        self.marked = self.marked or marked
-        return True
+        return [task for task in tasks if (self.cursor() or "") >= self.complete_at.get(task, "~")]
 
     def flush(self) -> None:
-        self.epoch, self.cursor, self.fields = "e2", None, {}
+        self.redis.store.clear()
+        self.epochs.begin_epoch("e2", 0, 1)
 
 
 def topic_of(count: int) -> ControlTopic:
@@ -73,8 +96,8 @@ def folder(view: View, topic: ControlTopic, reported: list[str] | None = None) -
 def test_every_record_is_applied_and_the_cursor_kept() -> None:
     view, topic = View(), topic_of(7)
     with running(folder(view, topic).run):
-        eventually(lambda: view.cursor == position(6))
-    assert len(view.fields) == 7
+        eventually(lambda: view.cursor() == position(6))
+    assert len(view.weights) == 7
     assert view.applied == 7
 
 
@@ -82,26 +105,26 @@ def test_a_view_emptied_after_the_first_records_misses_none_of_them() -> None:
     view, topic = View(), topic_of(7)
     view.flush_at = 2  # the cursor was absent before and is absent after: only the epoch tells
     with running(folder(view, topic).run):
-        eventually(lambda: view.cursor == position(6))
-    assert sorted(view.fields) == sorted(f"t{number}" for number in range(7))
+        eventually(lambda: view.cursor() == position(6))
+    assert sorted(view.weights) == sorted(f"t{number}" for number in range(7))
 
 
 def test_an_idle_fold_notices_an_emptied_view() -> None:
     view, topic = View(), topic_of(4)
     with running(folder(view, topic).run):
-        eventually(lambda: view.cursor == position(3))
+        eventually(lambda: view.cursor() == position(3))
         view.flush()
-        eventually(lambda: view.cursor == position(3))
-    assert len(view.fields) == 4
+        eventually(lambda: view.cursor() == position(3))
+    assert len(view.weights) == 4
 
 
 def test_without_a_view_it_waits() -> None:
     view, topic = View(), topic_of(1)
-    view.epoch = None
+    view.redis.store.clear()
     with running(folder(view, topic).run):
         assert topic.opened == []
-        view.epoch = "e1"
-        eventually(lambda: view.cursor == position(0))
+        view.epochs.begin_epoch("e1", 0, 1)
+        eventually(lambda: view.cursor() == position(0))
 
 
 def test_what_cannot_be_read_is_passed_over() -> None:
@@ -109,28 +132,27 @@ def test_what_cannot_be_read_is_passed_over() -> None:
     topic.store(b"not a record")
     topic.append(ControlChange(1, "t1", "weight", "1", 0))
     with running(folder(view, topic).run):
-        eventually(lambda: view.cursor == position(2))
-    assert sorted(view.fields) == ["t0", "t1"]
-    assert view.passed.notes == {"control": {position(1): "2"}}
+        eventually(lambda: view.cursor() == position(2))
+    assert sorted(view.weights) == ["t0", "t1"]
+    assert view.kept() == {position(1): "2"}
 
 
 def test_what_another_version_passed_over_is_applied_by_one_that_can_read_it() -> None:
     view, topic = View(), topic_of(3)
     topic.store(b"\x91\xa7unknown")
-    view.cursor = position(3)
-    view.passed.notes["control"] = {position(1): "1", position(3): "1", position(9): "1"}
+    view.start_at(position(3), position(1), position(3), position(9))
     with running(folder(view, topic).run):
-        eventually(lambda: view.passed.notes["control"] == {position(3): "2"})
+        eventually(lambda: view.kept() == {position(3): "2"})
     assert view.positions == [position(1)]
 
 
 def test_what_is_to_be_looked_at_again_waits_for_pulsar() -> None:
     view, topic = View(), topic_of(3)
-    view.cursor, topic.broken = position(2), True
-    view.passed.notes["control"] = {position(1): "1"}
+    view.start_at(position(2), position(1))
+    topic.broken = True
     with running(folder(view, topic).run):
         eventually(lambda: len(topic.opened) > 2)
-        assert view.passed.notes["control"] == {position(1): "1"}
+        assert view.kept() == {position(1): "1"}
         topic.broken = False
         eventually(lambda: view.positions == [position(1)])
 
@@ -140,8 +162,8 @@ def test_what_is_restated_is_applied_as_if_it_stood_where_it_first_did() -> None
     topic.append(Restated(1, OLD, Raw(encode_control(ControlChange(1, "t0", "weight", "7", 0)))))
     topic.append(Restated(1, OLD, Raw(b"\x91\xa7unknown")))
     with running(folder(view, topic).run):
-        eventually(lambda: view.cursor == position(1))
-    assert view.fields == {"t0": "7"}
+        eventually(lambda: view.cursor() == position(1))
+    assert view.weights == {"t0": "7"}
     assert view.positions == [OLD]
 
 
@@ -149,7 +171,7 @@ def test_the_mark_of_another_epoch_does_not_count() -> None:
     view, topic = View(), topic_of(1)
     topic.append(EpochMark(1, "e0"))
     with running(folder(view, topic).run):
-        eventually(lambda: view.cursor == position(1))
+        eventually(lambda: view.cursor() == position(1))
         assert not view.marked
         topic.append(EpochMark(1, "e1"))
         eventually(lambda: view.marked)

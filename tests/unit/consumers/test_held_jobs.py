@@ -1,59 +1,26 @@
 """Seats are shared out, follow a worker that dies, and are let go of at the end."""
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import pytest
 
+from backends.redis.job_locks import JobLocks
 from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
 from dispatcher.clock import VirtualClock
-from dispatcher.model.errors import Unreachable
 from tests.actors import running
 from tests.unit.consumers.fakes import eventually
+from tests.unit.views import LostRedis, view_of
 
 NAMES = [f"job-{n}" for n in range(6)]
-
-
-class Locks:
-    """Elections by a virtual clock."""
-
-    def __init__(self, clock: VirtualClock) -> None:
-        self.clock = clock
-        self.owners: dict[str, tuple[str, float]] = {}
-        self.gone = False
-        self.asked = 0
-
-    def hold(
-        self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
-    ) -> dict[str, str]:
-        self._reach()
-        now_s = self.clock.monotonic_s()
-        held = {name: who for name, (who, until_s) in self.owners.items() if until_s > now_s}
-        mine = sum(who == owner for who in held.values())
-        for name in names:
-            taken = name not in held and (mine < limit or name in overdue)
-            if taken or held.get(name) == owner:
-                mine += taken
-                held[name] = owner
-                self.owners[name] = (owner, now_s + ttl_ms / 1000)
-        return held
-
-    def _reach(self) -> None:
-        self.asked += 1
-        if self.gone:
-            raise Unreachable("Redis is gone.")
-
-    def release(self, names: Sequence[str], owner: str) -> None:
-        self._reach()
-        for name in names:
-            if self.owners.get(name, ("", 0))[0] == owner:
-                del self.owners[name]
 
 
 class Crew:
     def __init__(self, count: int) -> None:
         self.clock = VirtualClock()
-        self.locks = Locks(self.clock)
+        self.redis = LostRedis(self.clock.wall_ms)
+        self.view = view_of(self.redis)
+        self.locks = JobLocks(self.view)
         self.count = count
         self.jobs = [self.member(n) for n in range(count)]
 
@@ -65,6 +32,10 @@ class Crew:
             for jobs in self.jobs if members is None else members:
                 jobs.renew()
             self.clock.advance(1)
+
+    def owned(self) -> int:
+        """Return the number of jobs that are taken in Redis."""
+        return int(self.view.command("EXISTS", *map(self.view.keys.lock, NAMES)))
 
     def holding(self) -> list[int]:
         return [sum(jobs.held(name) for name in NAMES) for jobs in self.jobs]
@@ -103,7 +74,7 @@ def test_a_job_is_never_held_by_two() -> None:
 def test_without_redis_a_job_ends_with_its_time() -> None:
     crew = Crew(1)
     crew.rounds(1)
-    crew.locks.gone = True
+    crew.redis.gone = True
     crew.clock.advance(3)
     assert crew.holding() == [0]
 
@@ -111,7 +82,7 @@ def test_without_redis_a_job_ends_with_its_time() -> None:
 def test_an_emptied_redis_is_taken_again_at_once() -> None:
     crew = Crew(2)
     crew.rounds(2)
-    crew.locks.owners.clear()
+    crew.redis.store.clear()
     crew.rounds(1)
     assert crew.holding() == [3, 3]
 
@@ -122,19 +93,20 @@ def test_at_the_end_all_are_let_go() -> None:
     stop = threading.Event()
     stop.set()
     crew.jobs[0].run(stop)
-    assert crew.locks.owners == {}
+    assert crew.owned() == 0
     assert crew.holding() == [0]
 
 
 def test_an_outage_is_waited_for_and_at_the_end_locks_run_out_by_themselves() -> None:
     crew = Crew(1)
-    locks, jobs = crew.locks, HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, JobLockSettings(3.5, 0.001))
-    locks.gone = True
+    redis, jobs = crew.redis, HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, JobLockSettings(3.5, 0.001))
+    redis.gone = True
     with running(jobs.run):
-        eventually(lambda: locks.asked > 2)
+        eventually(lambda: redis.asked > 2)
         assert not jobs.held(NAMES[0])
-        locks.gone = False
+        redis.gone = False
         eventually(lambda: jobs.held(NAMES[0]))
-        locks.gone = True
+        redis.gone = True
     assert not jobs.held(NAMES[0])
-    assert len(locks.owners) == 6
+    redis.gone = False
+    assert crew.owned() == 6

@@ -7,6 +7,7 @@ import pytest
 from msgspec import Raw
 
 from backends.redis.epochs import Epoch
+from backends.redis.view_records import ViewRecords
 from consumers.upkeep.restating import Restater, RestateSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
@@ -23,7 +24,7 @@ def restated(name: str) -> Restated:
 
 
 @dataclass
-class View:
+class View(ViewRecords):
     """asked: for which tasks. flush: the view is another one once tasks are read. full: nothing can be written."""
 
     epoch: Epoch | None = field(default_factory=lambda: epoch_of("e", 0, ready=True))
@@ -33,14 +34,14 @@ class View:
     asked: list[tuple[int, int, int]] = field(default_factory=list)
     flush: bool = False
 
-    def settings(self) -> Sequence[Restated]:
+    def settings(self) -> list[Restated]:
         return [restated("capacity")]
 
-    def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> Sequence[str]:
+    def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> list[str]:
         self.asked.append((accepted_before_ms, ended_since_ms, lived_ms))
         return self.live
 
-    def of_tasks(self, tasks: Sequence[str]) -> Sequence[Restated]:
+    def of_tasks(self, tasks: Sequence[str]) -> list[Restated]:
         if self.flush:
             self.epoch = epoch_of("another", 0)
         return [restated(task) for task in tasks]

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from backends.pulsar.topic_reader import Record as Stored
 from backends.redis.epochs import Epoch
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
+from dispatcher.ports import StoredRecord as Stored
 from dispatcher.wire.control import ControlRecord, EpochStarted
 from dispatcher.wire.snapshot import Cursors, Part, Record, SettingsPart, TaskPart, encode
+from quotas.snapshots import RedisSnapshots
 from tests.actors import running
 from tests.unit.consumers.fakes import ControlTopic, control_records, epoch_of, eventually
 
@@ -21,7 +22,7 @@ SETTINGS = SnapshotSettings(partitions=1, every_s=600.0, chunk_bytes=1, pause_s=
 
 
 @dataclass
-class FakeView:
+class FakeView(RedisSnapshots):
     """The folds' cursors, the parts of a snapshot and what was restored. breaks: raised behind the first page."""
 
     control: str = ""
@@ -37,7 +38,7 @@ class FakeView:
     def cursors(self, partitions: int) -> Cursors:
         return Cursors(self.control, list(self.outcomes))
 
-    def parts(self) -> Iterator[Sequence[Part]]:
+    def parts(self) -> Iterator[list[Part]]:
         yield [SettingsPart([b"capacity", b"5"])]
         if self.breaks:
             raise self.breaks

@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from backends.redis.passed_over import MAX_KEPT, Passed, note_of
-from backends.redis.task_rows import IdleTask
+from backends.redis.registry.task_rows import IdleTask
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
 from fairlane.checks.view_checks import (

@@ -7,9 +7,15 @@ from itertools import count
 
 from msgspec import Raw, structs
 
+from backends.redis.epochs import Epochs
+from backends.redis.registry import registry as real
+from backends.redis.registry.control_view import ControlView
+from backends.redis.registry.submissions import SubmissionTable
+from backends.redis.registry.tasks import TaskTable
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
+from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import (
     ControlChange,
     ControlRecord,
@@ -36,12 +42,6 @@ ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
 
 class Died(Exception):
     """The submitting process is gone."""
-
-
-@dataclass
-class Stored:
-    position: str
-    body: bytes
 
 
 LEASE_MS = 5_000
@@ -88,9 +88,11 @@ class FakeService:
         """step: of this submitter, instead of the world's."""
         numbers = count(1)
         step = step or self.step
+        registry = Registry(self, step)
         return Services(
             control=Control(self, step),
-            registry=KnownSubmissions(Registry(self, step), Readiness(self), lambda after: Reader(self, after)),
+            registry=registry,
+            known=KnownSubmissions(registry, Readiness(self), lambda after: Reader(self, after)),
             lanes=Lanes(self, step),
             topics=Topics(),
             clock=self.clock,
@@ -178,18 +180,48 @@ class Control:
         return [self.append(record) for record in records]
 
 
-@dataclass
-class Registry:
+class Registry(real.Registry):
     """Knows what was applied, if the view is ready; unless it is, all is read back from the control topic."""
+
+    def __init__(self, world: FakeService, step: Step) -> None:
+        self.control = Applied(world, step)
+        self.submissions = Leases(world, step)
+        self.tasks = Tasks(world, step)
+
+
+@dataclass
+class Part:
+    """A part of the registry."""
 
     _world: FakeService
     _step: Step
 
+    def _meet(self) -> None:
+        if self._world.redis_gone:
+            raise Unreachable("Redis is away.")
+
+
+class Applied(Part, ControlView):
     def apply(self, position: str, record: ControlRecord) -> None:
         self._meet()
         self._step(f"apply {type(record).__name__}")
         self._world.apply(position, record)
 
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
+        for at, record in records:
+            self.apply(at, record)
+
+    def cursor(self) -> str | None:
+        return position(self._world.view.folded - 1) if self._world.view.folded else None
+
+
+class Tasks(Part, TaskTable):
+    def in_flight(self, tasks: Sequence[str]) -> dict[str, InFlight]:
+        self._step("in flight")
+        return {task: self._world.in_flight.pop(0) for task in tasks if self._world.in_flight}
+
+
+class Leases(Part, SubmissionTable):
     def admit(self, record: TaskRecord, who: str = "") -> Admission:
         self._meet()
         if self._world.admission.reached:
@@ -232,7 +264,7 @@ class Registry:
 
     def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
         lease = self.hold_submission("renew", record.task, by)
-        self.apply(position, record)
+        Applied(self._world, self._step).apply(position, record)
         return lease, self.submission(record.task)
 
     def seal_submission(self, position: str, seal: Sealed) -> bool:
@@ -246,27 +278,12 @@ class Registry:
         self._world.apply(position, seal)
         return True
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
-        for at, record in records:
-            self.apply(at, record)
-
-    def in_flight(self, tasks: Sequence[str]) -> dict[str, InFlight]:
-        self._step("in flight")
-        return {task: self._world.in_flight.pop(0) for task in tasks if self._world.in_flight}
-
     def submission(self, task: str) -> Submission | None:
         self._meet()
         return self._world.view.rows.get(task) if self._world.ready else None
 
-    def control_cursor(self) -> str | None:
-        return position(self._world.view.folded - 1) if self._world.view.folded else None
 
-    def _meet(self) -> None:
-        if self._world.redis_gone:
-            raise Unreachable("Redis is away.")
-
-
-class Readiness:
+class Readiness(Epochs):
     def __init__(self, world: FakeService) -> None:
         self._world = world
 
@@ -276,10 +293,10 @@ class Readiness:
 
 class Reader:
     def __init__(self, world: FakeService, after: str | None = None) -> None:
-        stored = (Stored(position(number), body) for number, body in enumerate(world.log))
+        stored = (StoredRecord(position(number), body) for number, body in enumerate(world.log))
         self._left = [each for each in stored if after is None or each.position > after]
 
-    def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]:
+    def read(self, max_records: int, timeout_s: float) -> Sequence[StoredRecord]:
         taken, self._left = self._left[:max_records], self._left[max_records:]
         return taken
 

@@ -105,11 +105,11 @@ def judge(world: FakeService, submitters: Sequence[Submitter]) -> None:
             assert delivered == each.targets
             assert each.result.accepted == len(each.targets)
     world.fold()
-    registry = world.services().registry
+    submissions = world.services().known
     views = []
     for ready in (True, False):
         world.ready = ready
-        known = registry.submission("t")
+        known = submissions.submission("t")
         assert known is not None
         assert known.sealed
         assert known.published == len(delivered)

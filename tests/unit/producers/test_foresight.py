@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from dispatcher.model.view import TaskView, WorkerBeat
 from producers.control import foresight
 from producers.control.foresight import Foresight
 from tests.unit.tasks import task_view
+from tests.unit.views import FixedRegistry, FixedService, FixedTasks, FixedWorkers
 
 NOW_MS = 1_000_000
 JUST_NOW_MS, LONG_AGO_MS = NOW_MS - 1_000, NOW_MS - 60_000
@@ -19,31 +20,17 @@ def serving(rate: float, state: str = "serving") -> WorkerBeat:
     return WorkerBeat("w", "h", 1, state, 0, 0, "0", 0, 0, 0, rate, {})
 
 
-class Service:
+class Service(FixedRegistry):
     """A registry and its workers."""
 
     def __init__(self, tasks: Sequence[TaskView], capacity: int, *beats: WorkerBeat) -> None:
-        self.tasks = list(tasks)
-        self.capacity = capacity
-        self.beats = list(beats)
-        self.reads = 0
-
-    def live_views(self) -> list[TaskView]:
-        self.reads += 1
-        return self.tasks
-
-    def globals(self) -> Globals:
-        return Globals(self.capacity, {"high": 6, "medium": 3, "low": 1})
-
-    def now_ms(self) -> int:
-        return NOW_MS
-
-    def workers(self) -> list[WorkerBeat]:
-        return self.beats
+        super().__init__(FixedTasks(*tasks), FixedService(capacity, NOW_MS))
+        self.views = list(tasks)
+        self.foresight = Foresight(self, FixedWorkers(*beats))
 
 
 def etas(service: Service) -> list[float | None]:
-    return [task.eta_s for task in Foresight(service, service).with_etas(service.tasks)]
+    return [task.eta_s for task in service.foresight.with_etas(service.views)]
 
 
 def test_the_end_is_that_of_the_dry_runs() -> None:
@@ -97,24 +84,24 @@ def test_paused_and_ended_tasks_get_no_estimate() -> None:
     ended = task_view("b", state="completed", finished_ms=5, eta_s=0.0)
     service = Service([task_view("a", 6_000, state="paused"), ended], 1_000, serving(9))
     assert etas(service) == [None, 0.0]
-    assert service.reads == 0, "the other tasks are not read for these"
+    assert service.tasks.reads == 0, "the other tasks are not read for these"
 
 
 def test_an_estimate_is_used_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service([task_view("a", 6_000)], 1_000, serving(9))
-    found = Foresight(service, service)
+    found = service.foresight
     for _ in range(5):
-        found.with_etas(service.tasks)
-    assert service.reads == 1
+        found.with_etas(service.views)
+    assert service.tasks.reads == 1
     monkeypatch.setattr(foresight, "_KEPT_S", 0.0)
     monkeypatch.setattr(foresight, "_KEPT_COSTS", 0)
-    always = Foresight(service, service)
+    always = Service([task_view("a", 6_000)], 1_000, serving(9))
     for _ in range(3):
-        always.with_etas(service.tasks)
-    assert service.reads == 4
+        always.foresight.with_etas(always.views)
+    assert always.tasks.reads == 3
 
 
 def test_the_live_tasks_are_read_once_for_themselves_and_their_estimates() -> None:
     service = Service([task_view("a", 6_000)], 1_000, serving(9))
-    assert [task.eta_s for task in Foresight(service, service).live()] == pytest.approx([6.0])
-    assert service.reads == 1
+    assert [task.eta_s for task in service.foresight.live()] == pytest.approx([6.0])
+    assert service.tasks.reads == 1

@@ -43,7 +43,7 @@ def test_an_edit_that_is_restated_is_no_further_edit() -> None:
     world = submitted()
     world.log.append(encode_control(ControlChange(1, "t", "override", edit_text(1, {"body": "x"}), 0)))
     world.log += world.restated()
-    known = world.services().registry.submission("t")
+    known = world.services().known.submission("t")
     assert known is not None
     assert known.edits == 1
 
@@ -54,5 +54,5 @@ def test_a_record_that_was_applied_late_dispositions_one_that_came_after_it() ->
     assert isinstance(record, TaskRecord)
     world.view, world.ready = View(), True
     world.apply(position(9), structs.replace(record, submitter="other"))
-    known = world.services().registry.submission_at("t", position(0))
+    known = world.services().known.submission_at("t", position(0))
     assert (known.position, known.record) == (position(0), record)

@@ -1,39 +1,36 @@
 """Many tasks at once: which a filter takes, what would change, and what is told when a server goes away."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.missing_lanes import MissingLanes
+from backends.redis.registry.registry import Registry
+from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.model.service_settings import Cap
 from dispatcher.model.view import TaskView
-from dispatcher.wire.control import ControlChange
+from dispatcher.wire.control import FORMAT, ControlChange, Finished
 from dispatcher.wire.topics import Topics
+from producers.control.known_tasks import KnownTasks
 from producers.control.steering import BulkChanges
 from producers.control.task_changes import Changes, TaskFilter
+from tests.contract.registry_records import position, task_record
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.tasks import task_view as task
+from tests.unit.views import FixedTasks, view_of
 
 
-class Views:
-    def __init__(self, *tasks: TaskView) -> None:
-        self.tasks = {task.id: task for task in tasks}
-
-    def live_views(self) -> list[TaskView]:
-        return list(self.tasks.values())
-
-    def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]:
-        return [self.tasks[name] for name in tasks if name in self.tasks]
+class NoTask(KnownTasks):
+    def __init__(self) -> None: ...
 
     def task(self, task: str) -> TaskView:
         raise NotFound(f"There is no task {task}.")
 
 
 def steering(world: FakeService, *tasks: TaskView) -> BulkChanges:
-    views = Views(*tasks)
-    return BulkChanges(world.services, views, views)
+    return BulkChanges(world.services, FixedTasks(*tasks), NoTask())
 
 
 def stored(world: FakeService) -> list[tuple[str, str, str]]:
@@ -145,37 +142,30 @@ def test_filters_name_known_tiers_and_states() -> None:
             TaskFilter(**wrong)  # type: ignore[arg-type]
 
 
-class Live(NamedTuple):
-    partitions: int
-
-
-class Broker:
+class Broker(PulsarAdmin):
     def __init__(self) -> None:
         self.created: list[tuple[str, int]] = []
-        self.sides: list[str] = []
 
-    def add_side_lane(self, topic: str) -> None:
-        self.sides.append(topic)
-
-    def create_lane(self, topic: str, partitions: int) -> None:
+    def create_lane(self, topic: str, partitions: int = 0) -> None:
         self.created.append((topic, partitions))
-
-    def live_by_id(self, tasks: Sequence[str]) -> Sequence[Live]:
-        return [Live(int(name.removeprefix("live"))) for name in tasks if name.startswith("live")]
 
 
 def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> None:
-    broker, topics = Broker(), Topics()
-    lanes = MissingLanes(broker, broker)
+    broker, topics, registry = Broker(), Topics(), Registry(view_of(VirtualClock()))
+    lanes = MissingLanes(broker, registry)
+    for name, partitions in (("live0", 0), ("live4", 4), ("ended", 0)):
+        registry.control.apply(position(0), task_record(name, partitions=partitions))
+    registry.control.apply(position(1), Finished(FORMAT, "ended", "completed", [0] * 5, 1))
     wanted = [(topics.own_lane("live0"), 0), (topics.own_lane("live4"), 4), (topics.side_lane("shop", "http"), 0)]
     for lane, _ in wanted:
         lanes.create(lane)
     for provisioned in (topics.shared_lane(1), topics.outcomes(0)):
         lanes.create(provisioned)
-    with pytest.raises(NotFound):
-        lanes.create(topics.own_lane("ended"))
+    for gone in ("ended", "unknown"):
+        with pytest.raises(NotFound):
+            lanes.create(topics.own_lane(gone))
     assert broker.created == wanted
-    assert broker.sides == [topics.side_lane("shop", "http")], "so that workers attach to it"
+    assert registry.sides.topics() == {topics.side_lane("shop", "http")}, "so that workers attach to it"
 
 
 def test_a_filter_that_names_nothing_is_refused() -> None:

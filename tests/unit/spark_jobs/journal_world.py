@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from backends.pulsar.topic_reader import Record
 from backends.settings import PulsarSettings
+from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, Run, encode_record
 from spark_jobs.journal.landing import Landed, Lander, Landing
 from spark_jobs.journal.log import CommitChange, JournalLog
@@ -16,9 +16,9 @@ DAY = "2023-11-14"
 DAY_MS = 86_400_000
 
 
-def stored(records: Sequence[OutcomeRecord | bytes], first: int = 0) -> list[Record]:
+def stored(records: Sequence[OutcomeRecord | bytes], first: int = 0) -> list[StoredRecord]:
     bodies = [record if isinstance(record, bytes) else encode_record(record) for record in records]
-    return [Record(position(first + index), body, "") for index, body in enumerate(bodies)]
+    return [StoredRecord(position(first + index), body, "") for index, body in enumerate(bodies)]
 
 
 def outcomes(

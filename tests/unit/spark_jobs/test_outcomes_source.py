@@ -2,8 +2,8 @@
 
 import pytest
 
-from backends.pulsar.topic_reader import Record
 from dispatcher.model.errors import InvalidInput
+from dispatcher.ports import StoredRecord
 from spark_jobs.journal import outcome_topics
 from spark_jobs.journal.outcome_topics import TopicSpan, reached, read_span
 
@@ -52,10 +52,10 @@ class Reader:
     def __init__(self, _client: object, _topic: str, after: str | None, _ahead: int) -> None:
         self._left = [place for place in STORED if place > (after or "")]
 
-    def read(self, max_records: int, timeout_s: float) -> list[Record]:
+    def read(self, max_records: int, timeout_s: float) -> list[StoredRecord]:
         assert timeout_s > 0
         taken, self._left = self._left[: min(2, max_records)], self._left[min(2, max_records) :]
-        return [Record(place, b"", "") for place in taken]
+        return [StoredRecord(place, b"", "") for place in taken]
 
     def at_end(self) -> bool:
         return not self._left

@@ -6,32 +6,27 @@ from typing import Any
 
 import pytest
 
+from backends.redis.workers import Workers
 from dispatcher.clock import ServiceClock, VirtualClock
 from dispatcher.engine.stats import EngineStats
-from dispatcher.model.errors import Unreachable
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import WorkerBeat
 from fairlane.checks.view_checks import newer_findings
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
+from tests.unit.views import LostRedis, view_of
 
-LOST_S = 3.0
 
+class Redis(LostRedis):
+    """The server, and what the workers store there."""
 
-class Redis:
     def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock.wall_ms)
         self.clock = clock
-        self.gone = False
-        self.beats: dict[str, tuple[float, WorkerBeat]] = {}
+        self.workers = Workers(view_of(self))
 
-    def beat(self, beat: WorkerBeat, kept_s: float) -> int:
-        if self.gone:
-            raise Unreachable("Redis is gone.")
-        self.beats[beat.id] = (self.clock.monotonic_s(), beat)
-        return self.clock.wall_ms()
-
-    def workers(self) -> list[WorkerBeat]:
-        now_s = self.clock.monotonic_s()
-        return [beat for seen_s, beat in self.beats.values() if now_s - seen_s <= LOST_S]
+    def seen(self, worker: str) -> WorkerBeat:
+        """Return the last heartbeat of a worker."""
+        return next(beat for beat in self.workers.workers() if beat.id == worker)
 
 
 @pytest.fixture
@@ -49,8 +44,8 @@ def heart(
 ) -> Heartbeat:
     """Return the heartbeat of a serving worker."""
     identity = WorkerIdentity(name, "h", 1, version, **is_)
-    clock = ServiceClock(redis.clock)
-    return Heartbeat(redis, identity, stats or EngineStats(), lambda: "serving", clock, newer_lanes=lambda: lanes)
+    clock, counted = ServiceClock(redis.clock), stats or EngineStats()
+    return Heartbeat(redis.workers, identity, counted, lambda: "serving", clock, newer_lanes=lambda: lanes)
 
 
 def other(name: str = "b", version: str = "1", **fields: Any) -> WorkerBeat:
@@ -82,7 +77,7 @@ def test_workers_are_not_taken_for_lost_because_redis_was(redis: Redis) -> None:
     def second(number: int) -> None:
         """The other worker beats after this one."""
         if not redis.gone:
-            redis.beat(other(), 60.0)
+            redis.workers.beat(other(), 60.0)
         redis.gone = 10 <= number < 40
         seen.append({peer.id for peer in mine.peers()})
 
@@ -98,7 +93,7 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor(redis: Redi
     mine.run(Seconds(redis.clock, 1, lambda _second: None))
     mine.beat("serving", 60.0)
     assert [peer.newer for peer in mine.peers()] == [tuple(lanes[:50])] * 2
-    (finding,) = newer_findings(redis.workers())
+    (finding,) = newer_findings(redis.workers.workers())
     assert finding.what.startswith("50 lanes hold envelopes of a later version (lane-000, lane-001, ")
     assert "b (0.2.0)" in finding.what
     assert "a (0.2.0)" in finding.what
@@ -106,11 +101,11 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor(redis: Redi
 
 def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known(redis: Redis) -> None:
     mine = heart(redis, channels=frozenset({"null", "http"}))
-    redis.beat(other(version="0.2.0"), 60.0)
-    redis.beat(other("c", extra={"channels": ["x"]}), 60.0)
+    redis.workers.beat(other(version="0.2.0"), 60.0)
+    redis.workers.beat(other("c", extra={"channels": ["x"]}), 60.0)
     mine.run(Seconds(redis.clock, 1, lambda _second: None))
     assert {peer.id: peer.channels for peer in mine.peers()} == {"a": {"http", "null"}, "b": None, "c": {"x"}}
-    assert redis.beats["a"][1].channels == frozenset({"http", "null"})
+    assert redis.seen("a").channels == frozenset({"http", "null"})
 
 
 def test_a_worker_that_is_gone_is_seen_to_be(redis: Redis) -> None:
@@ -119,7 +114,7 @@ def test_a_worker_that_is_gone_is_seen_to_be(redis: Redis) -> None:
 
     def second(number: int) -> None:
         if number < 10:
-            redis.beat(other(), 60.0)
+            redis.workers.beat(other(), 60.0)
         seen.append({peer.id for peer in mine.peers()})
 
     mine.run(Seconds(redis.clock, 20, second))
@@ -135,7 +130,7 @@ def test_a_workers_rate_is_over_three_seconds_however_its_envelopes_fall(redis: 
     rates: list[float] = []
 
     def second(number: int) -> None:
-        rates.append(redis.beats["a"][1].rate)
+        rates.append(redis.seen("a").rate)
         stats.tiers[Tier.LOW].sent += 300 if number % 3 == 0 else 0
 
     mine.run(Seconds(redis.clock, 30, second))

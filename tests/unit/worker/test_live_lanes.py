@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from backends.redis.task_rows import LiveTask
+from backends.redis.registry.task_rows import LiveTask
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.scheduling.division import DivisionSettings
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer

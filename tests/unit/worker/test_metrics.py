@@ -5,16 +5,18 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from backends.redis.task_rows import LiveTask
+from backends.redis.epochs import Epochs
+from backends.redis.registry.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, Unreachable
-from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, Tier
-from dispatcher.model.view import Globals, TierStats, WorkerBeat
+from dispatcher.model.tier import Tier
+from dispatcher.model.view import TierStats, WorkerBeat
 from fairlane.worker.report.call_times import CallTimes
 from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.report.service_view import ServiceView
 from tests.unit.tasks import live_task as live
+from tests.unit.views import FixedRegistry, FixedService, FixedTasks, FixedWorkers
 
 
 def exposed(*collectors: EngineCollector | ServiceCollector) -> str:
@@ -41,38 +43,37 @@ def test_targets_waits_and_calls_are_shown() -> None:
     assert 'fairlane_build_info{version="9.9"} 1.0' in text
 
 
-class OneWorker:
-    """A registry, its epochs and a crew of one worker, which sends `rate` targets/s of high and of low."""
+class Counts(Epochs):
+    """trouble: raised when the counts are to be checked."""
 
-    def __init__(self) -> None:
-        self.tasks: list[LiveTask] = []
-        self.rate = 0.0
-        self.clock = VirtualClock()
-        self.view = ServiceView(self, self, self, self.clock)
-        self._trouble: FairlaneError | None = None
+    trouble: FairlaneError | None = None
 
-    def fails(self, error: FairlaneError | None) -> None:
-        self._trouble = error
+    def __init__(self) -> None: ...
 
     def check_counts(self) -> None:
-        if self._trouble is not None:
-            raise self._trouble
+        if self.trouble is not None:
+            raise self.trouble
 
-    def live(self) -> list[LiveTask]:
-        return self.tasks
 
-    def globals(self) -> Globals:
-        return Globals(100, {str(tier): weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()})
+class OneWorker:
+    """A service with one worker, which sends `rate` targets/s of high and of low."""
 
-    def workers(self) -> list[WorkerBeat]:
-        tiers = {"high": TierStats(rate=self.rate), "low": TierStats(rate=self.rate)}
-        return [WorkerBeat("w", "h", 1, "serving", 0, 0, "0", 0, 0, 0, 0.0, tiers)]
+    def __init__(self, rate: float, *tasks: LiveTask) -> None:
+        self.clock = VirtualClock()
+        self.counts = Counts()
+        self.workers = FixedWorkers()
+        self.sends(rate)
+        registry = FixedRegistry(FixedTasks(*tasks), FixedService(100))
+        self.view = ServiceView(registry, self.counts, self.workers, self.clock)
+
+    def sends(self, rate: float) -> None:
+        tiers = {"high": TierStats(rate=rate), "low": TierStats(rate=rate)}
+        self.workers.beats = [WorkerBeat("w", "h", 1, "serving", 0, 0, "0", 0, 0, 0, 0.0, tiers)]
 
 
 def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
-    world = OneWorker()
-    world.tasks = [live("a", total=1_000), live("b", tier="low", total=500), live("c", state="paused", total=9)]
-    world.rate = 20.0
+    tasks = live("a", total=1_000), live("b", tier="low", total=500), live("c", state="paused", total=9)
+    world = OneWorker(20.0, *tasks)
     text = exposed(ServiceCollector(world.view))
     assert 'fairlane_backlog_targets{tier="high"} 1000.0' in text
     assert 'fairlane_backlog_targets{tier="medium"} 0.0' in text
@@ -81,7 +82,7 @@ def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
     assert 'fairlane_share_actual_ratio{tier="low"} 0.5' in text
     assert "fairlane_workers 1.0" in text
     assert "fairlane_workers_needed 2.0" in text
-    world.rate = 40.0
+    world.sends(40.0)
     assert world.view.signals().of("high").drain_s == 50
     world.clock.advance(2)
     assert world.view.signals().of("high").drain_s == 25
@@ -89,13 +90,12 @@ def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
 
 @pytest.mark.parametrize("trouble", [Unreachable("Redis is gone."), NotReady("The view is being rebuilt.")])
 def test_without_a_view_an_autoscaler_is_told_nothing_rather_than_too_little(trouble: FairlaneError) -> None:
-    world = OneWorker()
-    world.tasks = [live("a", total=1_000)]
-    world.fails(trouble)
+    world = OneWorker(0.0, live("a", total=1_000))
+    world.counts.trouble = trouble
     text = exposed(ServiceCollector(world.view), EngineCollector(EngineStats(), CallTimes(), "1"))
     assert "fairlane_backlog_targets" not in text
     assert "fairlane_worker_lanes 0.0" in text, "the worker's own figures are still shown"
-    world.fails(None)
+    world.counts.trouble = None
     assert 'fairlane_backlog_targets{tier="high"} 1000.0' in exposed(ServiceCollector(world.view))
 
 

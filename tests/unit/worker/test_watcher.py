@@ -1,14 +1,13 @@
 """The engine is told of the lanes it should hold: those of tasks that may be sent now, and the standing ones."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.redis.task_rows import LivePage, LiveTask, RegistryState
+from backends.redis.feed import Feed
+from backends.redis.registry.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.tier import TIERS, Tier
@@ -22,57 +21,42 @@ from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
 from tests.edits import edit_text
 from tests.unit.tasks import live_task as live
+from tests.unit.views import FixedRegistry, FixedService, FixedTasks
 
 TOPICS = Topics(tenant="t", namespaces=1, shared_lanes=2, outcome_partitions=1)
 
 
-@dataclass
-class Registry:
-    """reads: pages; named: tasks read by name."""
-
-    clock: VirtualClock
-    tasks: dict[str, LiveTask] = field(default_factory=dict)
-    number: int = 1
-    reads: int = 0
-    named: list[str] = field(default_factory=list)
-    sides: frozenset[str] = frozenset()
-    paused: frozenset[str] = frozenset()
-
-    def look(self) -> RegistryState:
-        return RegistryState(self.now_ms(), self.number, self.sides, self.paused)
+class Registry(FixedRegistry):
+    def __init__(self, clock: VirtualClock, *tasks: LiveTask) -> None:
+        super().__init__(FixedTasks(*tasks), FixedService())
+        self._clock = clock
+        self.tick()
 
     def now_ms(self) -> int:
         """Not the worker's clock."""
-        return self.clock.wall_ms() + 300_000
+        return self._clock.wall_ms() + 300_000
 
-    def live_page(self, cursor: str | None, size: int) -> LivePage:
-        self.reads += 1
-        names = sorted(self.tasks)
-        start = 0 if cursor is None else sum(name <= cursor for name in names)
-        page = names[start : start + size]
-        last = start + size >= len(names)
-        return LivePage(self.now_ms(), [self.tasks[name] for name in page], None if last else page[-1])
-
-    def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
-        self.named += tasks
-        return [self.tasks[task] for task in tasks if task in self.tasks]
+    def tick(self) -> None:
+        self.tasks.now_ms = self.service.time_ms = self.now_ms()
 
     def set(self, *tasks: LiveTask) -> list[FeedEntry]:
         """Changes tasks. Returns what the feed says of it."""
-        self.tasks.update((task.id, task) for task in tasks)
+        self.tasks.known.update((task.id, task) for task in tasks)
         return self.announced([task.id for task in tasks])
 
     def end(self, *tasks: str) -> list[FeedEntry]:
         for task in tasks:
-            self.tasks.pop(task, None)
+            self.tasks.known.pop(task, None)
         return self.announced(list(tasks))
 
     def announced(self, tasks: list[str]) -> list[FeedEntry]:
-        self.number += len(tasks)
+        self.service.number += len(tasks)
         return [FeedEntry("task", task) for task in tasks]
 
 
-class NoFeed:
+class NoFeed(Feed):
+    def __init__(self) -> None: ...
+
     def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
         return b"", []
 
@@ -84,7 +68,7 @@ class Watch:
         self, *tasks: LiveTask, max_lanes: int = 100, tiers: tuple[Tier, ...] = TIERS, page: int = 200
     ) -> None:
         self.clock = VirtualClock()
-        self.registry = Registry(self.clock, {task.id: task for task in tasks})
+        self.registry = Registry(self.clock, *tasks)
         self.published: list[LanesChanged] = []
         self.peers = [Peer("me")]
         lanes = LiveLaneSettings("me", tiers, rotation=RotationSettings(max_lanes=max_lanes, hold_s=0.0))
@@ -103,6 +87,7 @@ class Watch:
         """Rounds in which the feed says nothing."""
         for _ in range(count):
             self.clock.advance(after_s)
+            self.registry.tick()
             self.watcher.round([])
 
     def own(self) -> list[str]:
@@ -155,19 +140,19 @@ def test_of_ten_thousand_tasks_a_change_reads_one() -> None:
     watch = Watch(*(live(f"x{number}") for number in range(10_000)))
     watch.rounds(after_s=1.0)
     assert len(watch.published[-1].lanes) == 17 + 100
-    reads, watch.registry.named = watch.registry.reads, []
+    reads, watch.registry.tasks.named_ids = watch.registry.tasks.reads, []
     watch.watcher.round(watch.registry.set(live("new")))
-    assert watch.registry.named == ["new"]
-    assert watch.registry.reads == reads
+    assert watch.registry.tasks.named_ids == ["new"]
+    assert watch.registry.tasks.reads == reads
     assert "new" in watch.own()
 
 
 def test_without_a_change_nothing_is_told_again_and_all_tasks_are_read_now_and_then() -> None:
     watch = Watch(*(live(f"x{number}") for number in range(10)), page=5)
-    reported, reads = len(watch.published), watch.registry.reads
+    reported, reads = len(watch.published), watch.registry.tasks.reads
     watch.rounds(60, after_s=0.5)
     assert len(watch.published) == reported
-    assert 4 <= watch.registry.reads - reads <= 6
+    assert 4 <= watch.registry.tasks.reads - reads <= 6
 
 
 def test_a_task_that_changed_is_told_of_by_another_object() -> None:
@@ -192,7 +177,7 @@ def test_a_change_the_feed_missed_shows_in_the_version() -> None:
 
 def test_a_change_that_did_not_count_shows_when_all_tasks_were_read() -> None:
     watch = Watch(live("x"))
-    watch.registry.tasks = {"y": live("y")}
+    watch.registry.tasks.known = {"y": live("y")}
     watch.rounds(20, after_s=1.0)
     assert watch.own() == ["y"]
 
@@ -217,11 +202,11 @@ def test_where_lanes_take_turns_those_that_wait_are_told_with_what_waits_in_them
 
 def test_lanes_take_turns_by_what_was_sent_of_them() -> None:
     watch = Watch(*(live(f"x{number}", total=10_000, published=10_000) for number in range(8)), max_lanes=4)
-    sent = dict.fromkeys(watch.registry.tasks, 0)
+    sent = dict.fromkeys(watch.registry.tasks.known, 0)
     for _ in range(40):
         for name in watch.own():
             sent[name] += 200
-            watch.registry.tasks[name] = watch.registry.tasks[name]._replace(finals=sent[name])
+            watch.registry.tasks.known[name] = watch.registry.tasks.known[name]._replace(finals=sent[name])
         watch.rounds(1, after_s=1.0)
     assert max(sent.values()) - min(sent.values()) <= 1_000
 
@@ -264,10 +249,10 @@ def test_without_knowing_of_the_workers_no_lane_of_a_task_is_held() -> None:
 
 def test_lanes_of_a_paused_channel_are_let_go_of() -> None:
     watch = Watch(live("x", channel="sms"), live("y"))
-    watch.registry.sides = frozenset({TOPICS.side_lane("shop", "sms"), TOPICS.side_lane("shop", "null")})
+    watch.registry.service.sides = frozenset({TOPICS.side_lane("shop", "sms"), TOPICS.side_lane("shop", "null")})
     watch.rounds(1, after_s=1.0)
-    assert set(watch.registry.sides) < set(watch.names())
-    watch.registry.paused = frozenset({"sms"})
+    assert set(watch.registry.service.sides) < set(watch.names())
+    watch.registry.service.paused = frozenset({"sms"})
     watch.watcher.round([FeedEntry("globals")])
     assert watch.own() == ["y"]
     assert TOPICS.side_lane("shop", "sms") not in watch.names()
@@ -295,6 +280,7 @@ def step(watch: Watch, number: int, what: str, finals: int) -> None:
             watch.registry.set(task)
             changes = []
     watch.clock.advance(0.5)
+    watch.registry.tick()
     watch.watcher.round(changes)
 
 
@@ -325,7 +311,7 @@ def test_what_is_known_from_changes_is_what_is_known_from_reading_all(steps: lis
     for one in steps:
         step(watch, *one)
     watch.rounds(6, after_s=1.1)
-    afresh = Watch(*watch.registry.tasks.values(), page=3)
+    afresh = Watch(*watch.registry.tasks.known.values(), page=3)
     assert sorted(watch.own()) == sorted(afresh.own())
     assert {lane.task: lane for lane in watch.published[-1].lanes} == {
         lane.task: lane for lane in afresh.published[-1].lanes

@@ -1,6 +1,6 @@
 -- library
 -- Returns a task's state from fields of its hash (false if absent), in this order: ended, cancelled, expires_ms,
--- paused, start_ms, lane, app, tier, stopped (STATE_FIELDS in backends/redis/task_rows.py).
+-- paused, start_ms, lane, app, tier, stopped (STATE_FIELDS in backends/redis/registry/task_rows.py).
 local function state_of(fields, now)
   local ended, cancelled, expires_ms, paused, start_ms, stopped = fields[1], fields[2], fields[3], fields[4], fields[5],
     fields[9]

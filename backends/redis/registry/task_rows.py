@@ -1,7 +1,8 @@
 """Typed values of the scripts' answers about tasks. The scripts derive a task's state, by Redis' time."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -37,9 +38,11 @@ SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
     "writers", "finals", "shared", "override", "override_pos", "record_pos", "submission",
 )  # fmt: skip
+END_FIELDS = (*STATE_FIELDS, "shared", "finished_ms")
 RATE_STALE_MS = 3_000
 """A rate measured longer ago than this counts as 0."""
 
+T = TypeVar("T")
 Value = bytes | None
 _decode_entries = msgspec.msgpack.Decoder(list[tuple[str, Announced | TakenOver]]).decode
 
@@ -86,34 +89,11 @@ class LiveTask(NamedTuple):
         return max(0, (self.total if self.sealed else self.published) - self.finals)
 
 
-class LivePage(NamedTuple):
-    """A page of the live tasks."""
-
-    now_ms: int
-    """Redis' time."""
-    tasks: list[LiveTask]
-    cursor: str | None
-    """Cursor of the next page; None if there is none."""
-
-
-class RegistryState(NamedTuple):
-    """The registry state that a worker watches."""
-
-    now_ms: int
-    """Redis' time."""
-    version: int
-    """Grows with every change."""
-    sides: frozenset[str]
-    """All side lanes."""
-    paused: frozenset[str]
-    """Paused channels."""
-
-
-class EndedTask(NamedTuple):
-    """A task's tombstone."""
+class TaskEnd(NamedTuple):
+    """Whether and when a task ended."""
 
     id: str
-    state: str
+    ended: bool
     lane: str
     shared: bool
     finished_ms: int
@@ -306,6 +286,26 @@ def submission_of(row: Row) -> Submission:
     )
 
 
-def ended_task(row: Row) -> EndedTask:
-    """Parse a row with the fields shared and finished_ms."""
-    return EndedTask(row.id, row.state, row.text("lane"), row.flag("shared"), row.number("finished_ms"))
+def task_end(row: Row) -> TaskEnd:
+    """Parse a row with END_FIELDS."""
+    return TaskEnd(row.id, bool(row.text("ended")), row.text("lane"), row.flag("shared"), row.number("finished_ms"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[T]):
+    """The fields that a reader of tasks needs, and the value that is made of them."""
+
+    fields: tuple[str, ...]
+    parse: Callable[[Any, int], T]
+    """Makes the value of a script's row at Redis' time (ms)."""
+
+
+def _rows_with(fields: tuple[str, ...], make: Callable[[Row, int], T]) -> Shape[T]:
+    return Shape(fields, lambda answer, now_ms: make(row_of(answer, fields), now_ms))
+
+
+LIVE_TASK = Shape(LIVE_FIELDS, lambda answer, _: live_task(answer))
+TASK_VIEW = _rows_with(VIEW_FIELDS, task_view)
+IDLE_TASK = _rows_with(VIEW_FIELDS, idle_task)
+SUBMISSION = _rows_with(SUBMISSION_FIELDS, lambda row, _: submission_of(row))
+TASK_END = _rows_with(END_FIELDS, lambda row, _: task_end(row))

@@ -1,0 +1,166 @@
+"""Tasks in the registry: those with given ids, or pages of a selection, each in the shape that the reader needs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from backends.redis.registry.task_rows import TASK_END, TASK_VIEW, Shape
+from backends.redis.view import RedisView
+from dispatcher.analysis.why import Counted, Switch, TimeSpan, counted_of, switches_of
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.view import ENDED_STATES, InFlight, TaskView
+
+T = TypeVar("T")
+_encode = msgspec.msgpack.Encoder().encode
+_PAGE = 1_000
+"""Maximum number of tasks that one script looks at, so that it blocks Redis for a few ms only."""
+_SWEPT = 200
+"""The same limit for scripts that run repeatedly over all live tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which tasks to list. None selects any value."""
+
+    live: bool = False
+    """Only tasks that have not ended."""
+    state: str | None = None
+    app: str | None = None
+    tier: str | None = None
+    channel: str | None = None
+    id_prefix: str | None = None
+
+    @property
+    def listed(self) -> str:
+        """Return the shortest list in Redis that has them all."""
+        return "tasks" if self.live or not (self.state is None or self.state in ENDED_STATES) else "index"
+
+    @property
+    def wanted(self) -> Mapping[str, str]:
+        """Return the values that Redis compares, by field."""
+        values = {"state": self.state, "app": self.app, "tier": self.tier, "channel": self.channel}
+        return {name: value for name, value in (values | {"id": self.id_prefix}).items() if value}
+
+
+ANY, LIVE = Selection(), Selection(live=True)
+
+
+class Page(NamedTuple, Generic[T]):
+    """A page of tasks."""
+
+    now_ms: int
+    """Redis' time."""
+    tasks: list[T]
+    cursor: str | None
+    """Cursor of the next page; None if there is none."""
+
+
+class TaskTable:
+    """Tasks, live and ended. All methods raise Unreachable when Redis is gone."""
+
+    def __init__(self, view: RedisView) -> None:
+        self._view = view
+        self._keys = view.keys
+
+    # ------------------------------------------------------------- which tasks
+
+    def named(self, tasks: Sequence[str], shape: Shape[T], *, ended: bool | None = None) -> list[T]:
+        """Return the known tasks among these; ended: only those that have ended, or only those that have not."""
+        now_ms, *rows = self._view.call("read_tasks", len(shape.fields), *shape.fields, *tasks)
+        return [shape.parse(row, now_ms) for row in rows if ended is None or bool(row[2][0]) == ended]
+
+    def page(self, wanted: Selection, shape: Shape[T], limit: int = 100, cursor: str | None = None) -> Page[T]:
+        """Return a page of tasks, newest first, from a cursor (None: from the first). Redis does the filtering.
+
+        Over all pages, a task that moved meanwhile may be missing, and a task may come twice.
+        """
+        found: list[T] = []
+        while True:
+            now_ms, rows, cursor = self._rows(wanted, shape.fields, limit - len(found), cursor)
+            found.extend(shape.parse(row, now_ms) for row in rows)
+            if cursor is None or len(found) >= limit:
+                return Page(now_ms, found, cursor)
+
+    def live(self, shape: Shape[T]) -> list[T]:
+        """Return all tasks that have not ended, newest first, each once. Each page takes a few ms of Redis' time, for
+        any number of tasks."""
+        return list(self._live(shape))
+
+    def task(self, task: str) -> TaskView | None:
+        """Return a task, or None if it is not known or its tombstone has expired."""
+        return next(iter(self.named([task], TASK_VIEW)), None)
+
+    # ------------------------------------------------------------- ends
+
+    def ends(self, tasks: Sequence[str]) -> dict[str, bool]:
+        """Return whether each known task among these has ended."""
+        return {end.id: end.ended for end in self.named(tasks, TASK_END)}
+
+    def ended_since(self, at_ms: int) -> list[str]:
+        """Return the ids of tasks that ended at that time or later."""
+        return [task.decode() for task in self._view.command("ZRANGEBYSCORE", self._keys.ended, at_ms, "+inf")]
+
+    def complete(self) -> list[str]:
+        """Return tasks that are sealed and have an outcome for every target but no tombstone; none while the view is
+        not ready."""
+        found: list[str] = []
+        first = 0
+        while True:
+            looked_at, *complete = self._view.call("complete_tasks", first, _SWEPT)
+            found += [task.decode() for task in complete]
+            first += _SWEPT
+            if looked_at < _SWEPT:
+                return found
+
+    def prune(self) -> int:
+        """Remove tasks whose tombstones have expired from the lists; return their number."""
+        return int(self._view.call("prune", _PAGE))
+
+    # ------------------------------------------------------------- what happened to them
+
+    def in_flight(self, tasks: Sequence[str]) -> dict[str, InFlight]:
+        """Return what each known task has in flight. All values are of one moment."""
+        rows = self._view.call("in_flight", *tasks) if tasks else []
+        return {task.decode(): InFlight(targets, claims, sent) for task, targets, claims, sent in rows}
+
+    def why(self, task: str) -> Counted:
+        """Return the time a task has spent so far by cause, as the ledger counted it."""
+        text, *span = self._view.command("HMGET", self._keys.task(task), "why", "why_from", "why_ms")
+        return Counted(counted_of((text or b"").decode()), TimeSpan(*(int(ms or 0) for ms in span)))
+
+    def pauses(self, task: str) -> list[Switch]:
+        """Return when the task was paused and resumed."""
+        return switches_of((self._view.command("HGET", self._keys.task(task), "pauses") or b"").decode())
+
+    # ------------------------------------------------------------- helpers
+
+    def _rows(
+        self, wanted: Selection, fields: Sequence[str], limit: int, cursor: str | None
+    ) -> tuple[int, list[Any], str | None]:
+        score, last = _place(cursor)
+        now_ms, next_score, next_id, *rows = self._view.call(
+            "list_tasks", wanted.listed, _encode(wanted.wanted), limit, _PAGE, score, last, len(fields), *fields
+        )
+        return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
+
+    def _live(self, shape: Shape[T]) -> Iterator[T]:
+        seen: set[bytes] = set()
+        cursor = None
+        while True:
+            now_ms, rows, cursor = self._rows(LIVE, shape.fields, _PAGE, cursor)
+            yield from (shape.parse(row, now_ms) for row in rows if row[0] not in seen)
+            if cursor is None:
+                return
+            seen.update(row[0] for row in rows)
+
+
+def _place(cursor: str | None) -> tuple[str, str]:
+    """Return the score and id after which a page begins. Raises InvalidInput."""
+    if cursor is None:
+        return "", ""
+    score, _, last = cursor.partition(":")
+    if not last or not score.isdecimal():
+        raise InvalidInput(f"cursor: {cursor!r} is not a cursor.", "Use the cursor that the previous page named.")
+    return score, last

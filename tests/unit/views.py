@@ -1,0 +1,107 @@
+"""Views in memory: the product's own code and scripts over a Redis in this process."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.service import RegistryState, ServiceTable
+from backends.redis.registry.task_rows import LiveTask, Shape
+from backends.redis.registry.tasks import Page, Selection, TaskTable
+from backends.redis.view import RedisView
+from backends.redis.workers import Workers
+from dispatcher.clock import VirtualClock
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from simulator.redis.commands import Answer
+from simulator.redis.server import MemoryRedis
+from simulator.world import view_in
+
+
+class LostRedis(MemoryRedis):
+    """A server that can be cut off."""
+
+    gone = False
+    asked = 0
+    """The number of commands, including those that were lost."""
+
+    def call(self, words: Sequence[bytes]) -> Answer:
+        self.asked += 1
+        if self.gone:
+            raise redis.ConnectionError("cut off")
+        return super().call(words)
+
+
+def view_of(server: MemoryRedis | VirtualClock) -> RedisView:
+    """Return the empty view of a server, or of a server of its own with this clock."""
+    return view_in(server if isinstance(server, MemoryRedis) else MemoryRedis(server.wall_ms))
+
+
+class FixedTasks(TaskTable):
+    """Tasks as a test gives them, in the shape that their reader asks for.
+
+    named_ids: those that were read by id. reads: how often pages, or all live tasks, were read.
+    """
+
+    def __init__(self, *tasks: TaskView | LiveTask) -> None:
+        self.known: dict[str, Any] = {task.id: task for task in tasks}
+        self.named_ids: list[str] = []
+        self.reads = 0
+        self.now_ms = 0
+
+    def named(self, tasks: Sequence[str], shape: Shape[Any], *, ended: bool | None = None) -> list[Any]:
+        self.named_ids += tasks
+        return [self.known[task] for task in tasks if task in self.known]
+
+    def page(self, wanted: Selection, shape: Shape[Any], limit: int = 100, cursor: str | None = None) -> Page[Any]:
+        self.reads += 1
+        names = sorted(self.known)
+        start = 0 if cursor is None else sum(name <= cursor for name in names)
+        page = names[start : start + limit]
+        is_last = start + limit >= len(names)
+        return Page(self.now_ms, [self.known[name] for name in page], None if is_last else page[-1])
+
+    def live(self, shape: Shape[Any]) -> list[Any]:
+        self.reads += 1
+        return list(self.known.values())
+
+
+class FixedService(ServiceTable):
+    """The state of the service as a test gives it."""
+
+    def __init__(self, capacity: int = 0, now_ms: int = 0) -> None:
+        self.capacity = capacity
+        self.time_ms = now_ms
+        self.number = 1
+        self.sides: frozenset[str] = frozenset()
+        self.paused: frozenset[str] = frozenset()
+
+    def globals(self) -> Globals:
+        return Globals(self.capacity, {"high": 6, "medium": 3, "low": 1})
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def look(self) -> RegistryState:
+        return RegistryState(self.now_ms(), self.number, self.sides, self.paused)
+
+
+class FixedRegistry(Registry):
+    """A registry of parts that a test gives."""
+
+    tasks: FixedTasks
+    service: FixedService
+
+    def __init__(self, tasks: FixedTasks, service: FixedService) -> None:
+        self.tasks = tasks
+        self.service = service
+
+
+class FixedWorkers(Workers):
+    """Heartbeats as a test gives them."""
+
+    def __init__(self, *beats: WorkerBeat) -> None:
+        self.beats = list(beats)
+
+    def workers(self) -> list[WorkerBeat]:
+        return self.beats
