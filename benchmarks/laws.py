@@ -8,7 +8,7 @@ from benchmarks import slow_log
 from benchmarks.deliveries import Delivery, DeliveryLog
 from benchmarks.shares import CAPACITY, WANTED, Load, fill, sent
 from benchmarks.stage import SEE_LOGS, Stage, stage, wait_for
-from dispatcher.analysis.laws import SECOND_US, Amount, CapSince, overshoot
+from dispatcher.analysis.laws import SECOND_US, CapSince, TimedTargets, overshoot
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.service_settings import Cap
 from dispatcher.model.tier import TIERS, Tier
@@ -71,7 +71,7 @@ def judged(found: Sequence[Delivery]) -> dict[str, float]:
     Both from the first delivery on. Also returns the maximum that capacity, burst and an envelope of each tier allow.
     """
     shares = deviations(found)
-    doses: list[Amount] = [(delivery.at_us, delivery.targets) for delivery in found]
+    doses: list[TimedTargets] = [(delivery.at_us, delivery.targets) for delivery in found]
     most, limit = overshoot(doses, [CapSince(0, Cap(CAPACITY))], envelope_of_each_tier(found)) or (0, 0.0)
     return {**shares, "most_in_a_second": most, "limit_in_a_second": limit}
 

@@ -55,7 +55,7 @@ class World:
     ) -> None:
         """Build the installation.
 
-        view: an empty view of a server; by default one in memory. lua: the ledger's scripts, if not those that ship.
+        `view` is an empty view of a server; the default is one in memory. `lua` replaces the ledger's scripts.
         """
         self.clock = clock
         self.topics = topics or Topics(outcome_partitions=1)
@@ -114,9 +114,8 @@ class World:
                 cursor = result.cursor
         return list(finished)
 
-    def keep_house(self) -> None:
-        """Record claims that are past their end in the outcome topics, and close tasks that are cancelled or
-        expired."""
+    def do_housekeeping(self) -> None:
+        """Record overdue claims in the outcome topics, and close cancelled and expired tasks."""
         self.closing.end_claims()
         self.closing.close_tasks()
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dispatcher.model.service_settings import Cap
 
-Amount = tuple[int, int]
+TimedTargets = tuple[int, int]
 """(moment, targets)."""
 SECOND_US = 1_000_000
 
@@ -37,7 +37,7 @@ def jain(values: Sequence[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
-def sums_by_window(amounts: Iterable[Amount], window_us: int, count: int) -> list[int]:
+def sums_by_window(amounts: Iterable[TimedTargets], window_us: int, count: int) -> list[int]:
     """Return the targets in each of `count` windows, starting at 0; later ones are left out."""
     sums = [0] * count
     for at_us, targets in amounts:
@@ -54,7 +54,7 @@ def shares(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 def longest_gap(
-    turns: Sequence[SendTurn], arrivals: Mapping[str, Sequence[Amount]], tier: str, weights: Mapping[str, float]
+    turns: Sequence[SendTurn], arrivals: Mapping[str, Sequence[TimedTargets]], tier: str, weights: Mapping[str, float]
 ) -> Gap | None:
     """Return the gap of a tier that is largest in units of its bound; None if there is no gap.
 
@@ -82,7 +82,7 @@ def longest_gap(
 class _Backlog:
     """Targets of a tier that have arrived and are not sent."""
 
-    def __init__(self, arrivals: Sequence[Amount]) -> None:
+    def __init__(self, arrivals: Sequence[TimedTargets]) -> None:
         self._arrivals = arrivals
         self._next = 0
         self._waiting = 0
@@ -110,7 +110,7 @@ class CapSince(NamedTuple):
     cap: Cap
 
 
-def overshoot(amounts: Sequence[Amount], caps: Sequence[CapSince], envelopes: int) -> tuple[int, float] | None:
+def overshoot(amounts: Sequence[TimedTargets], caps: Sequence[CapSince], envelopes: int) -> tuple[int, float] | None:
     """Return targets granted and limit of the second that comes nearest to its limit. None if nothing was granted under
     a cap.
 

@@ -30,11 +30,11 @@ class Commands:
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[int, int, Command]] = {}
 
-    def command(self, name: str, least: int, most: int | None = None) -> Callable[[Command], Command]:
-        """Add a command. least, most: the limits for the number of arguments; most None: any number."""
+    def command(self, name: str, min_args: int, max_args: int | None = None) -> Callable[[Command], Command]:
+        """Add a command with a minimum and a maximum number of arguments (None: any number)."""
 
         def add(command: Command) -> Command:
-            self._known[name.encode()] = (least, 10**9 if most is None else most, command)
+            self._known[name.encode()] = (min_args, 10**9 if max_args is None else max_args, command)
             return command
 
         return add
@@ -44,17 +44,17 @@ class Commands:
 
     def call(self, store: Store, words: Sequence[bytes]) -> Answer:
         """Return the answer of a command. Raises ResponseError."""
-        found = self._known.get(words[0]) or self._known.get(words[0].upper())
-        if found is None:
+        entry = self._known.get(words[0]) or self._known.get(words[0].upper())
+        if entry is None:
             raise ResponseError(f"ERR unknown command '{words[0].decode(errors='replace')}'")
-        least, most, command = found
-        if not least <= len(words) - 1 <= most:
+        min_args, max_args, command = entry
+        if not min_args <= len(words) - 1 <= max_args:
             name = words[0].decode().lower()
             raise ResponseError(f"ERR wrong number of arguments for '{name}' command")
         return command(store, words[1:])
 
 
-def whole(text: bytes) -> int:
+def parse_int(text: bytes) -> int:
     """Parse an integer as strictly as Redis does. Raises ResponseError."""
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit() or (digits[:1] == b"0" and text != b"0") or not -_LARGEST <= int(text) < _LARGEST:
@@ -64,34 +64,34 @@ def whole(text: bytes) -> int:
 
 def summed(value: bytes | None, by: int) -> int:
     """Add to a number that is kept as text. Raises ResponseError."""
-    total = (0 if value is None else whole(value)) + by
+    total = (0 if value is None else parse_int(value)) + by
     if not -_LARGEST <= total < _LARGEST:
         raise ResponseError("ERR increment or decrement would overflow")
     return total
 
 
 def paged(cursor: bytes, options: Sequence[bytes]) -> tuple[slice, dict[bytes, bytes]]:
-    """Return the slice that a scan reads from a cursor on, and the scan's options. Raises ResponseError."""
+    """Return the slice that a scan reads from a cursor, and the scan's options. Raises ResponseError."""
     if not cursor.isdigit():
         raise ResponseError("ERR invalid cursor")
     if len(options) % 2:
         raise ResponseError(SYNTAX)
-    named = dict(zip((word.upper() for word in options[::2]), options[1::2], strict=True))
-    count = whole(named.get(b"COUNT", b"10"))
-    if count < 1 or not named.keys() <= {b"COUNT", b"MATCH"}:
+    given = dict(zip((word.upper() for word in options[::2]), options[1::2], strict=True))
+    count = parse_int(given.get(b"COUNT", b"10"))
+    if count < 1 or not given.keys() <= {b"COUNT", b"MATCH"}:
         raise ResponseError(SYNTAX)
-    return slice(int(cursor), int(cursor) + count), named
+    return slice(int(cursor), int(cursor) + count), given
 
 
 def number(text: bytes, error: str) -> float:
     """Parse a number, which may be infinite. Raises ResponseError with the given text."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
         raise ResponseError(error) from None
-    if found != found or b"_" in text or text != text.strip():
+    if value != value or b"_" in text or text != text.strip():
         raise ResponseError(error)
-    return found
+    return value
 
 
 def shown(score: float) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from redis.exceptions import ResponseError
 
-from simulator.redis.commands import Answer, Commands, paged, summed, whole
+from simulator.redis.commands import Answer, Commands, paged, parse_int, summed
 from simulator.redis.store import Hash, Set, Store
 
 HASHES = Commands()
@@ -13,14 +13,14 @@ command = HASHES.command
 
 @command("HGET", 2, 2)
 def hget(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], Hash)
-    return None if found is None else found.get(words[1])
+    fields = store.get(words[0], Hash)
+    return None if fields is None else fields.get(words[1])
 
 
 @command("HMGET", 2)
 def hmget(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], Hash)
-    return [None] * (len(words) - 1) if found is None else [found.get(name) for name in words[1:]]
+    fields = store.get(words[0], Hash)
+    return [None] * (len(words) - 1) if fields is None else [fields.get(name) for name in words[1:]]
 
 
 @command("HGETALL", 1, 1)
@@ -47,26 +47,26 @@ def hexists(store: Store, words: Sequence[bytes]) -> Answer:
 def hset(store: Store, words: Sequence[bytes]) -> Answer:
     if len(words) % 2 == 0:
         raise ResponseError("ERR wrong number of arguments for 'hset' command")
-    found = store.make(words[0], Hash)
-    before = len(found)
-    found.update(zip(words[1::2], words[2::2], strict=True))
-    return len(found) - before
+    fields = store.make(words[0], Hash)
+    before = len(fields)
+    fields.update(zip(words[1::2], words[2::2], strict=True))
+    return len(fields) - before
 
 
 @command("HSETNX", 3, 3)
 def hsetnx(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.make(words[0], Hash)
-    if words[1] in found:
+    fields = store.make(words[0], Hash)
+    if words[1] in fields:
         return 0
-    found[words[1]] = words[2]
+    fields[words[1]] = words[2]
     return 1
 
 
 @command("HINCRBY", 3, 3)
 def hincrby(store: Store, words: Sequence[bytes]) -> Answer:
-    by = whole(words[2])
-    found = store.get(words[0], Hash)
-    before = None if found is None else found.get(words[1])
+    by = parse_int(words[2])
+    fields = store.get(words[0], Hash)
+    before = None if fields is None else fields.get(words[1])
     try:
         total = summed(before, by)
     except ResponseError as error:
@@ -78,11 +78,11 @@ def hincrby(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("HDEL", 2)
 def hdel(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], Hash)
-    if found is None:
+    fields = store.get(words[0], Hash)
+    if fields is None:
         return 0
-    gone = sum(found.pop(name, None) is not None for name in words[1:])
-    store.tidy(words[0], found)
+    gone = sum(fields.pop(name, None) is not None for name in words[1:])
+    store.tidy(words[0], fields)
     return gone
 
 
@@ -90,29 +90,29 @@ def hdel(store: Store, words: Sequence[bytes]) -> Answer:
 def hscan(store: Store, words: Sequence[bytes]) -> Answer:
     part, _ = paged(words[1], words[2:])
     pairs = [*(store.get(words[0], Hash) or {}).items()]
-    found: list[Answer] = [text for pair in pairs[part] for text in pair]
-    return [b"%d" % (part.stop if part.stop < len(pairs) else 0), found]
+    page: list[Answer] = [text for pair in pairs[part] for text in pair]
+    return [b"%d" % (part.stop if part.stop < len(pairs) else 0), page]
 
 
 # ---------------------------------------------------------------- sets
 @command("SADD", 2)
 def sadd(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.make(words[0], Set)
-    before = len(found)
-    found.update(dict.fromkeys(words[1:]))
-    return len(found) - before
+    members = store.make(words[0], Set)
+    before = len(members)
+    members.update(dict.fromkeys(words[1:]))
+    return len(members) - before
 
 
 @command("SREM", 2)
 def srem(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], Set)
-    if found is None:
+    members = store.get(words[0], Set)
+    if members is None:
         return 0
-    before = len(found)
+    before = len(members)
     for member in words[1:]:
-        found.pop(member, None)
-    gone = before - len(found)
-    store.tidy(words[0], found)
+        members.pop(member, None)
+    gone = before - len(members)
+    store.tidy(words[0], members)
     return gone
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from redis.exceptions import ResponseError
 
-from simulator.redis.commands import OK, SYNTAX, Answer, Commands, StatusReply, paged, whole
+from simulator.redis.commands import OK, SYNTAX, Answer, Commands, StatusReply, paged, parse_int
 from simulator.redis.hashes import HASHES
 from simulator.redis.sorted_sets import SORTED_SETS
 from simulator.redis.store import Hash, Set, SortedSet, Store, Stream, Text
@@ -30,7 +30,7 @@ def time_(store: Store, _words: Sequence[bytes]) -> Answer:
 
 @command("DBSIZE", 0, 0)
 def dbsize(store: Store, _words: Sequence[bytes]) -> Answer:
-    return sum(1 for _ in store.there())
+    return sum(1 for _ in store.live_keys())
 
 
 @command("FLUSHDB", 0)
@@ -78,13 +78,13 @@ def scan(store: Store, words: Sequence[bytes]) -> Answer:
     """
     _, options = paged(words[0], words[1:])
     pattern = options.get(b"MATCH", b"*").decode("latin-1")
-    return [b"0", [key for key in store.there() if fnmatch.fnmatchcase(key.decode("latin-1"), pattern)]]
+    return [b"0", [key for key in store.live_keys() if fnmatch.fnmatchcase(key.decode("latin-1"), pattern)]]
 
 
 # ---------------------------------------------------------------- expiry
 @command("PEXPIRE", 2, 2)
 def pexpire(store: Store, words: Sequence[bytes]) -> Answer:
-    return int(store.expire_at(words[0], store.now_ms() + whole(words[1])))
+    return int(store.expire_at(words[0], store.now_ms() + parse_int(words[1])))
 
 
 @command("PERSIST", 1, 1)
@@ -102,9 +102,9 @@ def pttl(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("TTL", 1, 1)
 def ttl(store: Store, words: Sequence[bytes]) -> Answer:
-    left_ms = pttl(store, words)
-    assert isinstance(left_ms, int)
-    return (left_ms + 500) // 1000 if left_ms >= 0 else left_ms
+    remaining_ms = pttl(store, words)
+    assert isinstance(remaining_ms, int)
+    return (remaining_ms + 500) // 1000 if remaining_ms >= 0 else remaining_ms
 
 
 @command("TYPE", 1, 1)
@@ -121,20 +121,20 @@ def xlen(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("XADD", 4)
 def xadd(store: Store, words: Sequence[bytes]) -> Answer:
-    """Add an entry with an id that the server makes. The length is exact: entries that `~` may leave are cut."""
+    """Add an entry with an id that the server makes. The length is always exact, even with `~`."""
     key, *rest = words
-    most = None
+    max_length = None
     if rest[0].upper() == b"MAXLEN":
         rest = rest[2:] if rest[1] in (b"~", b"=") else rest[1:]
-        most, rest = whole(rest[0]), rest[1:]
+        max_length, rest = parse_int(rest[0]), rest[1:]
     name, *fields = rest
     if name != b"*" or not fields or len(fields) % 2:
         raise ResponseError("ERR wrong number of arguments for 'xadd' command")
     stream = store.make(key, Stream)
     stream.last = max((store.now_ms(), 0), (stream.last[0], stream.last[1] + 1))
     stream.entries.append((stream.last, fields))
-    if most is not None:
-        del stream.entries[: max(0, len(stream.entries) - most)]
+    if max_length is not None:
+        del stream.entries[: max(0, len(stream.entries) - max_length)]
     return _id(stream.last)
 
 

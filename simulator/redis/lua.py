@@ -37,8 +37,8 @@ redis = {
 
 local function big(prefix, number, bytes)
   local text = {}
-  for place = bytes, 1, -1 do
-    text[place] = char(number % 256)
+  for index = bytes, 1, -1 do
+    text[index] = char(number % 256)
     number = floor(number / 256)
   end
   return char(prefix) .. concat(text)
@@ -68,15 +68,15 @@ local function pack_text(text)
   return big(219, size, 4) .. text
 end
 
--- The number of its elements if it is an array: nothing but whole numbers from 1 on.
+-- Returns the number of elements of an array, whose keys are the integers from 1; nil for any other table.
 local function length_of(value)
-  local count, most = 0, 0
+  local count, largest = 0, 0
   for key in next, value do
     if type(key) ~= 'number' or key <= 0 or key ~= floor(key) then return nil end
     count = count + 1
-    if key > most then most = key end
+    if key > largest then largest = key end
   end
-  return most == count and count or nil
+  return largest == count and count or nil
 end
 
 local put
@@ -86,7 +86,7 @@ local function put_table(parts, value, depth)
   if length then
     local wide = length < 65536
     parts[#parts + 1] = length < 16 and char(144 + length) or wide and big(220, length, 2) or big(221, length, 4)
-    for place = 1, length do put(parts, value[place], depth + 1) end
+    for index = 1, length do put(parts, value[index], depth + 1) end
     return
   end
   local count = 0
@@ -126,15 +126,15 @@ cmsgpack = {
   end,
 }
 
--- An error is given to a script's own pcall as a text.
+-- A pcall in a script gets an error as text.
 local plain_pcall = pcall
-local function told(done, ...)
+local function result_of(done, ...)
   if not done and type(...) == 'table' then return false, (...).err end
   return done, ...
 end
-function pcall(...) return told(plain_pcall(...)) end
+function pcall(...) return result_of(plain_pcall(...)) end
 
--- What a script answers, in plain steps for Python: a number stops at its point, a table at its first nil.
+-- Runs a script. Python converts its answer: a number loses its fraction, a table ends at its first nil.
 return function(script, keys, args)
   KEYS, ARGV = keys, args
   return plain_pcall(script)
@@ -238,10 +238,10 @@ class ScriptHost:
         status = answer[b"ok"]
         if status is not None:
             return StatusReply(status)
-        found: list[Answer] = []
-        while (one := answer[len(found) + 1]) is not None:
-            found.append(self._reply(one))
-        return found
+        items: list[Answer] = []
+        while (one := answer[len(items) + 1]) is not None:
+            items.append(self._reply(one))
+        return items
 
 
 def _as_tuple(answer: Any) -> tuple[Any, ...]:

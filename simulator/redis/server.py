@@ -1,4 +1,4 @@
-"""An in-memory Redis. The vendor's client speaks to it as to a server, so answers go through the client's own code."""
+"""An in-memory Redis. The vendor's client connects to it, so answers go through the client's own code."""
 
 import secrets
 from collections import deque
@@ -21,7 +21,7 @@ class MemoryRedis:
     """One server: its store, its scripts, and the id of its run."""
 
     def __init__(self, now_ms: Callable[[], int], commands: Commands = KEYSPACE) -> None:
-        """Create a server. now_ms: its wall time. commands: those that scripts may call."""
+        """Create a server. `now_ms` returns its wall time; `commands` are those that scripts may call."""
         self.store = Store(now_ms)
         self.scripts = ScriptHost(self.store, commands)
         self.run_id = secrets.token_hex(20)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from redis.exceptions import ResponseError
 
-from simulator.redis.commands import SYNTAX, Answer, Commands, number, paged, shown, whole
+from simulator.redis.commands import SYNTAX, Answer, Commands, number, paged, parse_int, shown
 from simulator.redis.store import SortedSet, Store
 
 SORTED_SETS = Commands()
@@ -19,17 +19,17 @@ def zadd(store: Store, words: Sequence[bytes]) -> Answer:
     if len(words) % 2 == 0:
         raise ResponseError(SYNTAX)
     scores = [number(text, _NOT_A_SCORE) for text in words[1::2]]
-    found = store.make(words[0], SortedSet)
-    return sum(found.put(member, score) for member, score in zip(words[2::2], scores, strict=True))
+    members = store.make(words[0], SortedSet)
+    return sum(members.put(member, score) for member, score in zip(words[2::2], scores, strict=True))
 
 
 @command("ZREM", 2)
 def zrem(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], SortedSet)
-    if found is None:
+    members = store.get(words[0], SortedSet)
+    if members is None:
         return 0
-    gone = sum(found.remove(member) for member in words[1:])
-    store.tidy(words[0], found)
+    gone = sum(members.remove(member) for member in words[1:])
+    store.tidy(words[0], members)
     return gone
 
 
@@ -45,15 +45,15 @@ def zscore(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("ZMSCORE", 2)
 def zmscore(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], SortedSet)
-    return [_score(found, member) for member in words[1:]]
+    members = store.get(words[0], SortedSet)
+    return [_score(members, member) for member in words[1:]]
 
 
 @command("ZREVRANK", 2, 2)
 def zrevrank(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], SortedSet)
-    rank = None if found is None else found.rank(words[1])
-    return None if found is None or rank is None else len(found) - 1 - rank
+    members = store.get(words[0], SortedSet)
+    rank = None if members is None else members.rank(words[1])
+    return None if members is None or rank is None else len(members) - 1 - rank
 
 
 @command("ZRANGE", 3, 4)
@@ -68,39 +68,39 @@ def zrevrange(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("ZCOUNT", 3, 3)
 def zcount(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], SortedSet)
-    first, end = _places(found, words[1], words[2])
+    members = store.get(words[0], SortedSet)
+    first, end = _index_range(members, words[1], words[2])
     return max(0, end - first)
 
 
 @command("ZRANGEBYSCORE", 3)
 def zrangebyscore(store: Store, words: Sequence[bytes]) -> Answer:
     options = [word.upper() for word in words[3:]]
-    skip, most = 0, -1
+    skip, limit = 0, -1
     if b"LIMIT" in options:
         at = options.index(b"LIMIT")
         if at + 2 >= len(options):
             raise ResponseError(SYNTAX)
-        skip, most = whole(words[3 + at + 1]), whole(words[3 + at + 2])
+        skip, limit = parse_int(words[3 + at + 1]), parse_int(words[3 + at + 2])
         del options[at : at + 3]
     if options not in ([], [b"WITHSCORES"]):
         raise ResponseError(SYNTAX)
-    found = store.get(words[0], SortedSet)
-    first, end = _places(found, words[1], words[2])
-    chosen = [] if found is None or skip < 0 else found.order[first:end][skip:]
-    return _listed(chosen if most < 0 else chosen[:most], bool(options))
+    members = store.get(words[0], SortedSet)
+    first, end = _index_range(members, words[1], words[2])
+    chosen = [] if members is None or skip < 0 else members.order[first:end][skip:]
+    return _listed(chosen if limit < 0 else chosen[:limit], bool(options))
 
 
 @command("ZSCAN", 2)
 def zscan(store: Store, words: Sequence[bytes]) -> Answer:
     part, _ = paged(words[1], words[2:])
-    found = store.get(words[0], SortedSet)
-    order = [] if found is None else found.order
+    members = store.get(words[0], SortedSet)
+    order = [] if members is None else members.order
     return [b"%d" % (part.stop if part.stop < len(order) else 0), _listed(order[part], True)]
 
 
-def _score(found: SortedSet | None, member: bytes) -> bytes | None:
-    score = None if found is None else found.scores.get(member)
+def _score(members: SortedSet | None, member: bytes) -> bytes | None:
+    score = None if members is None else members.scores.get(member)
     return None if score is None else shown(score)
 
 
@@ -108,21 +108,21 @@ def _by_rank(store: Store, words: Sequence[bytes], backwards: bool) -> Answer:
     key, *ends = words[:3]
     if [word.upper() for word in words[3:]] not in ([], [b"WITHSCORES"]):
         raise ResponseError(SYNTAX)
-    first, last = map(whole, ends)
-    found = store.get(key, SortedSet)
-    order = [] if found is None else found.order[::-1] if backwards else found.order
+    first, last = map(parse_int, ends)
+    members = store.get(key, SortedSet)
+    order = [] if members is None else members.order[::-1] if backwards else members.order
     first, last = (max(0, len(order) + end) if end < 0 else end for end in (first, last))
-    if last < 0 or (whole(ends[1]) < 0 and len(order) + whole(ends[1]) < 0):
+    if last < 0 or (parse_int(ends[1]) < 0 and len(order) + parse_int(ends[1]) < 0):
         return []
     return _listed(order[first : last + 1], len(words) > 3)
 
 
-def _places(found: SortedSet | None, low: bytes, high: bytes) -> tuple[int, int]:
+def _index_range(members: SortedSet | None, low: bytes, high: bytes) -> tuple[int, int]:
     """Return the index of the first member in a range of scores, and the index after the last."""
     (first, first_open), (last, last_open) = _bound(low), _bound(high)
-    if found is None:
+    if members is None:
         return 0, 0
-    order = found.order
+    order = members.order
     begin = _behind(order, first) if first_open else bisect_left(order, (first, b""))
     end = bisect_left(order, (last, b"")) if last_open else _behind(order, last)
     return begin, end

@@ -54,7 +54,7 @@ class SortedSet:
         if known is not None:
             if known == score:
                 return False
-            self.order.pop(self._place(known, member))
+            self.order.pop(self._index(known, member))
         self.scores[member] = score
         insort(self.order, (score, member))
         return known is None
@@ -64,15 +64,15 @@ class SortedSet:
         score = self.scores.pop(member, None)
         if score is None:
             return False
-        self.order.pop(self._place(score, member))
+        self.order.pop(self._index(score, member))
         return True
 
     def rank(self, member: bytes) -> int | None:
         """Return the rank from the lowest, from 0; None if the member does not exist."""
         score = self.scores.get(member)
-        return None if score is None else self._place(score, member)
+        return None if score is None else self._index(score, member)
 
-    def _place(self, score: float, member: bytes) -> int:
+    def _index(self, score: float, member: bytes) -> int:
         return bisect_left(self.order, (score, member))
 
 
@@ -102,7 +102,7 @@ class Store:
     """Keys and values. As in Redis, a key with an empty value no longer exists."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """Create an empty store. now_ms: the wall time by which keys expire."""
+        """Create an empty store. `now_ms` returns the wall time by which keys expire."""
         self.now_ms = now_ms
         self._values: dict[bytes, Value] = {}
         self._expire_ms: dict[bytes, int] = {}
@@ -110,19 +110,19 @@ class Store:
     # ------------------------------------------------------------- values
     def get(self, key: bytes, kind: type[T]) -> T | None:
         """Return the value, or None. Raises ResponseError if it is of another kind."""
-        found = self._values.get(key)
-        if found is None or (key in self._expire_ms and self._has_expired(key)):
+        value = self._values.get(key)
+        if value is None or (key in self._expire_ms and self._has_expired(key)):
             return None
-        if type(found) is not kind:
+        if type(value) is not kind:
             raise ResponseError(WRONG_TYPE)
-        return found
+        return value
 
     def make(self, key: bytes, kind: type[T]) -> T:
         """Return the value, and create it if it is missing. Raises ResponseError if it is of another kind."""
-        found = self.get(key, kind)
-        if found is None:
-            self._values[key] = found = kind()
-        return found
+        value = self.get(key, kind)
+        if value is None:
+            self._values[key] = value = kind()
+        return value
 
     def put(self, key: bytes, value: Value) -> None:
         """Store a value, replacing any other. It does not expire."""
@@ -136,10 +136,10 @@ class Store:
 
     def delete(self, key: bytes) -> bool:
         """Delete a key. Return whether it existed."""
-        there = self.holds(key)
+        existed = self.holds(key)
         self._values.pop(key, None)
         self._expire_ms.pop(key, None)
-        return there
+        return existed
 
     def holds(self, key: bytes) -> bool:
         """Return whether the key exists and has not expired."""
@@ -158,7 +158,7 @@ class Store:
             self._expire_ms[target] = self._expire_ms[source]
         return True
 
-    def there(self) -> Iterator[bytes]:
+    def live_keys(self) -> Iterator[bytes]:
         """Return an iterator over the existing keys."""
         return (key for key in list(self._values) if self.holds(key))
 
@@ -186,7 +186,7 @@ class Store:
         del self._values[key], self._expire_ms[key]
         return True
 
-    # ------------------------------------------------------------- the whole
+    # ------------------------------------------------------------- all keys
     def clear(self) -> None:
         self._values.clear()
         self._expire_ms.clear()
@@ -202,7 +202,7 @@ class Store:
 
     def contents(self) -> dict[bytes, tuple[object, int | None]]:
         """Return every key with its value in plain types and its expiry. Two stores are equal if these are."""
-        return {key: (_plain(self._values[key]), self._expire_ms.get(key)) for key in self.there()}
+        return {key: (_plain(self._values[key]), self._expire_ms.get(key)) for key in self.live_keys()}
 
 
 def _plain(value: Value) -> object:

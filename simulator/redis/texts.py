@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from redis.exceptions import ResponseError
 
-from simulator.redis.commands import OK, SYNTAX, Answer, Commands, summed, whole
+from simulator.redis.commands import OK, SYNTAX, Answer, Commands, parse_int, summed
 from simulator.redis.store import Store, Text
 
 TEXTS = Commands()
 command = TEXTS.command
-_MOST_BYTES = 512 * 1024 * 1024
+_MAX_BYTES = 512 * 1024 * 1024
 _BIT_OFFSET = "ERR bit offset is not an integer or out of range"
 _BIT = "ERR bit is not an integer or out of range"
 _WORD = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
@@ -17,8 +17,8 @@ _WORD = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is 
 
 @command("GET", 1, 1)
 def get(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], Text)
-    return None if found is None else bytes(found)
+    text = store.get(words[0], Text)
+    return None if text is None else bytes(text)
 
 
 @command("MGET", 1)
@@ -34,7 +34,7 @@ def set_(store: Store, words: Sequence[bytes]) -> Answer:
     expire_ms = None
     if b"PX" in named:
         at = named.index(b"PX")
-        expire_ms = whole(options[at + 1]) if at + 1 < len(options) else 0
+        expire_ms = parse_int(options[at + 1]) if at + 1 < len(options) else 0
         if expire_ms <= 0:
             raise ResponseError("ERR invalid expire time in 'set' command")
         del named[at : at + 2]
@@ -50,8 +50,8 @@ def set_(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("INCR", 1, 1)
 def incr(store: Store, words: Sequence[bytes]) -> Answer:
-    found = store.get(words[0], Text)
-    total = summed(None if found is None else bytes(found), 1)
+    text = store.get(words[0], Text)
+    total = summed(None if text is None else bytes(text), 1)
     store.make(words[0], Text)[:] = b"%d" % total
     return total
 
@@ -63,10 +63,10 @@ def strlen(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("SETRANGE", 3, 3)
 def setrange(store: Store, words: Sequence[bytes]) -> Answer:
-    start, piece = whole(words[1]), words[2]
+    start, piece = parse_int(words[1]), words[2]
     if start < 0:
         raise ResponseError("ERR offset is out of range")
-    if start + len(piece) > _MOST_BYTES:
+    if start + len(piece) > _MAX_BYTES:
         raise ResponseError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
     if not piece:
         return strlen(store, words[:1])
@@ -101,7 +101,7 @@ def bitcount(store: Store, words: Sequence[bytes]) -> Answer:
         return int.from_bytes(text).bit_count()
     if len(words) < 3:
         raise ResponseError(SYNTAX)
-    first, last = whole(words[1]), whole(words[2])
+    first, last = parse_int(words[1]), parse_int(words[2])
     if last < first < 0:
         return 0
     bits, count = _range(text, first, last, _in_bits(words[3:]))
@@ -111,30 +111,30 @@ def bitcount(store: Store, words: Sequence[bytes]) -> Answer:
 @command("BITPOS", 2)
 def bitpos(store: Store, words: Sequence[bytes]) -> Answer:
     if words[1] not in (b"0", b"1"):
-        whole(words[1])
+        parse_int(words[1])
         raise ResponseError("ERR The bit argument must be 1 or 0.")
     text = store.get(words[0], Text)
     bit, in_bits = int(words[1]), _in_bits(words[4:])
     if text is None:
         return -1 if bit else 0
-    first = whole(words[2]) if len(words) > 2 else 0
-    last = whole(words[3]) if len(words) > 3 else -1
+    first = parse_int(words[2]) if len(words) > 2 else 0
+    last = parse_int(words[3]) if len(words) > 3 else -1
     size = len(text) * 8 if in_bits else len(text)
     first, last = _between(first, last, size)
     bits, count = _range(text, first, last, in_bits)
     if not count:
         return -1
     start = first if in_bits else first * 8
-    looked_for = bits if bit else bits ^ ((1 << count) - 1)
-    if looked_for:
-        return start + count - looked_for.bit_length()
+    candidates = bits if bit else bits ^ ((1 << count) - 1)
+    if candidates:
+        return start + count - candidates.bit_length()
     return start + count if not bit and len(words) < 4 else -1
 
 
 @command("BITFIELD", 1)
 def bitfield(store: Store, words: Sequence[bytes]) -> Answer:
     """Run SET on unsigned words, the only operation that the scripts use."""
-    changes = [(*field, whole(value) & ((1 << field[1]) - 1)) for field, value in _fields(words, b"SET", 4)]
+    changes = [(*field, parse_int(value) & ((1 << field[1]) - 1)) for field, value in _fields(words, b"SET", 4)]
     if not changes:
         return []
     text = _of_length(store, words[0], max(offset + width + 7 >> 3 for offset, width, _ in changes))
@@ -170,10 +170,10 @@ def _word(text: bytes | Text, at: int, width: int) -> int:
 
 def _offset(text: bytes) -> int:
     try:
-        at = whole(text)
+        at = parse_int(text)
     except ResponseError:
         raise ResponseError(_BIT_OFFSET) from None
-    if not 0 <= at < _MOST_BYTES * 8:
+    if not 0 <= at < _MAX_BYTES * 8:
         raise ResponseError(_BIT_OFFSET)
     return at
 
@@ -190,9 +190,9 @@ def _swap(text: Text, at: int, width: int, value: int) -> int:
     """Write a word of bits. Return the old value."""
     first, last = at >> 3, at + width + 7 >> 3
     shift, mask = last * 8 - at - width, (1 << width) - 1
-    stood = int.from_bytes(text[first:last])
-    text[first:last] = (stood & ~(mask << shift) | value << shift).to_bytes(last - first)
-    return stood >> shift & mask
+    old = int.from_bytes(text[first:last])
+    text[first:last] = (old & ~(mask << shift) | value << shift).to_bytes(last - first)
+    return old >> shift & mask
 
 
 def _in_bits(words: Sequence[bytes]) -> bool:

@@ -22,7 +22,7 @@ class Agenda:
         return self.now_us / 1e6
 
     def at(self, when_us: int, call: Call) -> None:
-        """Schedule a call, but not before the present."""
+        """Schedule a call; a time in the past counts as now."""
         self._order += 1
         heappush(self._heap, (when_us if when_us > self.now_us else self.now_us, self._order, call))
 
@@ -32,7 +32,7 @@ class Agenda:
         heappush(self._heap, (self.now_us + delay_us if delay_us > 0 else self.now_us, self._order, call))
 
     def stop(self) -> None:
-        """End `run` at the present moment."""
+        """End `run` after the current call."""
         self._stopped = True
 
     def run(self, until_us: int) -> None:
@@ -47,7 +47,7 @@ class Agenda:
 
 
 class SimClock:
-    """Implements dispatcher.clock.Clock over an agenda; a worker's may be wrong."""
+    """Implements dispatcher.clock.Clock over an agenda. A worker's clock may be wrong."""
 
     def __init__(self, agenda: Agenda, wall_off_s: float = 0.0, monotonic_off_s: float = 0.0) -> None:
         self._agenda = agenda

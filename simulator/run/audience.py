@@ -18,7 +18,7 @@ MESSAGE = encode_message({"title": "hello"})
 
 
 class TaskControls(msgspec.Struct, frozen=True):
-    """The present controls of a task."""
+    """The current controls of a task."""
 
     tier: str
     weight: float
@@ -87,12 +87,12 @@ class SimTask:
         return LaneInfo(self.lane, LaneKind.OWN, tier, weight, spec.envelope_targets, self.name, spec.channel)
 
     def envelopes(self, first_target: int, targets: int, now_ms: int, expires_ms: int) -> Iterator[Envelope]:
-        """Yield the envelopes of `targets` targets from `first_target` on, which is the first target of an envelope.
+        """Yield the envelopes of `targets` targets from `first_target`, which is the first target of an envelope.
 
         The addresses are synthetic, and the same in each envelope.
         """
         spec, chunk = self.spec, self.spec.envelope_targets
-        full = [f"{self.name}:{place}" for place in range(min(chunk, spec.targets))]
+        full = [f"{self.name}:{index}" for index in range(min(chunk, spec.targets))]
         for start in range(first_target, first_target + targets, chunk):
             count = min(chunk, first_target + targets - start)
             yield Envelope(

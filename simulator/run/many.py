@@ -19,8 +19,8 @@ from simulator.verdict.figures import result_of
 from simulator.verdict.result import Result
 
 AT_ONCE = 10
-"""The number of seeds given to a process at once."""
-SAY_EVERY_S = 5.0
+"""Seeds given to a process at once."""
+REPORT_EVERY_S = 5.0
 
 
 class SeedResult(msgspec.Struct, frozen=True):
@@ -75,14 +75,14 @@ def scenario_for(name: str, seed: int) -> Scenario:
 
 
 def run_one(name: str, seed: int) -> Result:
-    """Run one seed. Returns its figures."""
+    """Run one seed. Return its figures."""
     with uncollected():
         return result_of(SimulatedRun(scenario_for(name, seed), seed, source=name).go())
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Disable garbage collection within the block: with all the envelopes it takes a seventh of the time."""
+    """Disable garbage collection within the block: with that many envelopes it would take a seventh of the time."""
     if not gc.isenabled():
         yield
         return
@@ -94,8 +94,8 @@ def uncollected() -> Iterator[None]:
         gc.collect()
 
 
-def run_many(seeds: Seeds, say: Callable[[str], None]) -> ManyResults:
-    """Run all seeds. Reports progress and, at once, each seed that fails."""
+def run_many(seeds: Seeds, report: Callable[[str], None]) -> ManyResults:
+    """Run all seeds. Report progress and, at once, each seed that fails."""
     processes = seeds.processes or os.cpu_count() or 1
     began_s = time.monotonic()
     results: list[SeedResult] = []
@@ -103,10 +103,10 @@ def run_many(seeds: Seeds, say: Callable[[str], None]) -> ManyResults:
     for batch in _batches(seeds, processes):
         results += batch
         for bad in [one for one in batch if not one.good]:
-            say(f"seed {bad.seed}: {bad.failures[0]}  ({bad.replay})")
-        if time.monotonic() - reported_s >= SAY_EVERY_S:
+            report(f"seed {bad.seed}: {bad.failures[0]}  ({bad.replay})")
+        if time.monotonic() - reported_s >= REPORT_EVERY_S:
             reported_s = time.monotonic()
-            say(f"{len(results):,} of {seeds.count:,} seeds, {len(results) / (reported_s - began_s):.0f} a second")
+            report(f"{len(results):,} of {seeds.count:,} seeds, {len(results) / (reported_s - began_s):.0f} a second")
     return _sum_up(seeds, results, time.monotonic() - began_s, processes)
 
 
@@ -149,7 +149,7 @@ def _batches(seeds: Seeds, processes: int) -> Iterator[list[SeedResult]]:
 
 
 def run_batch(name: str, first: int, last: int) -> list[SeedResult]:
-    """Run at most AT_ONCE seeds from first on, below last, in this process."""
+    """Run up to AT_ONCE seeds from `first`, below `last`, in this process."""
     with uncollected():
         return [_run_seed(name, seed) for seed in range(first, min(last, first + AT_ONCE))]
 
@@ -158,7 +158,7 @@ def _run_seed(name: str, seed: int) -> SeedResult:
     again = replay(name, seed)
     try:
         result = run_one(name, seed)
-    except Exception as error:  # A crash of the engine is a finding like any other: the seed replays it.
+    except Exception as error:  # A crash of the engine is a result like any other: the seed replays it.
         return SeedResult(seed, False, [f"{type(error).__name__}: {error}"], again, 0, 0.0, 0)
     failures = [f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations]
     failures += [f"{one.what}: wanted {one.wanted}, found {one.found}" for one in result.expectations if not one.met]

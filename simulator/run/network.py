@@ -22,24 +22,24 @@ class Network:
 
     @property
     def troubled(self) -> bool:
-        """Return whether faults happen at present."""
+        """Return whether faults happen now."""
         return self._until_us is None or self.agenda.now_us < self._until_us
 
     def hits(self, part: float) -> bool:
         """Return whether a fault of this probability happens now."""
         return part > 0 and self.troubled and self._draw() < part
 
-    def delay_s(self, least_ms: float, most_ms: float) -> float:
+    def delay_s(self, min_ms: float, max_ms: float) -> float:
         """Return the delay of one message."""
-        delay_ms = least_ms + (most_ms - least_ms) * self._draw()
+        delay_ms = min_ms + (max_ms - min_ms) * self._draw()
         if self.hits(self.faults.late):
             delay_ms += self.random.uniform(0, self.faults.late_ms)
         return delay_ms / 1000
 
-    def carry(self, call: Call, least_ms: float = 0.5, most_ms: float = 2.0) -> None:
-        """Run a call when its message has arrived."""
-        self.agenda.after(self.delay_s(least_ms, most_ms), call)
+    def carry(self, call: Call, min_ms: float = 0.5, max_ms: float = 2.0) -> None:
+        """Run a call once its message has arrived."""
+        self.agenda.after(self.delay_s(min_ms, max_ms), call)
 
-    def receipt(self, done: Done, error: Exception | None, least_ms: float = 0.5, most_ms: float = 2.0) -> None:
+    def receipt(self, done: Done, error: Exception | None, min_ms: float = 0.5, max_ms: float = 2.0) -> None:
         """Deliver the receipt of a stored message, or its error."""
-        self.agenda.after(self.delay_s(least_ms, most_ms), lambda: done(error))
+        self.agenda.after(self.delay_s(min_ms, max_ms), lambda: done(error))

@@ -18,11 +18,11 @@ from simulator.verdict.journal import RunJournal
 Answered = Callable[[LeaseAnswer | None, Exception | None], None]
 Sent = Callable[[Batch, Sequence[Report | None]], None]
 INVALID = Verdict(int(Outcome.INVALID), "no such device")
-AGAIN = Verdict(RETRY, "busy")
+BUSY = Verdict(RETRY, "busy")
 
 
 class SimLeaseCaller:
-    """Implements dispatcher.ports.LeaseCaller: calls that are late, lost on either way, or made twice."""
+    """Implements dispatcher.ports.LeaseCaller: calls may be late, lost in either direction, or made twice."""
 
     def __init__(self, ledger: Ledger, network: Network) -> None:
         self._ledger = ledger
@@ -32,9 +32,9 @@ class SimLeaseCaller:
         network = self._network
         waiting = [answered]
 
-        def answer(found: LeaseAnswer | None, error: Exception | None) -> None:
+        def answer(result: LeaseAnswer | None, error: Exception | None) -> None:
             if waiting:
-                waiting.pop()(found, error)
+                waiting.pop()(result, error)
 
         def give_up() -> None:
             if waiting:
@@ -48,19 +48,19 @@ class SimLeaseCaller:
     def _arrive(self, request: LeaseRequest, answer: Answered) -> None:
         network = self._network
         try:
-            found = self._ledger.lease(request)
+            result = self._ledger.lease(request)
         except Refused:
-            return  # An old copy, overtaken by a later call: no caller waits for its answer.
+            return  # an old copy that a later call overtook: no caller waits for its answer
         except FairlaneError as error:
             failure = error
             network.carry(lambda: answer(None, failure))
             return
         if not network.hits(network.faults.lost):
-            network.carry(lambda: answer(found, None))
+            network.carry(lambda: answer(result, None))
 
 
 class SimOutcomes:
-    """Implements dispatcher.ports.OutcomeLog. stored: called after each record that is added."""
+    """Implements dispatcher.ports.OutcomeLog. `stored` is called after each record that is added."""
 
     def __init__(self, log: OutcomeLog, network: Network, stored: Call) -> None:
         self._log = log
@@ -128,7 +128,7 @@ class SimLanes(MemoryLanes):
 
     def __init__(self, broker: MemoryBroker, ready: Callable[[str], None], clock: Clock, network: Network) -> None:
         super().__init__(broker, lambda lane: network.carry(lambda: ready(lane), 1, 8), clock)
-        self._forgetful = broker
+        self._lossy_broker = broker
         self._network = network
         self.gone = False
 
@@ -138,7 +138,7 @@ class SimLanes(MemoryLanes):
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
         if self._network.hits(self._network.faults.lost / 4):
-            self._forgetful.refuse_acks += len(deliveries)
+            self._lossy_broker.refuse_acks += len(deliveries)
         super().ack(lane, deliveries)
 
     def crash(self) -> None:
@@ -149,7 +149,7 @@ class SimLanes(MemoryLanes):
 class SimCourier:
     """Implements dispatcher.ports.Courier for one worker: a limited number of calls at once, each taking some time.
 
-    awake: runs a call when the worker's process runs.
+    `awake` runs a call once the worker's process runs.
     """
 
     def __init__(
@@ -205,5 +205,5 @@ class SimCourier:
         for index in range(len(envelope.targets)):
             drawn = draw()
             if drawn < failed:
-                exceptions[index] = INVALID if drawn < invalid else AGAIN
+                exceptions[index] = INVALID if drawn < invalid else BUSY
         return Report(exceptions=exceptions) if exceptions else ALL_SENT

@@ -50,23 +50,23 @@ class LaneDirectory:
     def infos(self) -> list[LaneInfo]:
         """Return all lanes, the retry lanes first."""
         if self._infos is None:
-            found: dict[str, LaneInfo] = {}
+            infos: dict[str, LaneInfo] = {}
             shared: dict[str, int] = {}
             for name, task in self._tasks.items():
                 state = self._controls[name]
                 if task.shared:
                     shared[task.lane] = shared.get(task.lane, 0) + state.milli
-                found[task.lane] = task.info(state.tier, shared.get(task.lane, state.milli))
+                infos[task.lane] = task.info(state.tier, shared.get(task.lane, state.milli))
             for name, info in self._moved.items():
                 state = self._controls[name]
-                found[info.name] = LaneInfo(
+                infos[info.name] = LaneInfo(
                     info.name, info.kind, state.tier, state.milli, info.chunk, name, info.channel
                 )
-            self._infos = [*self._retry, *found.values()]
+            self._infos = [*self._retry, *infos.values()]
         return self._infos
 
     def held_by(self, worker: SimWorker, live: Iterable[SimWorker]) -> Sequence[LaneInfo]:
-        """Return the lanes a worker holds, given the live workers."""
+        """Return the lanes that a worker holds, given the live workers."""
         sees = worker.member.spec.sees
         if sees == "all":
             return self.infos()
@@ -74,20 +74,20 @@ class LaneDirectory:
             return [info for info in self.infos() if Tier(info.tier) in sees]
         group = [other for other in live if other.member.spec is worker.member.spec]
         holders = max(1, round(float(sees) * len(group)))
-        seats = {other.member.seat: other for other in group}
+        slots = {other.member.slot: other for other in group}
         return [
             info
             for info in self.infos()
-            if info.kind == LaneKind.RETRY or worker in self._holders(info.name, seats, holders)
+            if info.kind == LaneKind.RETRY or worker in self._holders(info.name, slots, holders)
         ]
 
-    def _holders(self, lane: str, seats: Mapping[str, SimWorker], count: int) -> list[SimWorker]:
+    def _holders(self, lane: str, slots: Mapping[str, SimWorker], count: int) -> list[SimWorker]:
         """Choose holders by rendezvous hashing: when a worker joins or leaves, only its lanes change hands."""
-        ranked = sorted(seats, key=lambda seat: self._rank(seat, lane))
-        return [seats[seat] for seat in ranked[:count]]
+        ranked = sorted(slots, key=lambda slot: self._rank(slot, lane))
+        return [slots[slot] for slot in ranked[:count]]
 
-    def _rank(self, seat: str, lane: str) -> int:
-        rank = self._ranks.get((seat, lane))
+    def _rank(self, slot: str, lane: str) -> int:
+        rank = self._ranks.get((slot, lane))
         if rank is None:
-            rank = self._ranks[seat, lane] = stable_hash(f"{self._seed}/{seat}/{lane}")
+            rank = self._ranks[slot, lane] = stable_hash(f"{self._seed}/{slot}/{lane}")
         return rank

@@ -21,8 +21,8 @@ from simulator.run.service import MakeLedger, SimService
 from simulator.run.worker import Member, SimWorker
 from simulator.scenario.scenario import Scenario, ScenarioChange, WorkerSpec
 
-LOOK_MS = (5, 60)
-"""The time range, in ms, that a change takes to reach a worker."""
+CHANGE_DELAY_MS = (5, 60)
+"""Minimum and maximum time, in ms, that a change takes to reach a worker."""
 
 
 @dataclass
@@ -47,22 +47,23 @@ class SimWorkers:
 class SimulatedRun:
     """One run, which can run once.
 
-    source: the name or path by which the scenario was found. make_ledger: for tests with a faulty ledger.
+    `source` is the name or path by which the scenario was found. `make_ledger` is for tests with a faulty ledger.
     """
 
     def __init__(self, scenario: Scenario, seed: int, make_ledger: MakeLedger | None = None, source: str = "") -> None:
         self.scenario = scenario
         self.seed = seed
         self.replay = replay(source or scenario.name, seed)
-        self.crew = SimWorkers()
-        self.service = SimService(scenario, seed, self._excused, self._look_soon, make_ledger or attrgetter("ledger"))
+        self.workers = SimWorkers()
+        ledger = make_ledger or attrgetter("ledger")
+        self.service = SimService(scenario, seed, self._excused, self._announce_soon, ledger)
         self.expected: dict[str, int] = {}
-        self._looking = False
+        self._announcing = False
         self._settings = _engine_settings(scenario)
         self._plan()
 
     def go(self) -> "SimulatedRun":
-        """Run until everything is done or the time is over."""
+        """Run until everything is done or the scenario's time is over."""
         agenda = self.service.agenda
         agenda.run(int(self.scenario.duration_s * 1e6))
         world = self.service.world
@@ -111,34 +112,34 @@ class SimulatedRun:
     # ------------------------------------------------------------- workers
     def _join(self, member: Member) -> None:
         service, spec = self.service, member.spec
-        self.crew.count += 1
+        self.workers.count += 1
         settings = replace(self._settings, worker=member.name)
-        # A process's own clocks: the monotonic one starts anywhere; its first heartbeat corrects the wall clock.
+        # A process has its own clocks: the monotonic one starts anywhere, the first heartbeat corrects the wall clock.
         clock = ServiceClock(SimClock(service.agenda, spec.clock_off_s, service.network.random.uniform(0, 1e5)))
         clock.sync(service.clock.wall_ms(), clock.monotonic_s())
-        worker = SimWorker(member, service.agenda, settings, clock, partial(self._ports, clock=clock), self._left)
-        self.crew.live[worker.name] = worker
-        self.crew.stops.setdefault(worker.name, [])
-        self._look_soon()
-        if member.name == member.seat:
+        worker = SimWorker(member, service.agenda, settings, clock, partial(self._ports, clock=clock), self._remove)
+        self.workers.live[worker.name] = worker
+        self.workers.stops.setdefault(worker.name, [])
+        self._announce_soon()
+        if member.name == member.slot:
             self._plan_ends(worker, spec)
         self._plan_accidents(worker)
 
     def _plan_ends(self, worker: SimWorker, spec: WorkerSpec) -> None:
         agenda = self.service.agenda
         if spec.leaves_s is not None:
-            agenda.at(int(spec.leaves_s * 1e6), lambda: self._by_seat(worker.member.seat, lambda one: one.drain()))
+            agenda.at(int(spec.leaves_s * 1e6), lambda: self._in_slot(worker.member.slot, lambda one: one.drain()))
         if spec.dies_s is not None:
-            agenda.at(int(spec.dies_s * 1e6), lambda: self._by_seat(worker.member.seat, self._die))
+            agenda.at(int(spec.dies_s * 1e6), lambda: self._in_slot(worker.member.slot, self._die))
         for stall in spec.stalls:
             agenda.at(
                 int(stall.at_s * 1e6),
-                partial(self._by_seat, worker.member.seat, partial(self._stall, seconds=stall.for_s)),
+                partial(self._in_slot, worker.member.slot, partial(self._stall, seconds=stall.for_s)),
             )
 
-    def _by_seat(self, seat: str, call: Callable[[SimWorker], None]) -> None:
-        """Call with each live worker in a seat."""
-        for worker in [one for one in self.crew.live.values() if one.member.seat == seat]:
+    def _in_slot(self, slot: str, call: Callable[[SimWorker], None]) -> None:
+        """Call `call` with each live worker in a slot."""
+        for worker in [one for one in self.workers.live.values() if one.member.slot == slot]:
             call(worker)
 
     def _plan_accidents(self, worker: SimWorker) -> None:
@@ -146,45 +147,45 @@ class SimulatedRun:
         if faults.crash_rate:
             network.agenda.after(network.random.expovariate(faults.crash_rate), lambda: self._crash(worker))
         if faults.stall_rate:
-            network.agenda.after(network.random.expovariate(faults.stall_rate), lambda: self._stand_still(worker))
+            network.agenda.after(network.random.expovariate(faults.stall_rate), lambda: self._stall_at_random(worker))
 
     def _crash(self, worker: SimWorker) -> None:
-        """Crash a worker by accident: another process takes its seat after a while."""
+        """Crash a worker at random: another process takes its slot after a while."""
         network, faults, member = self.service.network, self.scenario.faults, worker.member
         if not (network.troubled and worker.alive):
             return
         self._die(worker)
         if not worker.draining:
-            follower = Member(f"{member.seat}.{self.crew.count}", member.spec, member.seat)
+            follower = Member(f"{member.slot}.{self.workers.count}", member.spec, member.slot)
             network.agenda.after(faults.restart_s, lambda: self._join(follower))
 
-    def _stand_still(self, worker: SimWorker) -> None:
+    def _stall_at_random(self, worker: SimWorker) -> None:
         network, faults = self.service.network, self.scenario.faults
         if network.troubled and worker.alive:
             self._stall(worker, network.random.uniform(0.2, 1.0) * faults.stall_s)
-            network.agenda.after(network.random.expovariate(faults.stall_rate), lambda: self._stand_still(worker))
+            network.agenda.after(network.random.expovariate(faults.stall_rate), lambda: self._stall_at_random(worker))
 
     def _stall(self, worker: SimWorker, seconds: float) -> None:
         now_us = self.service.agenda.now_us
-        self.crew.stalls += 1
-        self.crew.stops[worker.name].append(WorkerStop(now_us, now_us + int(seconds * 1e6)))
+        self.workers.stalls += 1
+        self.workers.stops[worker.name].append(WorkerStop(now_us, now_us + int(seconds * 1e6)))
         worker.stall(seconds)
 
     def _die(self, worker: SimWorker) -> None:
         now_us = self.service.agenda.now_us
-        self.crew.crashes += 1
-        self.crew.stops[worker.name].append(WorkerStop(now_us, 1 << 62))
+        self.workers.crashes += 1
+        self.workers.stops[worker.name].append(WorkerStop(now_us, 1 << 62))
         worker.die()
         worker.lanes.crash()
-        self._left(worker)
+        self._remove(worker)
 
-    def _left(self, worker: SimWorker) -> None:
-        self.crew.live.pop(worker.name, None)
-        self._look_soon()
+    def _remove(self, worker: SimWorker) -> None:
+        self.workers.live.pop(worker.name, None)
+        self._announce_soon()
 
     def _excused(self, worker: str, since_us: int) -> bool:
-        """Return whether a worker has died or stalled since a moment."""
-        return any(stop.to_us >= since_us for stop in self.crew.stops[worker])
+        """Return whether a worker has died or stalled since a given time."""
+        return any(stop.to_us >= since_us for stop in self.workers.stops[worker])
 
     def _ports(self, worker: SimWorker, clock: Clock) -> EnginePorts:
         service, network = self.service, self.service.network
@@ -201,21 +202,21 @@ class SimulatedRun:
         )
 
     # ------------------------------------------------------------- the registry
-    def _look_soon(self) -> None:
-        """Schedule a look at the lanes; changes close together are announced together."""
-        if not self._looking:
-            self._looking = True
-            self.service.agenda.after(LOOK_MS[0] / 1000, self._tell_all)
+    def _announce_soon(self) -> None:
+        """Schedule an announcement of the lanes; changes close together are announced together."""
+        if not self._announcing:
+            self._announcing = True
+            self.service.agenda.after(CHANGE_DELAY_MS[0] / 1000, self._announce_lanes)
 
-    def _tell_all(self) -> None:
-        self._looking = False
-        for worker in list(self.crew.live.values()):
-            self.service.network.carry(partial(self._tell, worker), *LOOK_MS)
+    def _announce_lanes(self) -> None:
+        self._announcing = False
+        for worker in list(self.workers.live.values()):
+            self.service.network.carry(partial(self._deliver_lanes, worker), *CHANGE_DELAY_MS)
 
-    def _tell(self, worker: SimWorker) -> None:
-        """Give a worker its lanes as they are when the announcement arrives."""
+    def _deliver_lanes(self, worker: SimWorker) -> None:
+        """Give a worker its lanes, as they are when the announcement arrives."""
         if worker.alive and not worker.draining:
-            worker.hold(self.service.lanes.held_by(worker, self.crew.live.values()))
+            worker.hold(self.service.lanes.held_by(worker, self.workers.live.values()))
 
 
 def replay(source: str, seed: int) -> str:
@@ -229,11 +230,13 @@ def _engine_settings(scenario: Scenario) -> EngineSettings:
     changed: dict[str, Any] = {}
     for name, value in scenario.engine.items():
         if not isinstance(getattr(known, name, None), int | float):
-            raise InvalidInput(f"engine.{name} is no number of the engine's.", "See dispatcher/engine/settings.py.")
+            raise InvalidInput(
+                f"engine.{name} is not a numeric setting of the engine.", "See dispatcher/engine/settings.py."
+            )
         changed[name] = type(getattr(known, name))(value)
     channels = {spec.channel for spec in scenario.tasks}
-    places = {name: scenario.channel(name).concurrency * 5 // 4 + 1 for name in sorted(channels)}
-    changed |= {"lease_ms": scenario.lease_ms, "claim_ms": scenario.claim_ms, "channel_batches": places}
+    batches = {name: scenario.channel(name).concurrency * 5 // 4 + 1 for name in sorted(channels)}
+    changed |= {"lease_ms": scenario.lease_ms, "claim_ms": scenario.claim_ms, "channel_batches": batches}
     return replace(known, **changed)
 
 

@@ -24,7 +24,7 @@ from simulator.world import World
 
 HOUSEKEEPING_S = 1.0
 PUBLISH_S = 0.1
-"""How often a steady publisher sends a piece."""
+"""Interval between two parts of a task with a publish rate."""
 MakeLedger = Callable[[World], Ledger]
 
 
@@ -42,13 +42,7 @@ class WatchedLedger:
 
 
 class SimService:
-    """The simulated service.
-
-    - lanes_changed: called when workers should read the lanes again.
-    - accepted: targets published, by task (an expired or cancelled task takes no more).
-    - controls: the last controls set, by task.
-    - ended: when a task's end was written, in us, by task.
-    """
+    """The simulated service. `lanes_changed` is called when workers should read the lanes again."""
 
     def __init__(
         self,
@@ -63,6 +57,7 @@ class SimService:
         self.world = World(self.clock, Topics(outcome_partitions=1))
         self.topics, self.broker, self.log = self.world.topics, self.world.broker, self.world.outcomes
         self.controls: dict[str, TaskControls] = {}
+        """The last controls set, by task."""
         self.journal = RunJournal(self.agenda, lambda task: self.controls[task].tier, self._is_capped, excused)
         self.ledger = WatchedLedger(make_ledger(self.world), self.journal)
         self.network = Network(self.agenda, Random(seed), scenario.faults)
@@ -70,7 +65,9 @@ class SimService:
         self.lanes = LaneDirectory(self.controls, self.topics, seed)
         self.tasks: dict[str, SimTask] = {}
         self.accepted: dict[str, int] = {}
+        """Targets published, by task. An expired or cancelled task takes no more."""
         self.ended: dict[str, int] = {}
+        """When a task's end was written, in us, by task."""
         self.caps: dict[str, list[CapSince]] = {}
         self._scenario = scenario
         self._lanes_changed = lanes_changed
@@ -80,7 +77,7 @@ class SimService:
         for lane in self.topics.standing_lanes():
             self.broker.create(lane)
         self._announce_settings()
-        self.agenda.after(HOUSEKEEPING_S, self._keep_house)
+        self.agenda.after(HOUSEKEEPING_S, self._do_housekeeping)
 
     # ------------------------------------------------------------- settings of the service
     def _announce_settings(self) -> None:
@@ -99,7 +96,7 @@ class SimService:
         self.journal.gaps.set_weights({str(tier): weight for tier, weight in weights.items()})
 
     def set_cap(self, name: str, cap: Cap) -> None:
-        """Set a cap. name: total, or the name of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
+        """Set the cap of `total` or of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
         kind, _, what = name.partition("/")
         self._set("capacity" if name == "total" else f"cap:{kind}:{what}", cap.text)
         self._note_cap(name, cap)
@@ -140,24 +137,24 @@ class SimService:
 
     def _publish(self, task: SimTask, first_target: int, expires_ms: int) -> None:
         spec, chunk = task.spec, task.spec.envelope_targets
-        left = spec.targets - first_target
-        piece = left
+        remaining = spec.targets - first_target
+        part = remaining
         if spec.publish_rate:
-            piece = min(left, max(1, int(spec.publish_rate * PUBLISH_S) // chunk) * chunk)
+            part = min(remaining, max(1, int(spec.publish_rate * PUBLISH_S) // chunk) * chunk)
         if first_target and self._is_over(task.name):
             return
-        envelopes = list(task.envelopes(first_target, piece, self.clock.wall_ms(), expires_ms))
+        envelopes = list(task.envelopes(first_target, part, self.clock.wall_ms(), expires_ms))
         self.broker.publish(task.lane, envelopes)
-        self.journal.publish(task.name, self.controls[task.name].tier, piece, chunk)
-        published = self.accepted[task.name] = first_target + piece
+        self.journal.publish(task.name, self.controls[task.name].tier, part, chunk)
+        published = self.accepted[task.name] = first_target + part
         sequence = -(-published // chunk)
         self.world.write(Checkpoint(CONTROL_FORMAT, task.name, "0", sequence, published, 0, published, "digest"))
         copies = [one for one in envelopes if self.network.hits(self._scenario.faults.copies)]
         if copies:
             self.network.carry(lambda: self.broker.publish(task.lane, copies), 1, 2_000)
-        if left > piece:
-            every_s = max(PUBLISH_S, piece / spec.publish_rate)
-            self.agenda.after(every_s, lambda: self._publish(task, first_target + piece, expires_ms))
+        if remaining > part:
+            every_s = max(PUBLISH_S, part / spec.publish_rate)
+            self.agenda.after(every_s, lambda: self._publish(task, first_target + part, expires_ms))
         else:
             self.network.carry(lambda: self._seal(task), 5, 20)
 
@@ -216,9 +213,9 @@ class SimService:
             self.lanes.remove(task)
             self._lanes_changed()
 
-    def _keep_house(self) -> None:
+    def _do_housekeeping(self) -> None:
         before = len(self.log.partitions[0])
-        self.world.keep_house()
+        self.world.do_housekeeping()
         if len(self.log.partitions[0]) > before:
             self.stored()
-        self.agenda.after(HOUSEKEEPING_S, self._keep_house)
+        self.agenda.after(HOUSEKEEPING_S, self._do_housekeeping)

@@ -14,14 +14,14 @@ from simulator.run.agenda import Agenda, Call
 from simulator.scenario.scenario import WorkerSpec
 
 STEP_US = 1_000
-"""The minimum time between two turns of an engine: events that arrive in between are handled together."""
+"""Minimum time between two steps of an engine: events that arrive in between are handled together."""
 
 
 class SteppedEngine(Engine):
     """An engine that is given its inbox's events instead of waiting for them."""
 
     def take(self, events: Sequence[Event]) -> float:
-        """Run one turn of `run`. Returns the seconds until there is more to do."""
+        """Handle these events as one round of `run` does. Return the seconds until there is more to do."""
         for event in events:
             self._handle(event)
         return self.advance()
@@ -55,7 +55,7 @@ class Member:
     name: str
     spec: WorkerSpec
     """The spec of its group."""
-    seat: str
+    slot: str
     """The same for all workers that replace each other after a crash."""
 
 
@@ -82,7 +82,7 @@ class SimWorker:
         self._gone = gone
         self._wakes_us = -1
         self._worked_us = -STEP_US
-        self._put_off: list[Call] = []
+        self._deferred: list[Call] = []
         self._engine = SteppedEngine(settings, make_ports(self), clock, self.inbox)
 
     @property
@@ -95,9 +95,9 @@ class SimWorker:
         self._wake_at(soonest_us if soonest_us > now_us else now_us)
 
     def awake(self, call: Call) -> None:
-        """Run a call inside the process: when it runs again, if it is stalled; never, if it is gone."""
+        """Run a call inside the process: once it runs again if it is stalled, and never if it has died."""
         if self.stalled_us > self._agenda.now_us:
-            self._put_off.append(call)
+            self._deferred.append(call)
         elif self.alive:
             call()
 
@@ -120,12 +120,12 @@ class SimWorker:
     def die(self) -> None:
         """Kill the process; messages it has already sent still arrive."""
         self.alive = False
-        self._put_off.clear()
+        self._deferred.clear()
         self.inbox.events.clear()
 
     def _wake_up(self) -> None:
         if self.alive and self.stalled_us <= self._agenda.now_us:
-            calls, self._put_off = self._put_off, []
+            calls, self._deferred = self._deferred, []
             for call in calls:
                 call()
             self.wake()

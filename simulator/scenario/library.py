@@ -55,9 +55,9 @@ def check(data: dict[str, Any]) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        found = error.errors()[0]
-        place = ".".join(str(part) for part in found["loc"]) or "scenario"
+        detail = error.errors()[0]
+        field = ".".join(str(part) for part in detail["loc"]) or "scenario"
         raise InvalidInput(
-            f"Scenario {data.get('name', '')}: {place}: {in_words(dict(found))}.",
-            "docs/fairness.md says what a scenario may hold.",
+            f"Scenario {data.get('name', '')}: {field}: {in_words(dict(detail))}.",
+            "docs/fairness.md describes the fields of a scenario.",
         ) from error

@@ -59,13 +59,13 @@ class _Maker:
 
     def _tasks(self) -> list[dict[str, Any]]:
         random = self._random
-        left = int(self._envelopes * random.random() ** 2) + 1
+        remaining = int(self._envelopes * random.random() ** 2) + 1
         tasks = []
         for number in range(random.randint(1, 12)):
             count = random.choice([1, 1, 1, 2, 5])
             chunk = random.choice([1, 1, 5, 10, 50, 200])
-            envelopes = max(1, min(left, random.randint(1, 1 + left // 2)) // count)
-            left -= envelopes * count
+            envelopes = max(1, min(remaining, random.randint(1, 1 + remaining // 2)) // count)
+            remaining -= envelopes * count
             tasks.append(
                 {
                     "name": f"t{number}",
@@ -85,19 +85,19 @@ class _Maker:
                     "max_attempts": random.randint(1, 3),
                 }
             )
-            if left <= 0:
+            if remaining <= 0:
                 break
         return tasks
 
     def _caps(self, tasks: list[dict[str, Any]]) -> dict[str, dict[str, int | str]]:
         """Choose caps, high enough for the targets to send, so that a run ends in time."""
         random = self._random
-        whole = sum(task["targets"] * task["count"] for task in tasks)
+        total = sum(task["targets"] * task["count"] for task in tasks)
         names = {"channel": ["push", "mail"], "app": ["shop", "news"], "app_channel": ["shop/push", "news/mail"]}
         caps: dict[str, dict[str, int | str]] = {kind: {} for kind in names}
         for _ in range(random.choice([0, 0, 1, 3])):
             kind = random.choice(list(names))
-            rate = 1 + whole // random.randint(2, self._seconds)
+            rate = 1 + total // random.randint(2, self._seconds)
             caps[kind][random.choice(names[kind])] = self._with_burst(rate)
         return caps
 

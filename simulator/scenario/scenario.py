@@ -114,9 +114,9 @@ class Channel(Section):
     """The number of calls a worker has under way at once."""
     batch_limit: int = Field(default=100, ge=1)
     invalid: Part = 0
-    """The part of the targets that are invalid."""
+    """Fraction of the targets that are invalid."""
     retry: Part = 0
-    """The part of the targets that are answered with "try again"."""
+    """Fraction of the targets that are answered with "try again"."""
 
     @property
     def longest_s(self) -> float:
@@ -128,27 +128,27 @@ PLAIN = Channel()
 
 
 class Faults(Section):
-    """The faults of a run. Parts are of all calls, messages or receipts; rates are per worker and second."""
+    """The faults of a run. Rates are per worker and second."""
 
     late: Part = 0
-    """The part that is late by up to late_ms, so that messages overtake each other."""
+    """Fraction of messages that are late by up to late_ms, so that they overtake each other."""
     late_ms: float = Field(default=300, ge=0)
     lost: Part = 0
-    """The part that is lost: calls and answers of the ledger, and receipts."""
+    """Fraction that is lost of the ledger's calls and answers, and of receipts."""
     doubled: Part = 0
-    """The part of ledger calls that arrive twice."""
+    """Fraction of ledger calls that arrive twice."""
     copies: Part = 0
-    """The part of a lane's messages that are published twice."""
+    """Fraction of a lane's messages that are published twice."""
     crash_rate: float = Field(default=0, ge=0)
     restart_s: float = Field(default=1, ge=0)
-    """The time after which a worker that died is back."""
+    """Time after which a crashed worker is replaced."""
     stall_rate: float = Field(default=0, ge=0)
     stall_s: float = Field(default=3, gt=0)
     until_s: Moment | None = None
 
 
 class ScenarioChange(Section):
-    """A live control at at_s: of a task (or of all tasks that match a pattern like `name*`), or of the service."""
+    """A change at at_s: of a task (or of all tasks that match a pattern like `name*`), or of the service."""
 
     at_s: Moment
     task: str = ""
@@ -220,7 +220,7 @@ class Scenario(Section):
     until: Literal["done", "duration"] = "duration"
     """`done` runs until every target has its outcome, for at most duration_s; then every target must have one.
 
-    `duration` stops then, whatever is left.
+    `duration` stops after duration_s, even if targets are left.
     """
     window_s: float = Field(default=1.0, gt=0)
     """The window of the printed shares."""
@@ -240,7 +240,7 @@ class Scenario(Section):
     expect: list[Expectation] = []
 
     @model_validator(mode="after")
-    def _hangs_together(self) -> Self:
+    def _is_consistent(self) -> Self:
         if set(self.tiers) != set(TIERS) or min(self.tiers.values()) <= 0:
             raise ValueError("tiers: give high, medium and low a weight above 0")
         _once("tasks", (name for entry in self.tasks for name in entry.names()))
@@ -252,7 +252,7 @@ class Scenario(Section):
         return self
 
     def _check_names(self) -> None:
-        """Check names: a misspelt one would change nothing, or expect nothing."""
+        """Check names: a misspelled one would change nothing, or expect nothing."""
         tasks = [name for entry in self.tasks for name in entry.names()]
         named = {("changes", change.task) for change in self.changes if change.task}
         for one in self.expect:

@@ -20,8 +20,8 @@ from dispatcher.pages.picture import (
 )
 from simulator.verdict.result import Result, TaskFigure
 
-ROW, MOST_ROWS = 20, 40
-MOST_BANDS = 8
+ROW, MAX_ROWS = 20, 40
+MAX_BANDS = 8
 Amount = TypeVar("Amount", int, float)
 
 
@@ -44,15 +44,15 @@ def task_shares(result: Result) -> str:
 
     If there are many, those of one entry are combined.
     """
-    many = len(result.tasks) > MOST_BANDS
+    many = len(result.tasks) > MAX_BANDS
     entries: dict[str, list[Sequence[int]]] = {}
     for task in result.tasks:
         entries.setdefault(task.entry if many else task.task, []).append(task.sent_by_window)
     named = [(f"{name} (all {len(parts)})" if len(parts) > 1 else name, parts) for name, parts in entries.items()]
-    if len(named) > MOST_BANDS:
-        rest: list[Sequence[int]] = [_sum(parts) for _, parts in named[MOST_BANDS - 1 :]]
-        named[MOST_BANDS - 1 :] = [(f"{len(rest)} others", rest)]
-    bands = [Band(name, place, _sum(parts)) for place, (name, parts) in enumerate(named)]
+    if len(named) > MAX_BANDS:
+        rest: list[Sequence[int]] = [_sum(parts) for _, parts in named[MAX_BANDS - 1 :]]
+        named[MAX_BANDS - 1 :] = [(f"{len(rest)} others", rest)]
+    bands = [Band(name, index, _sum(parts)) for index, (name, parts) in enumerate(named)]
     sums = ", ".join(f"{band.name} {sum(band.values):,}" for band in bands)
     return _stacked(result, bands, "task-shares", f"Targets sent a second by task. In all: {sums}.")
 
@@ -76,7 +76,7 @@ def _stacked(result: Result, amounts: Sequence[Band], name: str, words: str) -> 
 def _windows(result: Result, count: int) -> list[tuple[float, float]]:
     """Return the windows. A short rest at the end of the run is left out: it does not give a useful rate."""
     wide, end_s = result.windows.window_s, result.ran_s
-    windows = list(pairwise(min(place * wide, end_s) for place in range(count + 1)))
+    windows = list(pairwise(min(index * wide, end_s) for index in range(count + 1)))
     return windows[:-1] if count > 1 and end_s - windows[-1][0] < wide / 2 else windows
 
 
@@ -93,11 +93,11 @@ def _marks(result: Result) -> list[tuple[float, str]]:
 def timeline(result: Result) -> str:
     """Draw a row for each task: when it arrived, how fast it was sent over time, and when it ended."""
     tasks = sorted(result.tasks, key=lambda task: (list(TIER_COLOURS).index(task.tier), task.arrived_s or 0))
-    shown, hidden = tasks[:MOST_ROWS], len(tasks[MOST_ROWS:])
+    shown, hidden = tasks[:MAX_ROWS], len(tasks[MAX_ROWS:])
     height = ROW * (len(shown) + bool(hidden))
     frame = Frame(last=result.ran_s, marks=_marks(result), left=ROW_LEFT, height=height)
-    most = max((sent for task in tasks for sent in task.sent_by_window), default=1) or 1
-    body = [part for place, task in enumerate(shown) for part in _row(frame, result, task, place, most)]
+    max_sent = max((sent for task in tasks for sent in task.sent_by_window), default=1) or 1
+    body = [part for index, task in enumerate(shown) for part in _row(frame, result, task, index, max_sent)]
     if hidden:
         body.append(text(ROW_LEFT, frame.bottom - 6, f"and {hidden:,} more", "soft small"))
     tiers = [named for named in TIER_COLOURS.items() if any(task.tier == named[0] for task in tasks)]
@@ -106,8 +106,8 @@ def timeline(result: Result) -> str:
     return document("tasks", f"{result.scenario}: tasks over time", words, frame.picture_height, body)
 
 
-def _row(frame: Frame, result: Result, task: TaskFigure, place: int, most: int) -> Iterator[str]:
-    window_s, middle = result.windows.window_s, TOP + ROW * place + ROW / 2
+def _row(frame: Frame, result: Result, task: TaskFigure, index: int, max_sent: int) -> Iterator[str]:
+    window_s, middle = result.windows.window_s, TOP + ROW * index + ROW / 2
     arrived_s = task.arrived_s or 0.0
     ended_s = result.ran_s if task.ended_s is None else task.ended_s
     yield row_name(middle, task.task)
@@ -116,7 +116,7 @@ def _row(frame: Frame, result: Result, task: TaskFigure, place: int, most: int) 
         if sent:
             left = frame.x(max(arrived_s, window * window_s))
             wide = max(0.0, frame.x(min(ended_s, (window + 1) * window_s)) - left)
-            kind, opacity = f"c{TIER_COLOURS[task.tier]} cell", 0.2 + 0.8 * (sent / most) ** 0.5
+            kind, opacity = f"c{TIER_COLOURS[task.tier]} cell", 0.2 + 0.8 * (sent / max_sent) ** 0.5
             yield rect(kind, left, middle - 7, wide, 14, opacity=opacity)
     if task.ended_s is not None:
         yield f'<circle class="ink" cx="{frame.x(ended_s):.1f}" cy="{middle:.1f}" r="3.5"/>'

@@ -7,8 +7,8 @@ from simulator.verdict.result import Result
 
 TIERS = "Tiers"
 """The title of the table that has the gaps."""
-MOST_WINDOWS = 20
-MOST_TASKS = 15
+MAX_WINDOWS = 20
+MAX_TASKS = 15
 
 
 def note(result: Result) -> str:
@@ -82,20 +82,20 @@ def _caps(result: Result) -> list[dict[str, Any]]:
             "limit": f"{cap.limit:,.0f}",
             "overshoot": f"{cap.overshoot:,.0f}",
         }
-        for name, cap in list(result.caps.items())[:MOST_TASKS]
+        for name, cap in list(result.caps.items())[:MAX_TASKS]
     ]
 
 
 def _windows(result: Result) -> list[dict[str, Any]]:
     windows = result.windows
     count = len(next(iter(windows.sent.values())))
-    step = -(-count // MOST_WINDOWS)
+    step = -(-count // MAX_WINDOWS)
     rows = []
-    for place in range(0, count, step):
-        sums = {tier: sum(sent[place : place + step]) for tier, sent in windows.sent.items()}
-        whole = sum(sums.values())
-        row = {"from": duration(place * windows.window_s), "sent": f"{whole:,}"}
-        rows.append(row | {tier: percent(sent / whole if whole else None) for tier, sent in sums.items()})
+    for first in range(0, count, step):
+        sums = {tier: sum(sent[first : first + step]) for tier, sent in windows.sent.items()}
+        total = sum(sums.values())
+        row = {"from": duration(first * windows.window_s), "sent": f"{total:,}"}
+        rows.append(row | {tier: percent(sent / total if total else None) for tier, sent in sums.items()})
     return rows
 
 
@@ -110,7 +110,7 @@ def _tasks(result: Result) -> list[dict[str, Any]]:
             "first sent": duration(task.first_sent_s),
             "ended": duration(task.ended_s),
         }
-        for task in result.tasks[:MOST_TASKS]
+        for task in result.tasks[:MAX_TASKS]
     ]
 
 

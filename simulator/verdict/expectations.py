@@ -36,14 +36,14 @@ class _Check:
     def _shares(self) -> Iterator[Checked]:
         expected, names = self._expected, self._expected.shares or {}
         for since_us, to_us in self._windows() if names else ():
-            found = laws.shares({name: self._sent(name, since_us, to_us) for name in names})
-            off = max(abs(found[name] - percent) for name, percent in names.items())
-            if expected.window_s is None or off > expected.within or to_us + 1 >= self._to_us:
+            shares = laws.shares({name: self._sent(name, since_us, to_us) for name in names})
+            deviation = max(abs(shares[name] - percent) for name, percent in names.items())
+            if expected.window_s is None or deviation > expected.within or to_us + 1 >= self._to_us:
                 yield Checked(
                     f"shares from {since_us / 1e6:g} to {to_us / 1e6:g} s",
                     ", ".join(f"{name} {percent:g} %" for name, percent in names.items()) + f" ±{expected.within:g}",
-                    ", ".join(f"{name} {percent:.2f} %" for name, percent in found.items()),
-                    off <= expected.within,
+                    ", ".join(f"{name} {percent:.2f} %" for name, percent in shares.items()),
+                    deviation <= expected.within,
                 )
 
     def _windows(self) -> list[tuple[int, int]]:
@@ -57,10 +57,10 @@ class _Check:
 
     def _rates(self) -> Iterator[Checked]:
         for name, rate in (self._expected.rate or {}).items():
-            found = self._sent(name, self._from_us, self._to_us) * 1e6 / max(1, self._to_us - self._from_us)
-            near = abs(found - rate) <= rate * self._expected.within / 100
-            wanted = f"{rate:g} targets/s ±{self._expected.within:g} %"
-            yield Checked(f"rate of {name} {self._when}", wanted, f"{found:.1f} targets/s", near)
+            rate_sent = self._sent(name, self._from_us, self._to_us) * 1e6 / max(1, self._to_us - self._from_us)
+            met = abs(rate_sent - rate) <= rate * self._expected.within / 100
+            expected = f"{rate:g} targets/s ±{self._expected.within:g} %"
+            yield Checked(f"rate of {name} {self._when}", expected, f"{rate_sent:.1f} targets/s", met)
 
     def _sent(self, name: str, from_us: int, to_us: int) -> int:
         """Return the targets sent of a tier, or of tasks (`big`, `small-*`)."""
@@ -78,10 +78,10 @@ class _Check:
             use = self._figures.use(self._from_us, self._to_us)
             met = use is not None and use >= expected.min_use
             yield Checked(f"use of capacity {self._when}", f"at least {expected.min_use:.1%}", _percent(use), met)
-        for tier, least in (expected.min_jain or {}).items():
+        for tier, minimum in (expected.min_jain or {}).items():
             jain = self._figures.jain(str(tier), self._from_us, self._to_us)
-            met = jain is not None and jain >= least
-            yield Checked(f"Jain index of {tier} {self._when}", f"at least {least:g}", str(jain), met)
+            met = jain is not None and jain >= minimum
+            yield Checked(f"Jain index of {tier} {self._when}", f"at least {minimum:g}", str(jain), met)
 
     def _ceilings(self) -> Iterator[Checked]:
         expected, figures = self._expected, self._figures
@@ -106,8 +106,8 @@ class _Check:
             tasks = [task for name, task in service.tasks.items() if fnmatchcase(name, pattern)]
             took = [service.ended.get(task.name, 1 << 60) / 1e6 - task.arrives_s for task in tasks]
             worst = max(took, default=float("inf"))
-            found = f"{worst:.2f} s" if worst < 1e9 else "not at all"
-            yield Checked(f"{pattern} done", f"within {longest_s:g} s of arriving", found, worst <= longest_s)
+            slowest = f"{worst:.2f} s" if worst < 1e9 else "not at all"
+            yield Checked(f"{pattern} done", f"within {longest_s:g} s of arriving", slowest, worst <= longest_s)
 
 
 def _percent(part: float | None) -> str:

@@ -21,7 +21,7 @@ from simulator.verdict.result import (
 )
 
 FORMAT = 1
-LEAST_WINDOW_US = 250_000
+MIN_WINDOW_US = 250_000
 """The minimum length of the windows in which the use of capacity is measured."""
 ENVELOPES_EACH = 20
 """Jain's index needs time to send every task this many envelopes: with fewer it says little about fairness."""
@@ -47,10 +47,10 @@ class Figures:
     # ------------------------------------------------------------- tiers
     def windows(self) -> Windows:
         sent = {
-            tier: laws.sums_by_window(_doses(amounts), self.window_us, self.count)
+            tier: laws.sums_by_window(_timed_targets(amounts), self.window_us, self.count)
             for tier, amounts in self.by_tier.items()
         }
-        parts = [laws.shares({tier: sent[tier][place] for tier in sent}) for place in range(self.count)]
+        parts = [laws.shares({tier: sent[tier][index] for tier in sent}) for index in range(self.count)]
         return Windows(self.scenario.window_s, sent, {tier: [round(part[tier], 2) for part in parts] for tier in sent})
 
     def tiers(self) -> dict[str, TierFigure]:
@@ -97,13 +97,13 @@ class Figures:
         """
         if to_us is not None:
             return self._jain_between(tier, from_us, to_us, 0)
-        found = [
+        indexes = [
             self._jain_between(tier, since_us, since_us + step_us, ENVELOPES_EACH)
             for step_us in (5_000_000, 20_000_000, 60_000_000)
             for since_us in range(0, self.end_us - step_us + 1, step_us)
         ]
-        indexes = [index for index in found if index is not None]
-        return min(indexes) if indexes else None
+        known = [index for index in indexes if index is not None]
+        return min(known) if known else None
 
     def _jain_between(self, tier: str, from_us: int, to_us: int, envelopes_each: int) -> float | None:
         tasks = [name for name in self._tasks_of(tier) if self._has_backlog(name, from_us, to_us)]
@@ -150,15 +150,15 @@ class Figures:
     # ------------------------------------------------------------- caps
     def use(self, from_us: int = 0, to_us: int | None = None) -> float | None:
         """Return the part of the capacity that was used while there was demand."""
-        step_us = max(LEAST_WINDOW_US, min(1_000_000, self.window_us))
+        step_us = max(MIN_WINDOW_US, min(1_000_000, self.window_us))
         count = self.end_us // step_us
-        granted = laws.sums_by_window(_doses(self.journal.granted), step_us, count)
-        published = laws.sums_by_window(_doses(self.journal.published), step_us, count)
+        granted = laws.sums_by_window(_timed_targets(self.journal.granted), step_us, count)
+        published = laws.sums_by_window(_timed_targets(self.journal.published), step_us, count)
         backlog = laws.running([more - less for more, less in zip(published, granted, strict=True)])
         first, last = from_us // step_us, min(count, (self.end_us if to_us is None else to_us) // step_us)
         # In the first second the workers start.
         first = max(first, -(-laws.SECOND_US // step_us))
-        worth = [self._worth(place * step_us, step_us) for place in range(count)]
+        worth = [self._worth(index * step_us, step_us) for index in range(count)]
         used = laws.capacity_used(granted[first:last], backlog[first:last], worth[first:last])
         return None if used is None else round(used, 4)
 
@@ -171,12 +171,12 @@ class Figures:
 
     def caps(self) -> dict[str, CapFigure]:
         """Return the figures of every cap under which something was granted."""
-        found: dict[str, CapFigure] = {}
+        figures: dict[str, CapFigure] = {}
         for name, history in self.run.service.caps.items():
             figure = self._cap(name, history)
             if figure is not None:
-                found[name] = figure
-        return found
+                figures[name] = figure
+        return figures
 
     def _cap(self, name: str, history: Sequence[laws.CapSince]) -> CapFigure | None:
         last = next((since.cap for since in reversed(history) if since.cap.rate), None)
@@ -187,7 +187,7 @@ class Figures:
         largest: Counter[str] = Counter()
         for amount in amounts:
             largest[amount.tier] = max(largest[amount.tier], amount.size)
-        worst = laws.overshoot(_doses(amounts), history, largest.total())
+        worst = laws.overshoot(_timed_targets(amounts), history, largest.total())
         if worst is None:
             return None
         over = max(0.0, round(worst[0] - worst[1], 3))
@@ -215,7 +215,7 @@ class Figures:
             amounts[0].at_us / 1e6 if amounts else None,
             amounts[-1].at_us / 1e6 if amounts else None,
             None if ended_us is None else ended_us / 1e6,
-            laws.sums_by_window(_doses(amounts), self.window_us, self.count),
+            laws.sums_by_window(_timed_targets(amounts), self.window_us, self.count),
         )
 
     def outcomes(self) -> dict[str, int]:
@@ -262,7 +262,7 @@ def result_of(run: SimulatedRun) -> Result:
             run.service.journal.violate(
                 "overshoot", f"{name}: {cap.most_in_1s} granted in a second, {cap.limit} allowed"
             )
-    journal, crew = run.service.journal, run.crew
+    journal, workers = run.service.journal, run.workers
     return Result(
         FORMAT,
         run.scenario.name,
@@ -278,7 +278,7 @@ def result_of(run: SimulatedRun) -> Result:
         figures.tasks(),
         figures.outcomes(),
         journal.repeats,
-        {"joined": crew.count, "died": crew.crashes, "stalled": crew.stalls},
+        {"joined": workers.count, "died": workers.crashes, "stalled": workers.stalls},
         {
             "calls": journal.lease_calls,
             **{name: journal.counts[name] for name in ("granted", "used", "returned", "expired", "held")},
@@ -290,5 +290,5 @@ def result_of(run: SimulatedRun) -> Result:
     )
 
 
-def _doses(amounts: Iterable[Amount]) -> list[laws.Amount]:
+def _timed_targets(amounts: Iterable[Amount]) -> list[laws.TimedTargets]:
     return [(amount.at_us, amount.targets) for amount in amounts]

@@ -1,20 +1,19 @@
-"""Check law 3 where the ledger grants: a tier that asks in vain waits for a bounded amount only.
+"""Check law 3 where the ledger grants: a tier whose requests are refused waits for a bounded number of targets.
 
-The bound holds whichever worker asks when. Between two grants of a tier with weight w of W, the others are granted
-(less what they give back) at most
+The bound holds regardless of which worker asks, and when. Between two grants of a tier with weight w of W, the others
+are granted (less what they give back) at most the sum of
 
 - (W - w) / w times the largest envelope of its last call: until its bucket is above zero again,
-- what their buckets hold, and as much again until a lane of the tier may draw that is ahead of its peers,
-- what the capacity gives in the longest time in which no worker asked for the tier (calls that are late or lost,
+- the content of their buckets, and as much again until a lane of the tier that is ahead of its peers may draw,
+- what the capacity allows in the longest time in which no worker asked for the tier (calls that are late or lost,
   workers that stall or die),
 - one largest envelope each, since an envelope is granted whole.
 
-Judged from the first call on in which targets of the tier were wanted and refused because of missing credit. Not
-judged:
+A tier is judged from the first call in which its targets were refused for lack of credit. Not judged are
 
-- without a capacity, where the order of each worker's sends decides (Figures.gap covers those);
+- runs without a capacity, where the order of each worker's sends decides (Figures.gap covers those);
 - tasks that a cap of their own, or of their channel or app, may hold back;
-- a span in which the capacity or the weights of the tiers change.
+- spans in which the capacity or the weights of the tiers change.
 """
 
 from collections import Counter, defaultdict
@@ -22,9 +21,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 WINDOWS = 2
-"""How many times the content of the capacity's buckets the bound includes."""
+"""How many times the bound includes the content of the capacity's buckets."""
 CLOCK_US = 2_000
-"""The tolerance for the ledger's clock, which has milliseconds, at both ends of a span."""
+"""Tolerance for the ledger's clock, which has milliseconds, at both ends of a span."""
 
 
 @dataclass(slots=True)
@@ -34,7 +33,7 @@ class TierCall:
     granted: int = 0
     """Targets granted."""
     largest: int = 0
-    """The largest envelope among those wanted."""
+    """The largest envelope among those requested."""
     waits: bool = False
     """Whether envelopes remain that only the tier's credit holds back."""
 
@@ -70,10 +69,11 @@ class _Span:
 
 
 class GapWatch:
-    """Watches all calls in the order of the ledger. judged: how often a span was compared with its bound."""
+    """Watches all calls in the order of the ledger."""
 
     def __init__(self) -> None:
         self.judged = 0
+        """How often a span was compared with its bound."""
         self._rate = 0
         self._allowance = 0.0
         self._weights: dict[str, float] = {}
@@ -97,7 +97,7 @@ class GapWatch:
                 span.others -= targets
 
     def called(self, now_us: int, calls: Mapping[str, TierCall]) -> Iterator[str]:
-        """Record one call, by tier. Yields each violation as a text."""
+        """Record one call, by tier. Yield each violation as a text."""
         if not self._rate:
             return
         for tier in [tier for tier in calls if tier in self._spans]:
@@ -120,8 +120,8 @@ class GapWatch:
                     span.grant(tier, call)
 
     def _judge(self, tier: str) -> Iterator[str]:
-        span, weight, whole = self._spans[tier], self._weights[tier], sum(self._weights.values())
-        law = (whole - weight) / weight * span.owed + span.largest.total()
+        span, weight, total = self._spans[tier], self._weights[tier], sum(self._weights.values())
+        law = (total - weight) / weight * span.owed + span.largest.total()
         bound = law + WINDOWS * self._allowance + self._rate * (span.unasked_us + CLOCK_US) / 1e6
         self.judged += 1
         if span.others > bound:

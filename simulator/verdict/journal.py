@@ -15,7 +15,7 @@ from simulator.verdict.gaps import GapWatch, TierCall
 GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
 ATTEMPTS = 64
 """More attempts than a task may have."""
-MOST_VIOLATIONS = 100
+MAX_VIOLATIONS = 100
 
 
 class Amount(NamedTuple):
@@ -51,8 +51,8 @@ class _Claim:
         self.ends_us = ends_us
 
 
-class _Held:
-    """An identity under a claim. called: whether the provider was called under it."""
+class _ClaimedEnvelope:
+    """An envelope under a claim."""
 
     __slots__ = ("called", "claim", "size")
 
@@ -60,6 +60,7 @@ class _Held:
         self.claim = claim
         self.size = size
         self.called = False
+        """Whether the provider was called under the claim."""
 
 
 def key_of(sequence: int, attempt: int) -> int:
@@ -69,11 +70,8 @@ def key_of(sequence: int, attempt: int) -> int:
 class RunJournal:
     """The journal of one run.
 
-    - tier_of: returns a task's present tier.
-    - is_capped: whether a task has a cap besides the capacity, or shares one with others.
-    - excused: whether a worker has died or stalled since a moment.
-    - blocked: the reasons why a task may be granted nothing.
-    - used, returned, expired: granted targets that were sent, given back in time, or whose lease ran out.
+    `tier_of` returns a task's current tier; `is_capped`, whether a task has a cap besides the capacity, or shares one
+    with others; `excused`, whether a worker has died or stalled since a given time.
     """
 
     def __init__(
@@ -88,7 +86,10 @@ class RunJournal:
         self.published: list[Amount] = []
         self.violations: list[Violation] = []
         self.blocked: defaultdict[str, set[str]] = defaultdict(set)
+        """The reasons why a task may be granted nothing, by task."""
         self.counts: Counter[str] = Counter()
+        """Granted targets by what became of them: used (sent), returned (given back in time), expired. And violations.
+        """
         self.repeats = 0
         self.lease_calls = 0
         self.gaps = GapWatch()
@@ -97,12 +98,12 @@ class RunJournal:
         self._is_capped = is_capped
         self._excused = excused
         self._numbers: dict[str, int] = {}
-        self._held: defaultdict[str, dict[int, _Held]] = defaultdict(dict)
+        self._claimed: defaultdict[str, dict[int, _ClaimedEnvelope]] = defaultdict(dict)
         self._calls: defaultdict[str, dict[int, tuple[str, int]]] = defaultdict(dict)
 
     def violate(self, rule: str, what: str) -> None:
         self.counts[f"violation:{rule}"] += 1
-        if len(self.violations) < MOST_VIOLATIONS:
+        if len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(Violation(rule, self._agenda.now_s, what))
 
     def publish(self, task: str, tier: str, targets: int, size: int) -> None:
@@ -141,7 +142,7 @@ class RunJournal:
                 refused = True
             first += piece.count
         if first != want.first + want.count:
-            self.violate("answer", f"{ask.lane}: {first - want.first} of {want.count} envelopes answered for")
+            self.violate("answer", f"{ask.lane}: {first - want.first} of {want.count} envelopes have an answer")
         waits = refused and not self._is_capped(want.task)
         if granted or waits:
             calls[self._paid_by(ask, want)].add(granted * want.size, want.size, waits)
@@ -155,17 +156,17 @@ class RunJournal:
         if self.blocked[task]:
             why = " and ".join(sorted(self.blocked[task]))
             self.violate("pause", f"{count} envelopes of {task} granted although: {why}")
-        held = self._held[task]
+        held = self._claimed[task]
         for sequence in range(first, first + count):
             key = key_of(sequence, want.attempt)
             before = held.get(key)
             if before is not None:
                 self._again(task, sequence, before, claim)
-            held[key] = _Held(claim, want.size)
+            held[key] = _ClaimedEnvelope(claim, want.size)
         self.counts["granted"] += count * want.size
         self.granted.append(Amount(now_us, task, self._paid_by(ask, want), count * want.size, want.size))
 
-    def _again(self, task: str, sequence: int, before: _Held, claim: _Claim) -> None:
+    def _again(self, task: str, sequence: int, before: _ClaimedEnvelope, claim: _Claim) -> None:
         """Record the grant of an identity that was held before."""
         if before.claim.ends_us > self._agenda.now_us:
             self.violate(
@@ -175,7 +176,7 @@ class RunJournal:
             self.counts["expired"] += before.size
 
     def _given_back(self, given: GivenBack) -> None:
-        held, targets = self._held[given.task], 0
+        held, targets = self._claimed[given.task], 0
         for sequence in range(given.first, given.first + given.count):
             key = key_of(sequence, given.attempt)
             entry = held.get(key)
@@ -185,7 +186,7 @@ class RunJournal:
                 self.violate("unused", f"{given.task} {sequence}: returned under {given.claim} though it was sent")
                 continue
             del held[key]
-            if self._agenda.now_us // 1000 < entry.claim.lease_ends_us // 1000:  # The ledger's clock has milliseconds.
+            if self._agenda.now_us // 1000 < entry.claim.lease_ends_us // 1000:  # the ledger's clock has milliseconds
                 targets += given.size
             else:
                 self.counts["expired"] += given.size
@@ -212,7 +213,7 @@ class RunJournal:
 
     def _called_one(self, worker: str, claim: str, task: str, sequence: int, attempt: int, targets: int) -> None:
         now_us, key = self._agenda.now_us, key_of(sequence, attempt)
-        held = self._held[task].get(key)
+        held = self._claimed[task].get(key)
         if held is None or held.claim.name != claim:
             self.violate("grant", f"{task} {sequence} attempt {attempt}: sent by {worker} without a grant")
         elif now_us >= held.claim.lease_ends_us:
@@ -241,10 +242,10 @@ class RunJournal:
     def check_conservation(self, ledger_counts: Mapping[str, int], ledger_holds: int) -> None:
         """Check that granted = used + returned + expired + held, by the journal and by the ledger's own counts.
 
-        ledger_counts: by kind and tier. ledger_holds: targets under live claims.
+        `ledger_counts` are by kind and tier; `ledger_holds` is the number of targets under live claims.
         """
         counts = self.counts
-        counts["held"] = sum(one.size for task in self._held.values() for one in task.values() if not one.called)
+        counts["held"] = sum(one.size for task in self._claimed.values() for one in task.values() if not one.called)
         accounted = sum(counts[kind] for kind in ("used", "returned", "expired", "held"))
         if counts["granted"] != accounted:
             self.violate("conservation", f"{counts['granted']} targets granted, {accounted} accounted for")

@@ -10,7 +10,7 @@ class Windows(msgspec.Struct, frozen=True):
 
     window_s: float
     sent: dict[str, list[int]]
-    """Targets by tier in each window, from time 0 on."""
+    """Targets by tier in each window, from time 0."""
     shares: dict[str, list[float]]
     """Their percentages."""
 
@@ -34,7 +34,8 @@ class TierFigure(msgspec.Struct, frozen=True):
     share: float
     """Percent of all targets sent."""
     jain: float | None
-    """The lowest index of the tier's tasks in any time span with two or more backlogged throughout; null if none."""
+    """Lowest Jain index of the tier's tasks in any time span with two or more tasks backlogged throughout; null if
+    there is none."""
     longest_gap: GapFigure | None
     """Null if the tier never waited."""
 
@@ -72,7 +73,7 @@ class TaskFigure(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """An expectation of the scenario. wanted and found are texts."""
+    """An expectation of the scenario, with the expected and the measured value as texts."""
 
     what: str
     wanted: str
@@ -126,5 +127,5 @@ class Result(msgspec.Struct, frozen=True):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain values for JSON."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields

@@ -288,7 +288,7 @@ class LedgerMachine:
 
 def plain(store: Store) -> None:
     """Forgets what tells states apart that go on alike: sums, demand, times, positions, feed and cursors."""
-    for key in list(store.there()):
+    for key in list(store.live_keys()):
         store.persist(key)
         if key.startswith(FORGOTTEN):
             store.delete(key)

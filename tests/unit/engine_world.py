@@ -348,7 +348,7 @@ class EngineWorld(World):
         self.finisher.finish(self.fold_outcomes())
         if self.clock.monotonic_s() >= self._house_s:
             self._house_s = self.clock.monotonic_s() + HOUSEKEEPING_S
-            self.keep_house()
+            self.do_housekeeping()
 
     # ------------------------------------------------------------- what came of it
     def finished(self, *tasks: str) -> bool:
