@@ -97,6 +97,7 @@ class Transfer:
     def _set_request(self) -> None:
         set_option = self.curl.setopt
         set_option(pycurl.POST, 1)
+        set_option(pycurl.UPLOAD_BUFFERSIZE, 16_384)  # each request has its own, 64 KiB if not set
         set_option(pycurl.HEADERFUNCTION, self._lines.append)
         set_option(pycurl.WRITEFUNCTION, self._keep)
 

@@ -49,6 +49,8 @@ class Plan:
     cuts: int = 1_000_000
     """Connections with this plan; later ones answer every request."""
     streams: int = 100
+    streams_later: int | None = None
+    """The limit after the first answer on a connection."""
     window: int = 65_535
     """Bytes of a body that a client may send at first."""
     delay_s: float = 0.0
@@ -90,6 +92,7 @@ class _Connection(asyncio.Protocol):
         self._requests: dict[int, _Request] = {}
         self._warmed = 0
         self._held: dict[int, str] = {}
+        self._streams = plan.streams
         self._over = False  # the plan: answer what comes
         self._rests: dict[int, bytes] = {}
         self._last: int | None = None  # of the GOAWAY that was sent
@@ -144,7 +147,7 @@ class _Connection(asyncio.Protocol):
             self._send_rests()
 
     def _begin(self, stream: int, headers: dict[str, str]) -> None:
-        if len(self._requests) >= self._plan.streams:
+        if len(self._requests) >= self._streams:
             self._seen.too_many += 1
             self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
             return
@@ -178,6 +181,9 @@ class _Connection(asyncio.Protocol):
         if self._requests.pop(stream, None) is None or self._transport.is_closing():
             return
         self._h2.send_headers(stream, [(":status", "200"), ("apns-id", str(stream)), ("retry-after", "7")])
+        if self._plan.streams_later is not None and self._streams != self._plan.streams_later:
+            self._streams = self._plan.streams_later
+            self._h2.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: self._streams})
         self._rests[stream] = self._plan.answer
         self._send_rests()
         self._flush()
