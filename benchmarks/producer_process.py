@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -90,16 +90,6 @@ class Published(msgspec.Struct, frozen=True):
     resident_mib: float
     samples: list[tuple[float, int]] = []
     """(monotonic time, messages stored), every 50 ms."""
-
-
-class Publisher(Protocol):
-    def send(self, bodies: Sequence[bytes]) -> None: ...
-    def stored(self) -> int: ...
-    def finish(self) -> None:
-        """Return once all messages are stored."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class Times:
@@ -257,6 +247,9 @@ def wire_bytes() -> int:
                     tcp_info = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
                     total += sum(struct.unpack_from("QQ", tcp_info, ACKED))
     return total
+
+
+Publisher = ClientPublisher | TunedPublisher
 
 
 class Sampler(threading.Thread):

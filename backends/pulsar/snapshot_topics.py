@@ -1,5 +1,7 @@
 """Snapshots in Pulsar, each in a topic of its own, so that an old one is deleted as a whole."""
 
+from collections.abc import Iterable
+
 import pulsar
 
 from backends.pulsar.admin import PulsarAdmin
@@ -28,10 +30,24 @@ class SnapshotTopics:
         prefix = self._topics.snapshots
         return sorted((topic.removeprefix(prefix) for topic in found if topic.startswith(prefix)), reverse=True)
 
-    def create(self, number: str) -> "SnapshotWriter":
+    def write(self, number: str, records: Iterable[Record]) -> None:
+        """Store the records of a new snapshot in this order. Return once all are stored.
+
+        Raises Unreachable, and whatever `records` raises; those not stored by then are given up.
+        """
         topic = self._topics.snapshot(number)
         self._admin.create_topic(topic)
-        return SnapshotWriter(RecordProducer(self._client, topic))
+        producer = RecordProducer(self._client, topic)
+        try:
+            for count, record in enumerate(records, 1):
+                if count % _AHEAD:
+                    producer.publish(encode(record), _ignore)
+                else:  # receipts come in order, so this one covers all before it
+                    producer.append(encode(record), _RECEIPT_S)
+            if not producer.close(_RECEIPT_S):
+                raise Unreachable("Pulsar did not confirm a snapshot.", "The next snapshot is made automatically.")
+        finally:
+            producer.close(0.0)
 
     def reader(self, number: str) -> TopicReader:
         """Return a reader of a snapshot from its beginning. Raises NotFound."""
@@ -42,32 +58,5 @@ class SnapshotTopics:
         self._admin.delete_topic(self._topics.snapshot(number), force=True)
 
 
-class SnapshotWriter:
-    """Appends records in order, some ahead of their receipts."""
-
-    def __init__(self, producer: RecordProducer) -> None:
-        self._producer = producer
-        self._ahead = 0
-
-    def append(self, record: Record) -> None:
-        """Append a record; every 32nd call waits for all receipts. Raises Unreachable."""
-        self._ahead += 1
-        if self._ahead < _AHEAD:
-            self._producer.publish(encode(record), _ignore)
-        else:
-            # Receipts come in order, so this one covers all before it.
-            self._ahead = 0
-            self._producer.append(encode(record), _RECEIPT_S)
-
-    def finish(self) -> None:
-        """Return once everything is stored. Raises Unreachable."""
-        if not self._producer.close(_RECEIPT_S):
-            raise Unreachable("Pulsar did not confirm a snapshot.", "The next snapshot is made automatically.")
-
-    def close(self) -> None:
-        """Close without waiting; records not yet stored are given up."""
-        self._producer.close(0.0)
-
-
 def _ignore(error: Exception | None, position: str) -> None:
-    """Ignore a receipt; `append` and `finish` wait for that of a later record."""
+    """Ignore a receipt; that of a later record is waited for."""

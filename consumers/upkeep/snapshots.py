@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,20 +40,6 @@ apart, and nothing is granted for 13 s anyway."""
 _LIST = ""
 
 
-class Writer(Protocol):
-    """Writes one snapshot. All methods raise Unreachable."""
-
-    def append(self, record: Record) -> None: ...
-
-    def finish(self) -> None:
-        """Return once everything is stored."""
-        ...
-
-    def close(self) -> None:
-        """Close the writer; data not stored by now is dropped."""
-        ...
-
-
 class SnapshotStore(Protocol):
     """Stores snapshots by number (wall ms of their beginning). All methods raise Unreachable."""
 
@@ -61,7 +47,9 @@ class SnapshotStore(Protocol):
         """Return the numbers, newest first, including those of incomplete snapshots."""
         ...
 
-    def create(self, number: str) -> Writer: ...
+    def write(self, number: str, records: Iterable[Record]) -> None:
+        """Store the records of a new snapshot in this order. Return once all are stored."""
+        ...
 
     def reader(self, number: str) -> RecordReader:
         """Open a snapshot for reading. Raises NotFound."""
@@ -88,6 +76,10 @@ class SnapshotSettings:
     """The time after a failed snapshot."""
     keep: int = 3
     """How many snapshots are kept, including incomplete ones."""
+
+
+class _Abandoned(Exception):
+    """The snapshot would be incomplete."""
 
 
 class Snapshotter:
@@ -163,17 +155,19 @@ class Snapshotter:
             return ""
         last = cursors._replace(control=self._read_control(epoch, stop))
         number, packer = f"{self._clock.wall_ms():016d}", Packer(self._settings.chunk_bytes)
-        written = False
+        begun, is_written = Begun(FORMAT, self._clock.wall_ms(), cursors), False
         try:
-            with closing(self._store.create(number)) as writer:
-                written = self._write(writer, packer, Begun(FORMAT, self._clock.wall_ms(), cursors), epoch, stop)
+            self._store.write(number, self._records(packer, begun, epoch, stop))
+            is_written = True
+        except _Abandoned:
+            pass
         finally:
-            if not written:
+            if not is_written:
                 with suppress(FairlaneError):
                     self._store.delete(number)
         took_s = self._clock.monotonic_s() - started_s
         self._next_s = started_s + max(self._settings.every_s, self._settings.rest * took_s)
-        if not written:
+        if not is_written:
             return ""
         self._last = last
         _log.info("snapshot %s: %d tasks, in %.1f s", number, packer.tasks, took_s)
@@ -197,20 +191,16 @@ class Snapshotter:
                 )
         return position
 
-    def _write(self, writer: Writer, packer: Packer, begun: Begun, epoch: str, stop: threading.Event) -> bool:
-        writer.append(begun)
+    def _records(self, packer: Packer, begun: Begun, epoch: str, stop: threading.Event) -> Iterator[Record]:
+        """Yield the records of a snapshot. Raises _Abandoned if it would be incomplete."""
+        yield begun
         for parts in self._view.parts():
-            for chunk in packer.add(parts):
-                writer.append(chunk)
+            yield from packer.add(parts)
             if stop.wait(self._settings.pause_s):
-                return False
-        # If the view was emptied meanwhile, the snapshot is incomplete.
-        if self._complete() != epoch:
-            return False
-        for record in packer.end():
-            writer.append(record)
-        writer.finish()
-        return True
+                raise _Abandoned
+        if self._complete() != epoch:  # the view was emptied meanwhile
+            raise _Abandoned
+        yield from packer.end()
 
 
 class Restorer:

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -76,9 +77,7 @@ def test_an_emptied_redis_is_filled_from_the_newest_whole_snapshot(
         known = shelf.numbers()[:1]
         eventually(lambda: shelf.numbers()[:1] != known, 60, "a snapshot of the middle of the run is begun")
         eventually(lambda: logged(members, f"snapshot {shelf.numbers()[0]}: "), 60, "a snapshot is whole")
-        half = shelf.create("9" * 16)
-        half.append(Begun(FORMAT, 0, Cursors("", ["", ""])))
-        half.finish()
+        shelf.write("9" * 16, [Begun(FORMAT, 0, Cursors("", ["", ""]))])  # half of one
         empty(server)
         members.await_view()
         assert client.globals().capacity == 400
@@ -109,13 +108,9 @@ def test_without_a_readable_snapshot_everything_is_read(
         client.set_capacity(200)
         going = client.submit(push(), audience(4_000, "g"))
         eventually(lambda: going.progress().targets.sent > 500, 60, "it is in full swing")
-        damaged = shelf.create("9" * 16)
         packer = Packer(1)
-        damaged.append(Begun(FORMAT, 0, Cursors("", ["", ""])))
         list(packer.add([TaskPart(going.id, -1, [b"lane", b"nonsense"])]))  # its chunk is lost
-        for record in packer.end():
-            damaged.append(record)
-        damaged.finish()
+        shelf.write("9" * 16, [Begun(FORMAT, 0, Cursors("", ["", ""])), *packer.end()])
         empty(server)
         members.await_view()
         client.set_capacity(0)
@@ -151,10 +146,8 @@ def test_a_large_snapshot_is_stored_and_read_in_order(settings: Settings) -> Non
     parts = [TaskPart(f"t{number}", -1, [b"lane", b"x" * 10_000]) for number in range(5_000)]
     begun = Begun(FORMAT, 1, Cursors("c", ["", ""]))
     with shelf_of(settings) as shelf:
-        writer, packer = shelf.create("1"), Packer(1 << 19)
-        for record in [begun, *packer.add(parts), *packer.end()]:
-            writer.append(record)
-        writer.finish()
+        packer = Packer(1 << 19)
+        shelf.write("1", chain([begun], packer.add(parts), packer.end()))
         reader = shelf.reader("1")
         bodies: list[bytes] = []
         while not reader.at_end():

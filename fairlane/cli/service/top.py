@@ -14,13 +14,12 @@ from fairlane.cli.base.connect import client_of
 def top(ctx: click.Context, every: float, count: int | None) -> None:
     """Watch tiers, tasks and workers live; Ctrl-C ends it. Without a terminal it prints lines."""
     from backends.system_clock import SystemClock
-    from fairlane.cli.service.live import ClientSource
     from fairlane.screen.console import console_of
     from fairlane.screen.sample import Sampler
     from fairlane.screen.watch import Watch
 
     with client_of(ctx) as client, Watch(console_of(), "Fairlane", line_every_s=0.0) as watch:
-        sampler, looks = Sampler(ClientSource(client), SystemClock()), 0
+        sampler, looks = Sampler(client, SystemClock()), 0
         while count is None or looks < count:
             looks += 1
             watch.show(sampler.take(), [])

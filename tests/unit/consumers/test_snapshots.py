@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -72,9 +72,10 @@ class FakeShelf:
             raise self.unlisted
         return sorted(self.stored, reverse=True)
 
-    def create(self, number: str) -> "FakeWriter":
+    def write(self, number: str, records: Iterable[Record]) -> None:
         self.stored[number] = []
-        return FakeWriter(self.stored[number])
+        for record in records:
+            self.stored[number].append(encode(record))
 
     def reader(self, number: str) -> "FakeReader":
         if number in self.gone:
@@ -87,21 +88,6 @@ class FakeShelf:
         if self.undeleted:
             raise self.undeleted
         del self.stored[number]
-
-
-@dataclass
-class FakeWriter:
-    stored: list[bytes]
-    finished: bool = False
-
-    def append(self, record: Record) -> None:
-        self.stored.append(encode(record))
-
-    def finish(self) -> None:
-        self.finished = True
-
-    def close(self) -> None:
-        """Nothing is under way."""
 
 
 @dataclass
