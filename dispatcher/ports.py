@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from dispatcher.channels.calls import ProviderCall
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest
@@ -208,7 +209,7 @@ class BatchChannel(Protocol):
     name: str
     """Name of the channel, as used in tasks."""
     timeout_s: float
-    """Maximum duration of a call; it is then cancelled and counts as RETRY."""
+    """Maximum duration of a call; it is then cancelled, and what became of its targets is UNKNOWN."""
     concurrency: int
     """Maximum calls under way at once in a worker."""
     batch_limit: int
@@ -221,7 +222,7 @@ class BatchChannel(Protocol):
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         """Send the envelopes. Return a report for each, in order.
 
-        `tier` is that of their lane. An exception means RETRY for all of them, with the exception as reason. The
+        `tier` is that of their lane. An exception means UNKNOWN for all of them, with the exception as reason. The
         returned reports are checked (`dispatcher.verdicts.read_reports`).
         """
         ...
@@ -232,6 +233,37 @@ class BatchChannel(Protocol):
 
 Channel = BatchChannel
 """The name of BatchChannel in 0.2, for one release."""
+
+
+class TargetChannel(Protocol):
+    """Delivers to a provider that is asked target by target.
+
+    Like BatchChannel, but a call reports on each target as soon as it is judged. When it ends, by returning, raising or
+    at its time limit, what was reported stays; started targets are UNKNOWN, and the others are UNSENT.
+    """
+
+    name: str
+    """Name of the channel, as used in tasks."""
+    timeout_s: float
+    """Maximum duration of a call."""
+    concurrency: int
+    """Maximum calls under way at once in a worker."""
+    batch_limit: int
+    """Maximum envelopes in one call."""
+
+    async def open(self) -> None:
+        """Connect, when the worker starts."""
+
+    @abstractmethod
+    async def deliver_targets(self, call: ProviderCall) -> None:
+        """Send the targets of the call, and report on each in the call."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections, when the worker ends."""
+
+
+AnyChannel = BatchChannel | TargetChannel
 
 
 class ControlLog(Protocol):

@@ -68,6 +68,8 @@ PUBLIC: dict[str, dict[str, str]] = {
         "RETRY": "dispatcher.wire.outcome",
         "Report": "dispatcher.wire.outcome",
         "SENT": "dispatcher.wire.outcome",
+        "UNKNOWN": "dispatcher.wire.outcome",
+        "UNSENT": "dispatcher.wire.outcome",
         "Verdict": "dispatcher.wire.outcome",
     },
 }

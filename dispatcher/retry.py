@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dispatcher.wire.outcome import RETRY, Outcome, Verdict
+from dispatcher.wire.outcome import OPEN_NAMES, RETRY, Outcome, Verdict
 from dispatcher.wire.topics import RETRY_STEPS_S, retry_step_s
 
 
@@ -27,11 +27,14 @@ def delay_after(attempt: int, retry_after_s: float | None = None) -> int:
 def next_step(attempt: int, max_attempts: int, verdict: Verdict) -> NextStep:
     """Return the next step after a verdict on attempt `attempt` (from 0) of at most `max_attempts`.
 
-    An unknown code counts as RETRY: a custom channel may be wrong, and an outcome is stored for good.
+    RETRY, UNKNOWN and UNSENT lead to another attempt. So does an undefined code: a custom channel may be wrong, and an
+    outcome is stored for good.
     """
     if verdict.code in _OUTCOMES:
         return NextStep(verdict.code, verdict.reason)
-    reason = verdict.reason if verdict.code == RETRY else f"the channel answered with the unknown code {verdict.code}"
+    reason = verdict.reason
+    if verdict.code not in OPEN_NAMES:
+        reason = f"the channel answered with the undefined code {verdict.code}"
     if attempt + 1 < max_attempts:
         return NextStep(RETRY, reason, delay_after(attempt, verdict.retry_after_s))
     made = "1 attempt" if attempt == 0 else f"{attempt + 1} attempts"

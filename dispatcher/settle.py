@@ -19,6 +19,7 @@ from dispatcher.wire.outcome import (
     FORMAT,
     MAX_REASON,
     RETRY,
+    UNKNOWN,
     Mixed,
     Named,
     Outcome,
@@ -60,6 +61,8 @@ class SettlePlan(msgspec.Struct):
     """Targets by final outcome."""
     retried: int = 0
     """Targets with a next attempt."""
+    unknown: int = 0
+    """Targets that the provider may have taken without an answer."""
     error: SendError | None = None
     """Error of the targets that were not sent."""
 
@@ -86,6 +89,7 @@ class Draft:
         self._next: dict[int, list[Envelope]] = {}
         self._counts: dict[int, int] = {}
         self._retried = 0
+        self._unknown = 0
         self._error: SendError | None = None
 
     def add(self, part: EnvelopeRun, reports: Sequence[Report], at_ms: int) -> None:
@@ -135,6 +139,7 @@ class Draft:
             self.targets,
             self._counts,
             self._retried,
+            self._unknown,
             self._error,
         )
 
@@ -165,6 +170,7 @@ class Draft:
 
     def _add_one(self, envelope: Envelope, report: Report, at_ms: int) -> None:
         steps = _steps(envelope, report)
+        self._unknown += _unknown(report, len(envelope.targets))
         if steps is None:
             step = next_step(envelope.attempt, envelope.max_attempts, report.verdict)
             self._add_uniform(envelope, step, at_ms)
@@ -248,6 +254,13 @@ def _steps(envelope: Envelope, report: Report) -> list[NextStep] | None:
     return steps
 
 
+def _unknown(report: Report, size: int) -> int:
+    """Return the number of targets with the verdict UNKNOWN."""
+    exceptions = report.exceptions or {}
+    common = size - len(exceptions) if report.verdict.code == UNKNOWN else 0
+    return common + sum(verdict.code == UNKNOWN for verdict in exceptions.values())
+
+
 def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> DeadLetter:
     return DeadLetter(
         FORMAT,
@@ -269,7 +282,7 @@ def match(
 ) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:
     """Match the parts of a batch with its reports; None for parts that were not sent. Splits parts as needed.
 
-    Missing reports (the channel made an error) count as RETRY: the call was made.
+    Missing reports (the channel made an error) count as UNKNOWN: the call was made.
     """
     count = sum(part.count for part in parts)
     if len(reports) != count:
@@ -288,7 +301,7 @@ def match(
     return matched
 
 
-_MISSING = Report(Verdict(RETRY, "the channel gave no report"))
+_MISSING = Report(Verdict(UNKNOWN, "the channel gave no report"))
 
 
 def _cut(part: EnvelopeRun, reports: Sequence[Report | None]) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:

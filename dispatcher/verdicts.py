@@ -4,7 +4,7 @@ Anything with a clear meaning is corrected: bytes are decoded, surrogates escape
 exception keyed by a target concerns that target. Anything unclear is a fault. It is reported once to `fault`, and
 decided like this:
 
-- A verdict with an unknown code: those targets are tried again.
+- A verdict with an undefined code: those targets are tried again.
 - An exception for a target that is not in the envelope: all targets of the envelope are tried again, as with a wrong
   number of reports. It is not known which of them was not sent, and no target may count as sent without a report.
 """
@@ -21,8 +21,9 @@ from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import (
     ALL_SENT,
     MAX_REASON_BYTES,
+    OPEN_NAMES,
     OUTCOME_NAMES,
-    RETRY,
+    UNKNOWN,
     Outcome,
     Report,
     Verdict,
@@ -32,8 +33,8 @@ from dispatcher.wire.outcome import (
 Fault = Callable[[str], None]
 """Called with each fault. The text names its kind and no target, so that the same fault has the same text."""
 
-_CODES = frozenset((*map(int, Outcome), RETRY))
-_BY_NAME = {**{name: code for code, name in enumerate(OUTCOME_NAMES)}, "retry": RETRY}
+_CODES = frozenset((*map(int, Outcome), *OPEN_NAMES))
+_BY_NAME = {**{name: code for code, name in enumerate(OUTCOME_NAMES)}, **{name: c for c, name in OPEN_NAMES.items()}}
 _LONGEST_TEXT = 8 * MAX_REASON_BYTES
 """Maximum characters read from an exception's text."""
 _MAX_EXCEPTIONS = 10_000
@@ -65,7 +66,7 @@ def read_reports(answer: object, envelopes: Sequence[Envelope], fault: Fault) ->
         reports = f"deliver() returned a {_type(answer)} that cannot be read: {error_text(error)}"
     if isinstance(reports, str):
         fault(reports)
-        return [Report(Verdict(RETRY, reports))] * len(envelopes)
+        return [Report(Verdict(UNKNOWN, reports))] * len(envelopes)
     return [_report(report, one.targets, fault) for report, one in zip(reports, envelopes, strict=True)]
 
 
@@ -116,7 +117,7 @@ def _report(report: object, targets: Sequence[str], fault: Fault) -> Report:
     except Exception as error:
         problem = f"a report cannot be read: {error_text(error)}"
     fault(problem)
-    return Report(Verdict(RETRY, problem))
+    return Report(Verdict(UNKNOWN, problem))
 
 
 # ---------------------------------------------------------------- exceptions
@@ -190,7 +191,7 @@ def _verdict(verdict: object, fault: Fault) -> Verdict:
     except Exception as error:
         problem = f"a verdict cannot be read: {error_text(error)}"
         fault(problem)
-        return Verdict(RETRY, problem)
+        return Verdict(UNKNOWN, problem)
 
 
 def _is_plain(verdict: Verdict) -> bool:
@@ -209,12 +210,12 @@ def _sound(verdict: object, fault: Fault) -> Verdict:
     if not isinstance(verdict, Verdict):
         problem = f"there is a {_type(verdict)} where a Verdict belongs"
         fault(problem)
-        return Verdict(RETRY, problem)
+        return Verdict(UNKNOWN, problem)
     code = _code(verdict.code, fault)
     if code is None:
-        problem = f"the channel answered with the unknown code {_shown(verdict.code)}"
+        problem = f"the channel answered with the undefined code {_shown(verdict.code)}"
         fault(problem)
-        return Verdict(RETRY, problem, _seconds(verdict.retry_after_s, fault))
+        return Verdict(UNKNOWN, problem, _seconds(verdict.retry_after_s, fault))
     return Verdict(code, _reason(verdict.reason, fault), _seconds(verdict.retry_after_s, fault))
 
 
@@ -224,7 +225,7 @@ def _code(code: object, fault: Fault) -> int | None:
     number = _BY_NAME.get(code.lower()) if isinstance(code, str) else _integer(code)
     if number not in _CODES:
         return None
-    fault(f"the code of a verdict is a {_type(code)}, not an Outcome or RETRY")
+    fault(f"the code of a verdict is a {_type(code)}, not an Outcome, RETRY, UNSENT or UNKNOWN")
     return number
 
 

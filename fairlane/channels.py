@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from consumers.delivery.channels.blocking import BlockingChannel
     from dispatcher.ports import BatchChannel
     from dispatcher.wire.envelope import Envelope
-    from dispatcher.wire.outcome import ALL_SENT, RETRY, SENT, Outcome, Report, Verdict
+    from dispatcher.wire.outcome import ALL_SENT, RETRY, SENT, UNKNOWN, UNSENT, Outcome, Report, Verdict
 
     Channel = BatchChannel  # its name in 0.2, kept for one release
 
@@ -20,6 +20,8 @@ __all__ = [
     "ALL_SENT",
     "RETRY",
     "SENT",
+    "UNKNOWN",
+    "UNSENT",
     "BatchChannel",
     "BlockingChannel",
     "Envelope",

@@ -4,17 +4,18 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import NamedTuple, cast
 
 from consumers.delivery.loop_watch import CHANNEL
+from dispatcher.channels.calls import ProviderCall
 from dispatcher.clock import Clock
-from dispatcher.ports import Batch, BatchChannel
+from dispatcher.ports import AnyChannel, Batch, BatchChannel
 from dispatcher.verdicts import all_sent, error_text, read_reports
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import RETRY, Report, Verdict
+from dispatcher.wire.outcome import UNKNOWN, Report, Verdict
 
 Sent = Callable[[Batch, Sequence[Report | None]], None]
 SERVED_WITHIN_S = 0.005
@@ -73,7 +74,7 @@ class Call:
     passed when the call's turn came.
     """
 
-    __slots__ = ("count", "envelopes", "parts", "settled", "tier", "use_by_s")
+    __slots__ = ("by_target", "count", "envelopes", "parts", "settled", "tier", "use_by_s")
 
     def __init__(self, parts: list[_Part]) -> None:
         self.parts = parts
@@ -83,6 +84,8 @@ class Call:
         self.use_by_s = min(part.pending.batch.use_by_s for part in parts)
         self.tier = parts[0].pending.batch.tier
         self.settled = False
+        self.by_target: ProviderCall | None = None
+        """What a TargetChannel has reported so far."""
 
 
 class _Slot:
@@ -101,10 +104,11 @@ class _Slot:
 class ChannelQueue:
     """Calls of one channel, started in order, `channel.concurrency` at once."""
 
-    def __init__(self, channel: BatchChannel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(self, channel: AnyChannel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self.channel = channel
         self.timeout_s = channel.timeout_s
         self.call_limit = max(1, channel.batch_limit)
+        self._by_target: Callable[[ProviderCall], Awaitable[None]] | None = getattr(channel, "deliver_targets", None)
         self._loop = loop
         self._clock = clock
         self._context = copy_context()
@@ -166,7 +170,7 @@ class ChannelQueue:
         return True
 
     async def abort(self) -> None:
-        """End the remaining calls: waiting calls count as never started, calls in progress as RETRY."""
+        """End the remaining calls: waiting calls count as never started, calls in progress as unanswered."""
         self._ended = True
         while self._waiting:
             self._settle_part(self._waiting.popleft(), None)
@@ -245,11 +249,11 @@ class ChannelQueue:
             slot.timer.cancel()
         self._running.discard(slot)
         if not slot.call.settled:
-            self._settle(slot.call, self._retry(slot.call, "the call was cancelled"))
+            self._settle(slot.call, _unanswered(slot.call, "the call was cancelled"))
         self._start_calls()
 
     async def _answer(self, slot: _Slot) -> Sequence[Report | None]:
-        """Return the channel's answer, or RETRY for all with the reason why there is no valid answer.
+        """Return the channel's answer, or UNKNOWN for all with the reason why there is no valid answer.
 
         The use-by was checked when the call was assembled, and is checked again here.
         """
@@ -258,7 +262,7 @@ class ChannelQueue:
             slot.quick = False
             return [None] * call.count
         try:
-            answer: object = await self.channel.deliver(call.envelopes, call.tier)
+            answer: object = await self._deliver(call)
         except (asyncio.CancelledError, GeneratorExit):
             raise
         except (SystemExit, KeyboardInterrupt) as error:
@@ -270,10 +274,19 @@ class ChannelQueue:
         except BaseException as error:
             reason = error_text(error)
             _log.debug("A call of the channel %s failed", self.channel.name, exc_info=error)
-            return self._retry(call, reason)
+            return _unanswered(call, reason)
+        if call.by_target is not None:
+            return call.by_target.close("the channel did not report on it")
         if all_sent(answer, call.count):
             return cast("list[Report]", answer)
         return read_reports(answer, [one for part in call.parts for one in part.envelopes], self._fault)
+
+    async def _deliver(self, call: Call) -> object:
+        if self._by_target is None:
+            return await cast("BatchChannel", self.channel).deliver(call.envelopes, call.tier)
+        call.by_target = ProviderCall(call.envelopes, call.tier, self._clock.monotonic_s() + self.timeout_s)
+        await self._by_target(call.by_target)
+        return None
 
     def _fault(self, fault: str) -> None:
         """Log a fault of the channel's answers, each kind once. Faults that differ only in numbers are of one kind."""
@@ -289,12 +302,9 @@ class ChannelQueue:
 
     def _give_up(self, slot: _Slot, reason: str) -> None:
         if not slot.call.settled:
-            self._settle(slot.call, self._retry(slot.call, reason))
+            self._settle(slot.call, _unanswered(slot.call, reason))
         if slot.task is not None:
             slot.task.cancel()
-
-    def _retry(self, call: Call, reason: str) -> list[Report]:
-        return [Report(Verdict(RETRY, reason))] * call.count
 
     def _settle(self, call: Call, reports: Sequence[Report | None]) -> None:
         call.settled = True
@@ -310,6 +320,13 @@ class ChannelQueue:
         if part.pending.settle(part.start, [None] * len(part.envelopes) if reports is None else reports):
             self._targets -= part.pending.batch.targets
             del self._unreported[part.pending]
+
+
+def _unanswered(call: Call, reason: str) -> list[Report | None]:
+    """Return the reports on a call that ended without an answer."""
+    if call.by_target is not None:
+        return call.by_target.close(reason)
+    return [Report(Verdict(UNKNOWN, reason))] * call.count
 
 
 def is_late(use_by_s: float, now_s: float) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from dispatcher.model.errors import FairlaneError, InvalidInput
-from dispatcher.ports import BatchChannel
+from dispatcher.ports import AnyChannel
 from dispatcher.public_names import Moved
 
 BUILT_IN = {
@@ -17,10 +17,12 @@ BUILT_IN = {
     "http": "consumers.delivery.channels.http:HttpChannel",
 }
 _METHODS = ("open", "deliver", "close")
+_BY_TARGET = ("open", "deliver_targets", "close")
 _HOW = {
     "open": "Write `async def open(self)`.",
     "deliver": "Write `async def deliver(self, envelopes, tier)`. If its client blocks, derive the class from "
     "fairlane.channels.BlockingChannel and write `def deliver_blocking(self, envelopes, tier)`: it runs in threads.",
+    "deliver_targets": "Write `async def deliver_targets(self, call)`.",
     "close": "Write `async def close(self)`.",
 }
 _NUMBERS = ("concurrency", "batch_limit")
@@ -28,7 +30,7 @@ _NUMBERS = ("concurrency", "batch_limit")
 
 def load_channels(
     classes: Mapping[str, str], settings: Mapping[str, Mapping[str, Any]] | None = None
-) -> dict[str, BatchChannel]:
+) -> dict[str, AnyChannel]:
     """Return the channels by name. Raises InvalidInput, which names the channel.
 
     classes: channel name -> "null", "log", "http" or "module:Class". settings: channel name -> the settings that its
@@ -38,7 +40,7 @@ def load_channels(
     return {name: _load(name, path, settings_of.get(name, {})) for name, path in classes.items()}
 
 
-def _load(name: str, path: str, settings: Mapping[str, Any]) -> BatchChannel:
+def _load(name: str, path: str, settings: Mapping[str, Any]) -> AnyChannel:
     build = _class(name, BUILT_IN.get(path, path))
     try:
         channel = build({**settings, "name": name})
@@ -48,7 +50,7 @@ def _load(name: str, path: str, settings: Mapping[str, Any]) -> BatchChannel:
         cause = f"The channel {name} cannot be created: {path} raised {type(error).__name__}: {error}."
         raise InvalidInput(cause, "Check its settings and its class.") from error
     _check(name, path, channel)
-    return cast("BatchChannel", channel)
+    return cast("AnyChannel", channel)
 
 
 def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
@@ -72,8 +74,9 @@ def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
 
 
 def _check(name: str, path: str, channel: object) -> None:
-    """Check that the object implements dispatcher.ports.BatchChannel."""
-    missing = [method for method in _METHODS if not callable(getattr(channel, method, None))]
+    """Check that the object implements dispatcher.ports.BatchChannel, or TargetChannel."""
+    methods = _BY_TARGET if hasattr(channel, "deliver_targets") else _METHODS
+    missing = [method for method in methods if not callable(getattr(channel, method, None))]
     if not _is_seconds(getattr(channel, "timeout_s", None)):
         missing.append("timeout_s (a number above 0)")
     for number in _NUMBERS:
@@ -86,7 +89,7 @@ def _check(name: str, path: str, channel: object) -> None:
         raise InvalidInput(
             f"The channel {name} ({path}) lacks {', '.join(missing)}.", "See fairlane.channels.BatchChannel."
         )
-    for method in _METHODS:
+    for method in methods:
         if _is_sync(getattr(channel, method)):
             raise InvalidInput(f"{method}() of the channel {name} ({path}) is not async.", _HOW[method])
 

@@ -13,7 +13,7 @@ from consumers.delivery.calls import ChannelLoad, ChannelQueue, Sent, not_starte
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
-from dispatcher.ports import Batch, BatchChannel
+from dispatcher.ports import AnyChannel, Batch
 from dispatcher.wire.outcome import Report
 
 OPEN_WITHIN_S = 30.0
@@ -31,7 +31,7 @@ class ChannelCourier:
     """
 
     def __init__(
-        self, channels: Mapping[str, BatchChannel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
+        self, channels: Mapping[str, AnyChannel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
         """`loop` is the event loop, which the courier closes; the default is a new one of asyncio."""
         self._clock = clock

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from types import FrameType
 
-from dispatcher.ports import BatchChannel
+from dispatcher.ports import AnyChannel
 
-CHANNEL: ContextVar[BatchChannel] = ContextVar("channel")
+CHANNEL: ContextVar[AnyChannel] = ContextVar("channel")
 """The channel whose code is running. Tasks, callbacks and timers made by that code inherit it."""
 SAMPLE_EVERY_S = 0.1
 BLOCKED_S = 1.0
@@ -42,7 +42,7 @@ class LoopWatch:
         self.blocked_s = 0.0
         """How long the current step has been running."""
         self._step: Callable[[], asyncio.Handle | None] = lambda: None
-        self._channel: BatchChannel | None = None
+        self._channel: AnyChannel | None = None
         self._loop_turned = True
         """Whether the loop has gone round since the step was first seen: the handle of a socket runs many times."""
         self._sampled_s = now_s()

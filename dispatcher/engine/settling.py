@@ -326,6 +326,7 @@ class Settling:
         for code, targets in plan.counts.items():
             stats.outcomes[job.lane.tier, plan.record.channel, code] += targets
         stats.retried += plan.retried
+        stats.unknown += plan.unknown
         stats.dead_lettered += len(plan.letters)
         stats.stages["settled"].add((self._clock.monotonic_s() - job.sent_s) * 1000, len(job.acks))
 

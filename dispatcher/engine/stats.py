@@ -62,6 +62,8 @@ class EngineStats:
     acked: int = 0
     retried: int = 0
     """Targets."""
+    unknown: int = 0
+    """Targets that a provider may have taken without an answer."""
     given_back: int = 0
     """Targets."""
     republished: int = 0

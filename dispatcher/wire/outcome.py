@@ -38,6 +38,12 @@ class Outcome(IntEnum):
 
 RETRY = 9
 """A verdict's code instead of an Outcome: not final, try again."""
+UNSENT = 8
+"""Of a verdict: the provider cannot have taken the target. Try again. Never in a record."""
+UNKNOWN = 7
+"""Of a verdict: the provider may have taken the target, and did not answer. Try again. Never in a record."""
+OPEN_NAMES: dict[int, str] = {RETRY: "retry", UNSENT: "unsent", UNKNOWN: "unknown"}
+"""Names of the codes that are not final."""
 OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 
 
@@ -45,7 +51,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     """A channel's result for one target."""
 
     code: int
-    """SENT, INVALID or FAILED of Outcome, or RETRY."""
+    """SENT, INVALID or FAILED of Outcome, or RETRY, UNSENT or UNKNOWN."""
     reason: str = ""
     """Why it was not sent, for people; cut at 1 kB."""
     retry_after_s: float | None = None

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click import Context, Group
@@ -136,9 +137,7 @@ def test_the_blocking_channel_in_the_reference_works(tmp_path: Path, monkeypatch
     assert asyncio.run(_deliver(channel, [envelope_to("good")])) == [ALL_SENT]
 
 
-def channel_in_the_reference(
-    path: str, settings: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> BatchChannel:
+def channel_in_the_reference(path: str, settings: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     module = path.partition(":")[0]
     blocks = re.findall(rf"```python\n(# {module}\.py\n.*?)```", text_of("docs/reference/channels.md"), re.DOTALL)
     (folder / f"{module}.py").write_text(blocks[0])

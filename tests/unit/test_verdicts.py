@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from dispatcher.verdicts import all_sent, error_text, read_reports
-from dispatcher.wire.outcome import ALL_SENT, MAX_REASON_BYTES, RETRY, Outcome, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, MAX_REASON_BYTES, OPEN_NAMES, RETRY, UNKNOWN, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.nonsense import answers
 
@@ -51,11 +51,11 @@ def test_a_code_that_is_clear_counts(given: Any, code: int) -> None:
     assert type(report.verdict.code) is int
 
 
-@pytest.mark.parametrize("code", [7, -1, 2**70, True, False, None, "ok", "0", b"sent", 0.5, math.nan, [0], object()])
+@pytest.mark.parametrize("code", [5, -1, 2**70, True, False, None, "ok", "0", b"sent", 0.5, math.nan, [0], object()])
 def test_a_code_that_is_no_outcome_is_tried_again(code: Any) -> None:
     ((report,), faults) = read(Report(Verdict(code)))
-    assert report.verdict.code == RETRY
-    assert "unknown code" in report.verdict.reason
+    assert report.verdict.code == UNKNOWN
+    assert "undefined code" in report.verdict.reason
     assert faults == [report.verdict.reason]
 
 
@@ -118,7 +118,7 @@ def test_an_exception_concerns_the_target_that_is_meant(key: Any, places: list[i
 )
 def test_nothing_counts_as_sent_where_an_exception_means_no_target(key: Any, place: str) -> None:
     (sent, report), faults = read(ALL_SENT, Report(exceptions={0: INVALID, key: INVALID}))
-    assert (sent, report.verdict.code, report.exceptions) == (ALL_SENT, RETRY, None)
+    assert (sent, report.verdict.code, report.exceptions) == (ALL_SENT, UNKNOWN, None)
     assert faults == [f"a report has an exception {place}, but its envelope has 4 targets"]
     assert report.verdict.reason == faults[0]
 
@@ -132,7 +132,7 @@ def test_a_fault_in_one_exception_concerns_that_target_alone() -> None:
     ((report,), _) = read(Report(exceptions=exceptions))
     assert report.exceptions is not None
     assert report.verdict == Verdict(0)
-    assert {index: verdict.code for index, verdict in report.exceptions.items()} == {0: 1, 1: RETRY, 2: RETRY, 3: 2}
+    assert {index: verdict.code for index, verdict in report.exceptions.items()} == {0: 1, 1: UNKNOWN, 2: UNKNOWN, 3: 2}
 
 
 def test_exceptions_in_another_mapping_count_and_in_anything_else_are_ignored() -> None:
@@ -151,7 +151,7 @@ def test_a_report_of_another_class_is_read_by_its_fields() -> None:
 
 def test_a_strange_report_concerns_its_envelope_alone() -> None:
     reports, faults = read(ALL_SENT, None, Report(INVALID), "sent")
-    assert [report.verdict.code for report in reports] == [0, RETRY, 1, RETRY]
+    assert [report.verdict.code for report in reports] == [0, UNKNOWN, 1, UNKNOWN]
     assert faults == ["deliver() returned a NoneType among its reports", "deliver() returned a str among its reports"]
 
 
@@ -163,7 +163,7 @@ def test_something_that_says_it_equals_all_is_not_taken_for_sent() -> None:
             return True
 
     assert not all_sent([Any_()], 1)
-    assert read(Any_())[0][0].verdict.code == RETRY
+    assert read(Any_())[0][0].verdict.code == UNKNOWN
 
 
 def test_reports_in_another_iterable_count() -> None:
@@ -192,7 +192,7 @@ def test_an_answer_that_breaks_off_or_never_ends_is_tried_again() -> None:
     for answer in (broken(), endless(), {ALL_SENT, Report(Verdict(2))}, {0: ALL_SENT, 1: ALL_SENT}, b"ab", None, 5):
         faults: list[str] = []
         reports = read_reports(answer, [envelope(0), envelope(1)], faults.append)
-        assert [report.verdict.code for report in reports] == [RETRY, RETRY]
+        assert [report.verdict.code for report in reports] == [UNKNOWN, UNKNOWN]
         assert len(faults) == 1
         assert len(faults[0]) < 2 * MAX_REASON_BYTES
 
@@ -217,7 +217,7 @@ def test_any_answer_becomes_a_sound_report_for_each_envelope(answer: Any) -> Non
         for index, verdict in {-1: report.verdict, **(report.exceptions or {})}.items():
             assert type(index) is int
             assert index < len(TARGETS)
-            assert verdict.code in {*map(int, Outcome), RETRY}
+            assert verdict.code in {*map(int, Outcome), *OPEN_NAMES}
             assert type(verdict.code) is int
             assert len(verdict.reason.encode()) <= MAX_REASON_BYTES
             assert verdict.retry_after_s is None or verdict.retry_after_s >= 0

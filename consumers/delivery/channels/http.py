@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from consumers.delivery.channels.http_answer import REASON_LIMIT, AnswerReader, read_answer, retry_all
+from consumers.delivery.channels.http_answer import REASON_LIMIT, AnswerReader, read_answer, unanswered, unsent
 from consumers.delivery.channels.http_signature import signature_headers, signing_key
 from consumers.delivery.channels.json_body import json_or_failed
 from dispatcher.model.errors import InvalidInput
@@ -40,9 +40,9 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HttpChannel:
     """Posts each envelope to one address.
 
-    2xx: sent, except the targets under `failed` in a JSON answer. No connection, no answer in time, 408, 425, 429, 5xx
-    and 3xx: retried, not before Retry-After if there is one. Other 4xx: failed; the reason is the status and the
-    beginning of the answer.
+    2xx: sent, except the targets under `failed` in a JSON answer. 408, 425, 429, 5xx and 3xx: retried, not before
+    Retry-After if there is one. No connection: unsent. No answer in time, or one that broke off: unknown. Other 4xx:
+    failed; the reason is the status and the beginning of the answer.
     """
 
     batch_limit = 1
@@ -79,7 +79,7 @@ class HttpChannel:
     # ------------------------------------------------------------- one POST
     async def _post(self, envelope: Envelope, tier: str) -> Report:
         if self._session is None:
-            return retry_all("the channel is not open")
+            return unsent("the channel is not open")
         body = json_or_failed(partial(self._body, envelope, tier))
         if isinstance(body, Report):
             return body
@@ -88,9 +88,11 @@ class HttpChannel:
             async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 return self._answers.report(envelope.targets, await read_answer(answer), self._wall_s())
         except TimeoutError:
-            return retry_all(f"no answer within {self.timeout_s:g} s")
+            return unanswered(f"no answer within {self.timeout_s:g} s")
+        except aiohttp.ClientConnectorError as error:
+            return unsent(error_text(error)[:REASON_LIMIT])
         except (aiohttp.ClientError, OSError) as error:
-            return retry_all(error_text(error)[:REASON_LIMIT])
+            return unanswered(error_text(error)[:REASON_LIMIT])
 
     def _headers(self, envelope: Envelope, body: bytes) -> dict[str, str]:
         """Return the headers of a POST.

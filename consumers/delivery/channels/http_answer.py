@@ -12,7 +12,7 @@ import msgspec
 
 from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.verdicts import error_text
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict, sound_text
+from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, UNSENT, Outcome, Report, Verdict, sound_text
 
 ANSWER_LIMIT = 1024 * 1024
 """Maximum bytes read from an answer."""
@@ -75,7 +75,7 @@ class AnswerReader:
             return self._accepted(targets, answer)
         reason = f"HTTP {status}: {_text(answer.body)}".rstrip(": ")
         if status in _RETRIED or not 400 <= status < 500:
-            return retry_all(reason, retry_after_s(answer.headers, wall_s))
+            return Report(Verdict(RETRY, reason, retry_after_s(answer.headers, wall_s)))
         return Report(Verdict(int(Outcome.FAILED), reason))
 
     def _accepted(self, targets: Sequence[str], answer: Answer) -> Report:
@@ -88,7 +88,7 @@ class AnswerReader:
             if self._strict:
                 self._warn(f"a 2xx answer does not have the agreed form: {kind}. {_FORM_HINT}")
                 reason = f"HTTP {answer.status}, but {kind}{details}"
-                return Report(Verdict(int(Outcome.FAILED), reason)) if answer.is_complete else retry_all(reason)
+                return Report(Verdict(int(Outcome.FAILED), reason)) if answer.is_complete else unanswered(reason)
             if answer.body.lstrip().startswith(b"{"):
                 self._warn(f"an answer cannot be read, all its targets count as sent: {kind}.")
             return ALL_SENT
@@ -162,9 +162,14 @@ def _text(body: bytes) -> str:
     return " ".join(body[: 4 * REASON_LIMIT].decode("utf-8", "replace").split())[:REASON_LIMIT]
 
 
-def retry_all(reason: str, after_s: float | None = None) -> Report:
-    """Return a report that retries all targets."""
-    return Report(Verdict(RETRY, reason, after_s))
+def unanswered(reason: str) -> Report:
+    """Return the report of a request that the provider may have taken."""
+    return Report(Verdict(UNKNOWN, reason))
+
+
+def unsent(reason: str) -> Report:
+    """Return the report of a request that the provider cannot have taken."""
+    return Report(Verdict(UNSENT, reason))
 
 
 async def read_answer(answer: aiohttp.ClientResponse) -> Answer:

@@ -98,6 +98,11 @@ class EngineCollector(Collector):
         yield CounterMetricFamily(
             "fairlane_retried_targets", "Targets put into a retry lane for another attempt", stats.retried
         )
+        yield CounterMetricFamily(
+            "fairlane_unanswered_targets",
+            "Targets sent without an answer, for which another attempt may be a repeat",
+            stats.unknown,
+        )
         yield CounterMetricFamily("fairlane_given_back_targets", "Targets leased and returned unsent", stats.given_back)
         yield CounterMetricFamily("fairlane_lease_calls", "Lease calls made", stats.lease_calls)
         yield CounterMetricFamily("fairlane_lease_errors", "Lease calls that failed", stats.lease_errors)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
-from dispatcher.ports import Batch, BatchChannel
+from dispatcher.ports import AnyChannel, Batch
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
 from fairlane.worker.process.threads import Threads
@@ -97,11 +97,11 @@ class Office:
 
 @contextmanager
 def office(
-    channel: BatchChannel,
+    channel: AnyChannel,
     make_loop: Callable[[VirtualClock], asyncio.AbstractEventLoop] = lambda _: asyncio.new_event_loop(),
     clock: VirtualClock | None = None,
     let_go: Callable[[], None] = lambda: None,
-    **beside: BatchChannel,
+    **beside: AnyChannel,
 ) -> Iterator[Office]:
     """A courier with this channel, x, and others. let_go: ends the calls under way."""
     clock = clock or VirtualClock()

@@ -13,7 +13,7 @@ import pytest
 from consumers.delivery.clock_loop import ClockLoop
 from dispatcher.clock import VirtualClock
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Report
+from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report
 from fairlane.channels import BlockingChannel
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
@@ -106,7 +106,7 @@ def test_an_exception_is_a_retry_with_its_text(channel: Blocking, error: Excepti
     channel.error = error
     with serving(channel) as at:
         ((code, reason),) = reasons(sent_one(at, 0))
-    assert (code, type(error).__name__ in reason) == (RETRY, True)
+    assert (code, type(error).__name__ in reason) == (UNKNOWN, True)
 
 
 def test_a_call_past_its_timeout_is_a_retry_and_the_next_gets_another_thread(channel: Blocking) -> None:
@@ -115,7 +115,7 @@ def test_a_call_past_its_timeout_is_a_retry_and_the_next_gets_another_thread(cha
     with serving(channel) as at:
         at.send(batch([envelope(0)]))
         eventually(lambda: channel.begun == [0])
-        assert reasons(time_out(at)) == {(RETRY, "no answer within 60 s")}
+        assert reasons(time_out(at)) == {(UNKNOWN, "no answer within 60 s")}
         assert sent_one(at, 1) == [ALL_SENT]
         channel.held[0].set()  # what it says comes too late and disturbs nobody
         assert sent_one(at, 2) == [ALL_SENT]
@@ -129,7 +129,7 @@ def test_when_as_many_threads_are_late_as_calls_are_allowed_the_next_keep_their_
         for n in range(2):
             at.send(batch([envelope(n)]))
             eventually(lambda: channel.begun[-1:] == [n])  # noqa: B023
-            assert reasons(time_out(at)) == {(RETRY, "no answer within 60 s")}
+            assert reasons(time_out(at)) == {(UNKNOWN, "no answer within 60 s")}
         at.send(batch([envelope(2)]))
         eventually(lambda: at.courier.in_flight("x").waiting == 1)
         assert channel.begun == [0, 1]
@@ -145,7 +145,7 @@ def test_stopping_does_not_wait_for_a_stuck_thread(channel: Blocking) -> None:
         at.send(batch([envelope(0)]))
         eventually(lambda: channel.begun == [0])
         at.courier.stop(0.01)
-        assert reasons(at.reported()[1]) == {(RETRY, "the worker stopped during the call")}
+        assert reasons(at.reported()[1]) == {(UNKNOWN, "the worker stopped during the call")}
         assert not channel.held[0].is_set()
 
 

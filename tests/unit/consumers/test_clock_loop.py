@@ -5,7 +5,7 @@ import time
 
 from consumers.delivery.clock_loop import ClockLoop
 from dispatcher.clock import VirtualClock
-from dispatcher.wire.outcome import RETRY
+from dispatcher.wire.outcome import UNKNOWN
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, office, reasons
@@ -27,4 +27,4 @@ def test_a_call_times_out_by_the_time_that_passed_while_the_machine_slept() -> N
         at.loop.call_soon_threadsafe(timed.set)  # its turn comes after that of the call's timer
         assert timed.wait(TIMEOUT_S)
         clock.advance(3_601.0)
-        assert reasons(at.reported()[1]) == {(RETRY, "no answer within 3600 s")}
+        assert reasons(at.reported()[1]) == {(UNKNOWN, "no answer within 3600 s")}

@@ -11,7 +11,7 @@ from consumers.delivery.calls import ChannelQueue
 from dispatcher.clock import VirtualClock
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report, Verdict
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, Stubborn, calls_for, office, reasons
@@ -149,7 +149,7 @@ def test_an_exception_means_retry_with_its_text() -> None:
 
     with office(Channel(deliver)) as at:
         at.send(batch([envelope(0), envelope(1)]))
-        assert reasons(at.reported()[1]) == {(RETRY, "ValueError: no such certificate")}
+        assert reasons(at.reported()[1]) == {(UNKNOWN, "ValueError: no such certificate")}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_reports_that_make_no_sense_mean_retry_for_all(answer: list[Report], com
     with office(Channel(lambda envelopes, tier: answer)) as at:
         at.send(batch([envelope(0), envelope(1)]))
         ((code, reason),) = reasons(at.reported()[1])
-    assert code == RETRY
+    assert code == UNKNOWN
     assert complaint in reason
 
 
@@ -172,7 +172,7 @@ def test_a_call_never_outlasts_the_timeout() -> None:
     channel = Channel(timeout_s=0.05, concurrency=1, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0), envelope(1)]))
-        assert reasons(at.reported()[1]) == {(RETRY, "no answer within 0.05 s")}
+        assert reasons(at.reported()[1]) == {(UNKNOWN, "no answer within 0.05 s")}
         eventually(lambda: channel.running == 0)
 
 
@@ -180,7 +180,7 @@ def test_a_call_that_will_not_be_cancelled_is_reported_once_and_keeps_its_place(
     channel = Stubborn(timeout_s=0.05, concurrency=1, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0)]))
-        assert reasons(at.reported()[1]) == {(RETRY, "no answer within 0.05 s")}
+        assert reasons(at.reported()[1]) == {(UNKNOWN, "no answer within 0.05 s")}
         at.send(batch([envelope(1)]))
         eventually(lambda: at.courier.in_flight("x") == (1, 1, 1))
         channel.gate.set()

@@ -11,7 +11,7 @@ from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Report
+from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report
 from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
@@ -51,7 +51,7 @@ def test_at_the_deadline_of_stopping_every_batch_is_reported() -> None:
         eventually(lambda: channel.running == 1)
         at.courier.stop(0.05)
         by_sequence = {one.deliveries[0].envelope.sequence: reports for one, reports in (at.reported(), at.reported())}
-    assert reasons(by_sequence[0]) == {(RETRY, "the worker stopped during the call")}
+    assert reasons(by_sequence[0]) == {(UNKNOWN, "the worker stopped during the call")}
     assert by_sequence[1] == [None]
     assert channel.state == "closed"
 

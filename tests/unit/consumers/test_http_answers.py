@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumers.delivery.channels.http_answer import ANSWER_LIMIT, REASON_LIMIT, Answer, AnswerReader
 from dispatcher.verdicts import read_reports
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.consumers.http_posts import FAILED, THREE, Answering, answering, deliver, post, verdict
 
@@ -183,13 +183,13 @@ async def _raw(reply: bytes, query: str, **settings: Any) -> Report:
 @pytest.mark.parametrize(
     ("reply", "code"),
     [
-        (b"", RETRY),
-        (b"\x00\xff\xfe", RETRY),
-        (b"HTTP/1.1 abc\r\n\r\n", RETRY),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", RETRY),
+        (b"", UNKNOWN),
+        (b"\x00\xff\xfe", UNKNOWN),
+        (b"HTTP/1.1 abc\r\n\r\n", UNKNOWN),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", UNKNOWN),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", Outcome.SENT),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", Outcome.SENT),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", RETRY),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", UNKNOWN),
         (b"HTTP/1.1 404 Gone\r\nContent-Length: 500\r\n\r\nno", FAILED),
     ],
 )
@@ -198,4 +198,4 @@ def test_the_status_decides_where_the_rest_cannot_be_read_and_no_key_is_told(rep
     assert report.verdict.code == code
     assert "hush" not in report.verdict.reason
     strict = asyncio.run(_raw(reply, "push?key=hush"))
-    assert strict.verdict.code == (RETRY if code == Outcome.SENT else code)
+    assert strict.verdict.code == (UNKNOWN if code == Outcome.SENT else code)

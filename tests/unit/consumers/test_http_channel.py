@@ -16,7 +16,7 @@ from consumers.delivery.channels.http_answer import retry_after_s
 from consumers.delivery.channels.http_signature import signature_headers, signing_key
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, UNSENT, Report, Verdict
 from tests.unit.consumers.envelopes import MESSAGE, envelope
 from tests.unit.consumers.http_posts import FAILED, THREE, answering, deliver, post, post_all, verdict
 
@@ -151,15 +151,15 @@ def test_retry_after(value: str, seconds: float | None) -> None:
     assert retry_after_s({"Retry-After": value}, wall_s=1_000.0) == seconds
 
 
-def test_a_slow_answer_is_tried_again() -> None:
+def test_what_became_of_a_slow_request_is_unknown() -> None:
     async def answer(_request: web.Request) -> web.Response:
         await asyncio.sleep(30)
         return web.Response()
 
-    assert verdict(answer, timeout_s=0.1) == Verdict(RETRY, "no answer within 0.1 s")
+    assert verdict(answer, timeout_s=0.1) == Verdict(UNKNOWN, "no answer within 0.1 s")
 
 
-def test_a_refused_connection_is_tried_again() -> None:
+def test_a_refused_connection_sends_nothing() -> None:
     async def refused() -> list[Report]:
         server = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -168,17 +168,17 @@ def test_a_refused_connection_is_tried_again() -> None:
         return await deliver(f"http://127.0.0.1:{port}/", [THREE], {})
 
     (report,) = asyncio.run(refused())
-    assert report.verdict.code == RETRY
+    assert report.verdict.code == UNSENT
     assert "ConnectorError" in report.verdict.reason
 
 
-def test_a_connection_that_breaks_off_is_tried_again() -> None:
+def test_what_became_of_a_request_is_unknown_after_the_connection_broke_off() -> None:
     async def answer(request: web.Request) -> web.Response:
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
 
-    assert verdict(answer).code == RETRY
+    assert verdict(answer).code == UNKNOWN
 
 
 # ---------------------------------------------------------------- settings

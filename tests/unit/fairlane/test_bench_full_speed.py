@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_the_channel_notes_every_delivery_in_order(tmp_path: Path) -> None:
     path = tmp_path / "tally"
     environment = tally_channel.environment(path)
     classes, settings = (json.loads(environment[name]) for name in ("FAIRLANE_WORKER_CHANNELS", "FAIRLANE_CHANNELS"))
-    channel = load_channels(classes, settings)[tally_channel.NAME]
+    channel: Any = load_channels(classes, settings)[tally_channel.NAME]
 
     async def deliver(*calls: tuple[list[Envelope], str]) -> None:
         await channel.open()

@@ -1,0 +1,74 @@
+"""The call of a channel that reports on its targets one by one, while it runs."""
+
+from collections.abc import Sequence
+
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Outcome, Report, Verdict
+
+_SENT = int(Outcome.SENT)
+
+
+class TargetResults:
+    """What is known about the targets of one envelope: not started, started, or judged. The first verdict counts."""
+
+    __slots__ = ("_started", "_verdicts", "envelope")
+
+    def __init__(self, envelope: Envelope) -> None:
+        self.envelope = envelope
+        count = len(envelope.targets)
+        self._started = bytearray(count)
+        self._verdicts: list[Verdict | None] = [None] * count
+
+    def start(self, index: int) -> None:
+        """Note that the request of the target at `index` is about to leave: from now on the provider may take it."""
+        self._started[index] = 1
+
+    def not_taken(self, index: int) -> None:
+        """Note that the provider cannot have taken the target, although its request was started."""
+        self._started[index] = 0
+
+    def report(self, index: int, verdict: Verdict) -> None:
+        """Report on the target at `index`."""
+        if self._verdicts[index] is None:
+            self._verdicts[index] = verdict
+
+    def close(self, reason: str) -> Report | None:
+        """Return the report on the envelope; None if nothing of it was started. `reason`: why the call ended before
+        the targets that are still open were judged."""
+        if None not in self._verdicts:
+            return _report([verdict for verdict in self._verdicts if verdict is not None])
+        if not any(self._started) and not any(self._verdicts):
+            return None
+        unknown, unsent = Verdict(UNKNOWN, reason), Verdict(UNSENT, reason)
+        return _report(
+            [
+                verdict or (unknown if started else unsent)
+                for verdict, started in zip(self._verdicts, self._started, strict=True)
+            ]
+        )
+
+
+class ProviderCall:
+    """Envelopes on their way to a provider, and what is known about them so far."""
+
+    __slots__ = ("deadline_s", "envelopes", "tier")
+
+    def __init__(self, envelopes: Sequence[Envelope], tier: str, deadline_s: float) -> None:
+        self.envelopes = [TargetResults(envelope) for envelope in envelopes]
+        self.tier = tier
+        """Tier of the lane."""
+        self.deadline_s = deadline_s
+        """Monotonic time at which the call is cancelled. A request that could end later must not start."""
+
+    def close(self, reason: str) -> list[Report | None]:
+        """Return a report for each envelope; see TargetResults.close."""
+        return [results.close(reason) for results in self.envelopes]
+
+
+def _report(verdicts: list[Verdict]) -> Report:
+    """Return the report with the most frequent code as its common verdict."""
+    if all(verdict.code == _SENT for verdict in verdicts):
+        return ALL_SENT
+    common = next((verdict for verdict in verdicts if verdict.code == _SENT), verdicts[0])
+    exceptions = {index: verdict for index, verdict in enumerate(verdicts) if verdict is not common}
+    return Report(common, exceptions or None)

@@ -1,0 +1,95 @@
+"""A channel that reports target by target: nothing that the provider said is lost, however a call ends."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from dispatcher.channels.calls import ProviderCall, TargetResults
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, SENT, UNKNOWN, UNSENT, Outcome, Report, Verdict
+from tests.unit.consumers.envelopes import batch, envelope
+from tests.unit.consumers.fakes import eventually
+from tests.unit.consumers.office import office
+
+INVALID = Verdict(int(Outcome.INVALID), "gone")
+
+
+class ByTarget:
+    """Sends one target after the other; `stop_at`: does `end` instead of judging this target."""
+
+    name = "x"
+    timeout_s = 0.2
+    concurrency = 1
+    batch_limit = 2
+
+    def __init__(self, stop_at: int, end: Callable[[TargetResults, int], None] | None) -> None:
+        self.stop_at = stop_at
+        self.end = end
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def deliver_targets(self, call: ProviderCall) -> None:
+        count = 0
+        for results in call.envelopes:
+            for index in range(len(results.envelope.targets)):
+                if count == self.stop_at:
+                    results.start(index)
+                    if self.end is not None:
+                        self.end(results, index)
+                        return
+                    await asyncio.sleep(60)
+                results.start(index)
+                results.report(index, SENT)
+                count += 1
+
+
+def raises(_results: TargetResults, _index: int) -> None:
+    raise ValueError("broken")
+
+
+def codes(report: Report | None, one: Envelope) -> list[int] | None:
+    if report is None:
+        return None
+    exceptions = report.exceptions or {}
+    return [exceptions.get(index, report.verdict).code for index in range(len(one.targets))]
+
+
+@pytest.mark.parametrize("end", [None, raises, lambda _results, _index: None], ids=["hangs", "raises", "returns"])
+def test_what_was_sent_stays_sent_and_the_rest_is_told_apart(
+    end: Callable[[TargetResults, int], None] | None,
+) -> None:
+    envelopes = [envelope(0, "abc"), envelope(1, "def")]
+    with office(ByTarget(stop_at=1, end=end)) as at:
+        at.send(batch(envelopes))
+        reports = at.reported()[1]
+    assert codes(reports[0], envelopes[0]) == [0, UNKNOWN, UNSENT]
+    assert reports[1] is None  # nothing of it was started: it is given back, at no cost
+    assert at.reports.empty()
+
+
+def test_a_call_that_sends_everything_is_the_report_that_costs_least() -> None:
+    with office(ByTarget(stop_at=-1, end=None)) as at:
+        at.send(batch([envelope(0, "abc"), envelope(1, "def")]))
+        reports = at.reported()[1]
+        eventually(lambda: at.courier.in_flight("x") == (0, 0, 0))
+    assert all(report is ALL_SENT for report in reports)
+
+
+def test_the_first_verdict_on_a_target_counts() -> None:
+    results = TargetResults(envelope(0, "ab"))
+    results.report(0, INVALID)
+    results.report(0, SENT)
+    results.report(1, SENT)
+    assert results.close("") == Report(SENT, {0: INVALID})
+
+
+def test_a_started_target_that_the_provider_cannot_have_taken_is_unsent() -> None:
+    results = TargetResults(envelope(0, "ab"))
+    results.start(0)
+    results.not_taken(0)
+    assert results.close("") is None
+    results.report(1, INVALID)
+    assert results.close("why") == Report(Verdict(UNSENT, "why"), {1: INVALID})
