@@ -85,7 +85,7 @@ class Call:
         self.tier = parts[0].pending.batch.tier
         self.settled = False
         self.by_target: ProviderCall | None = None
-        """What a TargetChannel has reported so far."""
+        """Reports of a TargetChannel so far."""
 
 
 class _Slot:

@@ -9,7 +9,7 @@ _SENT = int(Outcome.SENT)
 
 
 class TargetResults:
-    """What is known about the targets of one envelope: not started, started, or judged. The first verdict counts."""
+    """State of the targets of one envelope: not started, started, or judged. The first verdict counts."""
 
     __slots__ = ("_started", "_verdicts", "envelope")
 

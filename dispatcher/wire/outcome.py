@@ -39,9 +39,9 @@ class Outcome(IntEnum):
 RETRY = 9
 """A verdict's code instead of an Outcome: not final, try again."""
 UNSENT = 8
-"""Of a verdict: the provider cannot have taken the target. Try again. Never in a record."""
+"""Code of a verdict: the provider cannot have taken the target. Try again. Never in a record."""
 UNKNOWN = 7
-"""Of a verdict: the provider may have taken the target, and did not answer. Try again. Never in a record."""
+"""Code of a verdict: the provider may have taken the target, and did not answer. Try again. Never in a record."""
 OPEN_NAMES: dict[int, str] = {RETRY: "retry", UNSENT: "unsent", UNKNOWN: "unknown"}
 """Names of the codes that are not final."""
 OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
