@@ -1,3 +1,4 @@
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -5,24 +6,42 @@ import pytest
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady, TaskEnded
 from dispatcher.model.view import Admission
 from dispatcher.wire.control import ControlChange, Sealed, TaskRecord
-from dispatcher.wire.envelope import decode_message
-from producers.ports import Services
+from dispatcher.wire.envelope import Envelope, decode_message
 from spark_jobs.source import sealing
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.sealing import commit, left_over, what_stands
-from spark_jobs.source.writing import OPEN_LANES, WriteTarget, Written
+from spark_jobs.source.writing import OPEN_LANES, Written
 from tests.unit.producers.fake_service import Died, FakeService
-from tests.unit.spark_jobs.tables import PLAIN, attempt, counting, people, target
+from tests.unit.spark_jobs.tables import NAMED, PLAIN, attempt, counting, people, target
 
+BY_KIND = Columns("target", (), frozenset(), "", ("kind",))
 BY_APP = Columns("target", (), frozenset(), "", ("app",))
 
 
-def seals(world: FakeService) -> list[Sealed]:
-    return [record for record in world.records if isinstance(record, Sealed)]
+class Job:
+    """Writes tables to a service of its own."""
 
+    def __init__(self, columns: Columns = NAMED, *, world: FakeService | None = None, **options: str) -> None:
+        self.world, self.to = world or FakeService(), target(columns, **options)
+        self.services = self.world.services()
 
-def committed(services: Services, to: WriteTarget, *attempts: Written, strict: bool = True) -> sealing.Committed:
-    return commit(services, to.options, to.base, attempts, strict)
+    def attempt(self, *batches: Sequence[Mapping[str, Any]]) -> Written:
+        return attempt(self.services, self.to, *batches)
+
+    def commit(self, *attempts: Written, strict: bool = True) -> sealing.Committed:
+        return commit(self.services, self.to.options, self.to.base, attempts, strict)
+
+    def write(self, *batches: Sequence[Mapping[str, Any]]) -> sealing.Committed:
+        return self.commit(self.attempt(*batches))
+
+    def seals(self) -> list[Sealed]:
+        return [record for record in self.world.records if isinstance(record, Sealed)]
+
+    def sent(self, task: str = "sale") -> list[Envelope]:
+        return counting(self.world, task)
+
+    def targets(self, task: str = "sale") -> list[str]:
+        return sorted(name for envelope in self.sent(task) for name in envelope.targets)
 
 
 def of_apps(*apps: str) -> list[dict[str, str]]:
@@ -30,16 +49,13 @@ def of_apps(*apps: str) -> list[dict[str, str]]:
 
 
 def test_two_attempts_write_under_writers_of_their_own_and_one_seal_names_both() -> None:
-    world, to = FakeService(), target(chunk="4")
-    services = world.services()
-    one = attempt(services, to, people(0, 3), people(3, 3))
-    other = attempt(services, to, people(6, 5))
-    found = committed(services, to, one, other)
+    job = Job(chunk="4")
+    one = job.attempt(people(0, 3), people(3, 3))
+    other = job.attempt(people(6, 5))
+    found = job.commit(one, other)
     assert found == sealing.Committed(("sale",), 11, 0)
-    envelopes = counting(world, "sale")
-    assert sorted(name for envelope in envelopes for name in envelope.targets) == sorted(
-        row["target"] for row in people(0, 11)
-    )
+    envelopes = job.sent()
+    assert job.targets() == sorted(row["target"] for row in people(0, 11))
     assert [(len(envelope.targets), envelope.sequence) for envelope in envelopes] == [(4, 0), (2, 1), (4, 0), (1, 1)]
     assert {name["name"] for envelope in envelopes for name in envelope.variables or [] if name} == {
         row["name"] for row in people(0, 11)
@@ -48,217 +64,199 @@ def test_two_attempts_write_under_writers_of_their_own_and_one_seal_names_both()
 
 
 def test_the_task_is_held_and_made_once() -> None:
-    world, to = FakeService(), target()
+    job = Job()
     for first in (0, 5):
-        attempt(world.services(), to, people(first, 5))
-    records = [record for record in world.records if isinstance(record, TaskRecord)]
+        job.attempt(people(first, 5))
+    records = [record for record in job.world.records if isinstance(record, TaskRecord)]
     assert [(record.hold_until_sealed, record.shared) for record in records] == [(True, False)]
 
 
 def test_the_seal_leaves_out_an_attempt_that_the_commit_does_not_name() -> None:
-    world, to = FakeService(), target(chunk="2")
-    services = world.services()
-    dead = attempt(services, to, people(0, 4))
-    done = attempt(services, to, people(0, 6))
-    committed(services, to, done)
-    assert dead.parts["sale"].writer not in seals(world)[0].writers
-    assert sum(len(envelope.targets) for envelope in counting(world, "sale")) == 6
+    job = Job(chunk="2")
+    dead = job.attempt(people(0, 4))
+    done = job.attempt(people(0, 6))
+    job.commit(done)
+    assert dead.parts["sale"].writer not in job.seals()[0].writers
+    assert len(job.targets()) == 6
 
 
 def test_a_sealed_task_is_only_counted_and_compared() -> None:
-    world, to = FakeService(), target()
-    services = world.services()
-    committed(services, to, attempt(services, to, people(0, 6)))
-    sent = len(world.envelopes(seals_lane(world)))
-    again = [attempt(services, to, people(4, 2)), attempt(services, to, people(0, 4))]
-    assert committed(services, to, *again).targets == 6
-    assert len(world.envelopes(seals_lane(world))) == sent
-    assert len(seals(world)) == 1
-
-
-def seals_lane(world: FakeService) -> str:
-    return next(record.lane for record in world.records if isinstance(record, TaskRecord))
+    job = Job()
+    job.write(people(0, 6))
+    (lane,) = [record.lane for record in job.world.records if isinstance(record, TaskRecord)]
+    sent = len(job.world.envelopes(lane))
+    again = [job.attempt(people(4, 2)), job.attempt(people(0, 4))]
+    assert job.commit(*again).targets == 6
+    assert len(job.world.envelopes(lane)) == sent
+    assert len(job.seals()) == 1
 
 
 def test_another_audience_under_a_sealed_id_is_refused_and_in_a_stream_told(caplog: pytest.LogCaptureFixture) -> None:
-    world, to = FakeService(), target()
-    services = world.services()
-    committed(services, to, attempt(services, to, people(0, 6)))
-    other = attempt(services, to, people(1, 6))
+    job = Job()
+    job.write(people(0, 6))
+    other = job.attempt(people(1, 6))
     with pytest.raises(AudienceMismatch, match="6 targets then, 6 now, others"):
-        committed(services, to, other)
-    committed(services, to, other, strict=False)
+        job.commit(other)
+    job.commit(other, strict=False)
     assert "The first stays" in caplog.text
-    assert len(seals(world)) == 1
+    assert len(job.seals()) == 1
 
 
 def test_a_seal_that_came_first_counts() -> None:
     """Two jobs write one id at once: both publish, the first seal is in force, the second learns of it."""
-    world, to = FakeService(), target()
-    services = world.services()
-    one, other = attempt(services, to, people(0, 6)), attempt(services, to, people(0, 6))
-    committed(services, to, one)
-    committed(services, to, other)
-    assert [seal.writers for seal in seals(world)] == [[one.parts["sale"].writer]]
+    job = Job()
+    one, other = job.attempt(people(0, 6)), job.attempt(people(0, 6))
+    job.commit(one)
+    job.commit(other)
+    assert [seal.writers for seal in job.seals()] == [[one.parts["sale"].writer]]
     with pytest.raises(AudienceMismatch):
-        committed(services, to, attempt(services, to, people(0, 7)))
+        job.write(people(0, 7))
 
 
 def test_a_task_of_the_same_id_but_another_message_is_refused() -> None:
-    world = FakeService()
-    attempt(world.services(), target(), people(0, 1))
+    job = Job()
+    job.attempt(people(0, 1))
     with pytest.raises(AudienceMismatch, match="another message"):
-        attempt(world.services(), target(message="Other"), people(0, 1))
+        Job(world=job.world, message="Other").attempt(people(0, 1))
 
 
 def test_in_a_stream_a_task_that_is_there_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
     """A query started again with another message, whose last batch comes again."""
-    world = FakeService()
-    attempt(world.services(), target(), people(0, 1))
-    again = target(message="Other")._replace(first_stays=True)
-    committed(world.services(), again, attempt(world.services(), again, people(0, 1)), strict=False)
+    job = Job()
+    job.attempt(people(0, 1))
+    again = Job(world=job.world, message="Other")
+    again.to = again.to._replace(first_stays=True)
+    again.commit(again.attempt(people(0, 1)), strict=False)
     assert "another message. It stays as it was" in caplog.text
-    assert [decode_message(envelope.message) for envelope in counting(world, "sale")] == [{"body": "Sale!"}]
+    assert [decode_message(envelope.message) for envelope in job.sent()] == [{"body": "Sale!"}]
 
 
 def test_a_cancelled_task_takes_no_more() -> None:
-    world = FakeService()
-    attempt(world.services(), target(), people(0, 1))
-    world.cancel("sale")
+    job = Job()
+    job.attempt(people(0, 1))
+    job.world.cancel("sale")
     with pytest.raises(TaskEnded):
-        attempt(world.services(), target(), people(0, 1))
+        job.attempt(people(0, 1))
 
 
 def test_an_app_at_its_limit_gets_no_task() -> None:
-    world = FakeService(admission=Admission("tasks", 5, 5))
+    job = Job(world=FakeService(admission=Admission("tasks", 5, 5)))
     with pytest.raises(LimitReached):
-        attempt(world.services(), target(), people(0, 1))
-    assert world.records == []
+        job.attempt(people(0, 1))
+    assert job.world.records == []
 
 
 def test_a_bad_row_fails_the_attempt_or_is_counted() -> None:
     bad = [{"target": "a b", "name": "x"}]
     with pytest.raises(InvalidInput, match="A row is invalid: the target has whitespace"):
-        attempt(FakeService().services(), target(), people(0, 2) + bad)
-    world, to = FakeService(), target(oninvalid="refuse", refused="7")
-    found = committed(world.services(), to, attempt(world.services(), to, people(0, 2) + bad))
+        Job().attempt(people(0, 2) + bad)
+    job = Job(oninvalid="refuse", refused="7")
+    found = job.write(people(0, 2) + bad)
     assert found == sealing.Committed(("sale",), 2, 8)
-    assert (seals(world)[0].targets, seals(world)[0].refused) == (2, 8)
+    assert (job.seals()[0].targets, job.seals()[0].refused) == (2, 8)
 
 
 def test_a_table_without_rows_makes_no_task() -> None:
-    world, to = FakeService(), target()
+    job = Job()
     with pytest.raises(InvalidInput, match="has no rows"):
-        committed(world.services(), to, attempt(world.services(), to))
-    assert world.records == []
+        job.write()
+    assert job.world.records == []
 
 
 def test_a_table_of_bad_rows_is_told_with_the_first() -> None:
-    to = target(oninvalid="refuse")
-    services = FakeService().services()
+    job = Job(oninvalid="refuse")
     with pytest.raises(InvalidInput, match=r"None of the table's 2 rows is a target.*whitespace"):
-        committed(services, to, attempt(services, to, [{"target": "a b", "name": "x"}] * 2))
+        job.write([{"target": "a b", "name": "x"}] * 2)
 
 
 def test_split_columns_make_a_task_for_each_value() -> None:
-    world, to = FakeService(), target(BY_APP, app="", split="app", oninvalid="refuse")
-    services = world.services()
+    job = Job(BY_APP, app="", split="app", oninvalid="refuse")
     rows: list[dict[str, Any]] = [
         *of_apps("shop", "bank"),
         {"target": "x", "app": None},
         {"target": "y", "app": "not an app"},
     ]
-    found = committed(services, to, attempt(services, to, rows))
+    found = job.write(rows)
     assert found == sealing.Committed(("sale.shop", "sale.bank"), 6, 2)
     for app in ("shop", "bank"):
-        assert {name for envelope in counting(world, f"sale.{app}") for name in envelope.targets} == {
-            f"{app}-{number}" for number in range(3)
-        }
-    apps = {record.task: record.app for record in world.records if isinstance(record, TaskRecord)}
+        assert job.targets(f"sale.{app}") == [f"{app}-{number}" for number in range(3)]
+    apps = {record.task: record.app for record in job.world.records if isinstance(record, TaskRecord)}
     assert apps == {"sale.shop": "shop", "sale.bank": "bank"}
 
 
 def test_more_parts_than_lanes_may_be_open() -> None:
-    world, to = FakeService(), target(Columns("target", (), frozenset(), "", ("kind",)), split="kind", chunk="2")
-    services = world.services()
+    job = Job(BY_KIND, split="kind", chunk="2")
     rows = [{"target": f"{kind}-{n}", "kind": str(kind)} for n in range(3) for kind in range(3 * OPEN_LANES)]
-    found = committed(services, to, attempt(services, to, rows, rows))
+    found = job.write(rows, rows)
     assert (len(found.tasks), found.targets) == (3 * OPEN_LANES, 2 * len(rows))
-    assert sum(len(envelope.targets) for task in found.tasks for envelope in counting(world, task)) == 2 * len(rows)
+    assert sum(len(job.targets(task)) for task in found.tasks) == 2 * len(rows)
 
 
 def test_a_part_that_only_a_dead_attempt_made_is_left_over() -> None:
-    world, to = FakeService(), target(Columns("target", (), frozenset(), "", ("kind",)), split="kind")
-    services = world.services()
-    attempt(services, to, [{"target": "a", "kind": "dead"}])
-    found = committed(services, to, attempt(services, to, [{"target": "a", "kind": "alive"}]))
-    attempt(services, target(id="sale.other", message="Not ours"), people(0, 1))
+    job = Job(BY_KIND, split="kind")
+    job.attempt([{"target": "a", "kind": "dead"}])
+    found = job.write([{"target": "a", "kind": "alive"}])
+    Job(world=job.world, id="sale.other", message="Not ours").attempt(people(0, 1))
     live = ["sale.dead", "sale.alive", "sale.other"]
-    orphans = left_over(services, to.options, "sale", live, found)
+    orphans = left_over(job.services, job.to.options, "sale", live, found)
     assert orphans == ["sale.dead"]
-    sealing.cancel(services, orphans)
-    assert [record.task for record in world.records if isinstance(record, ControlChange)] == ["sale.dead"]
+    sealing.cancel(job.services, orphans)
+    assert [record.task for record in job.world.records if isinstance(record, ControlChange)] == ["sale.dead"]
 
 
 def test_a_part_in_a_language_is_left_over_though_there_is_no_message_without_one() -> None:
     columns = Columns("target", (), frozenset(), "", ("language",))
-    world, to = (
-        FakeService(),
-        target(columns, split="language", message="", **{"message.de": "Hallo", "message.fr": "Salut"}),
-    )
-    services = world.services()
-    attempt(services, to, [{"target": "a", "language": "de"}])
-    found = committed(services, to, attempt(services, to, [{"target": "a", "language": "fr"}]))
-    assert left_over(services, to.options, "sale", ["sale.de", "sale.fr"], found) == ["sale.de"]
+    messages: Any = {"message.de": "Hallo", "message.fr": "Salut"}
+    job = Job(columns, split="language", message="", **messages)
+    job.attempt([{"target": "a", "language": "de"}])
+    found = job.write([{"target": "a", "language": "fr"}])
+    assert left_over(job.services, job.to.options, "sale", ["sale.de", "sale.fr"], found) == ["sale.de"]
 
 
 @pytest.mark.parametrize("step", ["append TaskRecord", "apply TaskRecord", "append Sealed", "apply Sealed"])
 def test_a_job_that_dies_at_any_step_is_completed_by_the_next(step: str) -> None:
-    world, to = FakeService(), target(chunk="3")
+    world = FakeService()
 
     def fault(name: str) -> None:
         if name == step:
             raise Died
 
-    def job() -> sealing.Committed:
-        services = world.services()
-        return committed(services, to, attempt(services, to, people(0, 4)), attempt(services, to, people(4, 4)))
+    def write_all() -> Job:
+        job = Job(world=world, chunk="3")
+        assert job.commit(job.attempt(people(0, 4)), job.attempt(people(4, 4))).targets == 8
+        return job
 
     world.fault = fault
     with pytest.raises(Died):
-        job()
+        write_all()
     world.fault = lambda name: None
-    assert job().targets == 8
-    assert sorted(name for envelope in counting(world, "sale") for name in envelope.targets) == sorted(
-        row["target"] for row in people(0, 8)
-    )
-    assert len({(seal.digest, seal.targets) for seal in seals(world)}) == 1
+    job = write_all()
+    assert job.targets() == sorted(row["target"] for row in people(0, 8))
+    assert len({(seal.digest, seal.targets) for seal in job.seals()}) == 1
 
 
 def test_what_stands_after_a_failure_is_told() -> None:
-    world, to = FakeService(), target()
-    services = world.services()
-    assert what_stands(services, "sale", False).startswith("Nothing was created of task sale.")
-    held = attempt(services, to, people(0, 1))
-    reported = what_stands(services, "sale", False)
+    job = Job()
+    assert what_stands(job.services, "sale", False).startswith("Nothing was created of task sale.")
+    held = job.attempt(people(0, 1))
+    reported = what_stands(job.services, "sale", False)
     assert reported.startswith("Nothing is sent of task sale: a task is held until its seal")
     assert "fairlane task cancel" in reported
-    committed(services, to, held)
-    assert what_stands(services, "sale", False, [held]).startswith("Complete and sent: task sale.")
+    job.commit(held)
+    assert what_stands(job.services, "sale", False, [held]).startswith("Complete and sent: task sale.")
 
 
 def test_a_seal_that_is_no_longer_shown_is_not_written_again() -> None:
-    world, to = FakeService(), target()
-    services = world.services()
-    committed(services, to, attempt(services, to, people(0, 1)))
-    counted = attempt(services, to, people(0, 1))
+    job = Job()
+    job.write(people(0, 1))
+    counted = job.attempt(people(0, 1))
+    world = job.world
     world.log = [body for body, record in zip(world.log, world.records, strict=True) if not isinstance(record, Sealed)]
     with pytest.raises(NotReady):
-        committed(services, to, counted)
+        job.commit(counted)
 
 
 def test_without_variables_none_are_sent() -> None:
-    world, to = FakeService(), target(PLAIN)
-    services = world.services()
-    committed(services, to, attempt(services, to, people(0, 3)))
-    assert [envelope.variables for envelope in counting(world, "sale")] == [None]
+    job = Job(PLAIN)
+    job.write(people(0, 3))
+    assert [envelope.variables for envelope in job.sent()] == [None]
