@@ -10,6 +10,7 @@ from backends.pulsar.client import close, connect, topics
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
+from tests.integration.pulsar_helpers import Tenant
 from tests.integration.worker_crew import Crew, crew
 
 
@@ -30,6 +31,11 @@ def admin(fresh_settings: Settings) -> Iterator[PulsarAdmin]:
 @pytest.fixture
 def names(fresh_settings: Settings) -> Topics:
     return topics(fresh_settings.pulsar)
+
+
+@pytest.fixture
+def tenant(client: pulsar.Client, admin: PulsarAdmin, names: Topics) -> Tenant:
+    return Tenant(client, admin, names)
 
 
 @pytest.fixture

@@ -3,13 +3,24 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pulsar
 
-from dispatcher.wire.topics import SUBSCRIPTION
+from backends.pulsar.admin import PulsarAdmin
+from dispatcher.wire.topics import SUBSCRIPTION, Topics
 
 DEADLINE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A test's own tenant: its client, its administration and its names."""
+
+    client: pulsar.Client
+    admin: PulsarAdmin
+    names: Topics
 
 
 class Answers:

@@ -20,6 +20,7 @@ from spark_jobs.ingest.audience import TableSource
 from spark_jobs.ingest.job import Counts, Ingested, IngestOptions, ingest
 from spark_jobs.session.servers import values_of
 from spark_jobs.source.task_options import parse_options
+from tests.integration.pulsar_helpers import Tenant
 from tests.integration.worker_crew import crew, environment, eventually
 
 if TYPE_CHECKING:
@@ -119,12 +120,7 @@ def test_a_table_without_rows_makes_no_task(
 
 @pytest.mark.timeout(300)
 def test_a_driver_killed_in_mid_run_has_sent_nothing_and_the_next_run_completes_the_task(
-    spark: "SparkSession",
-    fresh_settings: Settings,
-    api: PushClient,
-    client: pulsar.Client,
-    names: Topics,
-    tmp_path: Path,
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tenant: Tenant, tmp_path: Path
 ) -> None:
     rows = 30_000
     spark.range(0, rows, 1, 4).selectExpr("concat('device-', id) target").write.parquet(str(tmp_path / "people"))
@@ -139,15 +135,17 @@ def test_a_driver_killed_in_mid_run_has_sent_nothing_and_the_next_run_completes_
     refused = subprocess.run([*command, "--strict"], env=env, capture_output=True, text=True, timeout=60, check=False)
     assert (refused.returncode, "Nothing was submitted: no worker is running" in refused.stderr) == (5, True)
     with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, start_new_session=True) as killed:
-        eventually(lambda: in_lane(client, names) > 2 or killed.poll() is not None, 90, "envelopes in the lane")
+        eventually(
+            lambda: in_lane(tenant.client, tenant.names) > 2 or killed.poll() is not None, 90, "envelopes in the lane"
+        )
         os.killpg(killed.pid, signal.SIGKILL)
     assert not api.task("sale").progress().sealed
-    before = in_lane(client, names)
+    before = in_lane(tenant.client, tenant.names)
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stderr
     assert "Warning: no worker is running" in done.stderr
     assert json.loads(done.stdout)["accepted"] == rows
-    assert in_lane(client, names) >= before + rows // 10
+    assert in_lane(tenant.client, tenant.names) >= before + rows // 10
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
         assert api.task("sale").wait(DELIVERED_S).targets.sent == rows
         assert members.targets("sale") == devices(0, rows)

@@ -16,7 +16,7 @@ from dispatcher.ports import Delivery
 from dispatcher.wire.envelope import decode_envelope, encode_envelope
 from dispatcher.wire.topics import Topics
 from tests.integration.lane_helpers import Dock, envelope, publish, publish_envelopes
-from tests.integration.pulsar_helpers import DEADLINE_S, eventually
+from tests.integration.pulsar_helpers import DEADLINE_S, Tenant, eventually
 
 
 @pytest.fixture
@@ -93,14 +93,12 @@ def test_an_empty_lane_announces_itself_each_time_something_comes(client: pulsar
         assert dock.lanes.drain(lane, 10) == ([], True)
 
 
-def test_lanes_do_not_wait_for_each_other(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, lane: str, dock: Dock
-) -> None:
-    busy = names.own_lane("another-task")
-    admin.create_lane(busy)
+def test_lanes_do_not_wait_for_each_other(tenant: Tenant, lane: str, dock: Dock) -> None:
+    busy = tenant.names.own_lane("another-task")
+    tenant.admin.create_lane(busy)
     dock.attach(lane)
     dock.attach(busy)
-    publish_envelopes(client, busy, range(30))
+    publish_envelopes(tenant.client, busy, range(30))
     assert sequences(dock.take(30)) == list(range(30))
     assert dock.lanes.unacked(lane) == 0
 
@@ -112,34 +110,29 @@ def test_lanes_do_not_wait_for_each_other(
     ids=["whole batches", "single messages"],
 )
 def test_what_is_acked_is_gone_and_what_is_not_goes_to_others(
-    batch_index_acks: bool,
-    again: list[int],
-    client: pulsar.Client,
-    admin: PulsarAdmin,
-    lane: str,
-    docks: Callable[..., Dock],
+    batch_index_acks: bool, again: list[int], tenant: Tenant, lane: str, docks: Callable[..., Dock]
 ) -> None:
-    publish_envelopes(client, lane, range(60))
+    publish_envelopes(tenant.client, lane, range(60))
     settings = LaneSettings(opening=OpenSettings(batch_index_acks=batch_index_acks))
     first, second = docks(settings), docks(settings)
     first.attach(lane)
     deliveries = first.take(60)
     first.lanes.ack(lane, deliveries[10:50])
     assert first.lanes.unacked(lane) == 20
-    eventually(lambda: admin.stats(lane)["subscriptions"]["dispatch"]["unackedMessages"] <= 40, "the acks arrived")
+    eventually(
+        lambda: tenant.admin.stats(lane)["subscriptions"]["dispatch"]["unackedMessages"] <= 40, "the acks arrived"
+    )
     second.attached(lane)
     first.lanes.detach(lane)
     assert sorted(sequences(second.take(len(again)))) == again
 
 
-def test_a_drained_and_acked_lane_has_no_backlog(
-    client: pulsar.Client, admin: PulsarAdmin, lane: str, dock: Dock
-) -> None:
-    publish_envelopes(client, lane, range(100))
+def test_a_drained_and_acked_lane_has_no_backlog(tenant: Tenant, lane: str, dock: Dock) -> None:
+    publish_envelopes(tenant.client, lane, range(100))
     dock.attach(lane)
     for delivery in dock.take(100):
         dock.lanes.ack(lane, [delivery])
-    eventually(lambda: admin.backlog(lane) == 0, "the backlog is gone")
+    eventually(lambda: tenant.admin.backlog(lane) == 0, "the backlog is gone")
     assert dock.lanes.unacked(lane) == 0
 
 
@@ -182,15 +175,13 @@ def test_an_unloaded_lane_goes_on_by_itself(client: pulsar.Client, admin: Pulsar
 
 
 # ---------------------------------------------------------------- lanes that are not there
-def test_a_lane_may_be_attached_before_it_is_made(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, dock: Dock
-) -> None:
-    lane = names.own_lane("late-task")
+def test_a_lane_may_be_attached_before_it_is_made(tenant: Tenant, dock: Dock) -> None:
+    lane = tenant.names.own_lane("late-task")
     dock.attach(lane)
     assert dock.lanes.attached() == 0, "nobody waits until it is there"
     assert dock.lanes.drain(lane, 10) == ([], True)
-    admin.create_lane(lane)
-    publish_envelopes(client, lane, [0])
+    tenant.admin.create_lane(lane)
+    publish_envelopes(tenant.client, lane, [0])
     assert sequences(dock.take(1)) == [0]
 
 
@@ -208,18 +199,14 @@ def test_a_lane_whose_subscription_comes_late_is_attached_soon(
 
 
 def test_a_missing_lane_is_given_up_and_looked_for_again_when_asked(
-    client: pulsar.Client,
-    admin: PulsarAdmin,
-    names: Topics,
-    docks: Callable[..., Dock],
-    openings: list[Opening],
+    tenant: Tenant, docks: Callable[..., Dock], openings: list[Opening]
 ) -> None:
     dock = docks(LaneSettings(opening=OpenSettings(missing_s=0.0)))
-    lane = names.own_lane("deleted-task")
+    lane = tenant.names.own_lane("deleted-task")
     dock.attach(lane)
     eventually(lambda: openings[0].over, "given up")
-    admin.create_lane(lane)
-    publish_envelopes(client, lane, [0])
+    tenant.admin.create_lane(lane)
+    publish_envelopes(tenant.client, lane, [0])
 
     def announced() -> bool:
         dock.attach(lane)
@@ -229,27 +216,23 @@ def test_a_missing_lane_is_given_up_and_looked_for_again_when_asked(
     assert sequences(dock.take(1)) == [0]
 
 
-def test_a_lane_deleted_under_the_consumer_does_no_harm(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, lane: str, dock: Dock
-) -> None:
+def test_a_lane_deleted_under_the_consumer_does_no_harm(tenant: Tenant, lane: str, dock: Dock) -> None:
     dock.attached(lane)
-    admin.delete_topic(lane, force=True)
-    other = names.own_lane("another-task")
-    admin.create_lane(other)
-    publish_envelopes(client, other, [0])
+    tenant.admin.delete_topic(lane, force=True)
+    other = tenant.names.own_lane("another-task")
+    tenant.admin.create_lane(other)
+    publish_envelopes(tenant.client, other, [0])
     dock.attach(other)
     assert sequences(dock.take(1)) == [0]
     dock.lanes.detach(lane)
-    eventually(lambda: not admin.topic_exists(lane), "the lane stays deleted")
+    eventually(lambda: not tenant.admin.topic_exists(lane), "the lane stays deleted")
 
 
 # ---------------------------------------------------------------- messages that are no envelopes
-def test_what_cannot_be_decoded_goes_whole_to_the_dead_letters(
-    client: pulsar.Client, admin: PulsarAdmin, lane: str, dock: Dock
-) -> None:
+def test_what_cannot_be_decoded_goes_whole_to_the_dead_letters(tenant: Tenant, lane: str, dock: Dock) -> None:
     good = [encode_envelope(envelope(number)) for number in range(2)]
     garbage = [b"\xff not an envelope", b"", encode_envelope(envelope(9))[:-5]]
-    publish(client, lane, [good[0], *garbage, good[1]])
+    publish(tenant.client, lane, [good[0], *garbage, good[1]])
     dock.attach(lane)
     deliveries = dock.take(2)
     assert sequences(deliveries) == [0, 1]
@@ -259,7 +242,7 @@ def test_what_cannot_be_decoded_goes_whole_to_the_dead_letters(
     assert len({letter.writer for letter in letters}) == len(garbage)
     dock.lanes.ack(lane, deliveries)
     dock.drained(lane)
-    eventually(lambda: admin.backlog(lane) == 0, "the backlog is gone")
+    eventually(lambda: tenant.admin.backlog(lane) == 0, "the backlog is gone")
     assert dock.lanes.unacked(lane) == 0
 
 
@@ -364,19 +347,17 @@ def test_lanes_that_hold_nothing_after_all_leave_the_budget_to_others(
     assert dock.lanes.queue(busy) > 1_000
 
 
-def test_stopping_lets_go_of_every_lane(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, tmp_path: Path
-) -> None:
-    dock = Dock(client)
-    lanes = [names.own_lane(f"task-{number}") for number in range(10)]
+def test_stopping_lets_go_of_every_lane(tenant: Tenant, tmp_path: Path) -> None:
+    dock = Dock(tenant.client)
+    lanes = [tenant.names.own_lane(f"task-{number}") for number in range(10)]
     for lane in lanes:
-        admin.create_lane(lane)
+        tenant.admin.create_lane(lane)
         dock.attach(lane)
     eventually(lambda: dock.lanes.attached() == 10, "all are attached")
     assert dock.lanes.stop(DEADLINE_S)
     assert dock.lanes.attached() == 0
     for lane in lanes:
-        assert not admin.stats(lane)["subscriptions"]["dispatch"]["consumers"]
+        assert not tenant.admin.stats(lane)["subscriptions"]["dispatch"]["consumers"]
 
 
 def test_an_envelope_arrives_as_it_was_published(client: pulsar.Client, lane: str, dock: Dock) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pulsar
 
-from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import close, connect, topics
 from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
 from backends.pulsar.outcome_topic import OutcomeTopic
@@ -22,7 +21,7 @@ from dispatcher.wire.topics import Topics
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.doctor import examine
 from tests.integration.lane_helpers import Dock, envelope, publish
-from tests.integration.pulsar_helpers import DEADLINE_S, Answers, eventually
+from tests.integration.pulsar_helpers import DEADLINE_S, Answers, Tenant, eventually
 from tests.integration.worker_crew import audience, crew
 
 NOISE = random.Random(5).randbytes(6_000_000)
@@ -81,22 +80,20 @@ def test_a_letter_of_long_reasons_is_stored_and_keeps_no_other_waiting(client: p
     assert topic.close()
 
 
-def test_a_message_of_5_mib_that_is_no_envelope_leaves_its_lane_whole_and_alone(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, lane: str
-) -> None:
+def test_a_message_of_5_mib_that_is_no_envelope_leaves_its_lane_whole_and_alone(tenant: Tenant, lane: str) -> None:
     garbage = NOISE[:LARGE]
-    send(client, lane, garbage, encode_envelope(envelope(0)))
-    dock, topic = Dock(client), DeadLetterTopic(client, names)
-    dock.lanes = PulsarLanes(client, dock.ready.put, topic, SystemClock())
+    send(tenant.client, lane, garbage, encode_envelope(envelope(0)))
+    dock, topic = Dock(tenant.client), DeadLetterTopic(tenant.client, tenant.names)
+    dock.lanes = PulsarLanes(tenant.client, dock.ready.put, topic, SystemClock())
     dock.attach(lane)
     dock.lanes.ack(lane, dock.take(1))
 
     def acked() -> bool:
         dock.drained(lane)
-        return admin.backlog(lane) == 0
+        return tenant.admin.backlog(lane) == 0
 
     eventually(acked, "both are acknowledged")
-    parts = list(read_dead_letters(client, names, ""))
+    parts = list(read_dead_letters(tenant.client, tenant.names, ""))
     assert b"".join(part.body for part in sorted(parts, key=lambda part: part.part)) == garbage
     assert {(part.lane, part.parts) for part in parts} == {(lane, len(parts))}
     assert max(len(part.body) for part in parts) <= MAX_LETTER_BYTES

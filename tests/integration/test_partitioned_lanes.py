@@ -24,7 +24,7 @@ from producers.publish.tuning import ProducerSettings
 from producers.settings import ProducerOptions
 from tests.actors import running
 from tests.integration.lane_helpers import Dock, envelope, publish_envelopes
-from tests.integration.pulsar_helpers import Answers, eventually
+from tests.integration.pulsar_helpers import Answers, Tenant, eventually
 from tests.integration.worker_crew import audience, crew
 
 PARTITIONS = 3
@@ -57,14 +57,26 @@ def held_by(client: pulsar.Client, lane: str) -> list[list[int]]:
     return found
 
 
+def lanes_of(admin: PulsarAdmin, names: Topics) -> list[str]:
+    """Lanes of tasks that there are."""
+    return [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+
+
+def wide_dock(client: pulsar.Client, wide: str) -> Dock:
+    """A dock that has attached to all partitions."""
+    dock = Dock(client)
+    dock.lanes.attach(LaneInfo(wide, LaneKind.OWN, "high", 1_000, 1, "a-task", "null", partitions=PARTITIONS), 2_000)
+    eventually(lambda: dock.lanes.attached() == 1, "attached")
+    return dock
+
+
 # ---------------------------------------------------------------- made and deleted
 def test_every_partition_has_the_subscription_and_the_lane_is_listed_once(
     admin: PulsarAdmin, names: Topics, wide: str
 ) -> None:
     admin.create_lane(wide, PARTITIONS)
     assert [admin.subscriptions(topic) for topic in topics_of_lane(wide, PARTITIONS)] == [[SUBSCRIPTION]] * PARTITIONS
-    listed = [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
-    assert listed == [wide]
+    assert lanes_of(admin, names) == [wide]
 
 
 def test_a_lane_that_was_left_half_made_is_made_whole(admin: PulsarAdmin, names: Topics) -> None:
@@ -75,33 +87,28 @@ def test_a_lane_that_was_left_half_made_is_made_whole(admin: PulsarAdmin, names:
     assert [admin.subscriptions(topic) for topic in topics_of_lane(lane, PARTITIONS)] == [[SUBSCRIPTION]] * PARTITIONS
 
 
-def test_a_lane_goes_with_its_partitions_once_nobody_is_attached(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, wide: str
-) -> None:
-    consumer = client.subscribe(topics_of_lane(wide, PARTITIONS)[1], SUBSCRIPTION)
-    assert not admin.delete_topic(wide)
+def test_a_lane_goes_with_its_partitions_once_nobody_is_attached(tenant: Tenant, wide: str) -> None:
+    consumer = tenant.client.subscribe(topics_of_lane(wide, PARTITIONS)[1], SUBSCRIPTION)
+    assert not tenant.admin.delete_topic(wide)
     consumer.close()
-    assert admin.delete_topic(wide)
-    assert admin.delete_topic(wide)
-    assert not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+    assert tenant.admin.delete_topic(wide)
+    assert tenant.admin.delete_topic(wide)
+    assert not lanes_of(tenant.admin, tenant.names)
 
 
 def test_what_a_crash_left_of_a_lane_is_listed_and_deleted(admin: PulsarAdmin, names: Topics, wide: str) -> None:
     for topic in topics_of_lane(wide, PARTITIONS):
         assert admin.delete_topic(topic)
-    listed = [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
-    assert listed == [wide]
+    assert lanes_of(admin, names) == [wide]
     assert admin.delete_topic(wide)
-    assert not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+    assert not lanes_of(admin, names)
 
 
 # ---------------------------------------------------------------- drained
 def test_all_partitions_are_drained_and_acknowledged(client: pulsar.Client, admin: PulsarAdmin, wide: str) -> None:
     for number, topic in enumerate(topics_of_lane(wide, PARTITIONS)):
         publish_envelopes(client, topic, range(1_000 * number, 1_000 * number + 300))
-    dock = Dock(client)
-    dock.lanes.attach(LaneInfo(wide, LaneKind.OWN, "high", 1_000, 1, "a-task", "null", partitions=PARTITIONS), 2_000)
-    eventually(lambda: dock.lanes.attached() == 1, "attached")
+    dock = wide_dock(client, wide)
     taken = dock.take(900)
     assert Counter(delivery.envelope.sequence // 1_000 for delivery in taken) == {0: 300, 1: 300, 2: 300}
     assert dock.lanes.unacked(wide) == 900
@@ -117,10 +124,8 @@ def test_all_partitions_are_drained_and_acknowledged(client: pulsar.Client, admi
 def test_a_part_of_what_is_there_is_taken_from_all_partitions_in_turn(client: pulsar.Client, wide: str) -> None:
     for number, topic in enumerate(topics_of_lane(wide, PARTITIONS)):
         publish_envelopes(client, topic, range(1_000 * number, 1_000 * number + 200))
-    dock = Dock(client)
-    dock.lanes.attach(LaneInfo(wide, LaneKind.OWN, "high", 1_000, 1, "a-task", "null", partitions=PARTITIONS), 2_000)
+    dock = wide_dock(client, wide)
     seen: Counter[int] = Counter()
-    eventually(lambda: dock.lanes.attached() == 1, "attached")
 
     def drained() -> bool:
         some, _ = dock.lanes.drain(wide, 10)
@@ -166,9 +171,7 @@ def test_what_pulsar_cannot_follow_is_spilled_and_published_later(
 
 
 # ---------------------------------------------------------------- submitted
-def test_a_large_task_is_spread_over_partitions_batch_by_batch(
-    fresh_settings: Settings, client: pulsar.Client, names: Topics
-) -> None:
+def test_a_large_task_is_spread_over_partitions_batch_by_batch(fresh_settings: Settings, tenant: Tenant) -> None:
     task = PushTask(id="large", app="a", tier="high", message=MESSAGE, chunk=1)
     with PushClient.connect(wide_from(fresh_settings, 5_000)) as push_client:
         small = push_client.submit(PushTask(id="small", app="a", tier="high", message=MESSAGE), audience(5_000))
@@ -177,14 +180,12 @@ def test_a_large_task_is_spread_over_partitions_batch_by_batch(
         again = push_client.submit(task, audience(5_001))
         assert again.result is not None
         assert again.result.accepted == 5_001
-    found = held_by(client, names.own_lane("large"))
+    found = held_by(tenant.client, tenant.names.own_lane("large"))
     assert sorted(sequence for sequences in found for sequence in sequences) == list(range(5_001))
     assert min(map(len, found)) > 1_500
 
 
-def test_a_submission_that_broke_off_goes_on_into_the_same_partitions(
-    fresh_settings: Settings, client: pulsar.Client, names: Topics
-) -> None:
+def test_a_submission_that_broke_off_goes_on_into_the_same_partitions(fresh_settings: Settings, tenant: Tenant) -> None:
     task = PushTask(id="t", app="a", tier="high", message=MESSAGE, chunk=1, expected_targets=20_000)
     targets = audience(20_000)
 
@@ -197,7 +198,7 @@ def test_a_submission_that_broke_off_goes_on_into_the_same_partitions(
     with PushClient.connect(fresh_settings) as push_client:
         handle = push_client.submit(task, targets)
         assert handle.progress().targets.total == 20_000
-    found = held_by(client, names.own_lane("t"))
+    found = held_by(tenant.client, tenant.names.own_lane("t"))
     assert {sequence for sequences in found for sequence in sequences} == set(range(20_000))
 
 
@@ -212,10 +213,7 @@ def test_a_task_with_partitions_is_delivered_whole_and_its_topics_go(
         view = handle.wait(60)
         assert (view.state, view.targets.sent, view.targets.pending) == ("completed", 30_000, 0)
         assert members.targets(handle.id) == Counter(audience(30_000))
-        eventually(
-            lambda: not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)],
-            "its topics are deleted",
-        )
+        eventually(lambda: not lanes_of(admin, names), "its topics are deleted")
 
 
 def test_a_cancelled_task_with_partitions_ends_and_its_topics_go(
@@ -232,7 +230,4 @@ def test_a_cancelled_task_with_partitions_ends_and_its_topics_go(
         assert view.state == "cancelled"
         assert view.targets.sent + view.targets.cancelled == 30_000
         assert sum(members.targets(handle.id).values()) == view.targets.sent
-        eventually(
-            lambda: not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)],
-            "its topics are deleted",
-        )
+        eventually(lambda: not lanes_of(admin, names), "its topics are deleted")

@@ -9,18 +9,16 @@ from backends.pulsar.admin import PulsarAdmin
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
-from tests.integration.pulsar_helpers import bodies_in, eventually
+from tests.integration.pulsar_helpers import Tenant, bodies_in, eventually
 
 
-def test_a_lane_is_made_once_and_holds_what_it_is_sent_before_anybody_attaches(
-    client: pulsar.Client, admin: PulsarAdmin, lane: str
-) -> None:
-    admin.create_lane(lane)
-    assert admin.subscriptions(lane) == [SUBSCRIPTION]
-    assert admin.list_topics("/".join(lane.split("/")[2:4])) == [lane]
-    client.create_producer(lane).send(b"first")
-    admin.create_lane(lane)
-    assert bodies_in(client, lane, 1) == [b"first"]
+def test_a_lane_is_made_once_and_holds_what_it_is_sent_before_anybody_attaches(tenant: Tenant, lane: str) -> None:
+    tenant.admin.create_lane(lane)
+    assert tenant.admin.subscriptions(lane) == [SUBSCRIPTION]
+    assert tenant.admin.list_topics("/".join(lane.split("/")[2:4])) == [lane]
+    tenant.client.create_producer(lane).send(b"first")
+    tenant.admin.create_lane(lane)
+    assert bodies_in(tenant.client, lane, 1) == [b"first"]
 
 
 def test_many_who_make_the_same_lane_at_once_all_find_it_made(admin: PulsarAdmin, lane: str) -> None:
@@ -30,17 +28,15 @@ def test_many_who_make_the_same_lane_at_once_all_find_it_made(admin: PulsarAdmin
     assert [admin.subscriptions(each) for each in lanes] == [[SUBSCRIPTION]] * len(lanes)
 
 
-def test_a_subscription_made_late_gets_what_is_still_there(
-    client: pulsar.Client, admin: PulsarAdmin, lane: str
-) -> None:
-    client.create_producer(lane).send(b"before")
-    assert admin.create_subscription(lane, "second")
-    assert not admin.create_subscription(lane, "second")
-    assert admin.backlog(lane, "second") == 1
-    admin.delete_subscription(lane, "second")
-    admin.delete_subscription(lane, "second")
+def test_a_subscription_made_late_gets_what_is_still_there(tenant: Tenant, lane: str) -> None:
+    tenant.client.create_producer(lane).send(b"before")
+    assert tenant.admin.create_subscription(lane, "second")
+    assert not tenant.admin.create_subscription(lane, "second")
+    assert tenant.admin.backlog(lane, "second") == 1
+    tenant.admin.delete_subscription(lane, "second")
+    tenant.admin.delete_subscription(lane, "second")
     with pytest.raises(NotFound):
-        admin.backlog(lane, "second")
+        tenant.admin.backlog(lane, "second")
 
 
 def test_a_lane_is_not_deleted_under_those_attached(client: pulsar.Client, admin: PulsarAdmin, lane: str) -> None:
@@ -56,14 +52,12 @@ def test_a_lane_is_not_deleted_under_those_attached(client: pulsar.Client, admin
     assert not admin.topic_exists(lane)
 
 
-def test_a_lane_deleted_by_force_does_not_come_back_with_its_consumer(
-    client: pulsar.Client, admin: PulsarAdmin, lane: str
-) -> None:
-    consumer = client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
-    assert admin.delete_topic(lane, force=True)
+def test_a_lane_deleted_by_force_does_not_come_back_with_its_consumer(tenant: Tenant, lane: str) -> None:
+    consumer = tenant.client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+    assert tenant.admin.delete_topic(lane, force=True)
     with pytest.raises(pulsar.Timeout):
         consumer.receive(1_500)  # longer than the client's first attempts to attach again
-    assert not admin.topic_exists(lane)
+    assert not tenant.admin.topic_exists(lane)
 
 
 def test_an_unloaded_lane_serves_on(client: pulsar.Client, admin: PulsarAdmin, lane: str) -> None:

@@ -12,6 +12,7 @@ from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from fairlane.stack.addresses import StackAddresses
 from tests.conftest import settings_for
+from tests.integration.pulsar_helpers import Tenant
 
 
 def test_a_second_provisioning_changes_nothing(stack: StackAddresses) -> None:
@@ -31,14 +32,12 @@ def test_a_second_provisioning_changes_nothing(stack: StackAddresses) -> None:
     assert admin.namespaces(settings.tenant) == []
 
 
-def test_what_was_changed_by_hand_is_found_mended_and_said(
-    fresh_settings: Settings, admin: PulsarAdmin, names: Topics
-) -> None:
-    namespace = names.task_namespaces()[0]
-    admin.set_policy(namespace, "deduplication", True)
-    admin.set_policy(names.system_namespace, "messageTTL", 60)
-    admin.delete_subscription(names.shared_lane(1), SUBSCRIPTION)
-    admin.delete_topic(names.retry_lanes()[0][0])
+def test_what_was_changed_by_hand_is_found_mended_and_said(fresh_settings: Settings, tenant: Tenant) -> None:
+    namespace = tenant.names.task_namespaces()[0]
+    tenant.admin.set_policy(namespace, "deduplication", True)
+    tenant.admin.set_policy(tenant.names.system_namespace, "messageTTL", 60)
+    tenant.admin.delete_subscription(tenant.names.shared_lane(1), SUBSCRIPTION)
+    tenant.admin.delete_topic(tenant.names.retry_lanes()[0][0])
     failed = [finding for finding in check(fresh_settings.pulsar) if finding.level == "fail"]
     assert len(failed) == 3
     assert failed[-1].what.startswith("2 topics are missing: ")
@@ -47,7 +46,7 @@ def test_what_was_changed_by_hand_is_found_mended_and_said(
     messages = provision(fresh_settings.pulsar)
     assert len(messages) == 4
     assert f"namespace {namespace}: Pulsar's deduplication is off" in messages
-    assert f"created lane {names.shared_lane(1)}" in messages
+    assert f"created lane {tenant.names.shared_lane(1)}" in messages
     assert [finding for finding in check(fresh_settings.pulsar) if finding.level == "fail"] == []
     assert provision(fresh_settings.pulsar) == []
 
@@ -105,15 +104,13 @@ def test_doctor_compares_how_long_records_are_kept_with_what_tombstones_rest_on(
 
 
 @pytest.mark.parametrize("attach", ["producer", "reader", "consumer"])
-def test_a_topic_never_comes_into_being_by_accident(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, attach: str
-) -> None:
-    lane = names.own_lane("never-made")
+def test_a_topic_never_comes_into_being_by_accident(tenant: Tenant, attach: str) -> None:
+    lane = tenant.names.own_lane("never-made")
     attempts = {
-        "producer": lambda: client.create_producer(lane),
-        "reader": lambda: client.create_reader(lane, pulsar.MessageId.earliest),
-        "consumer": lambda: client.subscribe(lane, SUBSCRIPTION),
+        "producer": lambda: tenant.client.create_producer(lane),
+        "reader": lambda: tenant.client.create_reader(lane, pulsar.MessageId.earliest),
+        "consumer": lambda: tenant.client.subscribe(lane, SUBSCRIPTION),
     }
     with pytest.raises(NotFound), translated("attach"):
         attempts[attach]()
-    assert not admin.topic_exists(lane)
+    assert not tenant.admin.topic_exists(lane)

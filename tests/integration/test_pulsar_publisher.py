@@ -17,7 +17,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES, Envelope, decode_envelope, encode_message
 from dispatcher.wire.topics import Topics
 from tests.actors import running
-from tests.integration.pulsar_helpers import Answers, bodies_in, eventually, is_empty
+from tests.integration.pulsar_helpers import Answers, Tenant, bodies_in, eventually, is_empty
 
 
 def numbered(count: int, size: int = 20, start: int = 0) -> list[bytes]:
@@ -123,52 +123,46 @@ def publishing(client: pulsar.Client, stuck_s: float) -> Iterator[LanePublisher]
         publisher.stop(10)
 
 
-def test_a_publisher_serves_more_lanes_than_it_keeps_producers(
-    client: pulsar.Client, names: Topics, publisher: LanePublisher
-) -> None:
-    lanes = [names.retry_lane(Tier.HIGH, step) for step in (1, 5, 30, 120, 600)]
+def test_a_publisher_serves_more_lanes_than_it_keeps_producers(tenant: Tenant, publisher: LanePublisher) -> None:
+    lanes = [tenant.names.retry_lane(Tier.HIGH, step) for step in (1, 5, 30, 120, 600)]
     done = Answers()
     for _ in range(3):
         for lane in lanes:
             publisher.publish(lane, envelopes(7), done)
     assert done.wait(15) == [None] * 15
     for lane in lanes:
-        received = [decode_envelope(body) for body in bodies_in(client, lane, 21)]
+        received = [decode_envelope(body) for body in bodies_in(tenant.client, lane, 21)]
         assert received == envelopes(7) * 3
 
 
-def test_a_missing_lane_is_created_if_somebody_says_how(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics
-) -> None:
-    wanted, ended = names.own_lane("moved"), names.own_lane("ended")
+def test_a_missing_lane_is_created_if_somebody_says_how(tenant: Tenant) -> None:
+    wanted, ended = tenant.names.own_lane("moved"), tenant.names.own_lane("ended")
 
     def create(topic: str) -> None:
         if topic == ended:
             raise NotFound("Its task has ended.")
-        admin.create_lane(topic)
+        tenant.admin.create_lane(topic)
 
-    publisher, done = LanePublisher(client, SystemClock(), create=create), Answers()
+    publisher, done = LanePublisher(tenant.client, SystemClock(), create=create), Answers()
     with running(publisher.run):
         publisher.publish(wanted, envelopes(2), done)
         assert done.wait(1) == [None]
-        assert len(bodies_in(client, wanted, 2)) == 2
+        assert len(bodies_in(tenant.client, wanted, 2)) == 2
         publisher.publish(ended, envelopes(1), done)
         assert isinstance(done.wait(2)[1], NotFound)
         assert publisher.stop(5)
 
 
-def test_a_lane_that_somebody_made_half_of_loses_nothing(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics
-) -> None:
+def test_a_lane_that_somebody_made_half_of_loses_nothing(tenant: Tenant) -> None:
     """Its topic was created and its subscription not: such a topic drops what it is sent."""
-    lane = names.own_lane("half-made")
-    admin.create_topic(lane)
-    publisher, done = LanePublisher(client, SystemClock(), create=admin.create_lane), Answers()
+    lane = tenant.names.own_lane("half-made")
+    tenant.admin.create_topic(lane)
+    publisher, done = LanePublisher(tenant.client, SystemClock(), create=tenant.admin.create_lane), Answers()
     with running(publisher.run):
         publisher.publish(lane, envelopes(2), done)
         assert done.wait(1) == [None]
-        admin.unload(lane)
-        assert len(bodies_in(client, lane, 2)) == 2
+        tenant.admin.unload(lane)
+        assert len(bodies_in(tenant.client, lane, 2)) == 2
         assert publisher.stop(5)
 
 
@@ -179,19 +173,17 @@ def test_an_unused_producer_lets_its_lane_be_deleted(admin: PulsarAdmin, lane: s
     eventually(lambda: admin.delete_topic(lane), "the lane can be deleted")
 
 
-def test_failures_are_told_and_do_not_stop_the_others(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, lane: str
-) -> None:
+def test_failures_are_told_and_do_not_stop_the_others(tenant: Tenant, lane: str) -> None:
     missing, stuck, good = Answers(), Answers(), Answers()
-    with publishing(client, stuck_s=6.0) as publisher:
-        publisher.publish(names.own_lane("never-made"), envelopes(2), missing)
+    with publishing(tenant.client, stuck_s=6.0) as publisher:
+        publisher.publish(tenant.names.own_lane("never-made"), envelopes(2), missing)
         publisher.publish(lane, envelopes(1), good)
         assert good.wait(1) == [None]
         assert isinstance(missing.wait(1)[0], NotFound)
 
-        assert admin.delete_topic(lane, force=True)  # the task has ended, and a producer is still there
+        assert tenant.admin.delete_topic(lane, force=True)  # the task has ended, and a producer is still there
         publisher.publish(lane, envelopes(1), stuck)
-        publisher.publish(names.shared_lane(0), envelopes(1), good)
+        publisher.publish(tenant.names.shared_lane(0), envelopes(1), good)
         assert good.wait(2) == [None, None]
         assert isinstance(stuck.wait(1)[0], FairlaneError)
 

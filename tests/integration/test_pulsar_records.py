@@ -22,7 +22,7 @@ from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.control import GlobalChange, decode_control
 from dispatcher.wire.outcome import EpochMark, Outcomes, Run, decode_record
 from dispatcher.wire.topics import Topics
-from tests.integration.pulsar_helpers import Answers, eventually
+from tests.integration.pulsar_helpers import Answers, Tenant, eventually
 from tests.unit.views import view_of
 
 
@@ -47,12 +47,10 @@ def test_positions_are_told_in_topic_order_and_read_again(client: pulsar.Client,
     assert [decode_control(record.body) for record in found] == [change(n) for n in range(250)]
 
 
-def test_a_reader_begins_exactly_behind_its_position_wherever_that_is_in_a_batch(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics
-) -> None:
-    control = ControlTopic(client, names)
+def test_a_reader_begins_exactly_behind_its_position_wherever_that_is_in_a_batch(tenant: Tenant) -> None:
+    control = ControlTopic(tenant.client, tenant.names)
     positions = control.append_many([change(n) for n in range(130)])
-    admin.unload(names.control)  # another ledger
+    tenant.admin.unload(tenant.names.control)  # another ledger
     positions += control.append_many([change(n) for n in range(130, 260)])
     edges = [0, 98, 99, 100, 128, 129, 130, 131, 229, 258, 259]
     for index in [*edges, *random.Random(4).sample(range(260), 10)]:
@@ -60,12 +58,10 @@ def test_a_reader_begins_exactly_behind_its_position_wherever_that_is_in_a_batch
         assert [record.position for record in found] == positions[index + 1 :], index
 
 
-def test_a_record_is_found_again_by_its_position_wherever_that_is_in_a_batch(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics
-) -> None:
-    view, control, found = view_of(VirtualClock()), ControlTopic(client, names), list[StoredRecord]()
+def test_a_record_is_found_again_by_its_position_wherever_that_is_in_a_batch(tenant: Tenant) -> None:
+    control, view, found = ControlTopic(tenant.client, tenant.names), view_of(VirtualClock()), list[StoredRecord]()
     positions = control.append_many([change(n) for n in range(130)])
-    admin.unload(names.control)  # another ledger
+    tenant.admin.unload(tenant.names.control)  # another ledger
     positions += [control.append(change(130)), *control.append_many([change(n) for n in range(131, 200)])]
     wanted = [0, 1, 2, 99, 100, 129, 130, 131, 132, 199]
     PassedOver(view, "1").keep("control", {positions[index]: "" for index in wanted})
@@ -73,41 +69,35 @@ def test_a_record_is_found_again_by_its_position_wherever_that_is_in_a_batch(
     assert [decode_control(record.body) for record in found] == [change(index) for index in wanted]
 
 
-def test_a_reader_neither_loses_nor_repeats_when_its_topic_moves(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics
-) -> None:
-    control = ControlTopic(client, names)
+def test_a_reader_neither_loses_nor_repeats_when_its_topic_moves(tenant: Tenant) -> None:
+    control = ControlTopic(tenant.client, tenant.names)
     positions = control.append_many([change(n) for n in range(250)])
     reader = control.reader()
     found: list[StoredRecord] = []
     while len(found) < 110:
         assert not reader.at_end()
         found += reader.read(110 - len(found), 20.0)
-    admin.unload(names.control)
+    tenant.admin.unload(tenant.names.control)
     positions.append(control.append(change(250)))
     found += read_all(reader, limit=7)
     assert [record.position for record in found] == positions
 
 
-def test_appends_of_many_threads_are_all_stored_and_each_is_told_its_own_position(
-    client: pulsar.Client, names: Topics
-) -> None:
-    control = ControlTopic(client, names)
+def test_appends_of_many_threads_are_all_stored_and_each_is_told_its_own_position(tenant: Tenant) -> None:
+    control = ControlTopic(tenant.client, tenant.names)
     with ThreadPoolExecutor(16) as pool:
         reported = list(pool.map(lambda n: (control.append(change(n)), change(n)), range(400)))
     found = {record.position: decode_control(record.body) for record in read_all(control.reader())}
     assert found == dict(reported)
 
 
-def test_an_append_that_cannot_be_stored_raises_and_the_next_one_works(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics
-) -> None:
-    control = ControlTopic(client, names, timeout_s=5.0)
+def test_an_append_that_cannot_be_stored_raises_and_the_next_one_works(tenant: Tenant) -> None:
+    control = ControlTopic(tenant.client, tenant.names, timeout_s=5.0)
     control.append(change(0))
-    admin.delete_topic(names.control, force=True)
+    tenant.admin.delete_topic(tenant.names.control, force=True)
     with pytest.raises(Unreachable):
         control.append(change(1))
-    admin.create_topic(names.control)
+    tenant.admin.create_topic(tenant.names.control)
     control.append(change(2))
     found = [decode_control(record.body) for record in read_all(control.reader())]
     assert found == [change(2)]  # and the one that was given up does not come later
@@ -155,19 +145,17 @@ def test_a_tasks_records_are_in_its_partition_in_order(client: pulsar.Client, na
     assert topic.close()
 
 
-def test_a_record_is_kept_until_its_topic_can_be_written_again(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics
-) -> None:
-    producer, stored = RecordProducer(client, names.outcomes(0)), Answers()
-    admin.delete_topic(names.outcomes(0), force=True)
+def test_a_record_is_kept_until_its_topic_can_be_written_again(tenant: Tenant) -> None:
+    producer, stored = RecordProducer(tenant.client, tenant.names.outcomes(0)), Answers()
+    tenant.admin.delete_topic(tenant.names.outcomes(0), force=True)
     for number in range(20):
         producer.publish(b"%d" % number, stored)
     assert not stored.errors
-    admin.create_topic(names.outcomes(0))
+    tenant.admin.create_topic(tenant.names.outcomes(0))
     for number in range(20, 40):
         producer.publish(b"%d" % number, stored)
     assert stored.wait(40) == [None] * 40
-    found = [record.body for record in read_all(TopicReader(client, names.outcomes(0)))]
+    found = [record.body for record in read_all(TopicReader(tenant.client, tenant.names.outcomes(0)))]
     assert list(dict.fromkeys(found)) == [b"%d" % number for number in range(40)]
 
 
@@ -234,14 +222,12 @@ def test_dead_letters_are_listed_once_for_their_task(client: pulsar.Client, name
     assert topic.close()
 
 
-def test_a_dead_letter_that_cannot_be_read_is_passed_over(
-    client: pulsar.Client, names: Topics, caplog: pytest.LogCaptureFixture
-) -> None:
-    broken, done = RecordProducer(client, names.dead_letters), Answers()
+def test_a_dead_letter_that_cannot_be_read_is_passed_over(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+    broken, done = RecordProducer(tenant.client, tenant.names.dead_letters), Answers()
     broken.publish(b"\xc1 not a letter", done, key="a")
-    topic = DeadLetterTopic(client, names)
+    topic = DeadLetterTopic(tenant.client, tenant.names)
     eventually(lambda: done.errors == [None], "the broken letter is stored")
     topic.publish(letter("a", 1, [0]), done)
     done.wait(2)
-    assert list(read_dead_letters(client, names, "a")) == [letter("a", 1, [0])]
+    assert list(read_dead_letters(tenant.client, tenant.names, "a")) == [letter("a", 1, [0])]
     assert "cannot be read" in caplog.text

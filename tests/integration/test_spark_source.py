@@ -22,6 +22,7 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 from spark_jobs.session.failures import failure_of, translated
 from spark_jobs.session.servers import values_of
+from tests.integration.pulsar_helpers import Tenant
 from tests.integration.worker_crew import crew, environment
 from tests.spark_document import examples
 
@@ -134,12 +135,7 @@ def test_a_table_written_again_sends_nothing(
 
 
 def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
-    spark: "SparkSession",
-    fresh_settings: Settings,
-    api: PushClient,
-    client: pulsar.Client,
-    names: Topics,
-    tmp_path: Path,
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tenant: Tenant, tmp_path: Path
 ) -> None:
     failed, published = tmp_path / "failed", tmp_path / "published"
     reading = fragile(failed, once=True, published=published)
@@ -150,13 +146,13 @@ def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
 
     def look() -> bool:
         with suppress(pulsar.PulsarException):  # no lane yet
-            return bool(in_lane(client, names, "sale"))
+            return bool(in_lane(tenant.client, tenant.names, "sale"))
         return False
 
     with touched_when_published(published, look):
         save(table, fresh_settings, id="sale")
     assert failed.exists()
-    stored = in_lane(client, names, "sale")
+    stored = in_lane(tenant.client, tenant.names, "sale")
     assert sum(len(envelope.targets) for envelope in stored) > ROWS
     assert len({envelope.writer for envelope in stored}) == 3
     with crew(fresh_settings, tmp_path / "crew", "one") as members:

@@ -22,6 +22,7 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 from producers.files.targets_file import TargetsFile
 from producers.submit.report import SubmitProgress
+from tests.integration.pulsar_helpers import Tenant
 
 
 @pytest.fixture
@@ -154,9 +155,7 @@ def test_of_two_audiences_under_one_id_at_once_the_accepted_one_is_the_delivered
             assert won == [delivered]
 
 
-def test_the_same_audience_twice_at_once_is_accepted_once(
-    fresh_settings: Settings, client: pulsar.Client, names: Topics
-) -> None:
+def test_the_same_audience_twice_at_once_is_accepted_once(fresh_settings: Settings, tenant: Tenant) -> None:
     targets = [f"target-{number}" for number in range(150)]
     with (
         PushClient.connect(fresh_settings) as one,
@@ -165,9 +164,9 @@ def test_the_same_audience_twice_at_once_is_accepted_once(
     ):
         futures = [pool.submit(one.submit, push(), targets), pool.submit(two.submit, push(), iter(targets))]
         assert [future.result().result.accepted for future in futures] == [150, 150]  # type: ignore[union-attr]
-    assert sorted(target for envelope in envelopes_in(client, names.own_lane("t")) for target in envelope.targets) == (
-        sorted(targets)
-    )
+    assert sorted(
+        target for envelope in envelopes_in(tenant.client, tenant.names.own_lane("t")) for target in envelope.targets
+    ) == (sorted(targets))
 
 
 def test_controls_show_at_once(push_client: PushClient) -> None:
@@ -243,14 +242,12 @@ def test_a_cancelled_task_ends_its_submission(push_client: PushClient) -> None:
         push_client.submit(push(chunk=500), ["a"])
 
 
-def test_without_redis_no_new_task_is_admitted_and_nothing_is_stored(
-    fresh_settings: Settings, client: pulsar.Client, names: Topics
-) -> None:
+def test_without_redis_no_new_task_is_admitted_and_nothing_is_stored(fresh_settings: Settings, tenant: Tenant) -> None:
     away = fresh_settings.redis.model_copy(update={"url": "redis://127.0.0.1:1/0"})
     without = fresh_settings.model_copy(update={"redis": away})
     with PushClient.connect(without) as push_client, pytest.raises(Unreachable, match=r"Redis at .* cannot be reached"):
         push_client.submit(push(id=None), ["a"])
-    reader = ControlTopic(client, names).reader()
+    reader = ControlTopic(tenant.client, tenant.names).reader()
     records = reader.read(10, 1.0)
     reader.close()
     assert records == []
