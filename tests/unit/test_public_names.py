@@ -35,6 +35,7 @@ def test_public_modules_list_what_they_have(name: str) -> None:
         assert getattr(module, public) is getattr(import_module(home), public)
     assert set(module.__all__) - {"__version__"} == set(PUBLIC[name])
     assert dir(module) == sorted(module.__all__)
+    assert all(getattr(module, public) is not None for public in module.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         module.nothing  # noqa: B018
 

@@ -27,10 +27,6 @@ def small_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cutter, "MAX_SLAB", 4)
 
 
-def new_world() -> FakeService:
-    return FakeService(ready=True)
-
-
 def second_comes(world: FakeService, empties: bool, folds: bool) -> None:
     """Change the world while the first submitter stops."""
     if folds:
@@ -47,7 +43,7 @@ def test_a_submitter_that_stops_anywhere_and_wakes_after_another_one_does_no_har
     one: str, two: str, audience: str, folds: bool, empties: bool
 ) -> None:
     for stops_at in range(STEPS):
-        world = new_world()
+        world = FakeService(ready=True)
         first = Submitter(world, TARGETS, MAKES[one], stops_at)
         second_comes(world, empties, folds)
         second = Submitter(world, AUDIENCES[audience], MAKES[two])
@@ -58,7 +54,7 @@ def test_a_submitter_that_stops_anywhere_and_wakes_after_another_one_does_no_har
 @pytest.mark.parametrize("audience", ["grown", "other"])
 def test_two_that_stop_anywhere_and_wake_in_the_order_in_which_they_came(audience: str) -> None:
     for stops_at, then_at in product(range(0, 24, 2), range(1, STEPS, 3)):
-        world = new_world()
+        world = FakeService(ready=True)
         first = Submitter(world, TARGETS, as_stream, stops_at)
         second = Submitter(world, AUDIENCES[audience], as_stream, then_at)
         first.wakes()
@@ -68,7 +64,7 @@ def test_two_that_stop_anywhere_and_wake_in_the_order_in_which_they_came(audienc
 
 def test_one_that_takes_over_late_does_no_harm_to_one_that_took_over_before() -> None:
     for stops_at, then_at in product(range(6), range(1, STEPS, 2)):
-        world = new_world()
+        world = FakeService(ready=True)
         Submitter(world, TARGETS, stops_at=14).dies()
         first = Submitter(world, TARGETS, as_stream, stops_at)
         second = Submitter(world, GROWN, as_stream, then_at)
@@ -91,7 +87,7 @@ def test_one_that_takes_over_late_does_no_harm_to_one_that_took_over_before() ->
 def test_any_number_of_submitters_that_stop_and_die(
     submitters: list[tuple[str, str, int, bool]], between: list[str]
 ) -> None:
-    world = new_world()
+    world = FakeService(ready=True)
     running: list[Submitter] = []
     for (audience, make, stops_at, dies), happens in zip(submitters, between, strict=False):
         each = Submitter(world, AUDIENCES[audience], MAKES[make], stops_at)
@@ -122,7 +118,7 @@ def happen(world: FakeService, what: str, running: list[Submitter]) -> None:
 
 
 def test_whoever_submits_what_another_submits_is_told_who_that_is() -> None:
-    world = new_world()
+    world = FakeService(ready=True)
     first = Submitter(world, TARGETS, stops_at=8)
     holder, lease = world.view.leases["t"]
 
@@ -139,7 +135,7 @@ def test_whoever_submits_what_another_submits_is_told_who_that_is() -> None:
 
 
 def test_a_submitter_that_was_taken_over_is_told() -> None:
-    world = new_world()
+    world = FakeService(ready=True)
     first = Submitter(world, TARGETS, stops_at=12)
     second = Submitter(world, TARGETS)
     first.wakes()
@@ -149,7 +145,7 @@ def test_a_submitter_that_was_taken_over_is_told() -> None:
 
 
 def test_an_unsealed_audience_that_grew_goes_on_and_a_sealed_one_is_refused() -> None:
-    world = new_world()
+    world = FakeService(ready=True)
     Submitter(world, TARGETS, stops_at=14).dies()
     grown = Submitter(world, GROWN)
     assert grown.result is not None

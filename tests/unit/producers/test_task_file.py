@@ -45,6 +45,9 @@ def test_the_example_holds_what_it_says() -> None:
     assert len(jobs) == 9
     for job in jobs:
         assert len(list(job.targets)) == job.task.expected_targets
+    assert {job.task.tier for job in jobs} == set(Tier)
+    with (EXAMPLES / "devices.csv").open() as devices:
+        assert sum(1 for _ in devices) > 60_000
 
 
 def test_everything_wrong_is_named_with_task_and_field(tmp_path: Path) -> None:
