@@ -38,10 +38,6 @@ class RedisSide:
     snapshots: RedisSnapshots
     passed_over: PassedOver
 
-    def complete(self) -> bool:
-        """Return whether the view is complete, that is, not being rebuilt. Raises Unreachable."""
-        return self.epochs.ready()
-
     def epoch_id(self) -> str | None:
         """Return the id of the present view's epoch, if there is a view. Raises Unreachable."""
         epoch = self.epochs.epoch()

@@ -74,7 +74,7 @@ class SharedJobs:
         partitions = range(topics.outcome_partitions)
         names = [REBUILD, CONTROL, HOUSEKEEPING, *map(outcome_job, partitions), SNAPSHOT]
         self.held_jobs = HeldJobs(redis.job_locks, names, owner, clock, workers)
-        self.finisher = Finisher(redis.registry, redis.complete, pulsar.control, clock)
+        self.finisher = Finisher(redis.registry, redis.epochs.ready, pulsar.control, clock)
         self._folders = [self._outcome_folder(redis, pulsar, partition) for partition in partitions]
         self._control = ControlFolder(
             redis.epoch_id,
@@ -144,12 +144,12 @@ class SharedJobs:
         lanes = LaneCleaner(
             pulsar.admin,
             registry.tasks,
-            redis.complete,
+            redis.epochs.ready,
             topics.task_namespaces(),
             clock,
             all_read=lambda: not redis.passed_over.kept(PASSED_CONTROL),
         )
-        sides = SideLaneCleaner(pulsar.admin, registry.sides, redis.complete, topics.shared_namespace, clock)
+        sides = SideLaneCleaner(pulsar.admin, registry.sides, redis.epochs.ready, topics.shared_namespace, clock)
         return (
             Chore(lanes.round, begin=lanes.begin),
             Chore(sides.round, begin=sides.begin),
