@@ -12,8 +12,8 @@ from cryptography.x509.oid import NameOID
 
 
 def make_certificates(folder: Path) -> None:
-    """Write ca.pem, which signs server.pem (for 127.0.0.1), and server.key."""
-    authority_key, server_key = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
+    """Write ca.pem, which signs server.pem (for 127.0.0.1) with server.key, and client.pem, which holds its key."""
+    authority_key, server_key, client_key = (generate_private_key(SECP256R1()) for _ in range(3))
     authority = (
         _unsigned("test authority", authority_key, _name("test authority"))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -25,10 +25,15 @@ def make_certificates(folder: Path) -> None:
         .add_extension(address, critical=False)
         .sign(authority_key, SHA256())
     )
+    client = _unsigned("client", client_key, authority.subject).sign(authority_key, SHA256())
     (folder / "ca.pem").write_bytes(authority.public_bytes(Encoding.PEM))
     (folder / "server.pem").write_bytes(server.public_bytes(Encoding.PEM))
-    private = server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (folder / "server.key").write_bytes(private)
+    (folder / "server.key").write_bytes(_private(server_key))
+    (folder / "client.pem").write_bytes(client.public_bytes(Encoding.PEM) + _private(client_key))
+
+
+def _private(key: EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _unsigned(name: str, key: EllipticCurvePrivateKey, issuer: x509.Name) -> x509.CertificateBuilder:

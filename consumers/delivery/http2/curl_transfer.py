@@ -89,6 +89,9 @@ class Transfer:
         set_option(pycurl.PIPEWAIT, 1)  # a further stream rather than a further connection
         set_option(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
         set_option(pycurl.CAINFO, ca_file)
+        if settings.certificate is not None:
+            set_option(pycurl.SSLCERT_BLOB, settings.certificate.pem)
+            set_option(pycurl.SSLKEY_BLOB, settings.certificate.pem)
         set_option(pycurl.PROXY, settings.proxy or "")  # empty: the environment's proxies are not looked at
         set_option(pycurl.NOPROXY, "")
         set_option(pycurl.CONNECTTIMEOUT_MS, round(settings.connect_timeout_s * 1_000))

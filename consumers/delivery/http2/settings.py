@@ -10,11 +10,25 @@ from dispatcher.model.errors import InvalidInput
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
+class ClientCertificate:
+    """A certificate and its private key in one PEM text. Never shown."""
+
+    __slots__ = ("pem",)
+
+    def __init__(self, pem: bytes) -> None:
+        self.pem = pem
+
+    def __repr__(self) -> str:
+        return "ClientCertificate(**********)"
+
+
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a client connects, and how much it may use."""
 
     ca_file: str | None = None
     """A PEM file with the accepted certificate authorities. None: those of the package certifi."""
+    certificate: ClientCertificate | None = None
+    """The certificate that the client shows to the server, if any."""
     proxy: str | None = None
     """The address of the egress proxy. None: connect directly, whatever the environment says."""
     connections: int = 10
@@ -31,6 +45,8 @@ def check(settings: ClientSettings) -> None:
     """Raise InvalidInput if a value is wrong, with the name of its field."""
     if settings.ca_file is not None:
         _check_ca_file(settings.ca_file)
+    if settings.certificate is not None:
+        _check_certificate(settings.certificate.pem)
     if settings.proxy is not None:
         _check_proxy(settings.proxy)
     for field in ("connections", "streams", "timeout_s", "connect_timeout_s"):
@@ -44,8 +60,15 @@ def _check_ca_file(name: str) -> None:
     except OSError as error:
         cause = f"ca_file cannot be read: {name}: {error.strerror or error}."
         raise InvalidInput(cause, "Name a readable PEM file.") from error
-    if "-----BEGIN" not in text:
+    if "CERTIFICATE-----" not in text:
         raise InvalidInput(f"ca_file holds no certificate: {name}.", "Name a PEM file with certificate authorities.")
+
+
+def _check_certificate(pem: bytes) -> None:
+    for part in (b"CERTIFICATE-----", b"PRIVATE KEY-----"):
+        if part not in pem:
+            cause = f"certificate holds no {part.decode().strip('-').lower()}."
+            raise InvalidInput(cause, "Give it certificate and private key, both as PEM, in one text.")
 
 
 def _check_proxy(address: str) -> None:

@@ -53,6 +53,8 @@ class Plan:
     """The limit after the first answer on a connection."""
     window: int = 65_535
     """Bytes of a body that a client may send at first."""
+    asks_for_certificate: bool = False
+    """Whether a client has to show a certificate of ca.pem."""
     delay_s: float = 0.0
     """Time until an answer."""
     answer: bytes = b'{"name": "projects/p/messages/1"}'
@@ -260,10 +262,13 @@ class FrameServer:
 
 @asynccontextmanager
 async def serving(folder: Path, plan: Plan) -> AsyncIterator[FrameServer]:
-    """Serve on a free port with server.pem and server.key of `folder`."""
+    """Serve on a free port with the certificates of `folder`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.pem", folder / "server.key")
     context.set_alpn_protocols(["h2"])
+    if plan.asks_for_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(folder / "ca.pem")
     seen, open_ones = Seen(), set[_Connection]()
 
     def connection() -> _Connection:

@@ -14,8 +14,9 @@ import pytest
 from benchmarks.delivery.certificates import make_certificates
 from consumers.delivery.http2.curl_transfer import refusals_are_shown
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
-from consumers.delivery.http2.settings import ClientSettings, check
+from consumers.delivery.http2.settings import ClientCertificate, ClientSettings, check
 from dispatcher.model.errors import InvalidInput
+from tests.unit.consumers.http2 import conftest
 from tests.unit.consumers.http2.calls import attempt, attempts, opened, until
 from tests.unit.consumers.http2.conftest import Run
 from tests.unit.consumers.http2.connect_proxy import proxying
@@ -184,6 +185,20 @@ def test_only_the_given_authorities_are_trusted(run: Run, certificates: Path, tm
     run(main())
 
 
+def test_a_server_may_ask_for_a_certificate(run: Run, certificates: Path) -> None:
+    shown = ClientCertificate((certificates / "client.pem").read_bytes())
+
+    async def main() -> None:
+        async with serving(certificates, Plan(asks_for_certificate=True)) as server:
+            async with opened(certificates, certificate=shown) as client:
+                assert isinstance(await attempt(client, server, "shown"), HttpResponse)
+            async with opened(certificates) as client:
+                assert isinstance(await attempt(client, server, "none"), RequestFailed)
+            assert server.seen.arrived == {"shown": 1}
+
+    run(main())
+
+
 def test_plain_http_is_not_spoken(run: Run, certificates: Path) -> None:
     async def main() -> None:
         async with opened(certificates) as client:
@@ -268,9 +283,11 @@ def test_a_closed_client_says_what_became_of_its_requests(run: Run, certificates
     ("values", "cause"),
     [
         ({"ca_file": "/nowhere/ca.pem"}, "ca_file cannot be read"),
-        ({"ca_file": __file__}, "ca_file holds no certificate"),
+        ({"ca_file": conftest.__file__}, "ca_file holds no certificate"),
         ({"proxy": "proxy.example"}, "proxy is not an address"),
         ({"proxy": "ftp://proxy.example"}, "proxy is not an address"),
+        ({"certificate": ClientCertificate(b"-----BEGIN CERTIFICATE-----")}, "certificate holds no private key"),
+        ({"certificate": ClientCertificate(b"-----BEGIN PRIVATE KEY-----")}, "certificate holds no certificate"),
         ({"connections": 0}, "connections must be above 0"),
         ({"timeout_s": -1.0}, "timeout_s must be above 0"),
     ],
@@ -278,6 +295,10 @@ def test_a_closed_client_says_what_became_of_its_requests(run: Run, certificates
 def test_wrong_settings_name_their_field(values: dict[str, Any], cause: str) -> None:
     with pytest.raises(InvalidInput, match=cause):
         check(ClientSettings(**values))
+
+
+def test_a_certificate_is_not_shown() -> None:
+    assert "secret" not in repr(ClientSettings(certificate=ClientCertificate(b"secret")))
 
 
 def test_a_proxys_password_is_not_shown() -> None:
