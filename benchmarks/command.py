@@ -57,10 +57,11 @@ def _repeat(name: str, run: Callable[[int], dict[str, float]], runs: int, seed: 
 
     figures = Figures()
     for number in range(runs):
-        found = run(seed + 1_000 * number)
-        figures.add(found)
+        run_figures = run(seed + 1_000 * number)
+        figures.add(run_figures)
         say(
-            f"{name} {number + 1}/{runs}: " + ", ".join(f"{key} {values.number(value)}" for key, value in found.items())
+            f"{name} {number + 1}/{runs}: "
+            + ", ".join(f"{key} {values.number(value)}" for key, value in run_figures.items())
         )
     summary = figures.summary()
     document = {"benchmark": name, "runs": runs, "seed": seed, "machine": machine(), "figures": summary}

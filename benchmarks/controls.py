@@ -153,12 +153,12 @@ def measure(scene: Stage, tasks: dict[str, TaskHandle]) -> dict[str, float]:
 
     The cancel comes last, since it ends a task. The task that is edited and cancelled is the one that most is sent of.
     """
-    trial, most = Trial(scene, tasks), tasks["high-0"]
+    trial, first = Trial(scene, tasks), tasks["high-0"]
     trial.settle()
     for step in steps(scene.client, tasks, trial.now):
         trial.change(*step)
-    trial.edit(most)
-    trial.cancel(most)
+    trial.edit(first)
+    trial.cancel(first)
     return trial.figures()
 
 

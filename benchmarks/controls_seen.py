@@ -35,18 +35,18 @@ class Expected:
     def parts(self) -> dict[str, float]:
         """Return the share by task; what a cap leaves goes to the other tasks of the tier."""
         open_now = {task: tier for task, tier in self.tiers.items() if task not in self.stopped}
-        whole = sum(self.tier_weights[tier] for tier in set(open_now.values()))
+        total = sum(self.tier_weights[tier] for tier in set(open_now.values()))
         parts = dict.fromkeys(self.tiers, 0.0)
         for tier in set(open_now.values()):
             tasks = [task for task, of_tier in open_now.items() if of_tier == tier]
-            parts |= self._within(tasks, self.tier_weights[tier] / whole)
+            parts |= self._within(tasks, self.tier_weights[tier] / total)
         return parts
 
     def _within(self, tasks: list[str], part: float) -> dict[str, float]:
         weight = sum(self.weights.get(task, 1.0) for task in tasks)
         parts = {task: part * self.weights.get(task, 1.0) / weight for task in tasks}
         capped = {task: self.caps[task] / CAPACITY for task in tasks if task in self.caps}
-        held = {task: most for task, most in capped.items() if parts[task] > most}
+        held = {task: cap for task, cap in capped.items() if parts[task] > cap}
         if not held or len(held) == len(tasks):
             return parts
         others = [task for task in tasks if task not in held]
@@ -100,9 +100,9 @@ def seconds_until(sent: Sent, changed_ms: float, parts: dict[str, float]) -> flo
     ends = [changed_ms + step for step in range(0, round(WATCHED_S * 1000), STEP_MS)]
     good = [is_as_expected(sent.within(end - WINDOW_MS, end), parts) for end in ends]
     lasting = WINDOW_MS // STEP_MS
-    for place in range(len(ends) - lasting):
-        if all(good[place : place + lasting]):
-            return (ends[place] - changed_ms) / 1000
+    for index in range(len(ends) - lasting):
+        if all(good[index : index + lasting]):
+            return (ends[index] - changed_ms) / 1000
     return NEVER_S
 
 

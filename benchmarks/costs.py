@@ -52,5 +52,5 @@ def each(before: Costs, after: Costs, envelopes: int, targets: int, own_calls: i
 def _broker_s(admin_url: str) -> float:
     with urllib.request.urlopen(admin_url.rstrip("/") + "/metrics/", timeout=_ANSWER_S) as answer:
         lines = answer.read().decode().splitlines()
-    found = [line for line in lines if line.startswith(_BROKER_CPU)]
-    return float(found[0].rpartition(" ")[2]) if found else 0.0
+    samples = [line for line in lines if line.startswith(_BROKER_CPU)]
+    return float(samples[0].rpartition(" ")[2]) if samples else 0.0

@@ -71,9 +71,9 @@ def compare(folder: Path, expected: bytes) -> Counted:
     sent = bytearray(len(expected))
     for file in folder.glob("*.counts"):
         sent = bytearray(min(one + other, _MOST) for one, other in zip(sent, file.read_bytes(), strict=True))
-    found = Counter(zip(expected, sent, strict=True))
+    pairs = Counter(zip(expected, sent, strict=True))
     return Counted(
-        missing=sum(many for (wanted, got), many in found.items() if wanted and not got),
-        doubled=sum(many for (_, got), many in found.items() if got > 1),
-        unexpected=sum(many for (wanted, got), many in found.items() if got and not wanted),
+        missing=sum(many for (is_expected, count), many in pairs.items() if is_expected and not count),
+        doubled=sum(many for (_, count), many in pairs.items() if count > 1),
+        unexpected=sum(many for (is_expected, count), many in pairs.items() if count and not is_expected),
     )

@@ -11,14 +11,14 @@ _PARENT, _TIMES = 1, slice(11, 15)
 
 def family_cpu_s() -> float:
     """Return user and system CPU seconds so far; processes that ended count if they were waited for."""
-    found = dict(_processes())
+    processes = dict(_processes())
     ours = {os.getpid()}
     grew = True
     while grew:
-        more = {pid for pid, fields in found.items() if int(fields[_PARENT]) in ours} - ours
+        more = {pid for pid, fields in processes.items() if int(fields[_PARENT]) in ours} - ours
         ours |= more
         grew = bool(more)
-    ticks = sum(int(field) for pid in ours for field in found[pid][_TIMES])
+    ticks = sum(int(field) for pid in ours for field in processes[pid][_TIMES])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -43,13 +43,13 @@ def send(scene: Stage, load: Outcomes) -> None:
         scene.say(f"{done.sent:,} sent, {done.invalid:,} invalid, {done.failed:,} failed")
 
 
-def figures(found: Recording) -> dict[str, float]:
+def figures(recorded: Recording) -> dict[str, float]:
     """Return the largest calls, and the longest of each script; for each call, the shortest of several replays."""
-    folds = found.of("fold")
+    folds = recorded.of("fold")
     sizes = [call.envelopes() for call in folds]
-    took_ms = map(min, zip(*(replay(found.calls) for _ in range(REPLAYS)), strict=True))
+    took_ms = map(min, zip(*(replay(recorded.calls) for _ in range(REPLAYS)), strict=True))
     longest: dict[str, float] = {}
-    for call, ms in zip(found.calls, took_ms, strict=True):
+    for call, ms in zip(recorded.calls, took_ms, strict=True):
         longest[call.name] = max(ms, longest.get(call.name, 0.0))
     slowest = sorted(longest, key=lambda name: longest[name], reverse=True)
     return {
@@ -68,6 +68,6 @@ def run(settings: Settings, load: Outcomes, say: Callable[[str], None]) -> dict[
     """
     with stage(settings, say) as scene:
         scene.crew.environment.update(mixed_channel.environment())
-        with recording(scene.settings.redis) as found:
+        with recording(scene.settings.redis) as recorded:
             send(scene, load)
-    return figures(found)
+    return figures(recorded)

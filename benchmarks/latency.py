@@ -21,11 +21,11 @@ def fill(scene: Stage, seed: int) -> None:
         scene.client.submit(task, targets=targets(count, seed))
 
 
-def delivered(found: Iterable[Delivery]) -> dict[str, float]:
+def delivered(deliveries: Iterable[Delivery]) -> dict[str, float]:
     """Return the wall time at which each finished probe's last target was delivered."""
     left: dict[str, int] = {}
     ends: dict[str, float] = {}
-    for delivery in found:
+    for delivery in deliveries:
         left[delivery.task] = left.get(delivery.task, PROBE_TARGETS) - delivery.targets
         ends[delivery.task] = max(ends.get(delivery.task, 0.0), delivery.at_us / 1e6)
     return {task: at for task, at in ends.items() if left[task] <= 0}
@@ -63,14 +63,14 @@ def waits_of_probes(scene: Stage) -> list[float]:
         task, at = probe(scene, number)
         called[task] = at
         time.sleep(PROBE_EVERY_S)
-    log, found = DeliveryLog(scene.log), list[Delivery]()
+    log, deliveries = DeliveryLog(scene.log), list[Delivery]()
 
     def through() -> bool:
-        found.extend(log.new())
-        return called.keys() <= delivered(found).keys()
+        deliveries.extend(log.new())
+        return called.keys() <= delivered(deliveries).keys()
 
     wait_for("the probes", through, 30)
-    ended = delivered(found)
+    ended = delivered(deliveries)
     return sorted((ended[task] - at) * 1000 for task, at in called.items())
 
 

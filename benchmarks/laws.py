@@ -21,31 +21,31 @@ UNCAPPED_CHUNK = 20
 """Targets per envelope where the workers are the limit."""
 
 
-def windows_of_targets(found: Sequence[Delivery], targets: int) -> Iterator[Counter[str]]:
+def windows_of_targets(deliveries: Sequence[Delivery], targets: int) -> Iterator[Counter[str]]:
     """Yield the targets by tier of every run of this many consecutive targets, to whole envelopes."""
     inside: Counter[str] = Counter()
     total = first = 0
-    for delivery in found:
+    for delivery in deliveries:
         inside[delivery.tier] += delivery.targets
         total += delivery.targets
-        while total - found[first].targets >= targets:
-            inside[found[first].tier] -= found[first].targets
-            total -= found[first].targets
+        while total - deliveries[first].targets >= targets:
+            inside[deliveries[first].tier] -= deliveries[first].targets
+            total -= deliveries[first].targets
             first += 1
         if total >= targets:
             yield inside
 
 
-def windows_of_time(found: Sequence[Delivery], length_us: int) -> Iterator[Counter[str]]:
+def windows_of_time(deliveries: Sequence[Delivery], length_us: int) -> Iterator[Counter[str]]:
     """Yield the targets by tier in the time before each delivery, once that much time has passed."""
     inside: Counter[str] = Counter()
     first = 0
-    for delivery in found:
+    for delivery in deliveries:
         inside[delivery.tier] += delivery.targets
-        while found[first].at_us <= delivery.at_us - length_us:
-            inside[found[first].tier] -= found[first].targets
+        while deliveries[first].at_us <= delivery.at_us - length_us:
+            inside[deliveries[first].tier] -= deliveries[first].targets
             first += 1
-        if delivery.at_us - found[0].at_us >= length_us:
+        if delivery.at_us - deliveries[0].at_us >= length_us:
             yield inside
 
 
@@ -55,17 +55,20 @@ def deviation(inside: Counter[str]) -> float:
     return max(abs(100 * inside[tier] / total - 100 * WANTED[tier]) for tier in TIERS)
 
 
-def deviations(found: Sequence[Delivery]) -> dict[str, float]:
+def deviations(deliveries: Sequence[Delivery]) -> dict[str, float]:
     """Return the worst deviations of the shares, in points, from the first delivery on."""
-    if not any(windows_of_time(found, WINDOW_US)) or sum(delivery.targets for delivery in found) < WINDOW_TARGETS:
-        raise FairlaneError(f"{len(found)} deliveries are too few, or took too little time, to judge.", SEE_LOGS)
+    if (
+        not any(windows_of_time(deliveries, WINDOW_US))
+        or sum(delivery.targets for delivery in deliveries) < WINDOW_TARGETS
+    ):
+        raise FairlaneError(f"{len(deliveries)} deliveries are too few, or took too little time, to judge.", SEE_LOGS)
     return {
-        "worst_of_10000_points": max(map(deviation, windows_of_targets(found, WINDOW_TARGETS))),
-        "worst_of_10_s_points": max(map(deviation, windows_of_time(found, WINDOW_US))),
+        "worst_of_10000_points": max(map(deviation, windows_of_targets(deliveries, WINDOW_TARGETS))),
+        "worst_of_10_s_points": max(map(deviation, windows_of_time(deliveries, WINDOW_US))),
     }
 
 
-def judged(found: Sequence[Delivery]) -> dict[str, float]:
+def judged(deliveries: Sequence[Delivery]) -> dict[str, float]:
     """Return the worst deviations of the shares, in points, and the most targets in any second.
 
     Both from the first delivery on. Also returns the maximum that capacity, burst and an envelope of each tier allow.
@@ -76,23 +79,23 @@ def judged(found: Sequence[Delivery]) -> dict[str, float]:
     return {**shares, "most_in_a_second": most, "limit_in_a_second": limit}
 
 
-def judged_uncapped(found: Sequence[Delivery]) -> dict[str, float]:
+def judged_uncapped(deliveries: Sequence[Delivery]) -> dict[str, float]:
     """Return the worst deviations of the shares, in points, and targets/s.
 
     Also returns the part of 10,000 targets that an envelope of each tier makes up, in points.
     """
-    shares = deviations(found)
-    seconds = (found[-1].at_us - found[0].at_us) / SECOND_US
+    shares = deviations(deliveries)
+    seconds = (deliveries[-1].at_us - deliveries[0].at_us) / SECOND_US
     return {
         **shares,
-        "envelope_of_each_tier_points": 100 * envelope_of_each_tier(found) / WINDOW_TARGETS,
-        "targets_per_s": sum(delivery.targets for delivery in found) / seconds,
+        "envelope_of_each_tier_points": 100 * envelope_of_each_tier(deliveries) / WINDOW_TARGETS,
+        "targets_per_s": sum(delivery.targets for delivery in deliveries) / seconds,
     }
 
 
-def envelope_of_each_tier(found: Sequence[Delivery]) -> int:
+def envelope_of_each_tier(deliveries: Sequence[Delivery]) -> int:
     """Return the sum of the largest envelopes of each tier, in targets."""
-    return sum(max((d.targets for d in found if d.tier == tier), default=0) for tier in TIERS)
+    return sum(max((d.targets for d in deliveries if d.tier == tier), default=0) for tier in TIERS)
 
 
 def run(settings: Settings, seed: int, workers: int, say: Callable[[str], None]) -> dict[str, float]:

@@ -64,8 +64,8 @@ def topics_left(settings: Settings) -> int:
     admin = PulsarAdmin(settings.pulsar)
     try:
         tenant = settings.pulsar.tenant
-        found = (topic for namespace in admin.namespaces(tenant) for topic in admin.list_topics(namespace))
-        return sum(task_of_lane(topic) is not None for topic in found)
+        topics = (topic for namespace in admin.namespaces(tenant) for topic in admin.list_topics(namespace))
+        return sum(task_of_lane(topic) is not None for topic in topics)
     finally:
         admin.close()
 
@@ -128,10 +128,12 @@ def clear_away(scene: Stage, before: Left) -> tuple[Left, float]:
     """
     began_s = time.monotonic()
     while True:
-        found, passed_s = left(scene), time.monotonic() - began_s
-        if passed_s >= AFTER_S or not (found.topics or found.stays - before.stays):
-            return found, passed_s
-        scene.say(f"{found.topics:,} topics are left, {(found.stays - before.stays).total():,} keys that do not expire")
+        remaining, passed_s = left(scene), time.monotonic() - began_s
+        if passed_s >= AFTER_S or not (remaining.topics or remaining.stays - before.stays):
+            return remaining, passed_s
+        scene.say(
+            f"{remaining.topics:,} topics left, {(remaining.stays - before.stays).total():,} keys without expiry"
+        )
         time.sleep(LOOK_EVERY_S)
 
 
@@ -159,14 +161,14 @@ def run(settings: Settings, load: ManyTasks, say: Callable[[str], None]) -> dict
         delivered_s = deliver_all(scene, began_s)
         targets = (load.tasks + WARM_UP_TASKS) * load.targets
         wait_for("all targets in the workers' counts", lambda: sent_by_workers(scene) >= targets, 10)
-        found, cleared_s = clear_away(scene, before)
-        say("keys: " + ", ".join(f"{kind}: {count:,}" for kind, count in sorted(found.keys.items())))
+        remaining, cleared_s = clear_away(scene, before)
+        say("keys: " + ", ".join(f"{kind}: {count:,}" for kind, count in sorted(remaining.keys.items())))
     return {
         "submitted_s": submitted_s,
         "delivered_s": delivered_s,
         "cleared_s": cleared_s,
-        "topics_left": found.topics,
-        "keys_of_tasks_left_without_ttl": stays_of_tasks(found.keys),
-        "keys_more_than_before_without_ttl": (found.stays - before.stays).total(),
-        "keys_left_that_expire": found.keys.total() - found.stays.total(),
+        "topics_left": remaining.topics,
+        "keys_of_tasks_left_without_ttl": stays_of_tasks(remaining.keys),
+        "keys_more_than_before_without_ttl": (remaining.stays - before.stays).total(),
+        "keys_left_that_expire": remaining.keys.total() - remaining.stays.total(),
     }

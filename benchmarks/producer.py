@@ -150,8 +150,8 @@ def run_blocked(settings: Settings, load: ProducerLoad, say: Callable[[str], Non
         figures["blocked_partitions"] = float(len(brokers.blocked))
         for variant in ("client", "router"):
             say(f"{variant}: the second broker stops after {BEFORE_S:g} s, for {STOPPED_S:g} s")
-            found = _stopped_meanwhile(brokers, variant, load)
-            figures |= {f"{variant}_{name}": value for name, value in found.items()}
+            counts = _stopped_meanwhile(brokers, variant, load)
+            figures |= {f"{variant}_{name}": value for name, value in counts.items()}
     return figures
 
 

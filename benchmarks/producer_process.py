@@ -255,10 +255,10 @@ Publisher = ClientPublisher | TunedPublisher
 class Sampler(threading.Thread):
     """Samples the number of stored messages every 50 ms."""
 
-    def __init__(self, look: Callable[[], int]) -> None:
+    def __init__(self, read: Callable[[], int]) -> None:
         super().__init__(daemon=True)
         self.samples: list[tuple[float, int]] = []
-        self._look = look
+        self._look = read
         self._over = threading.Event()
 
     def run(self) -> None:

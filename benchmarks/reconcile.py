@@ -36,27 +36,27 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
         started_s = time.monotonic()
         try:
             given = given_audience(spark, read_table(spark, TableSource(str(audience))), folder, TASK)
-            found = reconcile(spark, What(folder, TASK), given, sum(size.differences.values()) + 1)
+            result = reconcile(spark, What(folder, TASK), given, sum(size.differences.values()) + 1)
             done_s, cpu_s = time.monotonic(), family_cpu_s() - begun_cpu_s
         finally:
             spark.stop()
-    check(found, size)
+    check(result, size)
     return {
         "session_s": started_s - begun_s,
         "reconcile_s": done_s - started_s,
         "cpu_s": cpu_s,
-        "differences": found.count,
+        "differences": result.count,
         "jvm_mib": seen.jvm,
     }
 
 
-def check(found: "Reconciled", size: "SyntheticJournal") -> None:
+def check(result: "Reconciled", size: "SyntheticJournal") -> None:
     """Raise FairlaneError unless the task adds up and exactly the planted differences were found."""
-    (one,) = found.sums
+    (one,) = result.sums
     counts: dict[str, int] = {}
-    for row in found.differences:
+    for row in result.differences:
         counts[row["difference"]] = counts.get(row["difference"], 0) + 1
     if not one.adds_up or one.totals["sent"] != size.targets:
         raise FairlaneError(f"Of {size.targets:,} targets {one.totals} were found.")
-    if counts != size.differences or found.count != sum(counts.values()):
+    if counts != size.differences or result.count != sum(counts.values()):
         raise FairlaneError(f"These differences were planted: {size.differences}; these were found: {counts}.")

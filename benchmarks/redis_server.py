@@ -34,9 +34,9 @@ class RedisServer:
 
 def binaries() -> dict[str, str]:
     """Return the server programs on this machine, by name."""
-    found = {name: shutil.which(name) for name in ("redis-server", "valkey-server")}
-    found["valkey-server"] = found["valkey-server"] or _bundled_valkey()
-    return {name.removesuffix("-server"): path for name, path in found.items() if path}
+    paths = {name: shutil.which(name) for name in ("redis-server", "valkey-server")}
+    paths["valkey-server"] = paths["valkey-server"] or _bundled_valkey()
+    return {name.removesuffix("-server"): path for name, path in paths.items() if path}
 
 
 def _bundled_valkey() -> str | None:

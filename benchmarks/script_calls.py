@@ -54,22 +54,22 @@ class Recording:
 @contextmanager
 def recording(settings: RedisSettings) -> Iterator[Recording]:
     """Record the calls while the block runs. The recording is complete after the block."""
-    found = Recording()
+    recorded = Recording()
     with closing(open_view(settings)) as view:
         connection = view.client.connection_pool.get_connection()
         connection.send_command("MONITOR")  # type: ignore[no-untyped-call]  # the vendor's
         connection.read_response()
-        reader = threading.Thread(target=_read, args=(connection, view, found), daemon=True)
+        reader = threading.Thread(target=_read, args=(connection, view, recorded), daemon=True)
         reader.start()
         try:
-            yield found
+            yield recorded
         finally:
             view.command("ECHO", _END)
             reader.join()
             connection.disconnect()  # type: ignore[no-untyped-call]  # the vendor's
 
 
-def _read(connection: object, view: RedisView, found: Recording) -> None:
+def _read(connection: object, view: RedisView, recorded: Recording) -> None:
     names = {digest.encode(): name for name, digest in digests(view).items()}
     call: ScriptCall | None = None
     while True:
@@ -84,7 +84,7 @@ def _read(connection: object, view: RedisView, found: Recording) -> None:
         call = None
         if words[0].upper() == b"EVALSHA" and words[1] in names and words[3] == view.keys.prefix.encode():
             call = ScriptCall(names[words[1]], words[1], words[3], words[4:])
-            found.calls.append(call)
+            recorded.calls.append(call)
 
 
 def digests(view: RedisView) -> dict[str, str]:

@@ -57,14 +57,14 @@ def windows(handles: dict[Tier, list[TaskHandle]], count: int) -> list[dict[Tier
     """Return the shares in each of `count` windows after the first."""
     wait_for("the first targets", lambda: sum(sent(handles).values()) > 0, 60)
     time.sleep(WINDOW_S)
-    before, found = sent(handles), []
+    before, shares = sent(handles), []
     for _ in range(count):
         time.sleep(WINDOW_S)
         after = sent(handles)
         total = sum(after.values()) - sum(before.values())
-        found.append({tier: (after[tier] - before[tier]) / total for tier in after})
+        shares.append({tier: (after[tier] - before[tier]) / total for tier in after})
         before = after
-    return found
+    return shares
 
 
 def run(settings: Settings, seed: int, one_holds_low_only: bool, say: Callable[[str], None]) -> dict[str, float]:
@@ -77,7 +77,7 @@ def run(settings: Settings, seed: int, one_holds_low_only: bool, say: Callable[[
         scene.crew.join("worker-1", *(("--tiers", "low") if one_holds_low_only else ()))
         wait_for("both workers", lambda: len(scene.client.workers()) == 2, 60)
         began, before = time.monotonic(), sum(sent(handles).values())
-        found = windows(handles, count)
+        shares = windows(handles, count)
         used = (sum(sent(handles).values()) - before) / (time.monotonic() - began) / CAPACITY
-    worst = max(abs(share - WANTED[tier]) for window in found for tier, share in window.items())
+    worst = max(abs(share - WANTED[tier]) for window in shares for tier, share in window.items())
     return {"worst_deviation_points": worst * 100, "capacity_used": used}

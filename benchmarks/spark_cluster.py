@@ -61,14 +61,14 @@ def spark_cluster(folder: Path, memory: str = "1g", env: Mapping[str, str] = os.
     folder.mkdir(parents=True, exist_ok=True)
     url, ui = f"spark://{_HERE}:{_free_port()}", _free_port()
     with ExitStack() as running:
-        place = ["--host", _HERE, "--port", url.rpartition(":")[2], "--webui-port", str(ui)]
-        running.enter_context(_daemon(folder, "master", [f"{_DEPLOY}.master.Master", *place], env))
+        options = ["--host", _HERE, "--port", url.rpartition(":")[2], "--webui-port", str(ui)]
+        running.enter_context(_daemon(folder, "master", [f"{_DEPLOY}.master.Master", *options], env))
         wait_for("Spark's master", lambda: _workers(ui) == 0, START_S)
         workers = []
         for number in range(WORKERS):
             size = ["--cores", "1", "--memory", memory, "-d", str(folder / f"worker-{number}")]
-            place = ["--host", _HERE, "--webui-port", "0", *size]
-            command = [f"{_DEPLOY}.worker.Worker", *place, url]
+            options = ["--host", _HERE, "--webui-port", "0", *size]
+            command = [f"{_DEPLOY}.worker.Worker", *options, url]
             workers.append(running.enter_context(_daemon(folder, f"worker-{number}", command, env)))
         wait_for("Spark's workers", lambda: _workers(ui) == WORKERS, START_S)
         yield SparkCluster(url, tuple(workers))
@@ -102,10 +102,10 @@ def _daemon(folder: Path, name: str, command: Sequence[str], env: Mapping[str, s
 def _workers(ui: int) -> int:
     """Return the number of workers that the master knows; -1 if it does not answer."""
     try:
-        found = urllib3.request("GET", f"http://{_HERE}:{ui}/json/", timeout=5.0, retries=False).json()
+        state = urllib3.request("GET", f"http://{_HERE}:{ui}/json/", timeout=5.0, retries=False).json()
     except (urllib3.exceptions.HTTPError, ValueError):
         return -1
-    return int(found["aliveworkers"])
+    return int(state["aliveworkers"])
 
 
 def _free_port() -> int:

@@ -91,9 +91,9 @@ def run(settings: Settings, load: SteadyLoad, say: Callable[[str], None]) -> dic
         scene.start_workers(2)
         published = [pool.submit(publish, scene, load, tier, stop) for tier in TIERS]
         try:
-            found = measure(scene)
+            figures = measure(scene)
         finally:
             stop.set()
         for each in published:
             each.result()  # a load that stopped early would make the waits look better
-        return found
+        return figures

@@ -61,21 +61,21 @@ def drain(scene: Stage, handles: list[TaskHandle], load: Load) -> dict[str, floa
     everything = TaskFilter(app="bench")
     scene.client.set_many(everything, Changes(paused=True))
     scene.start_workers(WORKERS)
-    looks: list[int] = []
+    counts: list[int] = []
     before = costs.so_far(scene)
     scene.client.set_many(everything, Changes(paused=False))
-    wait_for("the first targets", lambda: _look(handles, looks) > 0, 60, 0.01)
-    first_s, first = time.monotonic(), looks[-1]
-    wait_for("all targets", lambda: _look(handles, looks) >= load.count, 300, 0.02)
+    wait_for("the first targets", lambda: _look(handles, counts) > 0, 60, 0.01)
+    first_s, first = time.monotonic(), counts[-1]
+    wait_for("all targets", lambda: _look(handles, counts) >= load.count, 300, 0.02)
     rate = (load.count - first) / (time.monotonic() - first_s)
-    own_calls = len(looks) * len(handles)
+    own_calls = len(counts) * len(handles)
     spent = costs.each(before, costs.so_far(scene), load.count // load.chunk, load.count, own_calls)
     return {"workers_targets_s": rate, **spent}
 
 
-def _look(handles: list[TaskHandle], looks: list[int]) -> int:
-    looks.append(settled(handles))
-    return looks[-1]
+def _look(handles: list[TaskHandle], counts: list[int]) -> int:
+    counts.append(settled(handles))
+    return counts[-1]
 
 
 def bare_rate(scene: Stage, lanes: list[str], load: Load, processes: int) -> float:

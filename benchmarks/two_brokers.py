@@ -166,7 +166,7 @@ def _ports() -> tuple[list[pulsar_server.PulsarPorts], int]:
 
 def _command(
     number: int,
-    found: java.Java,
+    java_program: java.Java,
     unpacked: Path,
     home: Home,
     chosen: pulsar_server.PulsarPorts,
@@ -177,13 +177,13 @@ def _command(
         conf = pulsar_conf.write(unpacked, home.pulsar, chosen.broker, chosen.web, more=settings)
         more = ["--zookeeper-dir=zookeeper", f"--zookeeper-port={zookeeper}"]
         arguments = [*pulsar_server.standalone_arguments(conf, chosen), *more]
-        return pulsar_server.java_command(found, unpacked, home, pulsar_server.MAIN, arguments)
+        return pulsar_server.java_command(java_program, unpacked, home, pulsar_server.MAIN, arguments)
     store = f"zk:{ports.HOST}:{zookeeper}"
     where = {"metadataStoreUrl": store, "configurationMetadataStoreUrl": store}
     conf = pulsar_conf.write(
         unpacked, home.pulsar, chosen.broker, chosen.web, "broker.conf", {**OF_SECOND, **where, **settings}
     )
-    return pulsar_server.java_command(found, unpacked, home, BROKER, ["--broker-conf", str(conf)])
+    return pulsar_server.java_command(java_program, unpacked, home, BROKER, ["--broker-conf", str(conf)])
 
 
 def _started(command: list[str], home: Home, env: Mapping[str, str]) -> ServerState:

@@ -29,14 +29,14 @@ def public_name(module: str, name: str) -> object:
 def hidden_package() -> Shadowed | None:
     """Return the error to raise if another module hides one of Fairlane's packages, else None."""
     for package in PACKAGES:
-        found = _file_of(package)
-        if found is not None and found.parent != ROOT / package:
-            shown = found.parent if found.name == "__init__.py" else found
+        file = _file_of(package)
+        if file is not None and file.parent != ROOT / package:
+            shown = file.parent if file.name == "__init__.py" else file
             return Shadowed(
                 f"{shown} hides the package `{package}` of Fairlane, which is in {ROOT}. "
                 "Rename it, or put its directory behind Fairlane's on the path.",
                 name=package,
-                path=str(found),
+                path=str(file),
             )
     return None
 

@@ -168,10 +168,10 @@ def _is_address(name: str, value: object) -> bool:
 
 def stack_values(home: Path | None) -> Values:
     """Return the addresses of the local stack, unless it was never started or was stopped by `stack down`."""
-    found = addresses_in_force(home or default_home(os.environ))
-    if found is None:
+    addresses = addresses_in_force(home or default_home(os.environ))
+    if addresses is None:
         return {}
     return {
-        "pulsar": {"url": found.pulsar_url, "admin_url": found.pulsar_admin_url},
-        "redis": {"url": found.redis_url},
+        "pulsar": {"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url},
+        "redis": {"url": addresses.redis_url},
     }

@@ -49,13 +49,13 @@ class AsyncProxy(Generic[T]):
         loop, given_up = asyncio.get_running_loop(), threading.Event()
         bridged = _Bridges(loop, given_up).argument
         call = partial(method, *map(bridged, args), **{name: bridged(value) for name, value in kwargs.items()})
-        found: object = None
+        result: object = None
         try:
-            found = await loop.run_in_executor(self._executor, call)
+            result = await loop.run_in_executor(self._executor, call)
         finally:
-            if not isinstance(found, Iterator):
+            if not isinstance(result, Iterator):
                 given_up.set()
-        return self._each(found, given_up) if isinstance(found, Iterator) else self._back(found)
+        return self._each(result, given_up) if isinstance(result, Iterator) else self._back(result)
 
     def _back(self, value: object) -> object:
         face = self.faces.get(type(value))

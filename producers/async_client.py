@@ -90,7 +90,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         >>> async for submitted in await client.submit_many(submissions):
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
         """
-        found: AsyncIterator[Submitted[AsyncTaskHandle]] = await self._call(
+        submitted: AsyncIterator[Submitted[AsyncTaskHandle]] = await self._call(
             self._target.submit_many,
             submissions,
             concurrency=concurrency,
@@ -98,7 +98,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
             allow_empty=allow_empty,
             duplicates=duplicates,
         )
-        return found
+        return submitted
 
     async def task(self, id: str) -> AsyncTaskHandle:  # noqa: A002  # as PushClient.task
         """Return a handle of any submitted task, whichever process submitted it. Raises NotFound, NotReady."""

@@ -83,9 +83,9 @@ class Connection:
             epoch, after = self.epochs.epoch(), self.registry.control.cursor()
         except Unreachable:
             return
-        found = self._connected().earlier_views(epoch.id if epoch else "", after)
-        if found.is_elsewhere(self._view.address) and not (epoch and epoch.adopted):
-            raise held_elsewhere(found.address, self._view.address)
+        records = self._connected().earlier_views(epoch.id if epoch else "", after)
+        if records.is_elsewhere(self._view.address) and not (epoch and epoch.adopted):
+            raise held_elsewhere(records.address, self._view.address)
 
     def letters(self, task: str) -> Iterator[DeadLetter]:
         """Return the task's dead letters so far. Nothing is read while its counts show none. Raises as `services`."""

@@ -157,10 +157,10 @@ class PulsarAdmin:
         """Return the full names of the namespace's topics; none if the namespace does not exist. A partitioned topic is
         listed once, without its partitions."""
         try:
-            found = [*self._json(f"persistent/{namespace}"), *self._json(f"persistent/{namespace}/partitioned")]
+            topics = [*self._json(f"persistent/{namespace}"), *self._json(f"persistent/{namespace}/partitioned")]
         except NotFound:
             return []
-        return list(dict.fromkeys(map(lane_of_topic, found)))
+        return list(dict.fromkeys(map(lane_of_topic, topics)))
 
     def stats(self, topic: str) -> dict[str, Any]:
         """Raises NotFound."""
@@ -169,15 +169,15 @@ class PulsarAdmin:
     def backlog(self, topic: str, subscription: str = SUBSCRIPTION) -> int:
         """Return the number of entries (producer batches, not messages) that are not fully acknowledged. Raises
         NotFound."""
-        found = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true")["subscriptions"].get(subscription)
-        if found is None:
+        statistics = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true")["subscriptions"].get(subscription)
+        if statistics is None:
             raise NotFound(f"Topic {topic} has no subscription {subscription}.", "Run `fairlane provision`.")
-        return int(found["msgBacklog"])
+        return int(statistics["msgBacklog"])
 
     def last_entry(self, topic: str) -> tuple[int, int]:
         """Return (ledger, entry) of the last stored entry; entry is -1 if there is none. Raises NotFound."""
-        found = self._json(f"{_path(topic)}/lastMessageId")
-        return int(found["ledgerId"]), int(found["entryId"])
+        entry = self._json(f"{_path(topic)}/lastMessageId")
+        return int(entry["ledgerId"]), int(entry["entryId"])
 
     def unload(self, topic: str) -> None:
         """Make the broker unload the topic; attached clients reconnect."""

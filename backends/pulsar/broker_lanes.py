@@ -70,12 +70,12 @@ _decode = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _Topic]]]
 def lanes_of(statistics: bytes, namespaces: Iterable[str]) -> list[LaneStats]:
     """Return the lanes among a broker's topics. Raises Malformed."""
     try:
-        found = _decode(statistics)
+        decoded = _decode(statistics)
     except msgspec.MsgspecError as error:
         raise Malformed(
             f"The broker's statistics are not readable ({error}).", "Check that Pulsar is 3.0 or newer."
         ) from error
-    bundles = (bundle for namespace in namespaces for bundle in found.get(namespace, {}).values())
+    bundles = (bundle for namespace in namespaces for bundle in decoded.get(namespace, {}).values())
     topics = (topic for bundle in bundles for topic in bundle.get("persistent", {}).items())
     return [_lane(name, stats) for name, stats in topics]
 
@@ -156,6 +156,6 @@ class BrokerLanes:
             return BrokerLook(broker.name, None, error.cause)
 
 
-def answered_lanes(looks: Iterable[BrokerLook]) -> Iterator[tuple[str, LaneStats]]:
+def answered_lanes(answers: Iterable[BrokerLook]) -> Iterator[tuple[str, LaneStats]]:
     """Return (broker, lane) for every lane of the brokers that answered."""
-    return ((look.broker, lane) for look in looks for lane in look.lanes or ())
+    return ((answer.broker, lane) for answer in answers for lane in answer.lanes or ())

@@ -60,13 +60,13 @@ def check_accepts(settings: PulsarSettings) -> None:
     """Return once one of the address's hosts accepts a connection. Raise NotConfigured, Unreachable, and InvalidInput
     for a malformed address."""
     address = settings.address
-    places = _places(address)
+    servers = _places(address)
     reasons = []
-    for host, port in places:
+    for host, port in servers:
         reason = _refusal(host, port, settings.connect_timeout_s)
         if reason is None:
             return
-        reasons.append(f"{reason} by {host}:{port}" if len(places) > 1 else reason)
+        reasons.append(f"{reason} by {host}:{port}" if len(servers) > 1 else reason)
     raise Unreachable(f"Pulsar at {address.named()} cannot be connected to: {', '.join(reasons)}.", _WAIT)
 
 
@@ -75,13 +75,13 @@ def _places(address: Address) -> list[tuple[str, int]]:
     default_port = 6651 if address.startswith("pulsar+ssl:") else 6650
     try:
         parts = [urlsplit(f"//{host}") for host in address.partition("://")[2].rstrip("/").split(",")]
-        places = [(part.hostname or "", part.port or default_port) for part in parts]
-        if not all(host and host.encode("idna") for host, _ in places):
+        servers = [(part.hostname or "", part.port or default_port) for part in parts]
+        if not all(host and host.encode("idna") for host, _ in servers):
             raise ValueError("a host is missing")
     except ValueError as error:
         cause = f"Pulsar's address {address.named()} is not valid: {error}."
         raise InvalidInput(cause, "Write pulsar://host:port.") from error
-    return places
+    return servers
 
 
 def _refusal(host: str, port: int, timeout_s: float) -> str | None:

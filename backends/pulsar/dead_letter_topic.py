@@ -133,9 +133,9 @@ def _read(
                 if span is not None and record.position >= span.before:
                     return
                 letter = _letter(record) if record.key == task else None
-                news = None if letter is None else _without(letter, seen)
-                if news is not None:
-                    yield news
+                unseen = None if letter is None else _without(letter, seen)
+                if unseen is not None:
+                    yield unseen
 
 
 def _letter(record: StoredRecord) -> DeadLetter | None:

@@ -103,15 +103,15 @@ def at_creation(policies: tuple[Policy, ...], bundles: int) -> dict[str, Any]:
     return {"bundles": {"numBundles": bundles}, **{policy.field: policy.wanted for policy in policies}}
 
 
-def differing(policies: tuple[Policy, ...], found: Mapping[str, Any]) -> Iterator[Policy]:
+def differing(policies: tuple[Policy, ...], stored: Mapping[str, Any]) -> Iterator[Policy]:
     """Yield the policies that the namespace lacks or has with another value."""
     for policy in policies:
-        if not _includes(found.get(policy.field), policy.wanted):
+        if not _includes(stored.get(policy.field), policy.wanted):
             yield policy
 
 
-def _includes(found: Any, wanted: Any) -> bool:
-    """Return whether `found` has everything wanted. Fields that later brokers add to a policy are ignored."""
-    if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and all(_includes(found.get(key), value) for key, value in wanted.items())
-    return bool(found == wanted)
+def _includes(stored: Any, required: Any) -> bool:
+    """Return whether `stored` has everything wanted. Fields that later brokers add to a policy are ignored."""
+    if isinstance(required, Mapping):
+        return isinstance(stored, Mapping) and all(_includes(stored.get(key), value) for key, value in required.items())
+    return bool(stored == required)

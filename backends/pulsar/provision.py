@@ -45,7 +45,9 @@ def provision(settings: PulsarSettings) -> list[str]:
     names = topics(settings)
     try:
         changes = _provision_tenant(admin, settings.tenant)
-        changes += _each(lambda wanted: _provision_namespace(admin, *wanted, settings.bundles), _namespaces(names))
+        changes += _each(
+            lambda namespace: _provision_namespace(admin, *namespace, settings.bundles), _namespaces(names)
+        )
         changes += _each(lambda lane: _provision_lane(admin, lane), names.standing_lanes())
         changes += _each(lambda topic: _provision_topic(admin, topic), names.system_topics())
         return changes
@@ -83,13 +85,13 @@ def _provision_tenant(admin: PulsarAdmin, tenant: str) -> list[str]:
 
 def _provision_namespace(admin: PulsarAdmin, namespace: str, policies: tuple[Policy, ...], bundles: int) -> list[str]:
     try:
-        found = admin.policies(namespace)
+        stored = admin.policies(namespace)
     except NotFound:
         if admin.create_namespace(namespace, at_creation(policies, bundles)):
             return [f"created namespace {namespace} with {bundles} bundles"]
-        found = admin.policies(namespace)  # another provisioning was quicker
+        stored = admin.policies(namespace)  # another provisioning was quicker
     changes = []
-    for policy in differing(policies, found):
+    for policy in differing(policies, stored):
         admin.set_policy(namespace, policy.path, policy.posted)
         changes.append(f"namespace {namespace}: {policy.what}")
     return changes
@@ -177,8 +179,8 @@ BROKER_SETTINGS: tuple[BrokerSetting, ...] = (
 
 def check(settings: PulsarSettings) -> list[Finding]:
     """Return the findings of `doctor` about a Pulsar cluster. Changes nothing and raises nothing."""
-    found = [finding for part in (_check_connection, _check_cluster) for finding in _said_of(part, settings)]
-    return list(dict.fromkeys(found))  # a setting missing for both parts is reported once
+    findings = [finding for part in (_check_connection, _check_cluster) for finding in _said_of(part, settings)]
+    return list(dict.fromkeys(findings))  # a setting missing for both parts is reported once
 
 
 def _said_of(part: Callable[[PulsarSettings], Iterable[Finding]], settings: PulsarSettings) -> Iterator[Finding]:
@@ -211,14 +213,14 @@ def _check_health(admin: PulsarAdmin) -> Iterator[Finding]:
 
 def _check_broker(admin: PulsarAdmin) -> Iterator[Finding]:
     try:
-        found = admin.runtime_configuration()
+        configuration = admin.runtime_configuration()
     except Refused as error:
         yield Finding(
             "warn", f"The broker's settings cannot be read. {error.cause}", "Ask its administrator to check them."
         )
         return
     for setting in BROKER_SETTINGS:
-        value = found.get(setting.name, "not known to this broker")
+        value = configuration.get(setting.name, "not known to this broker")
         what = f"broker setting {setting.name} is {value}"
         if setting.good(value):
             yield Finding("ok", what)
@@ -231,13 +233,16 @@ def _check_broker(admin: PulsarAdmin) -> Iterator[Finding]:
 def _check_names(admin: PulsarAdmin, settings: PulsarSettings) -> list[Finding]:
     names = topics(settings)
     namespaces = _namespaces(names)
-    stored = _each(lambda wanted: [_stored_policies(admin, wanted[0])], namespaces)
+    stored = _each(lambda item: [_stored_policies(admin, item[0])], namespaces)
     findings = _are_missing(
-        "namespace", [name for (name, _), found in zip(namespaces, stored, strict=True) if not found]
+        "namespace", [name for (name, _), policies_there in zip(namespaces, stored, strict=True) if not policies_there]
     )
-    for (namespace, policies), found in zip(namespaces, stored, strict=True):
-        if found:
-            findings += [_differs(namespace, policy, found.get(policy.field)) for policy in differing(policies, found)]
+    for (namespace, policies), policies_there in zip(namespaces, stored, strict=True):
+        if policies_there:
+            findings += [
+                _differs(namespace, policy, policies_there.get(policy.field))
+                for policy in differing(policies, policies_there)
+            ]
     findings += _check_topics(admin, names)
     return findings or [Finding("ok", f"tenant {names.tenant}: namespaces, policies and topics are in place")]
 
@@ -259,16 +264,16 @@ def _stored_policies(admin: PulsarAdmin, namespace: str) -> Mapping[str, Any] | 
         return None
 
 
-def _differs(namespace: str, policy: Policy, found: Any) -> Finding:
+def _differs(namespace: str, policy: Policy, stored: Any) -> Finding:
     if policy in SYSTEM_POLICIES and policy.field == RETENTION:
-        return _retention_differs(namespace, found or {})
-    return Finding("fail", f"namespace {namespace}: policy {policy.field} is {found!r}", _PROVISION)
+        return _retention_differs(namespace, stored or {})
+    return Finding("fail", f"namespace {namespace}: policy {policy.field} is {stored!r}", _PROVISION)
 
 
-def _retention_differs(namespace: str, found: Mapping[str, int]) -> Finding:
+def _retention_differs(namespace: str, stored: Mapping[str, int]) -> Finding:
     """Return the finding. A rebuild misses records deleted too early, and reads ended tasks from records kept too
     long."""
-    minutes, megabytes = found.get("retentionTimeInMinutes", 0), found.get("retentionSizeInMB", 0)
+    minutes, megabytes = stored.get("retentionTimeInMinutes", 0), stored.get("retentionSizeInMB", 0)
     long = minutes < 0 or minutes >= RETENTION_DAYS * 24 * 60
     kept = "for ever" if minutes < 0 else f"for {minutes / (24 * 60):.3g} days"
     what = f"namespace {namespace} keeps records {kept}" + (f", at most {megabytes} MB" if megabytes >= 0 else "")

@@ -26,9 +26,9 @@ class SnapshotTopics:
 
     def numbers(self) -> list[str]:
         """Return the numbers of all snapshots, complete or not, newest first."""
-        found = self._admin.list_topics(self._topics.system_namespace)
+        topics = self._admin.list_topics(self._topics.system_namespace)
         prefix = self._topics.snapshots
-        return sorted((topic.removeprefix(prefix) for topic in found if topic.startswith(prefix)), reverse=True)
+        return sorted((topic.removeprefix(prefix) for topic in topics if topic.startswith(prefix)), reverse=True)
 
     def write(self, number: str, records: Iterable[Record]) -> None:
         """Store the records of a new snapshot in this order. Return once all are stored.

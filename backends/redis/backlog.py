@@ -156,15 +156,15 @@ def _task(packed: bytes, now_ms: int) -> BacklogTask:
 
 
 def _in_flight(answer: Sequence[Any]) -> ClaimedTargets:
-    there, *found = answer
+    there, *claims = answer
     targets: dict[str, int] = {}
-    for name, packed in _pairs(found):
+    for name, packed in _pairs(claims):
         task = name.decode().partition("|")[2]
         for run in _claim(packed)[2]:
             # writer, attempt, first, count, which tier paid ('' or 0: none did), targets in each envelope
             if len(run) > 5 and run[4]:
                 targets[task] = targets.get(task, 0) + run[3] * run[5]
-    return ClaimedTargets(not there or bool(found), targets)
+    return ClaimedTargets(not there or bool(claims), targets)
 
 
 def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:

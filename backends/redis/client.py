@@ -203,14 +203,14 @@ def lua_folder(package: str) -> Traversable:
 
 def lua_texts(*folders: Traversable) -> dict[str, str]:
     """Return the texts of all Lua files in some folders and their subfolders, by file name; earlier folders win."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for folder in reversed(folders):
         for entry in folder.iterdir():
             if entry.is_dir():
-                found |= lua_texts(entry)
+                texts |= lua_texts(entry)
             elif entry.name.endswith(".lua"):
-                found[entry.name] = entry.read_text(encoding="utf-8")
-    return found
+                texts[entry.name] = entry.read_text(encoding="utf-8")
+    return texts
 
 
 def assemble(name: str, texts: Mapping[str, str]) -> str:

@@ -109,8 +109,8 @@ class Epochs:
 
     def form(self) -> int | None:
         """Return the form of the present view, or None if Redis holds none."""
-        found, form = self._view.command("HMGET", self._view.keys.epoch, "id", "form")
-        return None if found is None else int(form or 1)
+        epoch_id, form = self._view.command("HMGET", self._view.keys.epoch, "id", "form")
+        return None if epoch_id is None else int(form or 1)
 
     def lower_form(self, epoch: str) -> bool:
         """Mark the view for a rebuild, since an older version folds it. Return False if it is another view."""

@@ -28,8 +28,8 @@ class Feed:
         first. Raises Unreachable."""
         start = self.last() if after is None else after
         block = max(1, min(block_ms, self._max_block_ms))
-        found = self._command("XREAD", "COUNT", 1_000, "BLOCK", block, "STREAMS", self._key, start)
-        entries = found[0][1] if found else []
+        streams = self._command("XREAD", "COUNT", 1_000, "BLOCK", block, "STREAMS", self._key, start)
+        entries = streams[0][1] if streams else []
         changes = [FeedEntry(fields[b"kind"].decode(), fields[b"task"].decode()) for _, fields in entries]
         return (bytes(entries[-1][0]) if entries else start), changes
 

@@ -56,8 +56,8 @@ class PassedOver:
 
     def by_topic(self, partitions: int) -> dict[str, list[Passed]]:
         """Return the passed-over records of every topic that has any."""
-        found = {topic: self.kept(topic) for topic in topics(partitions)}
-        return {topic: kept for topic, kept in found.items() if kept}
+        records = {topic: self.kept(topic) for topic in topics(partitions)}
+        return {topic: kept for topic, kept in records.items() if kept}
 
 
 def topics(partitions: int) -> Iterable[str]:

@@ -125,9 +125,9 @@ def restart_guard(keys: Keys, claim_max_ms: int) -> OnConnect:
     def guard(connection: AbstractConnection) -> None:
         connection.on_connect_check_health(check_health=False)
         server, known, time = _ask(connection, ("INFO", "server"), ("HGET", keys.epoch, "run_id"), ("TIME",))
-        found = _RUN_ID.search(server)
-        if found is not None and known not in (None, found[1]):
-            _ask(connection, ("EVAL", text, 1, keys.prefix, _ms(*time), found[1], claim_max_ms))
+        run_id = _RUN_ID.search(server)
+        if run_id is not None and known not in (None, run_id[1]):
+            _ask(connection, ("EVAL", text, 1, keys.prefix, _ms(*time), run_id[1], claim_max_ms))
 
     return guard
 

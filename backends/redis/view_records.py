@@ -57,8 +57,8 @@ class ViewRecords:
             asked = self._view.client.pipeline(transaction=False)
             for task in tasks:
                 asked.hgetall(self._keys.task(task))
-            found: list[Mapping[bytes, bytes]] = asked.execute()
-        return [one for task, fields in zip(tasks, found, strict=True) for one in _sound_of_task(task, fields)]
+            hashes: list[Mapping[bytes, bytes]] = asked.execute()
+        return [one for task, fields in zip(tasks, hashes, strict=True) for one in _sound_of_task(task, fields)]
 
     def last_ms(self) -> int:
         """Return when the records were last restated; 0: long ago, or in another view."""

@@ -51,8 +51,8 @@ class Workers:
     def workers(self) -> list[WorkerBeat]:
         """Return all present and recent workers by id; seen_ms is Redis' time. A worker not seen for 3 s is `suspect`,
         after 10 s `lost`, unless it reported that it stopped. Lost and stopped workers have rate 0."""
-        now_ms, *found = self._view.call("read_workers")
-        pairs = zip(found[::2], found[1::2], strict=True)
+        now_ms, *rows = self._view.call("read_workers")
+        pairs = zip(rows[::2], rows[1::2], strict=True)
         beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs]
         return sorted(beats, key=lambda beat: beat.id)
 

@@ -117,25 +117,25 @@ class _Court:
 
     def verdict(self) -> Verdict:
         accepted = {(task, target) for task, targets in self._evidence.accepted.items() for target in targets}
-        found = Verdict(len(accepted), len(self._evidence.calls))
+        verdict = Verdict(len(accepted), len(self._evidence.calls))
         for task, target in sorted(accepted | self._calls.keys()):
-            self._judge(task, target, (task, target) in accepted, found)
-        return found
+            self._judge(task, target, (task, target) in accepted, verdict)
+        return verdict
 
-    def _judge(self, task: str, target: str, accepted: bool, found: Verdict) -> None:
+    def _judge(self, task: str, target: str, accepted: bool, verdict: Verdict) -> None:
         """Judge one target. A target that was not accepted need not end, but must not be called twice, either."""
         calls = self._calls.get((task, target), [])
         records = self._records_of(calls[0]) if calls else []
         if accepted and not calls:
-            found.lost.append(Case(task, target, "the provider was never called"))
+            verdict.lost.append(Case(task, target, "the provider was never called"))
             return
         if stray := _without_call(records, calls):
-            found.lost.append(self._case(calls, records, f"recorded by {stray.worker}, which has not called"))
+            verdict.lost.append(self._case(calls, records, f"recorded by {stray.worker}, which has not called"))
         if accepted and all(_code(record, calls[0]) == RETRY for record in records):
-            found.never_ended.append(self._case(calls, records, "no final outcome is stored"))
-        self._judge_calls(calls, records, found)
+            verdict.never_ended.append(self._case(calls, records, "no final outcome is stored"))
+        self._judge_calls(calls, records, verdict)
 
-    def _judge_calls(self, calls: list[Call], records: list[Recorded], found: Verdict) -> None:
+    def _judge_calls(self, calls: list[Call], records: list[Recorded], verdict: Verdict) -> None:
         excuses = list[Fault]()
         for first, second in _pairs(calls):
             if first.attempt < second.attempt and _was_retried(first, records):
@@ -143,12 +143,12 @@ class _Court:
             excuse = self._excuse(first, second, records)
             if excuse is None:
                 why = f"{first.worker} called (attempt {first.attempt}), then {second.worker} ({second.attempt})"
-                found.not_excused.append(self._case(calls, records, why, about=first))
+                verdict.not_excused.append(self._case(calls, records, why, about=first))
                 return
             excuses.append(excuse)
         if excuses:
             why = ", ".join(dict.fromkeys(f"{excuse.kind} {excuse.worker}" for excuse in excuses))
-            found.excused.append(self._case(calls, records, why, excuses[0]))
+            verdict.excused.append(self._case(calls, records, why, excuses[0]))
 
     def _excuse(self, first: Call, second: Call, records: list[Recorded]) -> Fault | None:
         """Return the fault of the first caller between its call and its record, and before the second call."""

@@ -123,12 +123,12 @@ def recorded(body: bytes, stored_ms: int) -> list[Recorded]:
     def one(writer: str, sequence: int, attempt: int, codes: Mapping[int, int]) -> Recorded:
         return Recorded(stored_ms, worker, claim, task, (writer, sequence), attempt, codes)
 
-    found = [
+    recorded_parts = [
         one(writer, sequence, attempt, dict.fromkeys(range(size), code))
         for writer, attempt, first, count, size, code in runs
         for sequence in range(first, first + count)
     ]
     for writer, attempt, sequence, size, positions, codes, *_ in mixed:
-        places = range(size) if positions is None else positions
-        found.append(one(writer, sequence, attempt, dict(zip(places, codes, strict=False))))
-    return found
+        indexes = range(size) if positions is None else positions
+        recorded_parts.append(one(writer, sequence, attempt, dict(zip(indexes, codes, strict=False))))
+    return recorded_parts

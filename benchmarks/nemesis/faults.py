@@ -52,10 +52,10 @@ class Journal:
             yield
         finally:
             hit = [f"{worker.name}-{number}" for number in range(first, worker.number + 1)] if worker else [""]
-            found = [Fault(str(kind), name, from_ms, now_ms(), what) for name in hit]
+            faults = [Fault(str(kind), name, from_ms, now_ms(), what) for name in hit]
             with self.lock, self.path.open("a") as log:
-                self.faults += found
-                log.writelines(json.dumps(fault._asdict()) + "\n" for fault in found)
+                self.faults += faults
+                log.writelines(json.dumps(fault._asdict()) + "\n" for fault in faults)
 
 
 class Nemesis:
@@ -104,7 +104,9 @@ class Nemesis:
     def _lanes(self) -> list[str]:
         """Return the lanes of the newest tasks, and all permanent topics."""
         names = self._names
-        tasks = [task for place in self._scene.submitters for task in asked_tasks(self._scene.folder, place.name)[-3:]]
+        tasks = [
+            task for process in self._scene.submitters for task in asked_tasks(self._scene.folder, process.name)[-3:]
+        ]
         return [*map(names.own_lane, tasks), *names.standing_lanes()[:12]]
 
     def _topic(self, step: Step) -> str:
@@ -112,15 +114,15 @@ class Nemesis:
         return lanes[int(step.pick * len(lanes))]
 
     def _unload_topic(self, step: Step) -> None:
-        found = [*self._lanes(), *self._names.system_topics()]
-        topic = found[int(step.pick * len(found))]
+        topics = [*self._lanes(), *self._names.system_topics()]
+        topic = topics[int(step.pick * len(topics))]
         with self._journal.noted(step.kind, topic), closing(PulsarAdmin(self._scene.settings.pulsar)) as admin:
             admin.unload(topic)
 
     def _unload_bundle(self, step: Step) -> None:
         """Unload a bundle and hand it to one of the brokers, if that broker asks before any client does."""
-        found = [*self._lanes(), *self._names.system_topics()]
-        topic = found[int(step.pick * len(found))]
+        topics = [*self._lanes(), *self._names.system_topics()]
+        topic = topics[int(step.pick * len(topics))]
         namespace = topic.removeprefix("persistent://").rpartition("/")[0]
         with self._journal.noted(step.kind, topic), closing(PulsarAdmin(self._scene.settings.pulsar)) as admin:
             edges = admin.policies(namespace)["bundles"]["boundaries"]
@@ -178,32 +180,32 @@ class Nemesis:
                 proxy.set_cut(False)
 
     def _cut_redis(self, step: Step) -> None:
-        place, proxy = self._scene.workers[step.number], self._scene.redis.proxy
-        with self._journal.noted(step.kind, worker=place):
-            proxy.set_cut_of(place.name, True)
+        process, proxy = self._scene.workers[step.number], self._scene.redis.proxy
+        with self._journal.noted(step.kind, worker=process):
+            proxy.set_cut_of(process.name, True)
             time.sleep(step.lasts_s)
-            proxy.set_cut_of(place.name, False)
+            proxy.set_cut_of(process.name, False)
 
     def _stop_worker(self, step: Step) -> None:
-        place = self._scene.workers[step.number]
-        with self._journal.noted(step.kind, worker=place):
-            place.signal(signal.SIGSTOP)
+        process = self._scene.workers[step.number]
+        with self._journal.noted(step.kind, worker=process):
+            process.signal(signal.SIGSTOP)
             time.sleep(step.lasts_s)
-            place.signal(signal.SIGCONT)
+            process.signal(signal.SIGCONT)
 
     def _kill_worker(self, step: Step) -> None:
-        place = self._scene.workers[step.number]
-        with self._journal.noted(step.kind, worker=place):
-            place.kill()
+        process = self._scene.workers[step.number]
+        with self._journal.noted(step.kind, worker=process):
+            process.kill()
         time.sleep(step.lasts_s)
-        place.vacant = False
+        process.vacant = False
 
     def _kill_submitter(self, step: Step) -> None:
-        place = self._scene.submitters[step.number]
-        with self._journal.noted(step.kind, place.incarnation):
-            place.kill()
+        process = self._scene.submitters[step.number]
+        with self._journal.noted(step.kind, process.incarnation):
+            process.kill()
         time.sleep(step.lasts_s)
-        place.vacant = False
+        process.vacant = False
 
 
 def now_ms() -> int:
@@ -212,13 +214,13 @@ def now_ms() -> int:
 
 def asked_tasks(folder: Path, submitter: str) -> list[str]:
     """Return the tasks that a submitter has requested so far."""
-    found = lines(folder / f"submitted-{submitter}.jsonl")
-    return [line["task"] for line in found if line["what"] == "asked"]
+    submissions = lines(folder / f"submitted-{submitter}.jsonl")
+    return [line["task"] for line in submissions if line["what"] == "asked"]
 
 
 def nonsense(task: str) -> list[bytes]:
     """Return messages that are no envelopes: empty, text, truncated, with impossible fields, of no known format."""
-    whole = Envelope(
+    valid = Envelope(
         FORMAT, task, "0", 7, 0, "app", provider.NAME, 1, 0, 0, 2, 5, encode_message({"body": "Hi"}), ["a", "b"]
     )
     fields: list[dict[str, Any]] = [
@@ -231,8 +233,8 @@ def nonsense(task: str) -> list[bytes]:
         {"targets": []},
         {"positions": [1, 0]},
     ]
-    odd = [_with(whole, changes) for changes in fields]
-    return [b"", b"hello", encode_envelope(whole)[:-3], *odd]
+    odd = [_with(valid, changes) for changes in fields]
+    return [b"", b"hello", encode_envelope(valid)[:-3], *odd]
 
 
 def _with(envelope: Envelope, changes: dict[str, Any]) -> bytes:

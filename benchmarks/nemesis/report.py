@@ -58,11 +58,11 @@ class Report:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the figures alone."""
-        found = self.document()
+        document = self.document()
         counts = ("lost", "never_ended", "twice_and_excused", "twice_and_not_excused")
         return [
-            *({"figure": name, "value": found[name]} for name in ("accepted", "tasks", "calls")),
-            *({"figure": name, "value": found[name]["count"]} for name in counts),
+            *({"figure": name, "value": document[name]} for name in ("accepted", "tasks", "calls")),
+            *({"figure": name, "value": document[name]["count"]} for name in counts),
             {"figure": "never_confirmed", "value": len(self.submissions.open)},
             {"figure": "faults", "value": len(self.faults)},
         ]

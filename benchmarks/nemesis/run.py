@@ -63,8 +63,8 @@ def run(settings: Settings, trial: Trial, say: Callable[[str], None]) -> Report:
         brokers.start(1)
         own = _own(settings, brokers, pair.url)
         provision(own.pulsar)
-        with scene(own, folder, brokers, pair, trial.seed, trial.channel) as found:
-            report = _watched(found, trial, say)
+        with scene(own, folder, brokers, pair, trial.seed, trial.channel) as opened:
+            report = _watched(opened, trial, say)
     (folder / "report.json").write_text(json.dumps(report.document(), indent=2))
     return report
 
@@ -81,24 +81,24 @@ def _own(settings: Settings, brokers: Brokers, redis_url: str) -> Settings:
     )
 
 
-def _watched(found: Scene, trial: Trial, say: Callable[[str], None]) -> Report:
-    journal = Journal(found.folder / "faults.jsonl")
-    _begin(found)
-    Nemesis(found, journal, say).run(plan(trial.seed, trial.seconds), trial.seconds)
+def _watched(opened: Scene, trial: Trial, say: Callable[[str], None]) -> Report:
+    journal = Journal(opened.folder / "faults.jsonl")
+    _begin(opened)
+    Nemesis(opened, journal, say).run(plan(trial.seed, trial.seconds), trial.seconds)
     say("no more faults; waiting for the last submissions")
-    _let_submitters_leave(found)
-    verdict = _at_rest(found, journal, trial.calm_s, say)
-    submissions = evidence.Submissions(found.folder)
-    ended = {place.name: place.ended for place in (*found.workers, *found.submitters) if place.ended}
+    _let_submitters_leave(opened)
+    verdict = _at_rest(opened, journal, trial.calm_s, say)
+    submissions = evidence.Submissions(opened.folder)
+    ended = {process.name: process.ended for process in (*opened.workers, *opened.submitters) if process.ended}
     return Report(trial.seed, trial.seconds, verdict, journal.faults, journal.failed, submissions, ended)
 
 
-def _begin(found: Scene) -> None:
+def _begin(opened: Scene) -> None:
     """Wait until all workers serve."""
-    for place in found.workers:
-        place.tend()
-    with PushClient.connect(found.settings) as client:
-        wait_for("the workers to serve", lambda: _serving(client) == len(found.workers), READY_S)
+    for process in opened.workers:
+        process.tend()
+    with PushClient.connect(opened.settings) as client:
+        wait_for("the workers to serve", lambda: _serving(client) == len(opened.workers), READY_S)
         client.set_capacity(CAPACITY)
 
 
@@ -106,31 +106,31 @@ def _serving(client: PushClient) -> int:
     return sum(worker.state == "serving" for worker in client.workers())
 
 
-def _let_submitters_leave(found: Scene) -> None:
+def _let_submitters_leave(opened: Scene) -> None:
     """Let the submitters leave.
 
     A submitter that is not running is started, continues with what it had requested, and then leaves.
     """
     until_s = time.monotonic() + LEAVE_S
-    for place in found.submitters:
-        place.tend()
-    for place in found.submitters:
-        place.leave(max(1.0, until_s - time.monotonic()))
+    for process in opened.submitters:
+        process.tend()
+    for process in opened.submitters:
+        process.leave(max(1.0, until_s - time.monotonic()))
 
 
-def _at_rest(found: Scene, journal: Journal, calm_s: float, say: Callable[[str], None]) -> Verdict:
+def _at_rest(opened: Scene, journal: Journal, calm_s: float, say: Callable[[str], None]) -> Verdict:
     """Return the verdict once every accepted target has ended, or nothing has changed for `calm_s`."""
-    topics, changed_s, seen = evidence.OutcomeTopics(found.settings), time.monotonic(), (-1, -1)
+    topics, changed_s, seen = evidence.OutcomeTopics(opened.settings), time.monotonic(), (-1, -1)
     while True:
-        found.tend()
-        verdict = judged(found.folder, journal, topics)
+        opened.tend()
+        verdict = judged(opened.folder, journal, topics)
         left = len(verdict.lost) + len(verdict.never_ended)
         say(f"{verdict.accepted} targets accepted, {left} not ended")
         if (left, verdict.calls) != seen:
             seen, changed_s = (left, verdict.calls), time.monotonic()
         if not left or time.monotonic() - changed_s > calm_s:
             if not verdict.holds:
-                topics.keep(found.folder / "records.jsonl")
+                topics.keep(opened.folder / "records.jsonl")
             return verdict
         time.sleep(LOOK_S)
 

@@ -102,8 +102,8 @@ class Scene:
     """Pulsar's proxies, by worker."""
 
     def tend(self) -> None:
-        for place in (*self.workers, *self.submitters):
-            place.tend()
+        for process in (*self.workers, *self.submitters):
+            process.tend()
 
 
 @contextmanager
@@ -122,9 +122,9 @@ def scene(
         try:
             yield Scene(settings, folder, brokers, redis, workers, submitters, proxies)
         finally:
-            for place in (*workers, *submitters):
-                place.signal(signal.SIGCONT)
-                place.kill()
+            for process in (*workers, *submitters):
+                process.signal(signal.SIGCONT)
+                process.kill()
 
 
 def behind(settings: Settings, proxies: list[CuttableProxy], name: str) -> Settings:

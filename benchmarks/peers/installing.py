@@ -84,23 +84,23 @@ def _forbid_start() -> bool:
 
 
 def _python(venv: Path) -> None:
-    wanted = (HERE / "requirements.txt").read_text()
+    requirements = (HERE / "requirements.txt").read_text()
     stamp = venv / "installed.txt"
-    if stamp.exists() and stamp.read_text() == wanted:
+    if stamp.exists() and stamp.read_text() == requirements:
         return
     say("installing the Python peers' clients")
     shutil.rmtree(venv, ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(venv)])
     _run([str(venv / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(HERE / "requirements.txt")])
-    stamp.write_text(wanted)
+    stamp.write_text(requirements)
 
 
 def _node(folder: Path) -> None:
     if shutil.which("npm") is None:
         raise CannotInstall("Missing: node and npm. Run as root: apt-get install nodejs npm")
-    wanted = (HERE / "package.json").read_text()
+    package = (HERE / "package.json").read_text()
     stamp = folder / "installed.txt"
-    if stamp.exists() and stamp.read_text() == wanted:
+    if stamp.exists() and stamp.read_text() == package:
         return
     say("installing BullMQ")
     shutil.rmtree(folder, ignore_errors=True)
@@ -108,7 +108,7 @@ def _node(folder: Path) -> None:
     shutil.copy(HERE / "package.json", folder)
     quiet = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
     _run(["npm", "install", "--prefix", str(folder), *quiet])
-    stamp.write_text(wanted)
+    stamp.write_text(package)
 
 
 def _run(command: list[str], environment: dict[str, str] | None = None) -> None:

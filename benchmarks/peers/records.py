@@ -25,8 +25,8 @@ def count(folder: Path) -> int:
 
 def read(folder: Path) -> list[Handled]:
     """Return all complete records, by time."""
-    found = [_parsed(line) for file in folder.glob("*.records") for line in _lines(file.read_bytes())]
-    return sorted(found, key=lambda handled: handled.at_s)
+    parsed = [_parsed(line) for file in folder.glob("*.records") for line in _lines(file.read_bytes())]
+    return sorted(parsed, key=lambda handled: handled.at_s)
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -99,10 +99,10 @@ def shares(run: Run, size: Size) -> Figures:
     _fill(run, TIERS, size.window_s + 4, CHUNK)
     run.work()
     handled = _window(run, size)
-    found = _shares(handled)
+    shares_by_tier = _shares(handled)
     return {
-        **{f"{tier}_percent": share for tier, share in found.items()},
-        "deviation_points": statistics.mean(abs(found[tier] - WANTED[tier]) for tier in TIERS),
+        **{f"{tier}_percent": share for tier, share in shares_by_tier.items()},
+        "deviation_points": statistics.mean(abs(shares_by_tier[tier] - WANTED[tier]) for tier in TIERS),
         "handled_targets_s": sum(one.targets for one in handled) / size.window_s,
     }
 
@@ -113,8 +113,12 @@ def idle_tier(run: Run, size: Size) -> Figures:
     run.work()
     handled = _window(run, size)
     used = sum(one.targets for one in handled) / size.window_s / CAPACITY
-    found = _shares(handled)
-    return {"used_percent": 100 * used, "medium_percent": found["medium"], "low_percent": found["low"]}
+    shares_by_tier = _shares(handled)
+    return {
+        "used_percent": 100 * used,
+        "medium_percent": shares_by_tier["medium"],
+        "low_percent": shares_by_tier["low"],
+    }
 
 
 def wait(run: Run, size: Size, chunk: int) -> Figures:
@@ -150,11 +154,11 @@ def behind_a_large(run: Run, size: Size) -> Figures:
     for number in range(SMALL_TASKS):
         run.submit(f"s{number}", "high", size.large + number * size.small, size.small, CHUNK)
     run.work()
-    wanted = SMALL_TASKS * size.small // CHUNK
+    expected = SMALL_TASKS * size.small // CHUNK
     limit_s = 30 + 2 * (size.large + SMALL_TASKS * size.small) / CAPACITY
 
     def through() -> bool:
-        return sum(one.task[0] == "s" for one in records.read(run.records)) >= wanted
+        return sum(one.task[0] == "s" for one in records.read(run.records)) >= expected
 
     wait_for("the small tasks", through, limit_s, 1.0)
     handled = records.read(run.records)

@@ -61,10 +61,10 @@ def versions() -> dict[str, str]:
 def _packages() -> dict[str, str]:
     query = ["dpkg-query", "-W", "-f", "${Package} ${Version}\n", "redis-server", "rabbitmq-server", "nodejs"]
     try:
-        found = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+        output = subprocess.run(query, capture_output=True, text=True, check=False).stdout
     except FileNotFoundError:
         return {}
-    return dict(line.split(" ", 1) for line in found.splitlines() if " " in line)
+    return dict(line.split(" ", 1) for line in output.splitlines() if " " in line)
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class Place:
     """Environment that its processes need to find its server."""
 
 
-def measure(place: Place, row: Row, runs: int, size: Size) -> list[Cell]:
+def measure(setup: Place, row: Row, runs: int, size: Size) -> list[Cell]:
     """Return the runs of one cell; a run that cannot be measured is reported and left out."""
-    name = f"{place.peer.name} {row.name}"
+    name = f"{setup.peer.name} {row.name}"
     cells: list[Cell] = []
     for number in range(runs):
         began = time.monotonic()
         try:
-            with running(place.peer, place.tools, place.folder / f"{row.name}-{number}", place.found, row.paced) as run:
+            with running(setup.peer, setup.tools, setup.folder / f"{row.name}-{number}", setup.found, row.paced) as run:
                 cells.append(row.measure(run, size))
         except (Failed, OSError, ValueError) as error:
             say(f"{name} {number + 1}/{runs} FAILED: {error}")
@@ -103,12 +103,12 @@ def measure_all(chosen: argparse.Namespace, tools: Tools, folder: Path) -> table
         mine = [row for row in rows if row.name in peer.rows]
         if not mine:
             continue
-        with server(peer.server, folder / f"{peer.name}-server", tools) as found:
-            found["PEER_AUDIENCE"] = str(folder / "audience")
-            place = Place(peer, tools, folder / peer.name, found)
+        with server(peer.server, folder / f"{peer.name}-server", tools) as environment:
+            environment["PEER_AUDIENCE"] = str(folder / "audience")
+            setup = Place(peer, tools, folder / peer.name, environment)
             for row in mine:
                 runs = chosen.runs or (1 if chosen.quick else row.runs)
-                results[row.name][peer.name] = measure(place, row, runs, size)
+                results[row.name][peer.name] = measure(setup, row, runs, size)
     return results
 
 

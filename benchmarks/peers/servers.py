@@ -17,14 +17,14 @@ def server(kind: str, folder: Path, tools: Tools) -> Iterator[Environment]:
     """Start a server of that kind; yield the environment that a peer's processes need to find it."""
     folder.mkdir(parents=True, exist_ok=True)
     if kind == "redis":
-        with _redis(folder) as found:
-            yield found
+        with _redis(folder) as environment:
+            yield environment
     elif kind == "rabbitmq":
-        with _rabbitmq(folder) as found:
-            yield found
+        with _rabbitmq(folder) as environment:
+            yield environment
     else:
-        with _stack(folder, tools) as found:
-            yield found
+        with _stack(folder, tools) as environment:
+            yield environment
 
 
 @contextmanager

@@ -44,13 +44,13 @@ def _cell(line: Line, runs: list[Cell] | None, best: bool) -> str:
 
 
 def _reasons(lines: list[Line], results: Results) -> list[str]:
-    found = [line for line in lines if "fairlane" in results[line.row] and len(results[line.row]) > 1]
-    if not found:
+    reasons = [line for line in lines if "fairlane" in results[line.row] and len(results[line.row]) > 1]
+    if not reasons:
         return []
-    behind = [line for line in found if "fairlane" not in ahead(line, results[line.row])]
+    behind = [line for line in reasons if "fairlane" not in ahead(line, results[line.row])]
     if not behind:
         return ["Fairlane is ahead or level in every row."]
-    title = f"Fairlane is ahead or level in {len(found) - len(behind)} of {len(found)} rows. The others:"
+    title = f"Fairlane is ahead or level in {len(reasons) - len(behind)} of {len(reasons)} rows. The others:"
     return [title, ""] + [f"- **{line.title}**: {_why(line, results[line.row])}" for line in behind]
 
 
@@ -60,14 +60,14 @@ def _why(line: Line, cells: dict[str, list[Cell]]) -> str:
 
 def document(results: Results, about: dict[str, Any]) -> dict[str, Any]:
     """Return all results, for the JSON file."""
-    found = {
+    fields = {
         name: {
             "ahead": {line.key: ahead(line, cells) for line in LINES if line.row == name},
             "peers": {peer: {"runs": runs, "median": _medians(runs)} for peer, runs in cells.items()},
         }
         for name, cells in results.items()
     }
-    return {**about, "rows": found}
+    return {**about, "rows": fields}
 
 
 def _medians(runs: list[Cell]) -> Cell:

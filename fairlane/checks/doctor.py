@@ -46,8 +46,8 @@ def _local(settings: Settings) -> Iterator[Finding]:
     """Check Java, Maven and the cached distribution. Only the local stack needs them, so a missing one is a warning."""
     only = "only the local stack needs it"
     try:
-        found = java.find(os.environ)
-        yield Finding("ok", f"Java {found.version} ({found.program})")
+        java_program = java.find(os.environ)
+        yield Finding("ok", f"Java {java_program.version} ({java_program.program})")
     except StackError as error:
         yield Finding("warn", f"{error.cause} ({only})", error.next_step)
     cached = (settings.cache / f"apache-pulsar-{VERSION}").is_dir()

@@ -44,8 +44,8 @@ _FOLDERS = {
     "service": ("worker", "tier", "capacity", "channel", "app", "signals", "top", "registry"),
     "tables": ("backlog", "ingest", "journal", "reconcile"),
 }
-_PLACES = {name: f"fairlane.cli.{folder}.{name}:{name}" for folder, names in _FOLDERS.items() for name in names}
-_PLACES["simulate"] = "fairlane.cli.simulate:simulate"
+_MODULES = {name: f"fairlane.cli.{folder}.{name}:{name}" for folder, names in _FOLDERS.items() for name in names}
+_MODULES["simulate"] = "fairlane.cli.simulate:simulate"
 
 
 class MainGroup(CommandGroup):
@@ -60,15 +60,15 @@ class MainGroup(CommandGroup):
             formatter.write_dl([(str(code), meaning) for code, meaning in exit_codes.MEANINGS.items()])
 
 
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+    if is_set:
         from fairlane import __version__
 
         click.echo(f"fairlane {__version__}")
         ctx.exit()
 
 
-@click.group(cls=MainGroup, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=MainGroup, modules=_MODULES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default: ./fairlane.toml)")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="minimum log level")
 @click.option("--log-json/--no-log-json", default=None, help="write messages as JSON lines")

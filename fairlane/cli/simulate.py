@@ -72,8 +72,8 @@ def _list(output: str) -> None:
 
     rows = [{"name": name, "about": " ".join(find(name).about.split())} for name in names()]
     rows += [
-        {"name": name, "about": f"Generated from the seed, with at most {most:,} envelopes."}
-        for name, most in ENVELOPES.items()
+        {"name": name, "about": f"Generated from the seed, with at most {max_envelopes:,} envelopes."}
+        for name, max_envelopes in ENVELOPES.items()
     ]
     Output(output == "json").emit_rows(rows, ["name", "about"])
 
@@ -134,13 +134,13 @@ def _many(name: str, first: int, count: int, processes: int, output: str, pictur
     if output == "html" or pictures:
         raise click.UsageError("--seeds prints a table or JSON; a picture shows a single run.")
     scenario_for(name, first)
-    found = run_many(Seeds(name, first, count, processes), say)
-    document = msgspec.to_builtins(found)
+    results = run_many(Seeds(name, first, count, processes), say)
+    document = msgspec.to_builtins(results)
     row = {key: value for key, value in document.items() if key not in ("format", "bad")}
-    Output(output == "json").emit_document(document, [{**row, "bad": len(found.bad)}])
-    for bad in found.bad[:20]:
+    Output(output == "json").emit_document(document, [{**row, "bad": len(results.bad)}])
+    for bad in results.bad[:20]:
         say(f"run it again: {bad.replay}")
-    return exit_codes.FAILURE if found.bad else exit_codes.OK
+    return exit_codes.FAILURE if results.bad else exit_codes.OK
 
 
 def _tables(result: "Result") -> "RenderableType":

@@ -54,8 +54,8 @@ class DemoResult:
 
     def failures(self) -> list[str]:
         """Return why the demo failed; empty if it succeeded."""
-        found = {task.id: task for task in self.tasks}
-        lines = [f"{task} is missing" for task in self.accepted if task not in found]
+        tasks = {task.id: task for task in self.tasks}
+        lines = [f"{task} is missing" for task in self.accepted if task not in tasks]
         for task in self.tasks:
             counts = task.targets
             outcomes = counts.sent + counts.invalid + counts.failed + counts.expired + counts.cancelled

@@ -59,12 +59,14 @@ def servers(invocation: Invocation) -> Iterator[Settings]:
         return
     stack = LocalStack(settings.home, cache=settings.cache)
     with steps() as progress:
-        found = stack.up(progress, isolated(settings, TENANT).pulsar)
-        where = "already running" if found.already_running else "running"
-        progress(f"{where}: Pulsar {found.pulsar_url} and {found.pulsar_admin_url}, Redis {found.redis_url}")
+        addresses = stack.up(progress, isolated(settings, TENANT).pulsar)
+        where = "already running" if addresses.already_running else "running"
+        progress(
+            f"{where}: Pulsar {addresses.pulsar_url} and {addresses.pulsar_admin_url}, Redis {addresses.redis_url}"
+        )
     try:
         yield invocation.settings()
     finally:
-        if not found.already_running:
+        if not addresses.already_running:
             with steps() as progress:
                 stack.down(progress=progress)

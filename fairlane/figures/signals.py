@@ -115,23 +115,23 @@ class SignalMeter:
 
     _queues: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
 
-    def take(self, look: ServiceState) -> Signals:
-        shares = shares_of(look.settings)
-        jobs = [job for job in look.jobs if sendable(job, look.settings)]
-        missing = waiting_of(Served.by(look.beats), ((job.channel, job.pending) for job in jobs))
+    def take(self, state: ServiceState) -> Signals:
+        shares = shares_of(state.settings)
+        jobs = [job for job in state.jobs if sendable(job, state.settings)]
+        missing = waiting_of(Served.by(state.beats), ((job.channel, job.pending) for job in jobs))
         lacking = {waiting.channel for waiting in missing}
         jobs = [job for job in jobs if job.channel not in lacking]
         backlog = _by_tier(jobs, lambda job: job.pending)
-        alive = [beat for beat in look.beats if beat.state in ("serving", "draining")]
+        alive = [beat for beat in state.beats if beat.state in ("serving", "draining")]
         rates = {tier: sum(_rate(beat, tier) for beat in alive) for tier in backlog}
-        arrivals = self._arrivals(look.at_s, {tier: round(targets) for tier, targets in backlog.items()}, rates)
+        arrivals = self._arrivals(state.at_s, {tier: round(targets) for tier, targets in backlog.items()}, rates)
         load = _Load(jobs, shares, backlog, rates, arrivals)
         serving = sum(beat.state == "serving" for beat in alive)
         caps = load.binding_caps()
         limited_by, needed = load.limit(serving, caps)
         tiers = [load.signals(tier) for tier in backlog]
         rate = sum(rates.values())
-        return Signals(look.settings.capacity, rate, serving, limited_by, caps, needed, tiers, missing)
+        return Signals(state.settings.capacity, rate, serving, limited_by, caps, needed, tiers, missing)
 
     def _arrivals(self, now_s: float, backlog: dict[str, int], rates: Mapping[str, float]) -> dict[str, float]:
         """Return arrivals in targets/s: the growth of the backlog plus what was sent meanwhile."""
@@ -222,10 +222,10 @@ class _Load:
 
 
 def _by_tier(jobs: Sequence[ForecastTask], number: Callable[[ForecastTask], float]) -> dict[str, float]:
-    found = dict.fromkeys(map(str, TIERS), 0.0)
+    sums = dict.fromkeys(map(str, TIERS), 0.0)
     for job in jobs:
-        found[job.tier] += number(job)
-    return found
+        sums[job.tier] += number(job)
+    return sums
 
 
 def _rate(beat: WorkerBeat, tier: str) -> float:

@@ -48,12 +48,12 @@ class BacklogSnapshotter:
             brokers.find()
             self._find_at_s = begun_s + FIND_BROKERS_EVERY_S
         begun_s = self._clock.monotonic_s()
-        looks = brokers.look()
-        look = self._servers.redis.look()
-        if any(one.lanes is None for one in looks):
+        answers = brokers.look()
+        backlog = self._servers.redis.look()
+        if any(one.lanes is None for one in answers):
             self._find_at_s = 0.0
         took_ms = round((self._clock.monotonic_s() - begun_s) * 1000)
-        return snapshot_row(look, looks, Taken(self._every_s, took_ms, brokers.measured_every_s))
+        return snapshot_row(backlog, answers, Taken(self._every_s, took_ms, brokers.measured_every_s))
 
 
 def failures(row: Row) -> list[str]:

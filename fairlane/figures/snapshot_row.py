@@ -31,14 +31,14 @@ class Taken:
     """Maximum age of the brokers' figures, if known."""
 
 
-def snapshot_row(look: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken) -> Row:
+def snapshot_row(backlog: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken) -> Row:
     """Return one row from what Redis and the brokers reported at one moment."""
-    settings = globals_of(look.settings)
+    settings = globals_of(backlog.settings)
     return {
-        "at": datetime.fromtimestamp(look.at_ms / 1000, UTC),
+        "at": datetime.fromtimestamp(backlog.at_ms / 1000, UTC),
         "every_s": taken.every_s,
         "took_ms": taken.took_ms,
-        "epoch": look.epoch,
+        "epoch": backlog.epoch,
         "capacity": settings.capacity,
         "capacity_burst": settings.burst,
         "sharing": settings.sharing,
@@ -47,10 +47,10 @@ def snapshot_row(look: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken)
         "paused_channels": sorted(settings.paused_channels),
         "measured_every_s": taken.measured_every_s,
         "brokers": [{"broker": b.broker, "answered": b.lanes is not None, "failure": b.failure} for b in brokers],
-        "workers": [_worker(beat, look.at_ms) for beat in look.beats],
-        "tiers": _tiers(look, settings),
-        "tasks": [_task(task, look.in_flight, settings) for task in look.tasks],
-        "ended": [_task(task, look.in_flight, settings) for task in look.ended],
+        "workers": [_worker(beat, backlog.at_ms) for beat in backlog.beats],
+        "tiers": _tiers(backlog, settings),
+        "tasks": [_task(task, backlog.in_flight, settings) for task in backlog.tasks],
+        "ended": [_task(task, backlog.in_flight, settings) for task in backlog.ended],
         "lanes": [_lane(broker, lane) for broker, lane in answered_lanes(brokers)],
     }
 
@@ -134,24 +134,24 @@ def kind_of_lane(topic: str) -> str:
 # ----------------------------------------------------------------- tiers in pools
 
 
-def _tiers(look: BacklogLook, settings: Globals) -> list[Row]:
-    ready = [task.view for task in look.tasks if _may_be_sent(task.view, settings)]
-    return [row for pool in (TOTAL, *settings.caps) for row in _pool(pool, look, settings, ready)]
+def _tiers(backlog: BacklogLook, settings: Globals) -> list[Row]:
+    ready = [task.view for task in backlog.tasks if _may_be_sent(task.view, settings)]
+    return [row for pool in (TOTAL, *settings.caps) for row in _pool(pool, backlog, settings, ready)]
 
 
 def _may_be_sent(task: TaskView, settings: Globals) -> bool:
     return task.state == "running" and task.targets.pending > 0 and not held_now(task, settings)
 
 
-def _pool(pool: str, look: BacklogLook, settings: Globals, ready: Iterable[TaskView]) -> list[Row]:
+def _pool(pool: str, read: BacklogLook, settings: Globals, ready: Iterable[TaskView]) -> list[Row]:
     total = pool == TOTAL
     backlog = dict.fromkeys(map(str, TIERS), 0)
     for task in ready:
         if total or pool in pools_of(task.app, task.channel):
             backlog[task.tier] += task.targets.pending
     weights = sum(settings.tier_weights[tier] for tier, targets in backlog.items() if targets)
-    rates = _rates(look.beats, look.at_ms)
-    stored = look.pools.get(pool, {})
+    rates = _rates(read.beats, read.at_ms)
+    stored = read.pools.get(pool, {})
     cap = (settings.capacity, settings.burst) if total else settings.cap(pool)
     return [
         {
@@ -166,7 +166,7 @@ def _pool(pool: str, look: BacklogLook, settings: Globals, ready: Iterable[TaskV
             "depth": stored.get(f"depth:{tier}", 0) / BUCKET_UNIT,
             "announced": stored.get(f"wanted:{tier}", 0),
             "backlog": backlog[tier],
-            "granted": look.counters.get(f"granted:{tier}", 0) if total else None,
+            "granted": read.counters.get(f"granted:{tier}", 0) if total else None,
             "rate": rates[tier] if total else None,
             "wanted": settings.tier_weights[tier] / weights if backlog[tier] else 0.0,
             "got": _part(rates[tier], sum(rates.values())) if total else None,
@@ -185,5 +185,5 @@ def _rates(beats: Iterable[WorkerBeat], now_ms: int) -> Mapping[str, float]:
     return rates
 
 
-def _part(one: float, whole: float) -> float:
-    return one / whole if whole else 0.0
+def _part(one: float, total: float) -> float:
+    return one / total if total else 0.0

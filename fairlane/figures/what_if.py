@@ -39,10 +39,10 @@ class Effect(NamedTuple):
 def effects(before: Situation, after: Situation) -> list[Effect]:
     """Return the tasks whose finish times change, the most affected first."""
     was, will = before.done_s(), after.done_s()
-    found = [
+    changed = [
         Effect(task.id, task.app, task.tier, task.targets.pending, was[task.id], will[task.id]) for task in after.tasks
     ]
-    return sorted((effect for effect in found if _moves(effect)), key=lambda effect: -abs(effect.later_s))
+    return sorted((effect for effect in changed if _moves(effect)), key=lambda effect: -abs(effect.later_s))
 
 
 def _moves(effect: Effect) -> bool:

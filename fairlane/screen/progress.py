@@ -41,9 +41,9 @@ class _Line:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         tail = _TAIL[-(len(self.cells) - len(_HEAD)) :]
-        whole = FittedTable((*_HEAD, *tail), [self.cells], has_header=False)
-        if whole.has_room(console, options):
-            yield whole
+        table = FittedTable((*_HEAD, *tail), [self.cells], has_header=False)
+        if table.has_room(console, options):
+            yield table
             return
         yield FittedTable(_HEAD, [self.cells[:2]], has_header=False)
         yield FittedTable(tail, [self.cells[2:]], ("bar", "clock"), has_header=False)

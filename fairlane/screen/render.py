@@ -46,11 +46,11 @@ def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | 
     return table_of(rows, columns if longest_waits_s is None else [*columns, "longest_wait_s"])
 
 
-def tasks_table(tasks: Sequence[TaskView], most: int) -> RenderableType:
+def tasks_table(tasks: Sequence[TaskView], max_rows: int) -> RenderableType:
     """Return a table of the first tasks, and how many more there are."""
-    more = f"… and {len(tasks) - most:,} more" if len(tasks) > most else ""
+    more = f"… and {len(tasks) - max_rows:,} more" if len(tasks) > max_rows else ""
     leaving = ("progress", "weight", "done", "rate", "tier")
-    return table_of(map(_task_row, tasks[:most]), _TASK_COLUMNS, leaving, more)
+    return table_of(map(_task_row, tasks[:max_rows]), _TASK_COLUMNS, leaving, more)
 
 
 def _task_row(task: TaskView) -> dict[str, object]:

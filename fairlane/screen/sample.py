@@ -128,12 +128,12 @@ def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str,
 def tier_figures(settings: Globals, sending: list[TaskView], rates: dict[str, float]) -> list[TierFigures]:
     """Return the figures of every tier, highest first."""
     backlog = {tier: sum(task.targets.pending for task in sending if task.tier == tier) for tier in map(str, TIERS)}
-    wanted, total = wanted_shares(settings.tier_milli, backlog), sum(rates.values())
+    shares, total = wanted_shares(settings.tier_milli, backlog), sum(rates.values())
     return [
         TierFigures(
             tier=tier,
             weight=settings.tier_milli[tier],
-            wanted=wanted[tier],
+            wanted=shares[tier],
             actual=rates[tier] / total if total else None,
             rate=rates[tier],
             backlog=backlog[tier],

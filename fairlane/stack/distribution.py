@@ -93,10 +93,10 @@ def _unreachable(reason: str) -> DownloadFailed:
 def verify(archive: Path, sha512: str = SHA512) -> None:
     """Raise DownloadFailed unless the archive is, byte for byte, the one this version of Fairlane was built with."""
     with archive.open("rb") as file:
-        found = hashlib.file_digest(file, "sha512").hexdigest()
-    if found != sha512:
+        digest = hashlib.file_digest(file, "sha512").hexdigest()
+    if digest != sha512:
         raise DownloadFailed(
-            f"The download {archive.name} is damaged or not genuine (sha512 {found[:16]}, expected {sha512[:16]}).",
+            f"The download {archive.name} is damaged or not genuine (sha512 {digest[:16]}, expected {sha512[:16]}).",
             f"Delete Maven's copy (org/apache/pulsar/pulsar-server-distribution/{VERSION} in its local repository) "
             "and try again.",
         )

@@ -38,8 +38,8 @@ def _program(env: Mapping[str, str]) -> Path | None:
         program = Path(env["JAVA_HOME"]) / "bin" / "java"
         if os.access(program, os.X_OK):
             return program
-    found = shutil.which("java", path=env.get("PATH", ""))
-    return Path(found) if found else None
+    path = shutil.which("java", path=env.get("PATH", ""))
+    return Path(path) if path else None
 
 
 def version_of(program: Path) -> int:
@@ -48,7 +48,7 @@ def version_of(program: Path) -> int:
         output = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JavaUnusable(f"{program} does not run: {error}.", HOW_TO_GET) from error
-    found = re.search(r'version "(?:1\.)?(\d+)', output)
-    if found is None:
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
+    if match is None:
         raise JavaUnusable(f"{program} does not print its version.", HOW_TO_GET)
-    return int(found[1])
+    return int(match[1])

@@ -63,11 +63,11 @@ def start_pulsar(
     home: Home, options: StackOptions, cache: Path, env: Mapping[str, str], progress: Progress
 ) -> ServerState:
     """Start Pulsar standalone without waiting until it is ready."""
-    found = java.find(env)
+    java_program = java.find(env)
     unpacked = distribution.ensure(cache, env, progress)
     chosen = _pulsar_ports(home, options, progress)
     progress(f"starting Pulsar {distribution.VERSION} on ports {chosen.broker} and {chosen.web} (REST)")
-    command = pulsar_server.command(found, unpacked, home, chosen)
+    command = pulsar_server.command(java_program, unpacked, home, chosen)
     console = home.logs / "pulsar-console.log"
     pid = processes.start_detached(command, home.pulsar, console, pulsar_server.environment(env))
     numbers = {"broker": chosen.broker, "web": chosen.web, "bookie": chosen.bookie}
@@ -99,9 +99,9 @@ def _bookie_port(home: Home) -> int:
     return saved
 
 
-def _port(wanted: int | None, usual: int, what: str, progress: Progress) -> int:
-    if wanted is not None:
-        return ports.require(wanted, what)
+def _port(asked_port: int | None, usual: int, what: str, progress: Progress) -> int:
+    if asked_port is not None:
+        return ports.require(asked_port, what)
     chosen = ports.choose(usual)
     if chosen != usual:
         progress(f"port {usual} is taken by another program: {what} gets {chosen}")

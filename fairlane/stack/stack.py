@@ -193,14 +193,14 @@ class LocalStack:
 
 def _refuse_other_ports(state: StackState, options: StackOptions) -> None:
     """Raise AlreadyRunning if the options request another port for a server that runs."""
-    for what, server, name, wanted in (
+    for what, server, name, port in (
         ("Pulsar", state.pulsar, "broker", options.pulsar_port),
         ("Pulsar's REST", state.pulsar, "web", options.pulsar_web_port),
         ("Redis", state.redis, "redis", options.redis_port),
     ):
-        if server is not None and wanted not in (None, server.ports[name]):
+        if server is not None and port not in (None, server.ports[name]):
             raise AlreadyRunning(
-                f"{what} of the local stack runs on port {server.ports[name]}, so it cannot get port {wanted}.",
+                f"{what} of the local stack runs on port {server.ports[name]}, so it cannot get port {port}.",
                 "Run `fairlane stack down` first, or leave the port out.",
             )
 
@@ -212,7 +212,7 @@ def _server_status(name: str, server: ServerState | None) -> ServerStatus:
     return ServerStatus(name, True, server.pid, server.program, server.version, server.ports, memory)
 
 
-def _provision(addresses: StackAddresses, wanted: PulsarSettings, progress: Progress) -> list[str]:
+def _provision(addresses: StackAddresses, settings: PulsarSettings, progress: Progress) -> list[str]:
     """Provision Pulsar. A broker that has just started, above all after a kill, answers some requests with errors."""
     try:
         from backends.pulsar.provision import provision
@@ -220,4 +220,4 @@ def _provision(addresses: StackAddresses, wanted: PulsarSettings, progress: Prog
         return []
     progress("provisioning")
     here = {"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url}
-    return launch.once_reached(lambda: provision(wanted.model_copy(update=here)))
+    return launch.once_reached(lambda: provision(settings.model_copy(update=here)))

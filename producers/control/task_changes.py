@@ -41,10 +41,10 @@ class TaskFilter:
 
     def takes(self, task: TaskView) -> bool:
         """Return whether the filter matches a live task."""
-        wanted = {"app": self.app, "tier": self.tier, "channel": self.channel, "state": self.state}
+        required = {"app": self.app, "tier": self.tier, "channel": self.channel, "state": self.state}
         return (
             (not self.ids or task.id in self.ids)
-            and all(value is None or getattr(task, name) == value for name, value in wanted.items())
+            and all(value is None or getattr(task, name) == value for name, value in required.items())
             and task.id.startswith(self.id_prefix or "")
         )
 

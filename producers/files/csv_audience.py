@@ -37,7 +37,7 @@ def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Ro
     column = _target_column(header)
     if column is None:
         raise _no_column(path, line if header else "")
-    twice = next((name for place, name in enumerate(header) if name in header[:place]), None)
+    twice = next((name for index, name in enumerate(header) if name in header[:index]), None)
     if twice is not None:
         raise InvalidInput(f"targets: {path} has two columns named {twice!r}.", "Give each column a name of its own.")
     return bursts, parser(_row_maker(header, column, keep, path))
@@ -107,17 +107,19 @@ def _row_maker(header: list[str], column: int, keep: Keep, path: str) -> Callabl
     missing = [name for name in keep if name not in header]
     if missing:
         raise InvalidInput(f"filter: {path} has no column {', '.join(missing)}; it has {', '.join(header)}.")
-    wanted = [(header.index(name), frozenset(values)) for name, values in keep.items()]
-    others = [(place, name) for place, name in enumerate(header) if place != column and name not in keep]
+    kept_columns = [(header.index(name), frozenset(values)) for name, values in keep.items()]
+    others = [
+        (column_index, name) for column_index, name in enumerate(header) if column_index != column and name not in keep
+    ]
     width = len(header)
 
     def make(row: list[str]) -> object:
         if len(row) != width:
             return Unreadable(f"the line has {len(row)} columns, not {width}", ",".join(row))
-        for place, values in wanted:
-            if row[place] not in values:
+        for column_index, values in kept_columns:
+            if row[column_index] not in values:
                 return None
         address = row[column].strip()
-        return Target(address, {name: row[place] for place, name in others}) if others else address
+        return Target(address, {name: row[column_index] for column_index, name in others}) if others else address
 
     return make

@@ -80,7 +80,7 @@ def array_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterator[
     Only a part of the array is in memory at a time. Raise InvalidInput at malformed JSON: the values behind it cannot
     be separated.
     """
-    return _Array(source, path).bursts(), parser(lambda found: _item(found[0], keep, found[1]))
+    return _Array(source, path).bursts(), parser(lambda item: _item(item[0], keep, item[1]))
 
 
 class _Array:
@@ -105,9 +105,9 @@ class _Array:
 
     def _burst(self) -> Iterator[Row]:
         while not self._closed:
-            found = self._next()
-            if found is not None:
-                yield found
+            value = self._next()
+            if value is not None:
+                yield value
             elif not (self._source.text_present() and self._more()):
                 return
 
@@ -144,9 +144,9 @@ class _Array:
         return row
 
     def _skip(self, at: int) -> int:
-        found = _SPACE(self._text, at)
-        assert found is not None
-        return found.end()
+        match = _SPACE(self._text, at)
+        assert match is not None
+        return match.end()
 
     def _move(self, at: int) -> None:
         self._line += self._text.count("\n", self._at, at)

@@ -101,11 +101,11 @@ class Lines:
         self._ended = not data
         end = data.rfind(b"\n") + 1 if data else len(data)
         if not data or end:
-            whole = b"".join((*self._read, data[:end]))
+            lines_read = b"".join((*self._read, data[:end]))
             self._read = []
-            if whole and not self._begun:
-                self._begun, whole = True, whole.removeprefix(_BOM)
-            self._ready += io.StringIO(whole.decode(errors="surrogateescape"), newline="").readlines()
+            if lines_read and not self._begun:
+                self._begun, lines_read = True, lines_read.removeprefix(_BOM)
+            self._ready += io.StringIO(lines_read.decode(errors="surrogateescape"), newline="").readlines()
         if data[end:]:
             self._read.append(data[end:])
 

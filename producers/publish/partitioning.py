@@ -21,8 +21,8 @@ def partitions_for(expected_targets: int | None, need_bytes: int, options: Produ
     """
     if not options.partition_above or expected_targets is None or expected_targets <= options.partition_above:
         return 0
-    wanted = min(math.ceil(expected_targets / options.partition_targets), options.most_partitions)
-    return max(2, min(wanted, options.memory_bytes // (LEAST_PENDING * need_bytes)))
+    partitions = min(math.ceil(expected_targets / options.partition_targets), options.most_partitions)
+    return max(2, min(partitions, options.memory_bytes // (LEAST_PENDING * need_bytes)))
 
 
 def need_of(record: TaskRecord, options: ProducerOptions) -> ProducerNeeds:

@@ -231,12 +231,12 @@ class Router:
         while self._wait_for(lambda: bool(self._spill)):
             first, piece = self._spill.take()
             size = sum(map(len, piece))
-            places: list[int] = []
-            if not self._wait_for(lambda: self._reserved(places, first, len(piece), size)):  # noqa: B023  # called at once
+            reserved: list[int] = []
+            if not self._wait_for(lambda: self._reserved(reserved, first, len(piece), size)):  # noqa: B023  # called at once
                 return
             self._spill.drop()
             try:
-                self._hand_over(places[0], first, piece, size)
+                self._hand_over(reserved[0], first, piece, size)
             except FairlaneError:
                 return  # the senders get the error
 
@@ -247,8 +247,8 @@ class Router:
                 self._room.wait(self._settings.late_s)
             return not (self._closed or self._error)
 
-    def _reserved(self, places: list[int], first: int, messages: int, size: int) -> bool:
+    def _reserved(self, reserved: list[int], first: int, messages: int, size: int) -> bool:
         index = self._reserve(first, messages, size)
         if index is not None:
-            places.append(index)
+            reserved.append(index)
         return index is not None

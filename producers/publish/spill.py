@@ -72,7 +72,7 @@ class Spill:
 
     @property
     def messages(self) -> int:
-        return sum(len(place.lengths) for place in list(self._places))
+        return sum(len(piece.lengths) for piece in list(self._places))
 
     @property
     def size_on_disk(self) -> int:

@@ -164,8 +164,8 @@ def _delay(need: ProducerNeeds, in_batch: int) -> tuple[int, str]:
 def _remarks(need: ProducerNeeds, pending: int) -> tuple[str, ...]:
     if pending >= LEAST_PENDING:
         return ()
-    wanted = LEAST_PENDING * need.partitions * need.message_bytes
+    needed_bytes = LEAST_PENDING * need.partitions * need.message_bytes
     fewer = need.memory_bytes // (LEAST_PENDING * need.message_bytes)
     or_fewer = f", or {fewer} partitions" if fewer else ""
     few = f"{pending:,} pending messages a partition are fewer than {LEAST_PENDING:,}: the memory holds no more."
-    return (f"{few} Give {math.ceil(wanted / MIB):,} MiB{or_fewer}, or smaller messages.",)
+    return (f"{few} Give {math.ceil(needed_bytes / MIB):,} MiB{or_fewer}, or smaller messages.",)

@@ -91,9 +91,9 @@ def slabs_of_bursts(
             units = _next_units(units, clock_s() - began_s, max(MAX_SLAB // unit, 1))
 
 
-def _next_units(units: int, took_s: float, most: int) -> int:
+def _next_units(units: int, took_s: float, max_units: int) -> int:
     if took_s < _QUICK_S:
-        return min(units * 2, most)
+        return min(units * 2, max_units)
     return max(units // 2, 1) if took_s > _SLOW_S else units
 
 
@@ -139,9 +139,9 @@ class Cutter:
 
     def add(self, accepted: Accepted) -> Iterator[Block]:
         """Yield blocks of whole envelopes. Use each block before requesting the next: the digest advances with it."""
-        whole = len(accepted.addresses)
-        if not self._addresses and whole % self.chunk == 0 and whole <= self._room():
-            if whole:
+        total = len(accepted.addresses)
+        if not self._addresses and total % self.chunk == 0 and total <= self._room():
+            if total:
                 yield self._block(accepted.addresses, accepted.variables, accepted.text)
             return
         self._keep(accepted)

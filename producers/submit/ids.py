@@ -21,4 +21,4 @@ def id_maker(clock: Clock, random_bits: Callable[[int], int] = secrets.randbits)
 
 
 def _letters(number: int, count: int) -> str:
-    return "".join(_ALPHABET[(number >> 5 * place) & 31] for place in reversed(range(count)))
+    return "".join(_ALPHABET[(number >> 5 * digit) & 31] for digit in reversed(range(count)))

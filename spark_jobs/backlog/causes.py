@@ -47,11 +47,11 @@ def grouped(spent_ms: Mapping[str, int], held: bool, window_ms: int) -> dict[str
             group = CAP if cause.startswith("cap:") else _GROUPS.get(cause, UNKNOWN)
             parts[group] = parts.get(group, 0.0) + ms
     counted = sum(parts.values())
-    whole = max(float(window_ms), counted, 1.0)
+    total = max(float(window_ms), counted, 1.0)
     rest = HELD if held else UNKNOWN
-    if whole > counted:
-        parts[rest] = parts.get(rest, 0.0) + whole - counted
-    return {group: ms / whole for group, ms in sorted(parts.items(), key=lambda part: -part[1])}
+    if total > counted:
+        parts[rest] = parts.get(rest, 0.0) + total - counted
+    return {group: ms / total for group, ms in sorted(parts.items(), key=lambda part: -part[1])}
 
 
 def mixed(parts: list[tuple[dict[str, float], float]]) -> dict[str, float]:

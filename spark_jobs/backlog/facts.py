@@ -88,17 +88,17 @@ class Facts(NamedTuple):
 
 def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
     """Collect the facts. Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
-    found = backlog_snapshots.find(options.tables, options.since_ms)
-    times = _times(found, options)
-    states_at = backlog_series.states(found.frame(spark, times.chosen), backlog_series.TIMELINE_FIELDS)
-    changes = backlog_series.changes(_both_ends(spark, found, times), times.recent_ms, times.last_ms)
+    snapshots = backlog_snapshots.find(options.tables, options.since_ms)
+    times = _times(snapshots, options)
+    states_at = backlog_series.states(snapshots.frame(spark, times.chosen), backlog_series.TIMELINE_FIELDS)
+    changes = backlog_series.changes(_both_ends(spark, snapshots, times), times.recent_ms, times.last_ms)
     with _kept(states_at) as states_at, _kept(changes) as changes, _kept(_bands(states_at, times)) as bands:
         on_grid = states_at.where(backlog_series.is_among(times.grid))
-        lanes = _lanes(spark, found, times)
+        lanes = _lanes(spark, snapshots, times)
         live = _rows(_live(times, changes, bands, on_grid, lanes))
         return Facts(
             times,
-            _service(found, times),
+            _service(snapshots, times),
             _rows(_groups(changes)),
             live,
             _rows(backlog_series.by_dimension(on_grid)),
@@ -113,20 +113,20 @@ def _bands(states_at: "DataFrame", times: Times) -> "DataFrame":
     return backlog_series.banded(backlog_series.waiting(backlog_series.cohorts(states_at), now))
 
 
-def _times(found: Snapshots, options: ReportOptions) -> Times:
-    (last,) = found.rows(found.times[-1:], ["tasks"])
-    most = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, len(last["tasks"]))))
-    return backlog_series.choose(found.times, Detail(most, BINS, HEAT_BINS, options.recent_s))
+def _times(snapshots: Snapshots, options: ReportOptions) -> Times:
+    (last,) = snapshots.rows(snapshots.times[-1:], ["tasks"])
+    max_times = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, len(last["tasks"]))))
+    return backlog_series.choose(snapshots.times, Detail(max_times, BINS, HEAT_BINS, options.recent_s))
 
 
-def _both_ends(spark: "SparkSession", found: Snapshots, times: Times) -> "DataFrame":
-    states = backlog_series.states(found.frame(spark, sorted({times.recent_ms, times.last_ms})))
+def _both_ends(spark: "SparkSession", snapshots: Snapshots, times: Times) -> "DataFrame":
+    states = backlog_series.states(snapshots.frame(spark, sorted({times.recent_ms, times.last_ms})))
     after = [at_ms for at_ms in times.all if at_ms > times.recent_ms]
-    return states.unionByName(backlog_series.ends(found.frame(spark, after))) if after else states
+    return states.unionByName(backlog_series.ends(snapshots.frame(spark, after))) if after else states
 
 
-def _service(found: Snapshots, times: Times) -> list[Fields]:
-    rows = found.rows(times.grid, SERVICE_FIELDS)
+def _service(snapshots: Snapshots, times: Times) -> list[Fields]:
+    rows = snapshots.rows(times.grid, SERVICE_FIELDS)
     return [{**row, "workers": sum(one["state"] in SERVING for one in row["workers"])} for row in rows]
 
 
@@ -159,10 +159,10 @@ def _live(
     return joined.orderBy(f.desc("pending"), "task")
 
 
-def _lanes(spark: "SparkSession", found: Snapshots, times: Times) -> "DataFrame":
+def _lanes(spark: "SparkSession", snapshots: Snapshots, times: Times) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    now = found.frame(spark, [times.last_ms]).select(f.explode("lanes").alias("l"))
+    now = snapshots.frame(spark, [times.last_ms]).select(f.explode("lanes").alias("l"))
     return now.select("l.lane", "l.partition", "l.backlog", "l.consumers")
 
 

@@ -156,10 +156,10 @@ class _Maker:
     def groups(self, dimension: str) -> list[BacklogGroup]:
         """Return the groups, the largest first, without those that have neither a backlog nor a recent change."""
         busy = [row for row in self.facts.groups if row["backlog"] or row["arrived"] or row["done"]]
-        found = [self.group(dimension, name) for name in dict.fromkeys(row[dimension] for row in busy)]
+        groups = [self.group(dimension, name) for name in dict.fromkeys(row[dimension] for row in busy)]
         if dimension == "tier":
-            return sorted(found, key=lambda group: [*map(str, TIERS)].index(group.name))
-        return sorted(found, key=lambda group: (-group.backlog, -group.service_rate, group.name))
+            return sorted(groups, key=lambda group: [*map(str, TIERS)].index(group.name))
+        return sorted(groups, key=lambda group: (-group.backlog, -group.service_rate, group.name))
 
     def group(self, dimension: str, name: str) -> BacklogGroup:
         def chosen(row: Fields) -> bool:
@@ -209,7 +209,7 @@ class _Maker:
             why={cause: ms for cause, ms in (row["spent"] or {}).items() if ms > 0},
             consumers=row["consumers"],
             entries=row["entries"],
-            waits=self._waits("tasks", lambda found: found["task"] == row["task"]),
+            waits=self._waits("tasks", lambda row_of_task: row_of_task["task"] == row["task"]),
         )
 
     def _held_back(self, row: Fields) -> dict[str, float]:
@@ -229,8 +229,8 @@ class _Maker:
             for row in self.facts.live
             if row["grew"]
         ]
-        found = sorted([*tasks, *grown_of(self.facts)], key=lambda one: (-one.grew, one.dimension, one.name))
-        return [one for one in found if one.grew > 0][: self.options.top]
+        growths = sorted([*tasks, *grown_of(self.facts)], key=lambda one: (-one.grew, one.dimension, one.name))
+        return [one for one in growths if one.grew > 0][: self.options.top]
 
     def shares(self) -> list[Share]:
         """Return the shares in every pool that has a cap, and in the total."""

@@ -83,7 +83,7 @@ def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: J
     count = min(len(pieces), max(4 * context.defaultParallelism, -(-sum(f.rows for f in files) // _ROWS_OF_A_PIECE)))
     context.setJobDescription("backlog report: the journal")
     with translated():
-        shares = context.parallelize([pieces[place::count] for place in range(count)], count)
+        shares = context.parallelize([pieces[part::count] for part in range(count)], count)
         return together(shares.map(partial(_read, asked)).collect())
 
 
@@ -95,8 +95,8 @@ def _pieces(root: Path, file: TableFile) -> Iterator[RowGroups]:
 
 def _read(asked: JournalQuery, pieces: Sequence[RowGroups]) -> Sums:
     """Sum up some pieces. Runs in an executor, with one row group in memory at a time."""
-    found = [done(rows, piece.app, asked) for piece in pieces for rows in _row_groups(piece)]
-    return summed(pa.concat_tables(found) if found else DONE.empty_table(), asked)
+    sums = [done(rows, piece.app, asked) for piece in pieces for rows in _row_groups(piece)]
+    return summed(pa.concat_tables(sums) if sums else DONE.empty_table(), asked)
 
 
 def _row_groups(piece: RowGroups) -> Iterator[pa.Table]:
@@ -137,8 +137,8 @@ def _is_one_of(outcome: pa.ChunkedArray, *names: str) -> pa.ChunkedArray:
 
 def summed(done_of: pa.Table, asked: JournalQuery) -> Sums:
     """Return the sums of rows of DONE, from any number of files."""
-    place = pc.index_in(done_of["task"], value_set=pa.array(list(asked.tiers), pa.string()))
-    tier = pc.fill_null(pc.take(pa.array(list(asked.tiers.values()), pa.string()), place), NOT_KNOWN)
+    task_index = pc.index_in(done_of["task"], value_set=pa.array(list(asked.tiers), pa.string()))
+    tier = pc.fill_null(pc.take(pa.array(list(asked.tiers.values()), pa.string()), task_index), NOT_KNOWN)
     rows = done_of.append_column("tier", tier)
     chosen = rows.filter(pc.is_in(rows["task"], value_set=pa.array(asked.tasks, pa.string())))
     return Sums(

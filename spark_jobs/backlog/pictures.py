@@ -37,11 +37,11 @@ Line = Sequence[float | None]
 
 
 def _frame(
-    times_ms: Sequence[int], most: float = 1.0, *, top: float = TOP, height: float = 230, left: float = LEFT
+    times_ms: Sequence[int], maximum: float = 1.0, *, top: float = TOP, height: float = 230, left: float = LEFT
 ) -> Frame:
     first, last = times_ms[0], times_ms[-1]
     marks = time_ticks(first, last)
-    return Frame(first=first, last=last, most=most, marks=marks, top=top, height=height, left=left)
+    return Frame(first=first, last=last, most=maximum, marks=marks, top=top, height=height, left=left)
 
 
 def _gaps(report: BacklogReport) -> list[tuple[int, int]]:
@@ -108,16 +108,16 @@ def shares(report: BacklogReport) -> str:
     return document("shares", "Shares, wanted and actual", words, frame.picture_height, body)
 
 
-def _panel(frame: Frame, times_ms: Sequence[int], tier: str, got: Line, wanted: Line) -> Iterator[str]:
+def _panel(frame: Frame, times_ms: Sequence[int], tier: str, actual_shares: Line, wanted_shares: Line) -> Iterator[str]:
     yield text(frame.left - 52, frame.top + frame.height / 2 + 4, tier, "ink", "end")
     for part in (0.5, 1.0):
         yield from frame.level(part, f"{part:.0%}")
-    for known, run in groupby(zip(times_ms, got, strict=True), lambda point: point[1] is not None):
+    for known, run in groupby(zip(times_ms, actual_shares, strict=True), lambda point: point[1] is not None):
         points = list(run)
         if known:
             corners = [(points[0][0], 0.0), *points, (points[-1][0], 0.0)]
             yield frame.area(corners, TIER_COLOURS.get(tier, OTHER_COLOUR), 0.75)
-    yield frame.curve(zip(times_ms, wanted, strict=True), "mark", "5 4")
+    yield frame.curve(zip(times_ms, wanted_shares, strict=True), "mark", "5 4")
     yield f'<path class="axis" d="M{frame.left} {frame.bottom:.1f}H{WIDTH - RIGHT}"/>'
 
 
@@ -133,10 +133,10 @@ def waits(report: BacklogReport) -> str:
     low, high = math.log10(max(0.001, min(known) / 1.5)), math.log10(max(known) * 1.5)
     frame = _frame(series.wait_ms, high - low, height=200)
     body = [*_wait_grid(frame, low, high), *frame.gaps(_gaps(report))]
-    for place, line in enumerate(series.waits_p95_s.values()):
+    for index, line in enumerate(series.waits_p95_s.values()):
         scaled = _carried([None if not wait else math.log10(wait) - low for wait in line])
-        body.append(frame.curve(zip(series.wait_ms, scaled, strict=True), f"s{place}", DASHES[place % len(DASHES)]))
-    names = [(app, place) for place, app in enumerate(series.waits_p95_s)]
+        body.append(frame.curve(zip(series.wait_ms, scaled, strict=True), f"s{index}", DASHES[index % len(DASHES)]))
+    names = [(app, index) for index, app in enumerate(series.waits_p95_s)]
     body += [*legend(names, "95 % waited no longer"), *frame.time_axis()]
     now = {group.name: group.waits for group in report.apps if group.waits is not None}
     summary = "; ".join(f"{app} {span(one.p95_s)}" for app, one in now.items() if one.done)
@@ -147,8 +147,8 @@ def waits(report: BacklogReport) -> str:
 def _carried(line: Line) -> Line:
     """Fill single gaps in which nothing was sent, so that they do not break a curve that goes on after them."""
     return [
-        line[place - 1] if value is None and 0 < place < len(line) - 1 and line[place + 1] is not None else value
-        for place, value in enumerate(line)
+        line[index - 1] if value is None and 0 < index < len(line) - 1 and line[index + 1] is not None else value
+        for index, value in enumerate(line)
     ]
 
 
@@ -167,40 +167,40 @@ def ages(report: BacklogReport) -> str:
     if not any(any(column) for column in series.heat):
         return ""
     bands = age_bands({}, 0.0)
-    used = [place for place in range(len(bands)) if any(column[place] for column in series.heat)]
+    used = [band for band in range(len(bands)) if any(column[band] for column in series.heat)]
     shown = range(used[0], used[-1] + 1)
-    most = max(max(column) for column in series.heat)
+    maximum = max(max(column) for column in series.heat)
     frame = _frame(series.heat_ms, height=_BAR * len(shown), left=ROW_LEFT)
     body: list[str] = []
-    for row, place in enumerate(reversed(shown)):
+    for row, band in enumerate(reversed(shown)):
         y = TOP + _BAR * row
-        body.append(row_name(y + _BAR / 2, bands[place].label))
-        body += _heat_row(frame, series.heat_ms, [column[place] for column in series.heat], y, most)
-    body += [*frame.gaps(_gaps(report)), *frame.time_axis(), *_heat_legend(most)]
+        body.append(row_name(y + _BAR / 2, bands[band].label))
+        body += _heat_row(frame, series.heat_ms, [column[band] for column in series.heat], y, maximum)
+    body += [*frame.gaps(_gaps(report)), *frame.time_axis(), *_heat_legend(maximum)]
     old = bands[used[-1]]
     words = f"Targets by how long they had waited, over time. The oldest now: {span(report.total.oldest_s)}."
     words += f" The longest waits seen are in the band {old.label}."
     return document("ages", "Age of what waits", words, frame.picture_height, body)
 
 
-def _heat_row(frame: Frame, times_ms: Sequence[int], counts: Sequence[int], y: float, most: int) -> Iterator[str]:
-    for place, count in enumerate(counts):
+def _heat_row(frame: Frame, times_ms: Sequence[int], counts: Sequence[int], y: float, maximum: int) -> Iterator[str]:
+    for index, count in enumerate(counts):
         if count:
-            left, right = frame.x(times_ms[max(0, place - 1)]), frame.x(times_ms[place])
-            wide = max(1, right - left) if place else 2
+            left, right = frame.x(times_ms[max(0, index - 1)]), frame.x(times_ms[index])
+            wide = max(1, right - left) if index else 2
             title = f"{count:,} targets"
-            yield rect("heat cell", left, y + 1, wide, _BAR - 2, opacity=_heat(count, most), title=title)
+            yield rect("heat cell", left, y + 1, wide, _BAR - 2, opacity=_heat(count, maximum), title=title)
 
 
-def _heat(count: int, most: int) -> float:
-    return 0.12 + 0.88 * math.log1p(count) / math.log1p(most) if count else 0.0
+def _heat(count: int, maximum: int) -> float:
+    return 0.12 + 0.88 * math.log1p(count) / math.log1p(maximum) if count else 0.0
 
 
-def _heat_legend(most: int) -> Iterator[str]:
-    steps = [max(1, round(most**part)) for part in (0.25, 0.5, 0.75, 1.0)]
+def _heat_legend(maximum: int) -> Iterator[str]:
+    steps = [max(1, round(maximum**part)) for part in (0.25, 0.5, 0.75, 1.0)]
     x = float(ROW_LEFT)
     for step in dict.fromkeys(steps):
-        yield rect("heat", x, 16, 16, 12, opacity=_heat(step, most))
+        yield rect("heat", x, 16, 16, 12, opacity=_heat(step, maximum))
         yield text(x + 21, 26.5, short(step), "ink small")
         x += 21 + 7 * len(short(step)) + 16
     yield text(WIDTH - RIGHT, 26.5, "targets by how long they had waited", "soft small", "end")

@@ -218,11 +218,11 @@ def age_bands(targets: dict[int, int], rate: float) -> list[AgeBand]:
     edges = [0, *AGE_BANDS_S, None]
     bands: list[AgeBand] = []
     older = 0
-    for place in range(len(AGE_BANDS_S), -1, -1):
-        count = targets.get(place, 0)
+    for index in range(len(AGE_BANDS_S), -1, -1):
+        count = targets.get(index, 0)
         older += count
         drain_s = 0.0 if not count else older / rate if rate > 0 else None
-        bands.append(AgeBand(edges[place] or 0, edges[place + 1], count, drain_s))
+        bands.append(AgeBand(edges[index] or 0, edges[index + 1], count, drain_s))
     return bands[::-1]
 
 

@@ -75,16 +75,16 @@ def choose(times: Sequence[int], detail: Detail) -> Times:
 
 
 def _just_before(times: Sequence[int], at_ms: int) -> bool:
-    place = bisect_left(times, at_ms)
-    return place < len(times) and times[place] - at_ms <= _LAST_MINUTE_MS
+    index = bisect_left(times, at_ms)
+    return index < len(times) and times[index] - at_ms <= _LAST_MINUTE_MS
 
 
-def thinned(times: Sequence[int], most: int) -> list[int]:
-    """Return the first time, and the last in each of `most` - 1 time spans of equal length."""
-    if len(times) <= most:
+def thinned(times: Sequence[int], max_times: int) -> list[int]:
+    """Return the first time, and the last in each of `max_times` - 1 time spans of equal length."""
+    if len(times) <= max_times:
         return list(times)
     first, last = times[0], times[-1]
-    kept = {-(-(at - first) * (most - 1) // (last - first)): at for at in times}
+    kept = {-(-(at - first) * (max_times - 1) // (last - first)): at for at in times}
     return list(kept.values())
 
 
@@ -98,21 +98,21 @@ def is_among(times: Sequence[int]) -> "Column":
 # ----------------------------------------------------------------- tasks over time
 
 
-def states(found: "DataFrame", fields: Sequence[str] = STATE_FIELDS) -> "DataFrame":
+def states(snapshots: "DataFrame", fields: Sequence[str] = STATE_FIELDS) -> "DataFrame":
     """Return a row for each live task of each of these snapshots.
 
     Columns: at_ms, the fields, and numbers of targets: worked (sent, invalid or failed), settled (these, and expired or
     cancelled), pending.
     """
-    return _tasks(found, "tasks", fields)
+    return _tasks(snapshots, "tasks", fields)
 
 
-def ends(found: "DataFrame") -> "DataFrame":
+def ends(snapshots: "DataFrame") -> "DataFrame":
     """Return a row for each task that ended by these snapshots, with the columns of `states`."""
-    return _tasks(found, "ended", STATE_FIELDS)
+    return _tasks(snapshots, "ended", STATE_FIELDS)
 
 
-def _tasks(found: "DataFrame", column: str, fields: Sequence[str]) -> "DataFrame":
+def _tasks(snapshots: "DataFrame", column: str, fields: Sequence[str]) -> "DataFrame":
     """Return rows from a list of structs.
 
     Naming the fields one by one makes Spark read only those from the files. After a plain `explode`, Spark reads all.
@@ -120,7 +120,7 @@ def _tasks(found: "DataFrame", column: str, fields: Sequence[str]) -> "DataFrame
     from pyspark.sql import functions as f
 
     read = ", ".join(f"{column}.{name}" for name in dict.fromkeys((*fields, *_COUNTS)))
-    rows = found.select("at_ms", f.explode(f.expr(f"arrays_zip({read})")).alias("t"))
+    rows = snapshots.select("at_ms", f.explode(f.expr(f"arrays_zip({read})")).alias("t"))
     worked, settled = f.expr("t.sent + t.invalid + t.failed"), f.expr("t.expired + t.cancelled")
     return rows.select(
         "at_ms",
@@ -191,9 +191,9 @@ def growth(states_at: "DataFrame", first_ms: int, last_ms: int) -> "DataFrame":
     from pyspark.sql import functions as f
 
     new = f.col("created_ms") > first_ms
-    least = f.min(f.struct("pending", (-f.col("at_ms")).alias("earlier"))).alias("least")
+    smallest = f.min(f.struct("pending", (-f.col("at_ms")).alias("earlier"))).alias("least")
     now = f.sum(f.when(f.col("at_ms") == last_ms, f.col("pending"))).alias("backlog")
-    of_task = states_at.groupBy("task").agg(least, now, f.min("created_ms").alias("created_ms"))
+    of_task = states_at.groupBy("task").agg(smallest, now, f.min("created_ms").alias("created_ms"))
     return of_task.where(f.col("backlog") > 0).select(
         "task",
         "backlog",
@@ -271,8 +271,8 @@ def oldest(bands: "DataFrame", at_ms: int) -> "DataFrame":
 # ----------------------------------------------------------------- lanes
 
 
-def skewed(lanes: "DataFrame", times: float, least: int) -> "DataFrame":
-    """Return lanes with a partition that holds at least `least` entries, and `times` the mean of the lane's partitions.
+def skewed(lanes: "DataFrame", times: float, min_entries: int) -> "DataFrame":
+    """Return lanes with a partition of at least `min_entries` entries and `times` the mean of the lane's partitions.
 
     lanes: a row for each lane or partition, as in a snapshot. Columns: lane, partitions, entries, most, partition
     (which holds the most), consumers (least of any partition).
@@ -287,4 +287,6 @@ def skewed(lanes: "DataFrame", times: float, least: int) -> "DataFrame":
         f.max_by("partition", "backlog").alias("partition"),
         f.min("consumers").alias("consumers"),
     )
-    return of_lane.where((f.col("most") >= least) & (f.col("most") * f.col("partitions") >= times * f.col("entries")))
+    return of_lane.where(
+        (f.col("most") >= min_entries) & (f.col("most") * f.col("partitions") >= times * f.col("entries"))
+    )

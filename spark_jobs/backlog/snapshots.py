@@ -49,8 +49,8 @@ class Snapshots:
     def frame(self, spark: "SparkSession", times: Sequence[int]) -> "DataFrame":
         """Return a row for each snapshot at one of these times: spark_jobs.backlog.snapshot_files.SCHEMA, and at_ms."""
         columns = ", ".join(f"{field.name} {_ddl(field.type)}" for field in SCHEMA)
-        found = spark.read.schema(columns).parquet(*(f"file://{path}" for path, _ in self._with(times)))
-        return found.where(self._is_at(times)).selectExpr("*", "unix_millis(at) at_ms")
+        frame = spark.read.schema(columns).parquet(*(f"file://{path}" for path, _ in self._with(times)))
+        return frame.where(self._is_at(times)).selectExpr("*", "unix_millis(at) at_ms")
 
     def _is_at(self, times: Sequence[int]) -> str:
         """Return the condition as SQL. Files have statistics on `at`, so a range lets Spark skip rows outside it."""
@@ -62,21 +62,21 @@ class Snapshots:
 
     def rows(self, times: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
         """Return a few snapshots at these times, in order: these columns, and at_ms."""
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for path, here in self._with(times):
             table = _read(path, ["at", *columns])
             table = table.filter(pa.array([at_ms in here for at_ms in _at_ms(table)]))
-            found += [
+            rows += [
                 {"at_ms": at_ms, **_plain(row)}
                 for at_ms, row in zip(_at_ms(table), table.select(columns).to_pylist(), strict=True)
             ]
-        return sorted(found, key=lambda row: row["at_ms"])
+        return sorted(rows, key=lambda row: row["at_ms"])
 
     def _with(self, times: Sequence[int]) -> Iterator[tuple[Path, set[int]]]:
         """Yield the files that hold any of these times, and which ones."""
-        wanted = set(times)
+        wanted_times = set(times)
         for path, held in self.files.items():
-            if here := wanted.intersection(held):
+            if here := wanted_times.intersection(held):
                 yield path, here
 
 

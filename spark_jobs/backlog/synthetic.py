@@ -159,13 +159,13 @@ def _make_journal(folder: Path, size: SyntheticBacklog, first: datetime, sent: S
     parts = np.array([count for _, _, count in sent])
     rows = chance.multinomial(size.outcomes, parts / parts.sum())
     log, added = JournalLog(folder), []
-    places: dict[tuple[str, str], list[int]] = {}
-    for place, (number, task, _) in enumerate(sent):
+    indexes_by_file: dict[tuple[str, str], list[int]] = {}
+    for index, (number, task, _) in enumerate(sent):
         day = f"{first + timedelta(seconds=number * size.every_s):%Y-%m-%d}"
-        places.setdefault((day, task.app), []).append(place)
-    for (day, app), found in places.items():
+        indexes_by_file.setdefault((day, task.app), []).append(index)
+    for (day, app), indexes in indexes_by_file.items():
         writer = FileWriter(log.root, OUTCOMES, "made-up", day, app)
-        of_rows: npt.NDArray[np.int64] = np.repeat(found, rows[found])
+        of_rows: npt.NDArray[np.int64] = np.repeat(indexes, rows[indexes])
         for begin in range(0, len(of_rows), _ROWS_AT_ONCE):
             writer.write(_outcomes(of_rows[begin : begin + _ROWS_AT_ONCE], size, first, sent, chance))
         added.append(writer.close())
@@ -173,14 +173,14 @@ def _make_journal(folder: Path, size: SyntheticBacklog, first: datetime, sent: S
 
 
 def _outcomes(
-    places: np.ndarray, size: SyntheticBacklog, first: datetime, sent: Sequence[Sent], chance: np.random.Generator
+    indexes: np.ndarray, size: SyntheticBacklog, first: datetime, sent: Sequence[Sent], chance: np.random.Generator
 ) -> pa.Table:
-    count = len(places)
-    stretches = np.array([sent[place][0] for place in places])
+    count = len(indexes)
+    stretches = np.array([sent[index][0] for index in indexes])
     at_us = (first.timestamp() + (stretches + chance.random(count)) * size.every_s) * 1e6
     columns = {
-        "task": pa.array([sent[place][1].name for place in places]),
-        "channel": pa.array([sent[place][1].channel for place in places]),
+        "task": pa.array([sent[index][1].name for index in indexes]),
+        "channel": pa.array([sent[index][1].channel for index in indexes]),
         "writer": pa.repeat("0", count),
         "sequence": pa.array(np.arange(count, dtype=np.int32)),
         "position": pa.array(np.zeros(count, dtype=np.int32)),

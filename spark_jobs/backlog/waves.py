@@ -18,15 +18,15 @@ Backlogs = dict[str, dict[str, list[int]]]
 def series_of(facts: Facts) -> ReportSeries:
     """Return the series that pictures are drawn from."""
     heat_ms = sorted({row["at_ms"] for row in facts.heat} | ({facts.times.last_ms} if facts.heat else set()))
-    wanted, got, sent = _shares(facts)
+    wanted_shares, actual_shares, sent = _shares(facts)
     backlog = backlogs(facts)
     totals = [sum(column) for column in zip(*backlog.get("tier", {}).values(), strict=True)]
     wait_ms, waits = _waits(facts.journal)
     return ReportSeries(
         times_ms=facts.times.grid,
         backlog=backlog,
-        wanted=wanted,
-        got=got,
+        wanted=wanted_shares,
+        got=actual_shares,
         service=sent,
         arrival=_arrival(facts.times.grid, totals or [0] * len(facts.times.grid), sent),
         heat_ms=heat_ms,
@@ -38,13 +38,15 @@ def series_of(facts: Facts) -> ReportSeries:
 
 def backlogs(facts: Facts) -> Backlogs:
     """Return backlogs by dimension and name, at each time of the grid; 0 where a name is missing."""
-    place = {at_ms: number for number, at_ms in enumerate(facts.times.grid)}
-    found: Backlogs = {dimension: {} for dimension in DIMENSIONS}
+    index_of = {at_ms: number for number, at_ms in enumerate(facts.times.grid)}
+    backlog_by_name: Backlogs = {dimension: {} for dimension in DIMENSIONS}
     for row in facts.over_time:
-        levels = found[row["dimension"]].setdefault(row["name"], [0] * len(place))
-        levels[place[row["at_ms"]]] = row["backlog"]
-    found["tier"] = {str(tier): found["tier"][str(tier)] for tier in TIERS if str(tier) in found["tier"]}
-    return found
+        levels = backlog_by_name[row["dimension"]].setdefault(row["name"], [0] * len(index_of))
+        levels[index_of[row["at_ms"]]] = row["backlog"]
+    backlog_by_name["tier"] = {
+        str(tier): backlog_by_name["tier"][str(tier)] for tier in TIERS if str(tier) in backlog_by_name["tier"]
+    }
+    return backlog_by_name
 
 
 def grown_of(facts: Facts) -> list[Growth]:
@@ -52,9 +54,9 @@ def grown_of(facts: Facts) -> list[Growth]:
     grown = []
     for dimension, names in backlogs(facts).items():
         for name, levels in names.items():
-            least = min(levels)
-            since = len(levels) - 1 - levels[::-1].index(least)
-            grown.append(Growth(dimension, name, levels[-1], levels[-1] - least, facts.times.grid[since]))
+            smallest = min(levels)
+            since = len(levels) - 1 - levels[::-1].index(smallest)
+            grown.append(Growth(dimension, name, levels[-1], levels[-1] - smallest, facts.times.grid[since]))
     return grown
 
 
@@ -78,29 +80,31 @@ def _shares(facts: Facts) -> tuple[dict[str, Line], dict[str, Line], Line]:
     A rebuilt view counts from zero: nothing is known for that time span.
     """
     tiers = [str(tier) for tier in TIERS]
-    looks = [{row["tier"]: row for row in service["tiers"] if row["pool"] == TOTAL} for service in facts.service]
-    wanted: dict[str, Line] = {tier: [look[tier]["wanted"] for look in looks] for tier in tiers}
-    got: dict[str, Line] = {tier: [None] for tier in tiers}
+    by_snapshot = [{row["tier"]: row for row in service["tiers"] if row["pool"] == TOTAL} for service in facts.service]
+    wanted_shares: dict[str, Line] = {
+        tier: [tiers_then[tier]["wanted"] for tiers_then in by_snapshot] for tier in tiers
+    }
+    actual_shares: dict[str, Line] = {tier: [None] for tier in tiers}
     rates: Line = [None]
-    for before, after in pairwise(range(len(looks))):
-        spent = {tier: looks[after][tier]["granted"] - looks[before][tier]["granted"] for tier in tiers}
+    for before, after in pairwise(range(len(by_snapshot))):
+        spent = {tier: by_snapshot[after][tier]["granted"] - by_snapshot[before][tier]["granted"] for tier in tiers}
         seconds = (facts.service[after]["at_ms"] - facts.service[before]["at_ms"]) / 1000
         same = facts.service[after]["epoch"] == facts.service[before]["epoch"] and min(spent.values()) >= 0
         total = sum(spent.values())
         rates.append(total / seconds if same else None)
         for tier in tiers:
-            got[tier].append(spent[tier] / total if same and total else None)
-    return wanted, got, rates
+            actual_shares[tier].append(spent[tier] / total if same and total else None)
+    return wanted_shares, actual_shares, rates
 
 
 def _arrival(times_ms: list[int], backlog: list[int], service: Line) -> Line:
     """Return the arrival rates: the growth of the backlog plus the work done in the same time."""
-    found: Line = [None]
-    for place in range(1, len(times_ms)):
-        rate = service[place]
-        grew = (backlog[place] - backlog[place - 1]) / ((times_ms[place] - times_ms[place - 1]) / 1000)
-        found.append(None if rate is None else max(0.0, grew + rate))
-    return found
+    arrivals: Line = [None]
+    for index in range(1, len(times_ms)):
+        rate = service[index]
+        grew = (backlog[index] - backlog[index - 1]) / ((times_ms[index] - times_ms[index - 1]) / 1000)
+        arrivals.append(None if rate is None else max(0.0, grew + rate))
+    return arrivals
 
 
 def _waits(journal: JournalFacts | None) -> tuple[list[int], dict[str, Line]]:
@@ -114,5 +118,5 @@ def _waits(journal: JournalFacts | None) -> tuple[list[int], dict[str, Line]]:
         done[row["app"]] += row["done"]
     bins = range(max(row["bin"] for row in journal.by_time) + 1)
     apps = sorted(done, key=lambda app: (-done[app], app))
-    waits = {app: [quantile_s(buckets.get((app, place), {}), 0.95) for place in bins] for app in apps}
-    return [journal.first_ms + place * journal.step_ms for place in bins], waits
+    waits = {app: [quantile_s(buckets.get((app, bin_index), {}), 0.95) for bin_index in bins] for app in apps}
+    return [journal.first_ms + bin_index * journal.step_ms for bin_index in bins], waits

@@ -118,8 +118,8 @@ def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
     """
     with reading(options.tables):
         table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options))
-        found = table.groupBy(REASON).count().collect()
-    by_reason = {row[REASON] or _GOOD: row["count"] for row in found}
+        counts = table.groupBy(REASON).count().collect()
+    by_reason = {row[REASON] or _GOOD: row["count"] for row in counts}
     if not by_reason:
         raise no_rows()
     reasons = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
@@ -158,7 +158,7 @@ def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFr
     """Return each suppressed target once (per channel, if the table has it), with a flag; None if there is none."""
     from pyspark.sql import functions as f
 
-    found: DataFrame | None = None
+    suppressed: DataFrame | None = None
     given = [(source.path, with_targets(read_table(spark, source))) for source in options.suppress]
     if options.invalid_targets:
         given.append(("the journal", invalid_targets(spark, options.tables)))
@@ -169,8 +169,8 @@ def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFr
         if "channel" in table.columns and options.channel:
             table = table.where(f.col("channel").isNull() | (f.col("channel") == options.channel))
         some = table.select(f.col(name).cast("string").alias(options.task.target))
-        found = some if found is None else found.unionByName(some)
-    return None if found is None else found.dropDuplicates().withColumn(SUPPRESSED_FLAG, f.lit(True))
+        suppressed = some if suppressed is None else suppressed.unionByName(some)
+    return None if suppressed is None else suppressed.dropDuplicates().withColumn(SUPPRESSED_FLAG, f.lit(True))
 
 
 def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None") -> "tuple[DataFrame, Rules]":
@@ -178,10 +178,10 @@ def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
     task = options.task
     table = with_targets(renamed(table, options.names), task.target)
     columns = columns_of(table.schema, task, _MAP)
-    wanted = dict.fromkeys(
+    selected = dict.fromkeys(
         [columns.target, *columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))]
     )
-    table = table.select(*(f"`{name}`" for name in wanted)).repartition(f"`{columns.target}`")
+    table = table.select(*(f"`{name}`" for name in selected)).repartition(f"`{columns.target}`")
     if suppressed is not None:
         table = table.join(suppressed, columns.target, "left")
     return table, Rules(columns, options.forms, options.channel)

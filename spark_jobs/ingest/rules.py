@@ -105,8 +105,8 @@ def _complaints(batch: "pa.RecordBatch", columns: Columns) -> Iterator[tuple[int
 def _indexes(mask: "pa.Array[Any]") -> list[int]:
     import pyarrow.compute as pc
 
-    found: list[int] = pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()
-    return found
+    indexes: list[int] = pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()
+    return indexes
 
 
 def _doubtful_targets(column: "pa.Array[Any]") -> list[int]:

@@ -47,14 +47,16 @@ def final_pieces(record: Outcomes) -> Iterator[Piece]:
         if run.code < _FINAL:
             yield from _cut(UniformOutcome(run.writer, run.attempt, run.first, run.count, run.size, run.code))
     for mixed in record.mixed:
-        found = {place: code for place, code in _results(mixed) if code < _FINAL}
-        if found:
-            yield PartialOutcome(mixed.writer, mixed.attempt, mixed.sequence, list(found), list(found.values()))
+        final_codes = {position: code for position, code in _results(mixed) if code < _FINAL}
+        if final_codes:
+            yield PartialOutcome(
+                mixed.writer, mixed.attempt, mixed.sequence, list(final_codes), list(final_codes.values())
+            )
 
 
 def _results(mixed: Mixed) -> Iterable[tuple[int, int]]:
-    places = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
-    return zip(places, mixed.codes, strict=False)
+    positions = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
+    return zip(positions, mixed.codes, strict=False)
 
 
 def _cut(piece: UniformOutcome) -> Iterator[UniformOutcome]:
@@ -130,8 +132,8 @@ class _Writer:
             for sequence in self._open_between(start, end):
                 yield from _cut(UniformOutcome(run.writer, run.attempt, at, sequence - at, run.size, run.code))
                 done = self.open.pop(sequence)
-                places = [place for place in range(run.size) if not done >> place & 1]
-                yield PartialOutcome(run.writer, run.attempt, sequence, places, [run.code] * len(places))
+                positions = [position for position in range(run.size) if not done >> position & 1]
+                yield PartialOutcome(run.writer, run.attempt, sequence, positions, [run.code] * len(positions))
                 at = sequence + 1
             yield from _cut(UniformOutcome(run.writer, run.attempt, at, end - at, run.size, run.code))
 
@@ -140,20 +142,20 @@ class _Writer:
         if sequence in self.final:
             return
         done = self.open.get(sequence, 0)
-        found = {
-            place: code
-            for place, code in dict(_results(mixed)).items()
-            if code < _FINAL and place < mixed.size and not done >> place & 1
+        new_codes = {
+            position: code
+            for position, code in dict(_results(mixed)).items()
+            if code < _FINAL and position < mixed.size and not done >> position & 1
         }
-        if not found:
+        if not new_codes:
             return
-        done |= sum(1 << place for place in found)
+        done |= sum(1 << position for position in new_codes)
         if done == (1 << mixed.size) - 1:
             self.open.pop(sequence, None)
             self.final.add(sequence, sequence + 1)
         else:
             self.open[sequence] = done
-        yield PartialOutcome(mixed.writer, mixed.attempt, sequence, list(found), list(found.values()))
+        yield PartialOutcome(mixed.writer, mixed.attempt, sequence, list(new_codes), list(new_codes.values()))
 
     def _open_between(self, start: int, end: int) -> list[int]:
         if end - start <= len(self.open):
@@ -179,10 +181,10 @@ class _Task:
         self.writers: dict[str, _Writer] = {}
 
     def writer(self, name: str) -> _Writer:
-        found = self.writers.get(name)
-        if found is None:
-            found = self.writers[name] = _Writer()
-        return found
+        writer = self.writers.get(name)
+        if writer is None:
+            writer = self.writers[name] = _Writer()
+        return writer
 
     def stored(self) -> StoredTask:
         return StoredTask(self.last_ms, self.closed, {name: one.stored() for name, one in self.writers.items()})

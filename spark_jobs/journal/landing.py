@@ -147,15 +147,15 @@ class Lander:
         landed.state = self._store() if landed.records else list(landing.state)
 
     def _store(self) -> list[str]:
-        whole = len(self._landing.state) >= LONGEST_CHAIN
-        tasks = self._first.everything() if whole else self._first.changes()
-        if not tasks and not whole:
+        is_whole = len(self._landing.state) >= LONGEST_CHAIN
+        tasks = self._first.everything() if is_whole else self._first.changes()
+        if not tasks and not is_whole:
             return list(self._landing.state)
         name = f"{STATES}/{self._landing.tag}-{self._landed.topic}-{secrets.token_hex(6)}.msgpack"
         path = self._landing.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, msgspec.msgpack.encode(StoredState(_FORMAT, tasks)))
-        return [name] if whole else [*self._landing.state, name]
+        return [name] if is_whole else [*self._landing.state, name]
 
 
 class _Part:

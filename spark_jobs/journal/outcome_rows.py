@@ -97,7 +97,7 @@ class RowBuilder:
         self._own.append((self.rows, piece.positions, piece.codes))
         self.rows += rows
 
-    def _name(self, writer: str, sequence: int, row: int, places: range | list[int]) -> None:
+    def _name(self, writer: str, sequence: int, row: int, target_positions: range | list[int]) -> None:
         """Name the targets of the rows from `row` on, which are at these positions of the envelope."""
         named = self._named.get((writer, sequence))
         if named is None:
@@ -105,9 +105,9 @@ class RowBuilder:
         reasons = named.reasons or [""] * len(named.targets)
         positions = range(len(named.targets)) if named.positions is None else named.positions
         details = dict(zip(positions, zip(named.targets, reasons, strict=False), strict=False))
-        for offset, place in enumerate(places):
-            if place in details:
-                target, reason = details[place]
+        for offset, position in enumerate(target_positions):
+            if position in details:
+                target, reason = details[position]
                 self._names.append((row + offset, target, reason or None))
 
     def take(self) -> pa.RecordBatch:
@@ -124,9 +124,9 @@ class RowBuilder:
         piece: npt.NDArray[np.int64] = np.repeat(np.arange(len(rows)), rows)
         within = np.arange(self.rows) - (np.cumsum(rows) - rows)[piece]
         size = np.maximum(sizes, 1)[piece]
-        places, code = within % size, codes[piece]
+        positions, code = within % size, codes[piece]
         for row, own_places, own_codes in self._own:
-            places[row : row + len(own_places)] = own_places
+            positions[row : row + len(own_places)] = own_places
             code[row : row + len(own_codes)] = own_codes
         head = np.array(heads, dtype=np.int64)[piece]
         targets, reasons = self._named_columns()
@@ -137,7 +137,7 @@ class RowBuilder:
             of_head.texts("channel"),
             pa.array(writers, pa.string()).take(pa.array(piece)),
             pa.array((firsts[piece] + within // size).astype(np.int32)),
-            pa.array(places.astype(np.int32)),
+            pa.array(positions.astype(np.int32)),
             pa.array(attempts[piece].astype(np.int32)),
             pa.array(OUTCOME_NAMES).take(pa.array(code)),
             pa.array(of_head.numbers("at_ms") * 1000).cast(pa.timestamp("us", tz="UTC")),
@@ -171,8 +171,8 @@ class _Columns:
         return pa.array([getattr(head, name) for head in self._heads], pa.string()).take(self._where)
 
     def numbers(self, name: str) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = np.array([getattr(head, name) for head in self._heads], dtype=np.int64)
-        taken: npt.NDArray[np.int64] = found[self._of_row]
+        numbers: npt.NDArray[np.int64] = np.array([getattr(head, name) for head in self._heads], dtype=np.int64)
+        taken: npt.NDArray[np.int64] = numbers[self._of_row]
         return taken
 
 

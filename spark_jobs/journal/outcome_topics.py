@@ -96,13 +96,13 @@ def reached(client: Any, settings: PulsarSettings, span: TopicSpan) -> str:
 def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[StoredRecord]]":
     left = span.most
     while True:
-        most = min(AT_ONCE, left) if span.most else AT_ONCE
-        records = reader.read(most, _POLL_S)
-        wanted = [record for record in records if record.position <= span.until]
-        if wanted:
-            yield wanted
-        left -= len(wanted)
-        if len(wanted) < len(records) or (span.most and not left) or _at_end(reader, span, records):
+        max_records = min(AT_ONCE, left) if span.most else AT_ONCE
+        records = reader.read(max_records, _POLL_S)
+        in_span = [record for record in records if record.position <= span.until]
+        if in_span:
+            yield in_span
+        left -= len(in_span)
+        if len(in_span) < len(records) or (span.most and not left) or _at_end(reader, span, records):
             return
 
 

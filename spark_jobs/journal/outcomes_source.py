@@ -70,10 +70,10 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         raise InvalidInput(
             f"The option {unknown[0]} does not exist.", f"There are: start, maxRecordsPerBatch, {NAMES}."
         )
-    most = options.get("maxrecordsperbatch", str(MAX_RECORDS))
-    if not most.isdecimal():
-        raise InvalidInput(f"maxRecordsPerBatch is {most!r}.", "It must be a whole number; 0 for no limit.")
-    return SourceOptions(servers_of(options).pulsar, _start(options.get("start", "earliest")), int(most))
+    max_records = options.get("maxrecordsperbatch", str(MAX_RECORDS))
+    if not max_records.isdecimal():
+        raise InvalidInput(f"maxRecordsPerBatch is {max_records!r}.", "It must be a whole number; 0 for no limit.")
+    return SourceOptions(servers_of(options).pulsar, _start(options.get("start", "earliest")), int(max_records))
 
 
 def _start(text: str) -> str | Mapping[str, str]:
@@ -146,8 +146,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._options.first_positions()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        most = self._options.max_records
-        return ReadMaxRows(most) if most else ReadAllAvailable()
+        max_records = self._options.max_records
+        return ReadMaxRows(max_records) if max_records else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._until = self._ends()
@@ -157,8 +157,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadMaxRows):
             return {topic: max(position, start.get(topic, "")) for topic, position in ends.items()}
         spans = [TopicSpan(int(topic), start.get(topic, ""), end, limit.max_rows) for topic, end in ends.items()]
-        wanted = [span for span in spans if not span.empty]
-        return {**start, **(self._limited(wanted) if wanted else {})}
+        not_empty = [span for span in spans if not span.empty]
+        return {**start, **(self._limited(not_empty) if not_empty else {})}
 
     def _limited(self, spans: Sequence[TopicSpan]) -> dict[str, str]:
         with connected(self._options.pulsar) as client:

@@ -49,11 +49,11 @@ def make_tables(folder: Path, size: SyntheticJournal, at: datetime) -> Path:
     audience.mkdir(parents=True)
     log, added = JournalLog(folder), []
     for first in range(0, size.targets, _ROWS_OF_A_FILE):
-        places = np.arange(first, min(size.targets, first + _ROWS_OF_A_FILE))
-        targets = _targets(chance, len(places))
+        numbers = np.arange(first, min(size.targets, first + _ROWS_OF_A_FILE))
+        targets = _targets(chance, len(numbers))
         pq.write_table(pa.table({"target": targets}), audience / f"part-{first:010d}.parquet", compression="zstd")
         writer = FileWriter(log.root, OUTCOMES, "made-up", f"{at:%Y-%m-%d}", APP)
-        writer.write(_outcomes(places, targets, odd, at))
+        writer.write(_outcomes(numbers, targets, odd, at))
         added.append(writer.close())
     added += write_rows(log.root, TASKS, "made-up", [_task(size, at)])
     log.append(log.read(), CommitChange(added=added), int(at.timestamp() * 1000))
@@ -66,27 +66,27 @@ def _targets(chance: np.random.Generator, count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(text)])
 
 
-def _outcomes(places: Numbers, targets: pa.Array, odd: Numbers, at: datetime) -> pa.Table:
+def _outcomes(numbers: Numbers, targets: pa.Array, odd: Numbers, at: datetime) -> pa.Table:
     """Return rows of outcomes with the planted differences.
 
     odd: the positions that hold a stranger, those that hold the target of the position before, and those that hold its
     outcome.
     """
-    strange, other, twice = (np.isin(places, some) for some in odd)
-    targets = targets.take(pa.array(np.arange(len(places)) - other))
-    names = [f"stranger {place}" if is_strange else None for place, is_strange in zip(places, strange, strict=True)]
+    strange, other, twice = (np.isin(numbers, some) for some in odd)
+    targets = targets.take(pa.array(np.arange(len(numbers)) - other))
+    names = [f"stranger {number}" if is_strange else None for number, is_strange in zip(numbers, strange, strict=True)]
     named = pc.coalesce(pa.array(names, pa.string()), targets)
-    return pa.table(_columns(places - twice, named, at), schema=SCHEMAS[OUTCOMES])
+    return pa.table(_columns(numbers - twice, named, at), schema=SCHEMAS[OUTCOMES])
 
 
-def _columns(places: Numbers, targets: pa.Array, at: datetime) -> dict[str, Any]:
-    count, envelopes = len(places), places // ENVELOPE
+def _columns(indexes: Numbers, targets: pa.Array, at: datetime) -> dict[str, Any]:
+    count, envelopes = len(indexes), indexes // ENVELOPE
     same = {"task": TASK, "channel": CHANNEL, "outcome": "sent", "at": at, "record": _RECORD}
     numbers = {
         "sequence": envelopes // WRITERS,
-        "position": places % ENVELOPE,
-        "attempt": places * 0,
-        "latency_ms": places % 60_000,
+        "position": indexes % ENVELOPE,
+        "attempt": indexes * 0,
+        "latency_ms": indexes % 60_000,
         "topic": envelopes % 8,
     }
     kinds = SCHEMAS[OUTCOMES]

@@ -44,9 +44,9 @@ def read_tasks(client: Any, settings: PulsarSettings, after: str) -> TaskRows:
     try:
         while count < MAX_RECORDS and not reader.at_end():
             for stored in reader.read(1_000, _POLL_S):
-                found = list(rows_of(stored.position, stored.body))
-                rows += found
-                accepted += sum(accepts(row, stored.position) for row in found)
+                record_rows = list(rows_of(stored.position, stored.body))
+                rows += record_rows
+                accepted += sum(accepts(row, stored.position) for row in record_rows)
                 count, cursor = count + 1, stored.position
     finally:
         reader.close()

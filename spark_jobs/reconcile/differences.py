@@ -46,11 +46,11 @@ def differences(rows: "DataFrame", audience: "DataFrame | None", is_over: bool) 
             yield rows.sparkSession.createDataFrame([], DIFFERENCE_COLUMNS)
             return
         named = kept.enter_context(_kept(_with_sums(rows.where("target is not null"), TARGET, suspects, count)))
-        found = _repeated(_with_sums(rows, IDENTITY, suspects, count), IDENTITY, TWICE)
-        found = found.unionByName(_repeated(named, TARGET, SENT_TWICE))
+        repeated = _repeated(_with_sums(rows, IDENTITY, suspects, count), IDENTITY, TWICE)
+        repeated = repeated.unionByName(_repeated(named, TARGET, SENT_TWICE))
         if audience is not None:
-            found = found.unionByName(_missing(named, _with_sums(audience, TARGET, suspects, count), is_over))
-        yield found
+            repeated = repeated.unionByName(_missing(named, _with_sums(audience, TARGET, suspects, count), is_over))
+        yield repeated
 
 
 def checksums(rows: "DataFrame", audience: "DataFrame | None") -> "DataFrame":
@@ -87,11 +87,11 @@ def odd(keys: npt.NDArray[np.int64], compared: bool) -> npt.NDArray[np.int64]:
     kinds, sums = keys & _KIND, keys & ~_KIND
     again: npt.NDArray[np.bool_] = np.zeros(len(keys), bool)
     again[1:] = keys[1:] == keys[:-1]
-    found = [sums[again & (kinds != _GIVEN)]]
+    odd_sums = [sums[again & (kinds != _GIVEN)]]
     if compared:
         named, given = (sums[~again & (kinds == kind)] for kind in (_NAMED, _GIVEN))
-        found.append(np.setxor1d(named, given, assume_unique=True))
-    return np.unique(np.concatenate(found))
+        odd_sums.append(np.setxor1d(named, given, assume_unique=True))
+    return np.unique(np.concatenate(odd_sums))
 
 
 def _with_sums(table: "DataFrame", columns: Sequence[str], suspects: "DataFrame", count: int) -> "DataFrame":

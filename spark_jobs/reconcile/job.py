@@ -49,10 +49,10 @@ class TaskSum:
         They add up to the audience unless more were recorded than it has.
         """
         rest = max((self.audience or 0) - self.recorded, 0)
-        found = {name: self.counts.get(name, 0) for name in OUTCOME_NAMES}
+        totals = {name: self.counts.get(name, 0) for name in OUTCOME_NAMES}
         if self.closed:
-            found[self.closed] += rest
-        return {**found, "pending": 0 if self.closed else rest}
+            totals[self.closed] += rest
+        return {**totals, "pending": 0 if self.closed else rest}
 
     @property
     def adds_up(self) -> bool:
@@ -107,8 +107,8 @@ def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = 
         folder = str(
             what.tables.resolve() / "reconcile" / (f"task={folder_name(what.task)}" if what.task else f"day={what.day}")
         )
-        with differences(rows, given, _is_over(sums)) as found:
-            found.write.mode("overwrite").parquet(folder)
+        with differences(rows, given, _is_over(sums)) as frame:
+            frame.write.mode("overwrite").parquet(folder)
         stored = spark.read.schema(DIFFERENCE_COLUMNS).parquet(folder)
         first = [row.asDict() for row in stored.orderBy(f.col("difference"), f.col("target")).limit(listed).collect()]
         count = stored.count() if len(first) == listed else len(first)

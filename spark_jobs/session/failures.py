@@ -42,9 +42,9 @@ def translated() -> Iterator[None]:
 def failure_of(error: Exception) -> FairlaneError:
     """Return our error for an exception of Spark."""
     text = str(error)
-    found = _OURS.findall(text)
-    if found:
-        name, message = found[-1]
+    matches = _OURS.findall(text)
+    if matches:
+        name, message = matches[-1]
         return _kind(name)(_STATE.sub("", message))
     raised = _RAISED.findall(text.partition(_TRACEBACK)[2])
     lines = [_CLASS.sub("", line.strip()) for line in _CALLED.sub("", text).splitlines() if line.strip()]

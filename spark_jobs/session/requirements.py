@@ -25,5 +25,5 @@ def _java(env: Mapping[str, str]) -> Path | None:
     if env.get("JAVA_HOME"):
         program = Path(env["JAVA_HOME"]) / "bin" / "java"
         return program if os.access(program, os.X_OK) else None
-    found = shutil.which("java", path=env.get("PATH", ""))
-    return Path(found) if found else None
+    path = shutil.which("java", path=env.get("PATH", ""))
+    return Path(path) if path else None

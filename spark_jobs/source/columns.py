@@ -65,8 +65,8 @@ def _variables(types: "dict[str, DataType]", options: TaskOptions) -> tuple[str,
     return tuple(name for name in types if name != options.target and name not in options.split)
 
 
-def _check_there(types: "dict[str, DataType]", wanted: Sequence[str], hint: str) -> None:
-    for name in wanted:
+def _check_there(types: "dict[str, DataType]", required: Sequence[str], hint: str) -> None:
+    for name in required:
         if name not in types:
             raise InvalidInput(f"The table has no column {name}; it has {', '.join(types)}.", hint.format(name=name))
 

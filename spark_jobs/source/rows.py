@@ -76,8 +76,8 @@ def split_batch(
 
 def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:
     if columns.whole:
-        found = batch.column(columns.whole).to_pylist(maps_as_pydicts="last")
-        return [{name: value for name, value in own.items() if value is not None} if own else None for own in found]
+        structs = batch.column(columns.whole).to_pylist(maps_as_pydicts="last")
+        return [{name: value for name, value in own.items() if value is not None} if own else None for own in structs]
     if not columns.variables:
         return None
     lists, nulls = [], False

@@ -153,14 +153,14 @@ def _check_held(text: str) -> None:
 
 def _messages(options: Mapping[str, str]) -> dict[str, str]:
     """Return the messages by language: from `message.de`, and from `messages`, a JSON object of them."""
-    found = {name.partition(".")[2]: text for name, text in options.items() if name.startswith("message.")}
+    messages = {name.partition(".")[2]: text for name, text in options.items() if name.startswith("message.")}
     if not options.get("messages"):
-        return found
+        return messages
     by_language = _message(options["messages"], "messages")
     if not isinstance(by_language, dict):
         raise InvalidInput("messages: must be a mapping from a language to its message.")
     texts = {name.lower(): text if isinstance(text, str) else _json(text) for name, text in by_language.items()}
-    return {**texts, **found}
+    return {**texts, **messages}
 
 
 def _json(value: object) -> str:

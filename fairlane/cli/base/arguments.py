@@ -30,10 +30,10 @@ def parse_duration_s(text: str) -> float:
 
 def parse_bytes(text: str) -> int:
     """Parse a number of bytes: "4096", "33kB", "512MiB", "1.5GB". Raises ValueError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", text)
-    if not found or (found[2] or "B").lower() not in UNITS_BYTES:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", text)
+    if not match or (match[2] or "B").lower() not in UNITS_BYTES:
         raise ValueError(f"{text!r} is not a size; write for example 4096, 33kB, 512MiB or 1.5GB")
-    return round(float(found[1]) * UNITS_BYTES[(found[2] or "B").lower()])
+    return round(float(match[1]) * UNITS_BYTES[(match[2] or "B").lower()])
 
 
 def parse_time(text: str, now: datetime) -> datetime:

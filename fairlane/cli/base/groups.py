@@ -14,21 +14,21 @@ class CommandGroup(click.Group):
     for the import.
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._places = places or {}
+        self._modules = modules or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self._places, *super().list_commands(ctx)]
+        return [*self._modules, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._places:
+        if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        module, _, name = self._places[cmd_name].partition(":")
+        module, _, name = self._modules[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(1_000)) for name, command in found if command])
+            formatter.write_dl([(name, command.get_short_help_str(1_000)) for name, command in commands if command])

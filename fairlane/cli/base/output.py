@@ -58,8 +58,8 @@ class Output:
         """Print a JSON object, or a table of its important rows, below a line of `summary` if there is one."""
         from fairlane.screen.table import table_of
 
-        tables = [found for found in ([summary] if summary else [], rows) if found]
-        self.emit(document, lambda: _stacked([table_of(found, list(found[0])) for found in tables]))
+        tables = [table for table in ([summary] if summary else [], rows) if table]
+        self.emit(document, lambda: _stacked([table_of(table, list(table[0])) for table in tables]))
 
 
 def output_option(command: F) -> F:

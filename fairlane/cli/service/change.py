@@ -83,17 +83,19 @@ def show_effects(output: Output, before: "Situation", after: "Situation", limit:
     """Show the most affected tasks: their finish times before and after."""
     from fairlane.figures.what_if import effects
 
-    found, count = effects(before, after), len(after.tasks)
+    effects_by_task, count = effects(before, after), len(after.tasks)
     if not (before.settings.capacity or before.measured_rate):
         say("the capacity is unlimited and nothing is being sent: finish times are known only for capped tasks")
-    output.emit(_fields(found, count, limit), lambda: _table(found[: limit or SHOWN], len(found)))
+    output.emit(
+        _fields(effects_by_task, count, limit), lambda: _table(effects_by_task[: limit or SHOWN], len(effects_by_task))
+    )
     if not output.as_json:
-        say(f"{len(found):,} of {count:,} live tasks would finish at another time; nothing was changed")
+        say(f"{len(effects_by_task):,} of {count:,} live tasks would finish at another time; nothing was changed")
 
 
-def _fields(found: "Sequence[Effect]", count: int, limit: int | None) -> dict[str, Any]:
-    rows = [_row(effect) for effect in found[:limit]]
-    return {"affected": len(found), "unaffected": count - len(found), "tasks": rows}
+def _fields(effects: "Sequence[Effect]", count: int, limit: int | None) -> dict[str, Any]:
+    rows = [_row(effect) for effect in effects[:limit]]
+    return {"affected": len(effects), "unaffected": count - len(effects), "tasks": rows}
 
 
 def _row(effect: "Effect") -> dict[str, Any]:

@@ -37,20 +37,20 @@ def signals(ctx: click.Context, output: Output) -> None:
     from fairlane.cli.base.progress import measuring
 
     with client_of(ctx) as client, measuring(APART_S):
-        found = _measured(client)
-    rows = _rows(found)
+        measured = _measured(client)
+    rows = _rows(measured)
     service = {
-        "capacity": found.capacity,
-        "rate": round(found.rate, 1),
-        "workers": found.workers,
-        "workers_needed": found.workers_needed,
-        "limited_by": found.limited_by,
-        "caps": found.caps,
+        "capacity": measured.capacity,
+        "rate": round(measured.rate, 1),
+        "workers": measured.workers,
+        "workers_needed": measured.workers_needed,
+        "limited_by": measured.limited_by,
+        "caps": measured.caps,
     }
-    missing = {"missing_channels": [waiting._asdict() for waiting in found.missing]}
+    missing = {"missing_channels": [waiting._asdict() for waiting in measured.missing]}
     document = {**service, **missing, "tiers": {row["tier"]: row for row in rows}}
     output.emit_document(document, [*rows], summary=service)
-    for waiting in found.missing:
+    for waiting in measured.missing:
         say(str(waiting))
 
 
@@ -77,8 +77,8 @@ def _look(client: "PushClient") -> ServiceState:
     return ServiceState(clock.monotonic_s(), jobs, client.globals(), client.workers())
 
 
-def _rows(found: Signals) -> list[dict[str, Any]]:
+def _rows(measured: Signals) -> list[dict[str, Any]]:
     return [
         {name: round(value, 3) if isinstance(value, float) else value for name, value in tier._asdict().items()}
-        for tier in found.tiers
+        for tier in measured.tiers
     ]

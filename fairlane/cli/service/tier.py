@@ -64,9 +64,9 @@ def set_weights(ctx: click.Context, trial: Trial, weights: tuple[tuple[str, str]
     except ValueError as error:
         raise click.UsageError(f"A weight must be a number: {error}.") from None
     with client_of(ctx) as client:
-        wanted = {**client.globals().tier_weights, **given}
-    done = " ".join(f"{name}={value:g}" for name, value in wanted.items())
-    change_service(ctx, trial, lambda service: service.set_tiers(**wanted), done)
+        new_weights = {**client.globals().tier_weights, **given}
+    done = " ".join(f"{name}={value:g}" for name, value in new_weights.items())
+    change_service(ctx, trial, lambda service: service.set_tiers(**new_weights), done)
 
 
 @tier.command()

@@ -23,5 +23,5 @@ def top(ctx: click.Context, every: float, count: int | None) -> None:
         while count is None or looks < count:
             looks += 1
             watch.show(sampler.take(), [])
-            if looks != count:
+            if updates != count:
                 time.sleep(every)

@@ -31,4 +31,4 @@ def show_usage(ctx: click.Context, output: Output, read: Read, kind: str, name: 
 
 def _rows(ctx: click.Context, read: Read) -> list[dict[str, Any]]:
     with client_of(ctx) as client:
-        return [asdict(found) for found in read(client.globals(), client.live_tasks())]
+        return [asdict(usage) for usage in read(client.globals(), client.live_tasks())]

@@ -71,9 +71,9 @@ def down(invocation: Invocation, wipe: bool) -> None:
 @pass_invocation
 def status(invocation: Invocation, output: Output) -> int:
     """Show the servers with their addresses and logs. Exits with 1 if the stack is not running."""
-    found = _local_stack(invocation.settings()).status()
-    output.emit_record(_record(found))
-    return OK if found.running else FAILURE
+    state = _local_stack(invocation.settings()).status()
+    output.emit_record(_record(state))
+    return OK if state.running else FAILURE
 
 
 def _local_stack(settings: "Settings", options: "StackOptions | None" = None) -> "LocalStack":
@@ -93,14 +93,14 @@ def _warn_of_other_servers(invocation: Invocation) -> None:
             say(f"note: {'.'.join(path)} is set ({origin}), so other commands use that, not this stack")
 
 
-def _record(found: "StackStatus") -> dict[str, Any]:
-    addresses = found.addresses
+def _record(state: "StackStatus") -> dict[str, Any]:
+    addresses = state.addresses
     return {
-        "running": found.running,
-        "home": str(found.home),
-        "logs": str(found.logs),
+        "running": state.running,
+        "home": str(state.home),
+        "logs": str(state.logs),
         "pulsar_url": addresses.pulsar_url if addresses else None,
         "pulsar_admin_url": addresses.pulsar_admin_url if addresses else None,
         "redis_url": addresses.redis_url if addresses else None,
-        **{server.name: {k: v for k, v in asdict(server).items() if k != "name"} for server in found.servers},
+        **{server.name: {k: v for k, v in asdict(server).items() if k != "name"} for server in state.servers},
     }

@@ -89,12 +89,12 @@ def ingest(
         _check_channel(settings, options.task.channel, strict)
     with spark.session("fairlane ingest") as session:
         if dry_run:
-            found = job.dry_run(session, options)
+            result = job.dry_run(session, options)
         else:
             with _bar(options.task.task) as on_progress:
-                found = job.ingest(session, options, on_progress)
-    _tell(found)
-    output.emit_record({"tasks": ", ".join(found.tasks), **asdict(found.counts), "rejects": found.rejects})
+                result = job.ingest(session, options, on_progress)
+    _tell(result)
+    output.emit_record({"tasks": ", ".join(result.tasks), **asdict(result.counts), "rejects": result.rejects})
 
 
 def _check_channel(settings: "Settings", channel: str, strict: bool) -> None:
@@ -137,12 +137,12 @@ def _forms(forms: Mapping[str, str]) -> Mapping[str, str]:
     return forms
 
 
-def _tell(found: "Ingested") -> None:
-    most = sorted(found.reasons.items(), key=lambda item: -item[1])
-    for reason, count in most[:_SHOWN_REASONS]:
+def _tell(result: "Ingested") -> None:
+    reasons = sorted(result.reasons.items(), key=lambda item: -item[1])
+    for reason, count in reasons[:_SHOWN_REASONS]:
         say(f"{count:,} left out: {reason}")
-    if len(most) > _SHOWN_REASONS:
-        say(f"and {len(most) - _SHOWN_REASONS} more reasons; see the rejects")
+    if len(reasons) > _SHOWN_REASONS:
+        say(f"and {len(reasons) - _SHOWN_REASONS} more reasons; see the rejects")
 
 
 @contextmanager

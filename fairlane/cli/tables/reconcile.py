@@ -60,10 +60,10 @@ def reconcile(
     what = What(given["tables"] or settings.tables_folder, task or "", day or "")
     with spark.session("fairlane reconcile", rows=outcome_rows(what.tables)) as session:
         audience = _audience(session, what.tables, task, given) if given["audience"] else None
-        found = compare(session, what, audience, given["listed"])
-    rows = [_row(one, live) for one, live in _with_live(settings, found.sums)]
-    _show(output, rows, found)
-    if found.count or any(not row["adds_up"] or row["live"] not in ("same", "behind", _UNKNOWN) for row in rows):
+        result = compare(session, what, audience, given["listed"])
+    rows = [_row(one, live) for one, live in _with_live(settings, result.sums)]
+    _show(output, rows, result)
+    if result.count or any(not row["adds_up"] or row["live"] not in ("same", "behind", _UNKNOWN) for row in rows):
         ctx.exit(FAILURE)
 
 
@@ -134,13 +134,18 @@ def _compared(one: "TaskSum", live: Mapping[str, int] | None) -> str:
     return ", ".join(f"{name} {more:+,}" for name, more in apart.items())
 
 
-def _show(output: Output, rows: list[dict[str, Any]], found: "Reconciled") -> None:
-    document = {"tasks": rows, "differences": found.differences, "difference_count": found.count, "table": found.folder}
+def _show(output: Output, rows: list[dict[str, Any]], result: "Reconciled") -> None:
+    document = {
+        "tasks": rows,
+        "differences": result.differences,
+        "difference_count": result.count,
+        "table": result.folder,
+    }
     output.emit_document(document, rows)
-    for one in found.differences:
+    for one in result.differences:
         which = one["target"] or f"{one['writer']}/{one['sequence']}/{one['position']} (writer, envelope, position)"
         say(f"{one['task']}: {which} {one['difference']}")
-    if found.count:
-        say(f"{found.count:,} differences; all of them are in {found.folder}")
-    if found.note:
-        say(found.note)
+    if result.count:
+        say(f"{result.count:,} differences; all of them are in {result.folder}")
+    if result.note:
+        say(result.note)

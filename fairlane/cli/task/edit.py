@@ -40,12 +40,12 @@ def read_message(text: str) -> Any:
         return _object(text, "--message")
     path = Path(text)
     try:
-        found = len(text) < 4_096 and "\n" not in text and path.is_file()
+        is_file = len(text) < 4_096 and "\n" not in text and path.is_file()
     except OSError:
-        found = False
-    if not found and text.endswith(".json"):
+        is_file = False
+    if not is_file and text.endswith(".json"):
         raise InvalidInput(f"message: there is no file {text}.", "Name a JSON file, or give the message itself.")
-    if not found:
+    if not is_file:
         return text
     try:
         content = path.read_text(encoding="utf-8")

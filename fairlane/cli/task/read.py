@@ -63,8 +63,8 @@ def list_tasks(
     views: list[TaskView] = []
     with client_of(ctx) as client:
         while everything or len(views) < limit:
-            most = _PAGE if everything else min(_PAGE, limit - len(views))
-            page, cursor = client.task_page(**only, limit=most, cursor=cursor)
+            page_size = _PAGE if everything else min(_PAGE, limit - len(views))
+            page, cursor = client.task_page(**only, limit=page_size, cursor=cursor)
             views += page
             if cursor is None:
                 break
@@ -127,13 +127,13 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 @click.pass_context
 def failures(ctx: click.Context, output: Output, task_id: str, by_reason: bool, limit: int | None) -> None:
     """List the targets that failed or are invalid, with the reason."""
-    most = limit or (None if output.as_json else _SHOWN)
+    max_rows = limit or (None if output.as_json else _SHOWN)
     columns = REASON_COLUMNS if by_reason else FAILURE_COLUMNS
     with client_of(ctx) as client:
         task = client.task(task_id)
-        found: Iterator[Any] = iter(task.failures_by_reason()) if by_reason else task.failures()
-        rows = [asdict(one) for one in islice(found, most)]
-        more = next(found, None) is not None
+        items: Iterator[Any] = iter(task.failures_by_reason()) if by_reason else task.failures()
+        rows = [asdict(one) for one in islice(items, max_rows)]
+        more = next(items, None) is not None
     output.emit_rows(rows, columns)
     if more:
         say(f"There are more than {len(rows):,}: add --limit N, or --by-reason to count them.")

@@ -183,15 +183,15 @@ def _warn(warning: str) -> None:
 def _duplicates(result: "SubmitResult", rules: "AudienceRules") -> Iterator[str]:
     from producers.files.duplicates import COUNTED
 
-    found = result.duplicates or 0
+    duplicates = result.duplicates or 0
     if rules.duplicates == "remove":
-        if found:
-            yield f"removed {counted(found, 'duplicate')}"
+        if duplicates:
+            yield f"removed {counted(duplicates, 'duplicate')}"
         return
     beyond = result.accepted > COUNTED
-    if found:
+    if duplicates:
         among = f" among its first {COUNTED:,} targets" if beyond else ""
-        yield f"{counted(found, 'duplicate')}{among}, sent again; --unique removes them"
+        yield f"{counted(duplicates, 'duplicate')}{among}, sent again; --unique removes them"
     elif beyond:
         yield f"duplicates are not counted beyond the first {COUNTED:,} targets; --unique removes them"
 

@@ -4,7 +4,7 @@ import click
 
 from fairlane.cli.base.groups import CommandGroup
 
-_PLACES = {
+_MODULES = {
     "submit": "fairlane.cli.task.submit:submit",
     "list": "fairlane.cli.task.read:list_tasks",
     "show": "fairlane.cli.task.read:show",
@@ -21,6 +21,6 @@ _PLACES = {
 }
 
 
-@click.group(cls=CommandGroup, places=_PLACES)
+@click.group(cls=CommandGroup, modules=_MODULES)
 def task() -> None:
     """Submit, inspect and change push tasks."""

@@ -64,48 +64,48 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
     """Show where the task's time went: the time of each cause, and what would reduce it. The times add up to the
     task's age."""
     with client_of(ctx) as client:
-        found = client.why(task_id)
-    parts = [_row(part, found) for part in found.parts]
+        explained = client.why(task_id)
+    parts = [_row(part, explained) for part in explained.parts]
     fields = {
-        "id": found.task,
-        "state": found.state,
-        "age_s": found.age_ms / 1000,
-        "now": found.now,
-        "last_error": msgspec.to_builtins(found.last_error),
-        "unrecorded": [worker._asdict() for worker in found.unrecorded],
+        "id": explained.task,
+        "state": explained.state,
+        "age_s": explained.age_ms / 1000,
+        "now": explained.now,
+        "last_error": msgspec.to_builtins(explained.last_error),
+        "unrecorded": [worker._asdict() for worker in explained.unrecorded],
         "parts": parts,
     }
     output.emit_document(fields, [_shown(row) for row in parts])
     if output.as_json:
         return
-    say(f"{found.task} is {found.state}, {duration(found.age_ms / 1000)} old.")
-    if found.now:
-        say(f"{found.task} waits now: {_now(found)}")
-    if found.last_error is not None:
-        say(error_text(found.task, found.last_error))
-    for worker in found.unrecorded:
+    say(f"{explained.task} is {explained.state}, {duration(explained.age_ms / 1000)} old.")
+    if explained.now:
+        say(f"{explained.task} waits now: {_now(explained)}")
+    if explained.last_error is not None:
+        say(error_text(explained.task, explained.last_error))
+    for worker in explained.unrecorded:
         say(
-            f"{found.task}: worker {worker.worker} holds outcomes of it that Pulsar has not stored "
+            f"{explained.task}: worker {worker.worker} holds outcomes of it that Pulsar has not stored "
             f"(its oldest is from {local_moment(worker.since_ms)}). Their targets wait until that worker reaches "
             "Pulsar or ends: see `fairlane doctor`."
         )
 
 
-def _row(part: Part, found: Why) -> dict[str, Any]:
+def _row(part: Part, explained: Why) -> dict[str, Any]:
     return {
         "cause": part.cause,
         "seconds": round(part.ms / 1000, 3),
-        "part": round(part.ms / found.age_ms, 4),
+        "part": round(part.ms / explained.age_ms, 4),
         "meaning": part.meaning,
-        "advice": _advice(part.cause, found),
+        "advice": _advice(part.cause, explained),
     }
 
 
-def _now(found: Why) -> str:
-    error = found.last_error
-    if found.now == RETRY_WAIT and error is not None:
+def _now(explained: Why) -> str:
+    error = explained.last_error
+    if explained.now == RETRY_WAIT and error is not None:
         return f"retry {error.attempt} is due at {local_moment(error.retry_ms)}"
-    return _NOW[found.now].format(channel=found.channel)
+    return _NOW[explained.now].format(channel=explained.channel)
 
 
 def error_text(task: str, error: SendError) -> str:
@@ -114,10 +114,10 @@ def error_text(task: str, error: SendError) -> str:
     return f"{task}: {sends} failed so far, the last at {local_moment(error.at_ms)}: {reason}"
 
 
-def _advice(cause: str, found: Why) -> str:
+def _advice(cause: str, explained: Why) -> str:
     kind, _, names = cause.removeprefix("cap:").partition("/")
     if not cause.startswith("cap:"):
-        return ADVICE.get(cause, "").format(id=found.task, channel=found.channel)
+        return ADVICE.get(cause, "").format(id=explained.task, channel=explained.channel)
     if kind == "app_channel":
         app, _, channel = names.partition("/")
         return f"fairlane app cap {app} RATE --channel {channel}"

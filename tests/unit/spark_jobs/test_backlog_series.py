@@ -164,7 +164,7 @@ def test_a_lane_is_skewed_if_one_partition_holds_far_more_than_its_part(read: An
     lanes += [lane("skewed", count, place, consumers=place) for place, count in enumerate(skewed)]
     lanes += [lane("small", count, place) for place, count in enumerate([0, 0, 90])] + [lane("plain", 5_000)]
     found = read(snapshot(0, lanes=lanes))
-    reported = backlog_series.skewed(found(0).selectExpr("inline(lanes)"), times=2.0, least=100)
+    reported = backlog_series.skewed(found(0).selectExpr("inline(lanes)"), times=2.0, min_entries=100)
     name = "persistent://fairlane/tasks-00/skewed"
     assert rows(reported, "lane", "partitions", "entries", "most", "partition", "consumers") == [
         (name, 4, 660, 600, 3, 0)
