@@ -131,9 +131,7 @@ def clear_away(scene: Stage, before: Left) -> tuple[Left, float]:
         remaining, passed_s = left(scene), time.monotonic() - began_s
         if passed_s >= AFTER_S or not (remaining.topics or remaining.stays - before.stays):
             return remaining, passed_s
-        scene.say(
-            f"{remaining.topics:,} topics left, {(remaining.stays - before.stays).total():,} keys without expiry"
-        )
+        scene.say(f"{remaining.topics:,} topics left, {(remaining.stays - before.stays).total():,} keys without expiry")
         time.sleep(LOOK_EVERY_S)
 
 

@@ -225,8 +225,8 @@ class PushClient:
         held_up = HeldUp(pauses, channel_pauses, outages=workers.outages())
         if served.is_known:
             held_up = held_up._replace(no_worker_runs=workers.absences(), no_channel=workers.absences(view.channel))
-        found = why(view, registry.tasks.why(id), held_up, registry.service.globals(), now_ms, served)
-        return found._replace(unrecorded=unrecorded_by(id, beats))
+        explained = why(view, registry.tasks.why(id), held_up, registry.service.globals(), now_ms, served)
+        return explained._replace(unrecorded=unrecorded_by(id, beats))
 
     def channel_trouble(self, channel: str) -> str:
         """Return why nothing is sent on a channel: it is paused, no worker has it, or no worker is running.

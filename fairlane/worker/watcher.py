@@ -130,15 +130,15 @@ class LaneWatcher:
     # ------------------------------------------------------------- reading
     def _look(self, caught_up: bool) -> None:
         now_s = self._clock.monotonic_s()
-        look = self._registry.service.look()
-        self._ahead_ms = look.now_ms - round(now_s * 1000)
+        state = self._registry.service.look()
+        self._ahead_ms = state.now_ms - round(now_s * 1000)
         self._look_at_s = now_s + self._settings.look_s
-        if self._version is None or (caught_up and look.version != self._version):
-            self._version = look.version
+        if self._version is None or (caught_up and state.version != self._version):
+            self._version = state.version
             self._reading.hurry()
-        self._lanes.pause(look.paused, look.now_ms)
-        self._lanes.meet(self._peers(), look.now_ms)
-        sides = self._side_lanes(look.sides)
+        self._lanes.pause(state.paused, state.now_ms)
+        self._lanes.meet(self._peers(), state.now_ms)
+        sides = self._side_lanes(state.sides)
         if sides != self._sides:
             self._sides = sides
 
@@ -146,9 +146,9 @@ class LaneWatcher:
         named, size = list(tasks), self._settings.page_tasks
         for start in range(0, len(named), size):
             part = named[start : start + size]
-            found = self._registry.tasks.named(part, LIVE_TASK, ended=False)
-            self._lanes.put(found, self._now_ms(), is_reported=is_reported)
-            self._lanes.drop(set(part) - {task.id for task in found})
+            tasks_there = self._registry.tasks.named(part, LIVE_TASK, ended=False)
+            self._lanes.put(tasks_there, self._now_ms(), is_reported=is_reported)
+            self._lanes.drop(set(part) - {task.id for task in tasks_there})
 
     def _read_page(self) -> None:
         """Read the next page of all tasks; at the end, read by id the known tasks that were on no page."""
@@ -180,10 +180,10 @@ class LaneWatcher:
     def _side_lanes(self, sides: Iterable[str]) -> list[LaneInfo]:
         if Tier.LOW not in self._settings.lanes.tiers:
             return []
-        found = ((side, side_of_lane(side)) for side in sorted(sides))
+        named = ((side, side_of_lane(side)) for side in sorted(sides))
         return [
             LaneInfo(side, LaneKind.SIDE, Tier.LOW, MILLI, STANDING_CHUNK, app=names[0], channel=names[1])
-            for side, names in found
+            for side, names in named
             if names and names[1] not in self._lanes.paused and self._lanes.holds(side, Tier.LOW, names[1])
         ]
 

@@ -100,25 +100,25 @@ class Controls:
             checked = _message().validate_python(message)
         except ValidationError as error:
             raise invalid_input(error, "message") from None
-        found = self._open(task)
-        positions = self._change(found, (Control("override", Override(found.edits + 1, checked)),))
-        now = self._services().known.submission(task) or found
+        submission = self._open(task)
+        positions = self._change(submission, (Control("override", Override(submission.edits + 1, checked)),))
+        now = self._services().known.submission(task) or submission
         ours = now.edited_at in ("", positions[-1])
-        return Edit(now.edits if ours else found.edits + 1, now.edits)
+        return Edit(now.edits if ours else submission.edits + 1, now.edits)
 
     def _open(self, task: str) -> Submission:
         """Return a task that accepts changes."""
-        found = self._known(task)
-        _refuse_ended(found)
-        if found.stopped:
-            raise TaskEnded(f"Task {task} is {found.stopped} and accepts no more changes.")
-        return found
+        submission = self._known(task)
+        _refuse_ended(submission)
+        if submission.stopped:
+            raise TaskEnded(f"Task {task} is {submission.stopped} and accepts no more changes.")
+        return submission
 
     def _known(self, task: str) -> Submission:
-        found = self._services().known.submission(task)
-        if found is None:
+        submission = self._services().known.submission(task)
+        if submission is None:
             raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
-        return found
+        return submission
 
     def _change(self, found: Submission, controls: tuple[Control, ...]) -> list[str]:
         return change_tasks(self._services(), [TaskChange(found.record.task, controls, found.shared)])
@@ -136,6 +136,6 @@ def _sent(counts: Mapping[str, InFlight]) -> int:
     return sum(of_task.sent for of_task in counts.values())
 
 
-def _refuse_ended(found: Submission) -> None:
-    if found.ended:
-        raise TaskEnded(f"Task {found.record.task} has ended ({found.stopped}) and accepts no more changes.")
+def _refuse_ended(submission: Submission) -> None:
+    if submission.ended:
+        raise TaskEnded(f"Task {submission.record.task} has ended ({submission.stopped}) and accepts no more changes.")

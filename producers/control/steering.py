@@ -102,8 +102,8 @@ class BulkChanges:
         changes.controls()
         if tasks.names_all:
             raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, or an app.")
-        found, refused = self._find(tasks, changes)
-        steps = [PlannedChange(task, changes.needed(task)) for task in found]
+        accepting, refused = self._find(tasks, changes)
+        steps = [PlannedChange(task, changes.needed(task)) for task in accepting]
         steps += [PlannedChange(task, ()) for task in refused if changes.is_done(task)]
         refused = [task for task in refused if not changes.is_done(task)]
         why = {task.id: f"Task {task.id} is {task.state} and accepts no more changes." for task in refused}
@@ -130,14 +130,14 @@ class BulkChanges:
         ids = tuple(change.task for change in changes[:changed])
         return BulkResult(ids, len(plan.steps) - len(changes), failed, leaving)
 
-    def _find(self, wanted: TaskFilter, changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
+    def _find(self, filter_: TaskFilter, changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
         """Return the tasks that take the changes, and the named tasks that do not."""
-        if not wanted.ids:
+        if not filter_.ids:
             views = self._tasks.live(TASK_VIEW)
-            return [view for view in views if changes.takes(view) and wanted.takes(view)], []
-        views = [view for batch in _batches(wanted.ids) for view in self._tasks.named(batch, TASK_VIEW)]
-        views += [self._known.task(task) for task in sorted(set(wanted.ids) - {view.id for view in views})]
-        matching = [view for view in views if wanted.takes(view)]
+            return [view for view in views if changes.takes(view) and filter_.takes(view)], []
+        views = [view for batch in _batches(filter_.ids) for view in self._tasks.named(batch, TASK_VIEW)]
+        views += [self._known.task(task) for task in sorted(set(filter_.ids) - {view.id for view in views})]
+        matching = [view for view in views if filter_.takes(view)]
         refused = [view for view in matching if not changes.takes(view)]
         return [view for view in matching if changes.takes(view)], refused
 

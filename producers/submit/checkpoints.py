@@ -70,7 +70,7 @@ class Checkpointer:
         position = self._services.control.append(record)
         try:
             self._services.registry.control.apply(position, record)
-            found = self._services.known.submission(self._task)
+            submission = self._services.known.submission(self._task)
         except Unreachable:
             return  # only the view: workers update it from the control topic
-        self.stopped = found.stopped if found is not None else ""
+        self.stopped = submission.stopped if submission is not None else ""

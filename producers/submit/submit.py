@@ -179,15 +179,15 @@ class _Run:
 
     def _admitted(self, record: TaskRecord) -> Admission:
         """Admit the task and take its lease. Raises LimitReached, NotReady, BeingSubmitted, Unreachable."""
-        found: list[Admission] = []
+        admissions: list[Admission] = []
 
         def attempt() -> SubmitLease:
-            found.append(self._services.registry.submissions.admit(record, self._services.who))
-            return found[-1].lease
+            admissions.append(self._services.registry.submissions.admit(record, self._services.who))
+            return admissions[-1].lease
 
         self._lease.take(attempt)
-        check_admitted(record, found[-1])
-        return found[-1]
+        check_admitted(record, admissions[-1])
+        return admissions[-1]
 
     def _is_fresh(self, admission: Admission) -> bool:
         """Return whether nobody else can have stored a record of this id."""
@@ -349,10 +349,10 @@ class _Run:
         """Return why the task has stopped, if it has: the lane of an ended task is deleted while a writer still uses
         it."""
         try:
-            found = self._services.known.submission(self._id)
+            submission = self._services.known.submission(self._id)
         except Unreachable:
             return ""
-        return found.stopped if found is not None else ""
+        return submission.stopped if submission is not None else ""
 
     def _seal(self, windows: WindowCutter) -> None:
         counts = windows.targets, self._report.refused, windows.digest

@@ -66,13 +66,13 @@ def commit(
     rows, it completes the work it had begun.
     """
     tasks = _together(attempts, 0 if options.split else options.refused)
-    if not any(whole.digest.targets for whole in tasks.values()):
+    if not any(gathered.digest.targets for gathered in tasks.values()):
         raise _nothing(attempts)
-    _seal(services, {task: whole for task, whole in tasks.items() if not _known(services, task).sealed})
-    for task, whole in tasks.items():
-        _compare(whole, _known(services, task), strict)
-    refused = sum(whole.refused for whole in tasks.values()) + sum(attempt.unassigned for attempt in attempts)
-    committed = Committed(tuple(tasks), sum(whole.digest.targets for whole in tasks.values()), refused)
+    _seal(services, {task: gathered for task, gathered in tasks.items() if not _known(services, task).sealed})
+    for task, gathered in tasks.items():
+        _compare(gathered, _known(services, task), strict)
+    refused = sum(gathered.refused for gathered in tasks.values()) + sum(attempt.unassigned for attempt in attempts)
+    committed = Committed(tuple(tasks), sum(gathered.digest.targets for gathered in tasks.values()), refused)
     _log.info("%s is sealed: targets %s, tasks %s, rows refused %s", base, committed.targets, len(tasks), refused)
     return committed
 
@@ -95,9 +95,9 @@ def what_stands(services: Services, base: str, split: bool, attempts: Iterable[W
     split: whether the tasks are parts of `base`. attempts: those that are known to have succeeded.
     """
     tasks = sorted({task for attempt in attempts for task in attempt.parts} | (set() if split else {base}))
-    found = {task: known for task in tasks if (known := services.known.submission(task)) is not None}
-    sealed = [task for task, known in found.items() if known.sealed]
-    held = [task for task in found if task not in sealed]
+    submissions = {task: known for task in tasks if (known := services.known.submission(task)) is not None}
+    sealed = [task for task, known in submissions.items() if known.sealed]
+    held = [task for task in submissions if task not in sealed]
     sentences = []
     if sealed:
         sentences.append(f"Complete and sent: {_listed(sealed)}.")
@@ -145,28 +145,28 @@ def _known(services: Services, task: str) -> Submission:
 
 
 def _seal(services: Services, tasks: Mapping[str, GatheredTask]) -> None:
-    for task, whole in tasks.items():
-        if whole.counted:
+    for task, gathered in tasks.items():
+        if gathered.counted:
             raise NotReady(f"The registry no longer shows the seal of task {task}.", "Run the job again.")
     seals = [
-        Sealed(FORMAT, task, whole.digest.targets, whole.refused, whole.digest.text, whole.writers)
-        for task, whole in tasks.items()
+        Sealed(FORMAT, task, gathered.digest.targets, gathered.refused, gathered.digest.text, gathered.writers)
+        for task, gathered in tasks.items()
     ]
     for first in range(0, len(seals), _SEALED_AT_ONCE):
         some = seals[first : first + _SEALED_AT_ONCE]
         services.registry.control.apply_all(list(zip(services.control.append_many(some), some, strict=True)))
 
 
-def _compare(whole: GatheredTask, sealed: Submission, strict: bool) -> None:
+def _compare(gathered: GatheredTask, sealed: Submission, strict: bool) -> None:
     """Check that the seal has this audience.
 
     The first seal in the topic is in force: ours, an earlier run's, or that of another job at the same time.
     """
-    if (sealed.digest, sealed.published) == (whole.digest.text, whole.digest.targets):
+    if (sealed.digest, sealed.published) == (gathered.digest.text, gathered.digest.targets):
         return
     cause = (
         f"Task {sealed.record.task} was written before with another audience: {sealed.published:,} targets then, "
-        f"{whole.digest.targets:,} now" + ("." if sealed.published != whole.digest.targets else ", others.")
+        f"{gathered.digest.targets:,} now" + ("." if sealed.published != gathered.digest.targets else ", others.")
     )
     if strict:
         raise AudienceMismatch(cause, "Write the same table again to complete it, or choose another task id.")

@@ -60,8 +60,8 @@ def asked_options(command: F) -> F:
     @wraps(command)
     def called(*args: Any, yes: bool, dry_run: bool, limit: int | None, ids: tuple[str, ...] = (), **rest: Any) -> Any:
         names = ("app", "tier", "channel", "state", "id_prefix")
-        wanted = TaskFilter(ids, **{name: rest.pop(name) for name in names})
-        return command(*args, asked=Selection(wanted, yes, dry_run, limit), **rest)
+        filter_ = TaskFilter(ids, **{name: rest.pop(name) for name in names})
+        return command(*args, asked=Selection(filter_, yes, dry_run, limit), **rest)
 
     options = (
         click.option("--app", help="All live tasks of this app.", shell_complete=app_names),
@@ -100,28 +100,28 @@ def change_many(
         from fairlane.cli.base.progress import counted
 
         with counted("tasks", len(plan.changing)) as on_progress:
-            steered = client.set_many(plan, on_progress=on_progress)
-        _tell(plan, steered, done)
-        as_wished = [step.task.id for step in plan.steps if step.task.id not in steered.failed]
+            result = client.set_many(plan, on_progress=on_progress)
+        _tell(plan, result, done)
+        as_wished = [step.task.id for step in plan.steps if step.task.id not in result.failed]
         followed: dict[str, Any] = {}
         try:
             followed = follow(client, as_wished) if follow is not None and as_wished else {}
         finally:
-            _print(output, steered, followed)
-    ctx.exit(_code(plan, steered))
+            _print(output, result, followed)
+    ctx.exit(_code(plan, result))
 
 
-def _code(plan: "Plan", steered: "BulkResult") -> int:
-    if not steered.failed:
+def _code(plan: "Plan", result: "BulkResult") -> int:
+    if not result.failed:
         return OK
-    if _left(plan, steered):
+    if _left(plan, result):
         return UNREACHABLE
-    return FAILURE if steered.changed else REFUSED
+    return FAILURE if result.changed else REFUSED
 
 
-def _left(plan: "Plan", steered: "BulkResult") -> int:
+def _left(plan: "Plan", result: "BulkResult") -> int:
     """Return the number of tasks that would still take the change: a lost server, or a refusal, leaves some."""
-    return len(steered.failed.keys() - plan.refused.keys())
+    return len(result.failed.keys() - plan.refused.keys())
 
 
 def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
@@ -167,16 +167,16 @@ def confirm(ctx: click.Context, question: str) -> None:
         ctx.exit(FAILURE)
 
 
-def _tell(plan: "Plan", steered: "BulkResult", done: str) -> None:
-    for task in steered.changed[:_NAMED]:
+def _tell(plan: "Plan", result: "BulkResult", done: str) -> None:
+    for task in result.changed[:_NAMED]:
         say(f"{task} {done}")
-    if len(steered.changed) > _NAMED:
-        say(f"and {len(steered.changed) - _NAMED:,} more {done}")
+    if len(result.changed) > _NAMED:
+        say(f"and {len(result.changed) - _NAMED:,} more {done}")
     for step in [step for step in plan.steps if not step.controls][:_NAMED]:
         say(f"{step.task.id} is already set")
-    for reason in list(dict.fromkeys(steered.failed.values()))[:_NAMED]:
+    for reason in list(dict.fromkeys(result.failed.values()))[:_NAMED]:
         say(reason)
-    left = _left(plan, steered)
+    left = _left(plan, result)
     if left:
         say(f"{_tasks(left)} may be unchanged; run the same command again to change them")
 
