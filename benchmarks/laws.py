@@ -73,10 +73,10 @@ def judged(deliveries: Sequence[Delivery]) -> dict[str, float]:
 
     Both from the first delivery on. Also returns the maximum that capacity, burst and an envelope of each tier allow.
     """
-    shares = deviations(found)
-    doses: list[TimedTargets] = [(delivery.at_us, delivery.targets) for delivery in found]
-    most, limit = overshoot(doses, [CapSince(0, Cap(CAPACITY))], envelope_of_each_tier(found)) or (0, 0.0)
-    return {**shares, "most_in_a_second": most, "limit_in_a_second": limit}
+    shares = deviations(deliveries)
+    doses: list[TimedTargets] = [(delivery.at_us, delivery.targets) for delivery in deliveries]
+    highest, limit = overshoot(doses, [CapSince(0, Cap(CAPACITY))], envelope_of_each_tier(deliveries)) or (0, 0.0)
+    return {**shares, "most_in_a_second": highest, "limit_in_a_second": limit}
 
 
 def judged_uncapped(deliveries: Sequence[Delivery]) -> dict[str, float]:

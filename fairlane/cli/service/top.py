@@ -19,9 +19,9 @@ def top(ctx: click.Context, every: float, count: int | None) -> None:
     from fairlane.screen.watch import Watch
 
     with client_of(ctx) as client, Watch(console_of(), "Fairlane", line_every_s=0.0) as watch:
-        sampler, looks = Sampler(client, SystemClock()), 0
-        while count is None or looks < count:
-            looks += 1
+        sampler, updates = Sampler(client, SystemClock()), 0
+        while count is None or updates < count:
+            updates += 1
             watch.show(sampler.take(), [])
             if updates != count:
                 time.sleep(every)
