@@ -7,7 +7,7 @@ import msgspec
 
 from backends.redis.client import Scripts, lua_folder
 from backends.redis.epochs import Epochs
-from backends.redis.keys import Keys
+from backends.redis.keys import COUNT_FIELDS, Keys
 from backends.redis.registry.registry import Registry
 from backends.redis.view import CLAIM_MAX_MS, RedisView, restart_guard
 from consumers.upkeep.closing import Closing
@@ -24,8 +24,6 @@ from simulator.redis.server import MemoryRedis
 
 FIRST_VIEW = "first"
 FOLDED_AT_ONCE = 200
-COUNT_FIELDS = tuple("cancelled_n" if name == "cancelled" else name for name in OUTCOME_NAMES)
-"""The fields of a task's hash, in the order of Outcome."""
 
 
 def counts_in(values: Sequence[bytes | None]) -> dict[str, int]:

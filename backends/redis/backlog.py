@@ -25,8 +25,6 @@ PAGE_AT_MOST = 8 * PAGE
 """Once a page has grown beyond this, the pages are cut again."""
 MOST_CLAIMS = 5_000
 """Maximum number of claims that are read; with more, the targets in flight are not known."""
-BUCKET_UNIT = 1_000_000
-"""One target, in the units of pool buckets (quotas/lua/shared/integers.lua)."""
 _BIG_ARGUMENT = 32 * 1024
 """Redis reads an argument of this size or more separately, and serves other clients before it reads the next call. With
 10,000 tasks, other clients waited 130 ms when all pages came in one read, and wait 15 ms this way."""

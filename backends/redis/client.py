@@ -17,6 +17,7 @@ from redis.connection import AbstractConnection, ConnectionPool, parse_url
 from redis.retry import Retry
 
 from backends.addresses import Address
+from backends.redis.keys import CONSTANTS
 from backends.settings import RedisSettings
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
 
@@ -194,6 +195,7 @@ def _tls(settings: RedisSettings) -> dict[str, Any]:
 
 _THE_SCRIPT = "-- the script\n"
 _INCLUDE = re.compile(r"^-- include: (\S+)$", re.MULTILINE)
+_CONSTANTS = re.compile(r"^-- constants: (.+)$", re.MULTILINE)
 
 
 def lua_folder(package: str) -> Traversable:
@@ -214,7 +216,10 @@ def lua_texts(*folders: Traversable) -> dict[str, str]:
 
 
 def assemble(name: str, texts: Mapping[str, str]) -> str:
-    """Return a script with its `-- include: file.lua` lines replaced, each file once. Raises FileNotFoundError."""
+    """Return a script with its lines `-- include: file.lua` and `-- constants: NAME` replaced, each file once.
+
+    Raises FileNotFoundError, or KeyError for an unknown constant.
+    """
     seen: set[str] = set()
 
     def text_of(file_name: str) -> str:
@@ -225,7 +230,12 @@ def assemble(name: str, texts: Mapping[str, str]) -> str:
             raise FileNotFoundError(file_name)
         return _INCLUDE.sub(lambda match: text_of(match[1]), texts[file_name])
 
-    return text_of(f"{name}.lua")
+    return _CONSTANTS.sub(_values, text_of(f"{name}.lua"))
+
+
+def _values(line: re.Match[str]) -> str:
+    names = line[1].split(", ")
+    return f"local {line[1]} = {', '.join(CONSTANTS[name] for name in names)}"
 
 
 @cache

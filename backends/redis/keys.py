@@ -1,7 +1,44 @@
-"""Names of all keys in Redis. Scripts get the prefix as KEYS[1] and build the same names
-(backends/redis/lua/view/keys.lua)."""
+"""The names of all keys in Redis, and the constants that Python shares with the scripts.
 
+Scripts get the prefix as KEYS[1] and build the same names (backends/redis/lua/view/keys.lua). Constants are written
+into them when they are assembled.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from dispatcher.analysis.why import COVERED_MS
+from dispatcher.model.service_settings import WINDOW_S
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
+from dispatcher.model.view import SUSPECT_MS
+from dispatcher.model.view_form import FORM
+from dispatcher.wire.control import MAIN_WRITER
+from dispatcher.wire.lease import Status
+from dispatcher.wire.outcome import OUTCOME_NAMES
+from dispatcher.wire.retention import TOMBSTONE_MS
+
+BUCKET_UNIT = 1_000_000
+"""One target, in the units of pool buckets."""
+MAX_PASSED_OVER = 1_000
+"""Maximum number of positions of passed-over records that are kept per topic."""
+COUNT_FIELDS = tuple("cancelled_n" if name == "cancelled" else name for name in OUTCOME_NAMES)
+"""The fields of a task's hash that count its targets, in the order of Outcome."""
+CONSTANTS: Mapping[str, str] = {
+    **{status.name: str(status.value) for status in Status},
+    "COUNT_FIELDS": f"{{ {', '.join(map(repr, COUNT_FIELDS))} }}",
+    "COVERED_MS": str(COVERED_MS),
+    "DEFAULT_WEIGHTS": f"{{ {', '.join(f'{tier} = {weight}' for tier, weight in DEFAULT_TIER_WEIGHTS.items())} }}",
+    "FORM": str(FORM),
+    "MAIN_WRITER": repr(MAIN_WRITER),
+    "MAX_PASSED_OVER": str(MAX_PASSED_OVER),
+    "MILLI": str(MILLI),
+    "SUSPECT_MS": str(SUSPECT_MS),
+    "TIERS": f"{{ {', '.join(repr(str(tier)) for tier in TIERS)} }}",
+    "TOMBSTONE_MS": str(TOMBSTONE_MS),
+    "UNIT": str(BUCKET_UNIT),
+    "WINDOW_US": str(round(WINDOW_S * 1_000_000)),
+}
+"""Constants by name, as Lua. A script has those that a line `-- constants: NAME, NAME` in it names."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ from backends.redis.view import RedisView
 
 CONTROL = "control"
 """The control topic's name here; an outcome topic's is its number."""
-MAX_KEPT = 1_000
-"""Maximum number of positions kept per topic (backends/redis/lua/view/passed_over.lua)."""
 MAX_REASON = 200
 
 

@@ -5,12 +5,11 @@ import msgspec
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import TimeSpan
 from dispatcher.model.errors import DECODING_ERRORS
-from dispatcher.model.view import WorkerBeat
+from dispatcher.model.view import SUSPECT_MS, WorkerBeat
 
 BEAT_KEPT_S = 60.0
 """How long a heartbeat is kept, so that a lost worker remains visible."""
 STOPPED_KEPT_S = 3_600.0
-SUSPECT_MS = 3_000
 LOST_MS = 10_000
 
 _encode = msgspec.msgpack.Encoder().encode

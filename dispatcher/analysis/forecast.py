@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from dispatcher.model.service_settings import SHARED_BY, pools_of
+from dispatcher.model.pools import TOTAL, pools_of
+from dispatcher.model.service_settings import SHARED_BY
 from dispatcher.model.tier import MILLI
 
-TOTAL = "total"
 MAX_STEPS = 2_000
 """With more tasks than this, ends that are close together are combined into one moment."""
 _ROUNDS = 12

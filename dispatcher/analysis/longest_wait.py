@@ -15,12 +15,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dispatcher.model.service_settings import SHARED_BY
+from dispatcher.model.service_settings import SHARED_BY, WINDOW_S
 from dispatcher.model.task import UNKNOWN_SIZE_CHUNK
 from dispatcher.model.tier import MILLI
-
-WINDOW_S = 0.25
-"""Window of the ledger."""
 
 
 class Lane(NamedTuple):

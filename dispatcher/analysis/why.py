@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.served import Served
+from dispatcher.model.pools import Pool
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "unknown"
@@ -51,17 +52,8 @@ class Part(NamedTuple):
     def meaning(self) -> str:
         """The cause in words."""
         if self.cause.startswith("cap:"):
-            return f"the cap of {in_words(self.cause[4:])} held it back"
+            return f"the cap of {Pool.parse(self.cause[4:]) or self.cause[4:]} held it back"
         return MEANINGS.get(self.cause, self.cause)
-
-
-def in_words(pool: str) -> str:
-    """Return a capped pool in words. Pools are `channel/push`, `app/shop` or `app_channel/shop/push`."""
-    kind, _, names = pool.partition("/")
-    if kind == "app_channel":
-        app, _, channel = names.partition("/")
-        return f"app {app} on channel {channel}"
-    return f"{kind} {names}"
 
 
 class UnrecordedBy(NamedTuple):

@@ -8,6 +8,8 @@ from typing import NamedTuple, Self
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 
+WINDOW_S = 0.25
+"""The buckets of a cap hold as much as it allows in this time, unless it has a burst."""
 MAX_CAP = 10**9
 """Maximum of a rate (targets/s) and of a burst (targets)."""
 CAPACITY = "capacity"
@@ -59,7 +61,7 @@ class Cap(NamedTuple):
     @property
     def allowance(self) -> float:
         """Targets that may be sent at once beside the rate."""
-        return self.burst or max(self.rate / 4, 1)
+        return self.burst or max(self.rate * WINDOW_S, 1)
 
     def checked(self, name: str = "cap") -> Self:
         """Return this cap if it is valid. Raises InvalidInput with this name if a part is beyond its limits."""
@@ -81,30 +83,6 @@ class Limits(NamedTuple):
     """Maximum live tasks."""
     targets: int = 0
     """Maximum queued targets."""
-
-
-class PoolNames(NamedTuple):
-    """The pools, besides the total, that a task draws from if they are capped."""
-
-    channel: str
-    app: str
-    app_channel: str
-
-
-def pools_of(app: str, channel: str) -> PoolNames:
-    return PoolNames(channel_pool(channel), app_pool(app), app_channel_pool(app, channel))
-
-
-def channel_pool(channel: str) -> str:
-    return f"channel/{channel}"
-
-
-def app_pool(app: str) -> str:
-    return f"app/{app}"
-
-
-def app_channel_pool(app: str, channel: str) -> str:
-    return f"app_channel/{app}/{channel}"
 
 
 def cap_field(pool: str) -> str:

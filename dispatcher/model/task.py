@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
@@ -22,6 +23,7 @@ from pydantic import (
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.service_settings import MAX_CAP
 from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, Tier
+from dispatcher.model.values import parse_duration_s
 from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
 from dispatcher.wire.topics import NAME_PATTERN, OWN_LANE_ABOVE, TASK_PATTERN
 
@@ -39,8 +41,6 @@ MAX_START_BEHIND_S = 60
 MAX_TARGETS = 2**40
 UNKNOWN_SIZE_CHUNK = 100
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _RESERVED = re.compile(r".*(-partition-\d+|__transaction_pending_ack)")
 
 
@@ -114,8 +114,10 @@ def _short_enough(message: dict[str, JsonValue]) -> dict[str, JsonValue]:
 def _seconds(value: object) -> object:
     if isinstance(value, timedelta):
         return value.total_seconds()
-    written = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    return float(written[1]) * _UNITS_S[written[2] or "s"] if written else value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return parse_duration_s(value)
+    return value
 
 
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$"), AfterValidator(_not_reserved)]

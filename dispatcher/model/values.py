@@ -1,5 +1,7 @@
-"""Format values for tables and messages: one form each for counts, fractions, durations, times and missing values."""
+"""Format values for tables and messages: one form each for counts, fractions, durations, times and missing values.
+Durations are read here as well."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from math import isfinite
@@ -9,6 +11,8 @@ from dispatcher.model.shown import escaped
 
 NOTHING = "-"
 """Shown for no cap, no limit, unset and unknown values."""
+_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])\s*", re.ASCII)
 
 
 def text_of(value: Any) -> str:
@@ -62,6 +66,16 @@ def duration(seconds: float | None) -> str:
     if whole_s < 3_600:
         return f"{whole_s // 60} m {whole_s % 60:02} s"
     return f"{whole_m // 60} h {whole_m % 60:02} m" if whole_h < 48 else f"{whole_h // 24:,} d {whole_h % 24:02} h"
+
+
+def parse_duration_s(text: str) -> float:
+    """Parse a duration in seconds: "90", "90s", "1h30m", "2 d", and what `duration` returns. Raises ValueError."""
+    given = text.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", given, re.ASCII):
+        return float(given)
+    if not given or _DURATION_PART.sub("", given):
+        raise ValueError(f"{text!r} is not a duration; write for example 90s, 15m, 1h30m or 2d")
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PART.findall(given))
 
 
 def moment(wall_ms: float, now: datetime) -> str:

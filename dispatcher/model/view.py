@@ -141,6 +141,8 @@ WAIT_BUCKETS_MS: tuple[float, ...] = (
 )  # fmt: skip
 
 
+SUSPECT_MS = 3_000
+"""Age of a heartbeat from which on its worker is suspect."""
 UNRECORDED_MS = 5_000
 """Age of the oldest unrecorded outcome that is worth a warning."""
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from dispatcher.model.view import WorkerBeat
 
 FORM = 3
-"""The form of this version's view (also in backends/redis/lua/view/form.lua). Form 1 is that of 0.1.0, which did not
-name it. Up to form 2, the state of an open envelope had a list of positions (now dispatcher/wire/positions.py)."""
+"""The form of this version's view. Form 1 is that of 0.1.0, which did not name it. Up to form 2, the state of an
+open envelope had a list of positions (now dispatcher/wire/positions.py)."""
 GONE = ("stopped", "lost")
 MAX_NAMED = 5
 

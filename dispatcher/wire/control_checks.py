@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
+from dispatcher.model.pools import Pool
 from dispatcher.model.service_settings import CAPACITY, EVERY_APP, MAX_CAP, SHARED_BY, SHARING, TIER_WEIGHTS
 from dispatcher.model.task import MAX_TARGETS, is_reserved
 from dispatcher.model.task_control import Control
@@ -181,11 +182,9 @@ def _tier_weights(_: str, text: str) -> None:
 
 
 def _pool_cap(pool: str, text: str) -> None:
-    kind, _, name = pool.partition(":")
-    names = name.split("/") if kind == "app_channel" else [name]
-    check.need(kind in ("channel", "app", "app_channel"), "pool", pool)
-    check.need(len(names) == (2 if kind == "app_channel" else 1), "pool", pool)
-    check.need(all(map(_NAME.fullmatch, names)), "pool", pool)
+    kind, _, names = pool.partition(":")
+    found = None if "/" in kind else Pool.parse(f"{kind}/{names}")
+    check.need(found and all(_NAME.fullmatch(name) for name in found if name), "pool", pool)
     check.cap(text, "cap")
 
 

@@ -9,5 +9,4 @@ with everything that may still be in a lane."""
 TOMBSTONE_MS = RECORDS_KEPT_MS + 2 * DAY_MS
 """How long the view and the journal remember an ended task. After that its id may be used again. If it were used
 earlier, a rebuild would read how the first task of that name ended, and lose the second. Two days longer than the
-records, since a broker deletes these ledger by ledger. The scripts have the same number in
-backends/redis/lua/view/keys.lua."""
+records, since a broker deletes these ledger by ledger."""

@@ -5,7 +5,8 @@ from contextlib import closing
 
 from backends.pulsar.provision import Finding
 from backends.redis.epochs import Epochs
-from backends.redis.passed_over import MAX_KEPT, Passed, PassedOver
+from backends.redis.keys import MAX_PASSED_OVER
+from backends.redis.passed_over import Passed, PassedOver
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import IDLE_TASK, IdleTask
 from backends.redis.view import open_view
@@ -153,7 +154,7 @@ def passed_over_findings(passed: Mapping[str, Sequence[Passed]]) -> Iterator[Fin
     """Yield a finding for each topic in which records were passed over."""
     for topic, kept in passed.items():
         name = topic if topic == "control" else f"outcomes-{topic}"
-        more = " (the oldest of them)" if len(kept) >= MAX_KEPT else ""
+        more = " (the oldest of them)" if len(kept) >= MAX_PASSED_OVER else ""
         yield Finding(
             "warn",
             f"{len(kept)} records of {name} could not be read and were skipped{more}; "

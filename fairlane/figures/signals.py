@@ -13,7 +13,7 @@ from backends.redis.registry.task_rows import LiveTask
 from dispatcher.analysis.forecast import ForecastTask, Shares, TaskClass, rates_of
 from dispatcher.analysis.served import Served, WaitingTasks, waiting_of
 from dispatcher.analysis.situation import sendable, shares_of
-from dispatcher.model.service_settings import pools_of
+from dispatcher.model.pools import pools_of
 from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals, WorkerBeat
 

@@ -6,16 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from backends.pulsar.broker_lanes import BrokerLook, LaneStats, answered_lanes
-from backends.redis.backlog import BUCKET_UNIT, BacklogLook, BacklogTask, ClaimedTargets
+from backends.redis.backlog import BacklogLook, BacklogTask, ClaimedTargets
+from backends.redis.keys import BUCKET_UNIT
 from dispatcher.analysis.why import held_now
-from dispatcher.model.service_settings import pools_of
+from dispatcher.model.pools import TOTAL, pools_of
 from dispatcher.model.tier import MILLI, TIERS
-from dispatcher.model.view import Globals, TaskView, WorkerBeat, globals_of
+from dispatcher.model.view import SUSPECT_MS, Globals, TaskView, WorkerBeat, globals_of
 from dispatcher.wire.topics import side_of_lane, task_of_lane
 
-TOTAL = "total"
 _ALIVE = ("serving", "draining")
-_SUSPECT_MS = 3_000
 Row = dict[str, Any]
 
 
@@ -93,7 +92,7 @@ def _task(task: BacklogTask, in_flight: ClaimedTargets, settings: Globals) -> Ro
 
 
 def _worker(beat: WorkerBeat, now_ms: int) -> Row:
-    silent = beat.state != "stopped" and now_ms - beat.seen_ms > _SUSPECT_MS
+    silent = beat.state != "stopped" and now_ms - beat.seen_ms > SUSPECT_MS
     return {
         "worker": beat.id,
         "host": beat.host,
@@ -179,7 +178,7 @@ def _rates(beats: Iterable[WorkerBeat], now_ms: int) -> Mapping[str, float]:
     """Return the targets/s per tier that the live workers send."""
     rates = dict.fromkeys(map(str, TIERS), 0.0)
     for beat in beats:
-        if beat.state in _ALIVE and now_ms - beat.seen_ms <= _SUSPECT_MS:
+        if beat.state in _ALIVE and now_ms - beat.seen_ms <= SUSPECT_MS:
             for tier, stats in beat.tiers.items():
                 rates[tier] += stats.rate
     return rates

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dispatcher.model.service_settings import app_channel_pool, app_pool, channel_pool
+from dispatcher.model.pools import Pool, pools_of
+from dispatcher.model.service_settings import Cap
 from dispatcher.model.view import Globals, TaskView
 
 
@@ -52,32 +53,36 @@ class AppUsage:
 
 def channels(settings: Globals, tasks: Sequence[TaskView]) -> list[ChannelUsage]:
     """Return the channels that a live task or a setting names, sorted by name."""
-    named = {pool.removeprefix("channel/") for pool in settings.caps if pool.startswith("channel/")}
-    names = named | settings.paused_channels | {task.channel for task in tasks}
+    capped = {pool.channel for pool in _capped(settings) if not pool.app}
+    names = capped | settings.paused_channels | {task.channel for task in tasks}
     return [_channel(name, settings, [task for task in tasks if task.channel == name]) for name in sorted(names)]
 
 
 def apps(settings: Globals, tasks: Sequence[TaskView]) -> list[AppUsage]:
     """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
-    named = {pool.split("/")[1] for pool in settings.caps if pool.startswith("app")}
-    names = named | settings.app_weights.keys() | settings.limits.keys() | {task.app for task in tasks}
+    capped = {pool.app for pool in _capped(settings) if pool.app}
+    names = capped | settings.app_weights.keys() | settings.limits.keys() | {task.app for task in tasks}
     return [_app(name, settings, [task for task in tasks if task.app == name]) for name in sorted(names)]
 
 
+def _capped(settings: Globals) -> dict[Pool, Cap]:
+    return {pool: cap for name, cap in settings.caps.items() if (pool := Pool.parse(name))}
+
+
 def _channel(name: str, settings: Globals, tasks: Sequence[TaskView]) -> ChannelUsage:
-    cap, paused = settings.cap(channel_pool(name)), name in settings.paused_channels
+    cap, paused = settings.cap(pools_of("", name).channel), name in settings.paused_channels
     queued = sum(task.targets.pending for task in tasks)
     return ChannelUsage(name, paused, cap.rate, cap.burst, len(tasks), queued, sum(task.rate for task in tasks))
 
 
 def _app(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsage:
-    cap, limits, prefix = settings.cap(app_pool(name)), settings.limits_of(name), app_channel_pool(name, "")
+    cap, limits = settings.cap(pools_of(name, "").app), settings.limits_of(name)
     return AppUsage(
         name,
         settings.app_weight(name),
         cap.rate,
         cap.burst,
-        {pool.removeprefix(prefix): cap.rate for pool, cap in settings.caps.items() if pool.startswith(prefix)},
+        {pool.channel: cap.rate for pool, cap in _capped(settings).items() if pool.app == name and pool.channel},
         limits.tasks,
         limits.targets,
         len(tasks),

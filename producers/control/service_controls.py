@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from dispatcher.model import service_settings as fields
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import NAME_RULE
+from dispatcher.model.pools import pools_of
 from dispatcher.model.service_settings import EVERY_APP, Cap
 from dispatcher.model.task import MAX_TARGETS, Name
 from dispatcher.model.tier import in_milli
@@ -61,15 +62,15 @@ class ServiceControls:
 
     def cap_channel(self, channel: str, cap: Cap) -> None:
         """Set the maximum targets/s of a channel over all tasks; Cap(0): no cap."""
-        self._cap(fields.channel_pool(_named("channel", channel)), cap, f"cap of channel {channel}")
+        self._cap(pools_of("", _named("channel", channel)).channel, cap, f"cap of channel {channel}")
 
     def cap_app(self, app: str, cap: Cap, channel: str | None = None) -> None:
         """Set the maximum targets/s of an app, over all channels or on one channel; Cap(0): no cap."""
         _named("app", app)
         if channel is None:
-            self._cap(fields.app_pool(app), cap, f"cap of app {app}")
+            self._cap(pools_of(app, "").app, cap, f"cap of app {app}")
         else:
-            pool = fields.app_channel_pool(app, _named("channel", channel))
+            pool = pools_of(app, _named("channel", channel)).app_channel
             self._cap(pool, cap, f"cap of app {app} on channel {channel}")
 
     def pause_channel(self, channel: str, paused: bool) -> None:

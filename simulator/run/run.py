@@ -12,6 +12,7 @@ from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine.engine import EnginePorts
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.pools import TOTAL
 from dispatcher.model.task_control import Control
 from producers.control.task_changes import Changes
 from simulator.run.agenda import SimClock
@@ -102,7 +103,7 @@ class SimulatedRun:
         if change.tiers is not None:
             service.set_tiers(change.tiers)
         if change.capacity is not None:
-            service.set_cap("total", change.capacity)
+            service.set_cap(TOTAL, change.capacity)
         for name, paused in (change.channel_paused or {}).items():
             service.pause_channel(name, paused)
         for task in [name for name in service.tasks if fnmatchcase(name, change.task)]:

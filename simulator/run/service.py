@@ -5,7 +5,16 @@ from functools import partial
 from random import Random
 
 from dispatcher.analysis.laws import CapSince
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import TOTAL
+from dispatcher.model.service_settings import (
+    CAPACITY,
+    SHARING,
+    TIER_WEIGHTS,
+    Cap,
+    app_weight_field,
+    cap_field,
+    paused_field,
+)
 from dispatcher.model.task_control import Control
 from dispatcher.model.tier import MILLI, TIERS, Tier
 from dispatcher.ports import Ledger
@@ -83,28 +92,27 @@ class SimService:
     def _announce_settings(self) -> None:
         scenario = self._scenario
         self.set_tiers(scenario.tiers)
-        self.set_cap("total", scenario.capacity)
+        self.set_cap(TOTAL, scenario.capacity)
         for name, cap in scenario.caps.named().items():
             self.set_cap(name, cap)
         if scenario.sharing != "tasks":
-            self._set("sharing", scenario.sharing)
+            self._set(SHARING, scenario.sharing)
         for app, weight in scenario.app_weights.items():
-            self._set(f"app_weight:{app}", str(round(weight * MILLI)))
+            self._set(app_weight_field(app), str(round(weight * MILLI)))
 
     def set_tiers(self, weights: Mapping[Tier, float]) -> None:
-        self._set("tiers", ":".join(str(round(weights[tier] * MILLI)) for tier in TIERS))
+        self._set(TIER_WEIGHTS, ":".join(str(round(weights[tier] * MILLI)) for tier in TIERS))
         self.journal.gaps.set_weights({str(tier): weight for tier, weight in weights.items()})
 
     def set_cap(self, name: str, cap: Cap) -> None:
         """Set the cap of `total` or of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
-        kind, _, what = name.partition("/")
-        self._set("capacity" if name == "total" else f"cap:{kind}:{what}", cap.text)
+        self._set(CAPACITY if name == TOTAL else cap_field(name), cap.text)
         self._note_cap(name, cap)
-        if name == "total":
+        if name == TOTAL:
             self.journal.gaps.set_capacity(cap.rate, cap.allowance)
 
     def pause_channel(self, name: str, paused: bool) -> None:
-        self._set(f"channel_paused:{name}", str(int(paused)))
+        self._set(paused_field(name), str(int(paused)))
         self._paused[name] = paused
         for task in self.tasks.values():
             if task.spec.channel == name:

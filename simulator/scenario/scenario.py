@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.pools import PoolNames, pools_of
 from dispatcher.model.service_settings import NO_CAP, Cap
 from dispatcher.model.task import choose_chunk
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS, Tier
@@ -66,9 +67,8 @@ class Tasks(Section):
         return self.chunk or choose_chunk(self.tier, self.targets)
 
     @property
-    def pools(self) -> tuple[str, ...]:
-        """Return the names of the pools, besides the total, that the task belongs to; they count if they have caps."""
-        return f"channel/{self.channel}", f"app/{self.app}", f"app_channel/{self.app}/{self.channel}"
+    def pools(self) -> PoolNames:
+        return pools_of(self.app, self.channel)
 
     def names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(self.count)]

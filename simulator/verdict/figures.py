@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from dispatcher.analysis import laws
+from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import TIERS
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from simulator.run.outcomes import read_outcomes
@@ -165,7 +166,7 @@ class Figures:
     def _worth(self, from_us: int, step_us: int) -> int:
         """Return the targets that the capacity allows in a window; 0 without a capacity."""
         rate = 0
-        for at_us, cap in self.run.service.caps["total"]:
+        for at_us, cap in self.run.service.caps[TOTAL]:
             rate = cap.rate if at_us <= from_us else rate
         return rate * step_us // laws.SECOND_US
 
@@ -194,7 +195,7 @@ class Figures:
         return CapFigure(last.rate, last.allowance, worst[0], round(worst[1], 1), over)
 
     def _belongs(self, task: str, cap: str) -> bool:
-        return cap in ("total", f"task/{task}", *self.run.service.tasks[task].spec.pools)
+        return cap in (TOTAL, f"task/{task}", *self.run.service.tasks[task].spec.pools)
 
     # ------------------------------------------------------------- tasks
     def tasks(self) -> list[TaskFigure]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.analysis.forecast import ForecastTask, Shares, forecast
 from dispatcher.analysis.why import SCHEDULED
-from dispatcher.model.service_settings import pools_of
+from dispatcher.model.pools import TOTAL, pools_of
 from dispatcher.model.tier import MILLI, TIERS
 from spark_jobs.backlog.causes import grouped, mixed
 from spark_jobs.backlog.facts import Facts, Fields, JournalFacts, ReportOptions, collect
@@ -37,7 +37,6 @@ from spark_jobs.session.session import SessionSettings, for_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TOTAL = "total"
 _NAME = "fairlane backlog report"
 
 

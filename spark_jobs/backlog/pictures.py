@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from dispatcher.model.pools import TOTAL
 from dispatcher.pages.picture import (
     LEFT,
     OTHER_COLOUR,
@@ -100,7 +101,7 @@ def shares(report: BacklogReport) -> str:
         text(LEFT, 26.5, "actual: filled · wanted by weight: dashed", "ink"),
         text(WIDTH - RIGHT, 26.5, "part of all targets sent", "soft small", "end"),
     ]
-    now = {share.tier: share for share in report.shares if share.pool == "total"}
+    now = {share.tier: share for share in report.shares if share.pool == TOTAL}
     summary = ", ".join(
         f"{tier} wanted {now[tier].wanted:.0%}, got {now[tier].got:.0%}" for tier in tiers if tier in now
     )

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 from spark_jobs.backlog.snapshot_files import SCHEMA, FileSettings, SnapshotFiles
 from spark_jobs.journal.files import OUTCOMES, SCHEMAS, FileWriter
@@ -129,7 +130,7 @@ def _row(
     tiers = [
         {
             **empty,
-            "pool": "total",
+            "pool": TOTAL,
             "tier": tier,
             "cap": capacity,
             "weight": WEIGHTS[tier],

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from itertools import pairwise
 
+from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import TIERS
 from spark_jobs.backlog.facts import Facts, JournalFacts
 from spark_jobs.backlog.journal import quantile_s
@@ -11,7 +12,6 @@ from spark_jobs.backlog.series import AGE_BANDS_S, DIMENSIONS
 
 GAP_TIMES = 2.5
 """Two snapshots have a gap between them if they are this many times as far apart as they should be."""
-TOTAL = "total"
 Backlogs = dict[str, dict[str, list[int]]]
 
 

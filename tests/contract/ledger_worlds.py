@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from backends.redis.keys import COUNT_FIELDS
 from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from dispatcher.analysis.why import counted_of
@@ -21,7 +22,7 @@ from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.wire.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
 from dispatcher.wire.topics import Topics, side_of_lane, task_of_lane
 from simulator.redis.server import MemoryRedis
-from simulator.world import COUNT_FIELDS, FIRST_VIEW, World, counts_in, view_in
+from simulator.world import FIRST_VIEW, World, counts_in, view_in
 from tests.contract import registry_records
 from tests.contract.moved_clock import ClockKey
 from tests.unit.engine_world import EngineWorld

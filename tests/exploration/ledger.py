@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import msgpack
 
+from backends.redis.keys import COUNT_FIELDS
 from backends.redis.workers import Workers
 from dispatcher.clock import VirtualClock
 from dispatcher.model.view import WorkerBeat
@@ -18,7 +19,7 @@ from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status
 from dispatcher.wire.topics import Topics
 from simulator.redis.server import MemoryRedis
 from simulator.redis.store import Hash, SortedSet, Store, Text
-from simulator.world import COUNT_FIELDS, World, view_in
+from simulator.world import World, view_in
 from tests.exploration.envelopes import TASK
 from tests.exploration.machine import WorkerState
 from tests.exploration.worker import NAME

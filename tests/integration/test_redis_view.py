@@ -185,6 +185,16 @@ def test_an_included_file_comes_once(tmp_path: Path) -> None:
         assemble("a", lua_texts(tmp_path))
 
 
+def test_a_script_has_the_constants_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "a.lua").write_text("-- constants: MILLI, TIERS, MAIN_WRITER\nreturn MILLI\n")
+    assert assemble("a", lua_texts(tmp_path)) == (
+        "local MILLI, TIERS, MAIN_WRITER = 1000, { 'high', 'medium', 'low' }, '0'\nreturn MILLI\n"
+    )
+    (tmp_path / "a.lua").write_text("-- constants: MILLIS\n")
+    with pytest.raises(KeyError, match="MILLIS"):
+        assemble("a", lua_texts(tmp_path))
+
+
 def test_forgotten_scripts_are_loaded_again(view: RedisView) -> None:
     Epochs(view).begin_epoch("e", 0, 1)
     before = view.command("HGETALL", view.keys.epoch)

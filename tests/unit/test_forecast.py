@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.analysis.forecast import TOTAL, ForecastTask, Shares, TaskClass, forecast, rates_of, waterfill
-from dispatcher.model.service_settings import pools_of
+from dispatcher.analysis.forecast import ForecastTask, Shares, TaskClass, forecast, rates_of, waterfill
+from dispatcher.model.pools import TOTAL, pools_of
 from dispatcher.model.tier import TIERS
 
 TIER_WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}

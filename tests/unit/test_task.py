@@ -95,7 +95,18 @@ def test_every_wrong_field_has_a_line_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("given_ttl", "seconds"),
-    [(90, 90), (0.5, 0.5), (timedelta(hours=1), 3_600), ("90s", 90), ("10m", 600), ("1h", 3_600), ("7d", 604_800)],
+    [
+        (90, 90),
+        (0.5, 0.5),
+        (timedelta(hours=1), 3_600),
+        ("90s", 90),
+        ("10m", 600),
+        ("1h", 3_600),
+        ("7d", 604_800),
+        ("1h30m", 5_400),
+        ("5 m", 300),
+        ("1e3", 1_000),
+    ],
 )
 def test_a_ttl_is_seconds_a_timedelta_or_text(given_ttl: object, seconds: float) -> None:
     assert task(ttl_s=given_ttl).ttl_s == seconds

@@ -8,24 +8,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from dispatcher.model.service_settings import Cap
+from dispatcher.model.values import parse_duration_s
 
 if TYPE_CHECKING:
     Parameter = click.ParamType[Any]  # generic only in newer versions of click's types
 else:
     Parameter = click.ParamType
 
-UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 UNITS_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-
-
-def parse_duration_s(text: str) -> float:
-    """Parse a duration in seconds: "90", "90s", "1h30m", "2d". Raises ValueError."""
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is not a duration; write for example 90s, 15m, 1h30m or 2d")
-    return sum(float(number) * UNITS_S[unit] for number, unit in parts)
 
 
 def parse_bytes(text: str) -> int:

@@ -19,6 +19,7 @@ from dispatcher.analysis.why import (
     Part,
     Why,
 )
+from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, duration, percent
 from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of
@@ -115,13 +116,12 @@ def error_text(task: str, error: SendError) -> str:
 
 
 def _advice(cause: str, explained: Why) -> str:
-    kind, _, names = cause.removeprefix("cap:").partition("/")
-    if not cause.startswith("cap:"):
+    pool = Pool.parse(cause.removeprefix("cap:"))
+    if pool is None:
         return ADVICE.get(cause, "").format(id=explained.task, channel=explained.channel)
-    if kind == "app_channel":
-        app, _, channel = names.partition("/")
-        return f"fairlane app cap {app} RATE --channel {channel}"
-    return f"fairlane {kind} cap {names} RATE"
+    if not pool.app:
+        return f"fairlane channel cap {pool.channel} RATE"
+    return f"fairlane app cap {pool.app} RATE{f' --channel {pool.channel}' if pool.channel else ''}"
 
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:

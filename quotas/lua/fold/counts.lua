@@ -3,8 +3,8 @@
 -- include: integers.lua
 -- include: clock.lua
 -- Counts of tasks, read once per call and written at its end.
-local OUTCOMES = 5
-local COUNT_FIELDS = { [0] = 'sent', 'invalid', 'failed', 'expired', 'cancelled_n' }
+-- constants: COUNT_FIELDS
+local OUTCOMES = #COUNT_FIELDS
 local RATE_WINDOW_MS, RATE_FRESH_MS = 500, 5000
 
 local function counts_of(task)
@@ -76,7 +76,7 @@ local function save_count(counts, now)
   local key, added = task_key(counts.task), added_to(counts)
   for code = 0, OUTCOMES - 1 do
     local count = counts.by_code[code]
-    if count > 0 then redis.call('HINCRBY', key, COUNT_FIELDS[code], int_text(count)) end
+    if count > 0 then redis.call('HINCRBY', key, COUNT_FIELDS[code + 1], int_text(count)) end
   end
   if added > 0 then
     redis.call('HINCRBY', key, 'finals', int_text(added))

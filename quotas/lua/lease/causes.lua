@@ -10,7 +10,7 @@
 -- (`retry_wait`, and `provider`, the call before it). COVERED_MS: a task that is held back is requested again within
 -- this time.
 local COUNT_EVERY_MS, COUNT_EVERY_AT_MOST_MS = 500, 2500
-local COVERED_MS = 3000
+-- constants: COVERED_MS
 
 -- Returns where the capacity went in that time, for a lane that the capacity holds back.
 local function parts_of_capacity(lane, ms)

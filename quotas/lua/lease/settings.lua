@@ -2,6 +2,7 @@
 -- include: keys.lua
 -- include: integers.lua
 -- include: call.lua
+-- constants: DEFAULT_WEIGHTS
 -- The settings of the whole service (P:globals); for apps and channels, only those that a call needs.
 
 -- Parses `RATE` or `RATE:BURST`. Returns targets/s (0: no cap), and targets (0: a quarter of a second's).
@@ -26,13 +27,18 @@ local function capped_by(app, channel)
   return { 'channel/' .. channel, 'app/' .. app, 'app_channel/' .. app .. '/' .. channel }
 end
 
+-- Returns the field that has the cap of a pool.
+local function cap_field(name)
+  return 'cap:' .. string.gsub(name, '/', ':', 1)
+end
+
 -- Notes that the call needs the settings of an app on a channel.
 local function want_settings(app, channel)
   local pair = app .. '/' .. channel
   if call.settings.pools[pair] then return end
   call.settings.pools[pair] = {}
   for _, name in ipairs(capped_by(app, channel)) do
-    call.field_names['cap:' .. string.gsub(name, '/', ':', 1)] = true
+    call.field_names[cap_field(name)] = true
   end
   call.field_names['channel_paused:' .. channel] = true
   call.field_names['app_weight:' .. app] = true
@@ -52,14 +58,16 @@ local function read_settings()
   for field in pairs(call.field_names) do fields[#fields + 1] = field end
   read_globals(fields)
   local high, medium, low = string.match(call.globals.tiers or '', '^(%d+):(%d+):(%d+)$')
-  call.settings.weights = { high = int(high or 6000), medium = int(medium or 3000), low = int(low or 1000) }
+  local default = DEFAULT_WEIGHTS
+  call.settings.weights =
+    { high = int(high or default.high), medium = int(medium or default.medium), low = int(low or default.low) }
   local capacity, burst = read_cap(call.globals.capacity)
   call.settings.capacity = capacity
   call.settings.caps.total = capacity > 0 and { capacity, burst } or nil
   call.settings.by_app = call.globals.sharing == 'apps'
   for pair, names in pairs(call.settings.pools) do
     for _, name in ipairs(capped_by(string.match(pair, '^(.*)/(.*)$'))) do
-      local rate, burst = read_cap(call.globals['cap:' .. string.gsub(name, '/', ':', 1)])
+      local rate, burst = read_cap(call.globals[cap_field(name)])
       if rate > 0 then
         call.settings.any_cap, names[#names + 1] = true, name
         call.settings.caps[name] = { rate, burst }

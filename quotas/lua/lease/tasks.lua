@@ -3,9 +3,8 @@
 -- include: settings.lua
 -- include: seals.lua
 -- The part of a task's hash that the ledger needs, read once per call, and its consequences for the task's envelopes.
-local GRANTABLE, GRANTED, NO_CREDIT, HELD, DROP, REPUBLISH = -1, 0, 1, 2, 3, 4
-local CANCELLED, EXPIRED, UNKNOWN, PARKED, MOVE = 5, 6, 7, 8, 9
-local MAIN_WRITER = '0'
+-- constants: GRANTED, NO_CREDIT, HELD, DROP, REPUBLISH, CANCELLED, EXPIRED, UNKNOWN, PARKED, MOVE, MAIN_WRITER
+local GRANTABLE = -1
 local TASK_FIELDS = {
   'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed',
   'writers', 'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel', 'why_ms', 'stopped',

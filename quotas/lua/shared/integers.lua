@@ -2,11 +2,8 @@
 -- Arithmetic on integers below 2^53, which Lua's doubles hold exactly. Buckets count millionths of a target (UNIT), so
 -- that targets/s times microseconds needs no rounding. WINDOW_US: the buckets of a cap hold as much as it lets through
 -- in this time.
-local UNIT = 1000000
-local WINDOW_US = 250000
+-- constants: UNIT, WINDOW_US, TIERS, MILLI
 local LARGEST = 1125899906842624
-local TIERS = { 'high', 'medium', 'low' }
-local MILLI = 1000
 
 local function int(text)
   return tonumber(text or 0) or 0

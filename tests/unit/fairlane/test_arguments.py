@@ -7,7 +7,8 @@ import click
 import pytest
 
 from dispatcher.model.errors import InvalidInput
-from fairlane.cli.base.arguments import Assignment, parse_duration_s, parse_time
+from dispatcher.model.values import parse_duration_s
+from fairlane.cli.base.arguments import Assignment, parse_time
 from fairlane.cli.task.edit import read_message
 from tests.unit.command_line import CommandLine
 
@@ -16,13 +17,23 @@ NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
 @pytest.mark.parametrize(
     ("text", "duration_s"),
-    [("90", 90), ("1.5s", 1.5), ("250ms", 0.25), ("15m", 900), ("1h30m", 5_400), ("2d", 172_800)],
+    [
+        ("90", 90),
+        ("1.5s", 1.5),
+        ("250ms", 0.25),
+        ("15m", 900),
+        ("1h30m", 5_400),
+        ("2d", 172_800),
+        ("1h 30m", 5_400),
+        (" 1.5 h ", 5_400),
+        ("1 m 05 s", 65),
+    ],
 )
 def test_durations(text: str, duration_s: float) -> None:
     assert parse_duration_s(text) == duration_s
 
 
-@pytest.mark.parametrize("text", ["", "m", "1x", "1h 30m", "-5", "h1"])
+@pytest.mark.parametrize("text", ["", "m", "1x", "-5", "h1", "1h 30", "1,5h", "٣s"])
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="for example 90s"):
         parse_duration_s(text)

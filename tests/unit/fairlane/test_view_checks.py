@@ -2,7 +2,8 @@
 
 from msgspec import structs
 
-from backends.redis.passed_over import MAX_KEPT, Passed, note_of
+from backends.redis.keys import MAX_PASSED_OVER
+from backends.redis.passed_over import Passed, note_of
 from backends.redis.registry.task_rows import IdleTask
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
@@ -35,7 +36,7 @@ def test_workers_that_stand_by_are_told_and_for_whom() -> None:
 
 
 def test_records_that_were_passed_over_are_told_with_the_first_of_each_topic() -> None:
-    kept = [Passed(f"{number:06d}", "0.2.0", "its tier is 'urgent'") for number in range(MAX_KEPT)]
+    kept = [Passed(f"{number:06d}", "0.2.0", "its tier is 'urgent'") for number in range(MAX_PASSED_OVER)]
     control, outcomes = passed_over_findings({"control": kept, "1": kept[:1]})
     assert control.what == (
         "1000 records of control could not be read and were skipped (the oldest of them); the first, at 000000: "

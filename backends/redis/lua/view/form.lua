@@ -1,7 +1,7 @@
 -- library
 -- include: keys.lua
--- The form of the view that these scripts write, as in dispatcher/model/view_form.py.
-local FORM = 3
+-- FORM: the form of the view that these scripts write.
+-- constants: FORM
 
 -- Returns whether granting and folding are disabled here: the view has a higher form, which a newer version keeps, or
 -- another Redis holds the view of this installation.

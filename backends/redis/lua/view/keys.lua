@@ -1,8 +1,8 @@
 -- library
 -- Names of keys, as in backends/redis/keys.py. P is the prefix.
 local P = KEYS[1]
--- How long an ended task is remembered, as in dispatcher/wire/retention.py.
-local TOMBSTONE_MS = 16 * 24 * 3600 * 1000
+-- TOMBSTONE_MS: how long an ended task is remembered.
+-- constants: TOMBSTONE_MS
 
 local function task_key(task)
   return P .. ':task:' .. task

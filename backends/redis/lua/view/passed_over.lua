@@ -2,7 +2,7 @@
 -- include: keys.lua
 -- Records that were passed over because this version cannot read them, by topic (`control`, or the number of an outcome
 -- partition).
-local MOST_PASSED_OVER = 1000
+-- constants: MAX_PASSED_OVER
 
 -- Keeps the position of a record, with the version that passed it over and the reason. If there are too many, the
 -- oldest are kept and the rest only counted.
@@ -10,7 +10,7 @@ local function pass_over(topic, position, note)
   local key = P .. ':passed:' .. topic
   if redis.call('HEXISTS', key, position) == 0 then
     redis.call('HINCRBY', P .. ':stats', 'malformed', 1)
-    if redis.call('HLEN', key) >= MOST_PASSED_OVER then
+    if redis.call('HLEN', key) >= MAX_PASSED_OVER then
       redis.call('HINCRBY', P .. ':stats', 'malformed_not_kept', 1)
       return
     end

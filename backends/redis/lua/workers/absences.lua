@@ -2,8 +2,9 @@
 -- include: keys.lua
 -- Times when no worker served a channel, in the hash P:served. `first:<channel>` and `last:<channel>`: first and last
 -- heartbeat of any worker that serves it. `gaps:<channel>`: the gaps between, as `<from>-<to> ...`. The channel ''
--- means all workers. `outages`: spans in which running workers could not reach Redis.
-local ABSENT_MS, MAX_GAPS = 3000, 100
+-- means all workers. A gap is longer than SUSPECT_MS. `outages`: spans in which running workers could not reach Redis.
+-- constants: SUSPECT_MS
+local MAX_GAPS = 100
 
 local function note_gap(field, from, to)
   local gaps = {}
@@ -16,7 +17,7 @@ end
 local function note_served(channel, started, now)
   local key = P .. ':served'
   local last = tonumber(redis.call('HGET', key, 'last:' .. channel) or now)
-  if now - last > ABSENT_MS then
+  if now - last > SUSPECT_MS then
     if started > last then note_gap('gaps:' .. channel, last, now)
     elseif channel == '' then note_gap('outages', last, now) end
   end
