@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from backends.redis.epochs import Epoch, Epochs
@@ -21,6 +21,8 @@ from tests.contract.registry_records import position, task_record
 from tests.unit.views import LostRedis, view_of
 
 T = TypeVar("T")
+REPORT_MS = 4_000
+"""Time for late reports after the claims before a view (backends/redis/lua/view/longest_claim.lua)."""
 COUNT_NAMES = {"cancelled": "cancelled_n"}
 """Fields of a task in Redis that have another name than the outcome."""
 
@@ -197,41 +199,41 @@ def epoch_of(epoch: str, wait_ms: int = 0, **fields: Any) -> Epoch:
     return Epoch(id=epoch, wait_ms=wait_ms, **given)
 
 
-@dataclass
-class FakeEpochs(Epochs):
-    now: Epoch | None = None
-    address: str = ""
+class MemoryEpochs(Epochs):
+    """The epoch of a view in memory."""
 
-    def epoch(self) -> Epoch | None:
-        return self.now
+    def __init__(self, clock: VirtualClock) -> None:
+        self._view = replace(view_of(clock), address="")
 
-    def begin_epoch(
-        self,
-        epoch: str,
-        wait_ms: int,
-        partitions: int,
-        *,
-        restoring: bool = False,
-        replaces: str = "",
-        adopted: bool = False,
-    ) -> bool:
-        if self.now is not None and not (self.now.broken and self.now.id == replaces):
-            return False
-        self.now = epoch_of(epoch, wait_ms, restoring=restoring)
-        return True
+    @property
+    def address(self) -> str:
+        """Return the address of this Redis."""
+        return self._view.address
 
-    def epoch_announced(self, epoch: str, *, first: bool, position: str, claim_ms: int = 0) -> None:
-        if self.now is not None and self.now.id == epoch:
-            wait_ms = 0 if first else max(self.now.wait_ms, claim_ms)
-            self.now = replace(self.now, wait_ms=wait_ms, announced=True, restoring=False, address=self.address)
+    @address.setter
+    def address(self, address: str) -> None:
+        self._view = replace(self._view, address=address)
 
-    def refuse_epoch(self, epoch: str, foreign: str) -> None:
-        if self.now is not None and self.now.id == epoch:
-            self.now = replace(self.now, foreign=foreign)
+    @property
+    def now(self) -> Epoch | None:
+        """Return the epoch, comparable to those of epoch_of: without the time for late reports."""
+        found = self.epoch()
+        if found is None:
+            return None
+        wait_ms = max(0, found.wait_ms - REPORT_MS)
+        return replace(found, started_ms=0, partitions=1, wait_ms=wait_ms, claim_ms=0)
 
-    def epoch_marked(self, epoch: str) -> None:
-        if self.now is not None and self.now.id == epoch:
-            self.now = replace(self.now, wait_ms=0, marked=True)
+    @now.setter
+    def now(self, epoch: Epoch | None) -> None:
+        key, now_ms = self._view.keys.epoch, self._view.now_ms()
+        self._view.command("DEL", key)
+        if epoch is not None:
+            wait_ms = epoch.wait_ms + REPORT_MS if epoch.wait_ms else 0
+            stored = asdict(epoch) | {"waits_from_ms": now_ms, "grants_after_ms": now_ms + wait_ms}
+            del stored["read"], stored["wait_ms"]
+            words = {name: int(value) if isinstance(value, bool) else value for name, value in stored.items()}
+            words = {name: value for name, value in words.items() if value != ""}
+            self._view.command("HSET", key, *(word for pair in words.items() for word in pair))
 
 
 def outcome_records(topic: Topic) -> list[OutcomeRecord]:

@@ -14,7 +14,7 @@ from dispatcher.wire.outcome import EpochMark
 from tests.actors import running
 from tests.unit.consumers.fakes import (
     ControlTopic,
-    FakeEpochs,
+    MemoryEpochs,
     OutcomeTopics,
     control_records,
     epoch_of,
@@ -27,8 +27,8 @@ SETTINGS = RebuildSettings(partitions=2, claim_max_ms=13_000)
 
 class Rebuild:
     def __init__(self) -> None:
-        self.epochs, self.control, self.outcomes = FakeEpochs(), ControlTopic(), OutcomeTopics()
         self.clock = VirtualClock()
+        self.epochs, self.control, self.outcomes = MemoryEpochs(self.clock), ControlTopic(), OutcomeTopics()
         self.made = 0
 
     def worker(self, restore: Callable[[str], None] | None = None, *, steps: int = 0, **settings: Any) -> Rebuilder:
@@ -216,7 +216,7 @@ def test_an_emptied_redis_is_filled_again() -> None:
 def test_no_view_is_made_in_another_redis() -> None:
     rebuild = at("new")
     rebuild.worker(steps=5)
-    assert rebuild.epochs.now == epoch_of("e1", 13_000, foreign="old")
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, foreign="old", address="new")
     assert rebuild.addresses() == ["old"], "workers that serve the view at old are not stopped"
     assert rebuild.marked() == []
 
@@ -303,4 +303,4 @@ def test_one_that_died_while_announcing_does_not_hide_where_the_view_is() -> Non
     rebuild.epochs.begin_epoch("e1", 13_000, 2)
     rebuild.control.append(EpochStarted(1, "e1", 0))  # and died
     rebuild.worker().step()
-    assert rebuild.epochs.now == epoch_of("e1", 13_000, foreign="old")
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, foreign="old", address="new")
