@@ -42,7 +42,7 @@ class LaneInfo(msgspec.Struct, frozen=True, gc=False):
     """The task that owns the lane; empty for shared lanes."""
     channel: str = ""
     """Channel of its task, or of everything in a side lane; empty for other lanes."""
-    light: bool = False
+    nearly_empty: bool = False
     """Whether it is known to hold little or nothing, so that no memory need be reserved for it."""
     partitions: int = 0
     """Partitions of its topic; 0 for a plain topic."""

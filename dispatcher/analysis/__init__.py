@@ -1,2 +1,2 @@
 """Explanations and forecasts from figures: why a task waits, when it will be done, which laws held. Nothing here
-steers."""
+changes a task."""

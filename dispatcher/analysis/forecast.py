@@ -2,7 +2,7 @@
 
 Every pool (the total, and each cap of a channel, an app, an app on a channel) is divided as the ledger divides it: by
 the weights of the tiers, and within a tier by the weights of the tasks (or of the apps and then of their tasks). Unused
-parts go to the others by weight. A task's rate is the least that its pools and its own cap leave it. Rates hold until a
+parts go to the others by weight. A task's rate is the lowest that its pools and its own cap allow. Rates hold until a
 task is done or starts; then they are computed again.
 
 Compared with the real service once (two workers, 2,000 targets/s, eight tasks of three tiers, one app and one task
@@ -82,8 +82,8 @@ class TaskClass:
 
 
 def waterfill(amount: float, needs: Sequence[tuple[float, float]]) -> list[float]:
-    """Divide an amount between (need, weight) pairs. Nobody gets more than its need; the rest goes to the others by
-    weight. An unlimited amount gives everybody its need."""
+    """Divide an amount between (need, weight) pairs by weight. No share exceeds its need; the rest goes to the others.
+    With an unlimited amount, each share is its need."""
     shares = [0.0] * len(needs)
     weights = sum(weight for _, weight in needs)
     remaining = amount
@@ -98,9 +98,9 @@ def waterfill(amount: float, needs: Sequence[tuple[float, float]]) -> list[float
 def rates_of(flows: Sequence[TaskClass], shares: Shares) -> list[float]:
     """Return the targets/s of each flow if all have something to send; inf where nothing limits a flow.
 
-    Each pool offers its flows their shares, within the limits that the other pools set. That is repeated until nothing
-    changes. A rest, left by rounding or by pools that wait for each other, is then handed out by weight. In the end
-    every flow is limited by its own cap or by a pool that is used up.
+    Each pool offers its flows their shares, within the limits that the other pools set. This is repeated until nothing
+    changes. What rounding and mutual limits leave unused is then divided by weight. In the end every flow is limited by
+    its own cap or by a pool that is used up.
     """
     pools = {TOTAL: list(range(len(flows)))}
     for i, flow in enumerate(flows):
@@ -128,7 +128,7 @@ def _rates_by_pools(
 
 
 def _limit_by(offers: Mapping[str, Mapping[int, float]], flow: TaskClass, index: int, except_pool: str = "") -> float:
-    """Return the least that a flow's pools (except `but`) and its own cap leave it."""
+    """Return the lowest rate that a flow's pools (except `except_pool`) and its own cap allow it."""
     return min([flow.limit, *(offers[pool][index] for pool in (TOTAL, *flow.pools) if pool != except_pool)])
 
 
@@ -161,7 +161,7 @@ def _with_rest(
     rates: list[float],
     shares: Shares,
 ) -> list[float]:
-    """Hand out the rest by weight, until nothing can be given to anybody."""
+    """Return the rates with the unused rest divided by weight, until every flow is at a limit."""
     while True:
         remaining = {name: sizes[name] - sum(rates[i] for i in members) for name, members in pools.items()}
         growing = [
@@ -229,7 +229,8 @@ class _Queue:
 
 
 def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_STEPS) -> Forecast:
-    """Let the tasks drain, from one end (or start) of a task to the next, in about max_steps steps."""
+    """Return when each task is done. The model steps from one end (or start) of a task to the next, in about
+    `max_steps` steps."""
     done_s: dict[str, float | None] = {}
     waiting: list[tuple[float, str, ForecastTask]] = []
     for job in jobs:

@@ -27,7 +27,7 @@ class Gap(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The gap in units of the bound."""
+        """The gap as a multiple of the bound."""
         return self.targets / self.bound
 
 
@@ -56,7 +56,7 @@ def shares(sums: Mapping[str, float]) -> dict[str, float]:
 def longest_gap(
     turns: Sequence[SendTurn], arrivals: Mapping[str, Sequence[TimedTargets]], tier: str, weights: Mapping[str, float]
 ) -> Gap | None:
-    """Return the gap of a tier that is largest in units of its bound; None if there is no gap.
+    """Return the gap of a tier that is largest relative to its bound; None if there is no gap.
 
     The bound is (W - w) / w times the targets of the tier's last send, plus one largest send of each other tier.
     `arrivals`: targets that became ready to be sent, by tier.
@@ -104,15 +104,15 @@ class _Backlog:
 
 
 class CapSince(NamedTuple):
-    """A cap that applies from a moment on."""
+    """A cap and the time since when it applies."""
 
     from_us: int
     cap: Cap
 
 
 def overshoot(amounts: Sequence[TimedTargets], caps: Sequence[CapSince], envelopes: int) -> tuple[int, float] | None:
-    """Return targets granted and limit of the second that comes nearest to its limit. None if nothing was granted under
-    a cap.
+    """Return the targets granted and the limit of the second that comes closest to its limit; None if nothing was
+    granted under a cap.
 
     The limit is cap x 1 s, the allowance, and one largest envelope per tier (`envelopes` in total). A cap that changed
     within the second counts for its part of it.
@@ -133,7 +133,7 @@ def overshoot(amounts: Sequence[TimedTargets], caps: Sequence[CapSince], envelop
 
 
 def _limit(caps: Sequence[CapSince], from_us: int, to_us: int) -> float | None:
-    """Return what a cap allows in [from, to], without the envelopes; None if it was off for a part of that time."""
+    """Return the targets that a cap allows in [from, to], without the envelopes; None if it was off for some of it."""
     limit, allowance = 0.0, 0.0
     for index, (since_us, cap) in enumerate(caps):
         ends_us = caps[index + 1].from_us if index + 1 < len(caps) else to_us
@@ -148,10 +148,10 @@ def _limit(caps: Sequence[CapSince], from_us: int, to_us: int) -> float | None:
 
 
 def capacity_used(granted: Sequence[int], backlog: Sequence[int], worth: Sequence[int]) -> float | None:
-    """Return the part of the capacity that was granted in windows with demand throughout. None if there were none.
+    """Return the fraction of the capacity that was granted in windows with demand throughout; None if there were none.
 
-    Demand is throughout if more targets waited at the window's start and end than the window is worth. By window:
-    `granted`, `backlog` (at its end) and `worth` (the targets that the capacity allows, 0: no limit).
+    A window has demand throughout if more targets waited at its start and at its end than the capacity allows in it. By
+    window: `granted`, `backlog` (at its end) and `worth` (the targets that the capacity allows, 0: no limit).
     """
     before = [0, *backlog]
     busy = [

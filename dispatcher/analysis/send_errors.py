@@ -1,4 +1,4 @@
-"""Errors of sends: a channel's answers other than "sent", collected by task until they are stored and logged."""
+"""Send errors: a channel's answers other than "sent", collected by task until they are stored and logged."""
 
 import threading
 from collections.abc import Iterable

@@ -59,7 +59,7 @@ def waiting_tasks(served: Served, tasks: Iterable[TaskView]) -> list[WaitingTask
 
 
 def waiting_of(served: Served, open_targets: Iterable[tuple[str, float]]) -> list[WaitingTasks]:
-    """Return the same for live tasks given as pairs of channel and number of open targets."""
+    """Return the same as waiting_tasks, for live tasks given as pairs of channel and number of open targets."""
     pending_by_channel: dict[str, list[int]] = {}
     for channel, pending in open_targets:
         if pending and served.lacks(channel):

@@ -12,7 +12,7 @@ RATES_KNOWN_MS = 5_000
 _WORKERS_LIMIT = 0.9
 """Below this part of the rate that capacity and caps allow, the workers are the limit."""
 _ETA_WORK = 40_000
-"""Steps times tasks of one estimate, about 0.2 s. With many tasks, ends that are close together count as one moment."""
+"""Maximum steps times tasks of one estimate, about 0.2 s. With many tasks, ends close together count as one moment."""
 
 
 class Situation(NamedTuple):
@@ -34,8 +34,8 @@ class Situation(NamedTuple):
         """Return the seconds until each task is done, if that can be predicted from the current rate.
 
         If the workers send less than capacity and caps allow, their rate is used as the capacity. A task with targets
-        to retry is not done before the retry is due. A task whose audience is still being submitted gets no prediction,
-        unless its size is known and more of it is to come.
+        to retry is not done before the retry is due. There is no prediction for a task whose audience is still being
+        submitted, unless its expected size is known and not yet reached.
         """
         steps = max(20, _ETA_WORK // max(1, len(self.tasks)))
         prediction = self._forecast(self.settings.capacity or self.measured_rate, steps)

@@ -57,7 +57,7 @@ class Part(NamedTuple):
 
 
 class UnrecordedBy(NamedTuple):
-    """A worker that holds outcomes of the task which Pulsar has not stored."""
+    """A worker that holds outcomes of the task that Pulsar has not stored."""
 
     worker: str
     """Its id."""
@@ -102,7 +102,7 @@ class TimeSpan(NamedTuple):
 
 
 class HeldUp(NamedTuple):
-    """The times when a task could not be sent, as known to the registry."""
+    """Times when a task could not be sent, as known to the registry."""
 
     pauses: Sequence[Switch] = ()
     """When it was paused and resumed, in order."""
@@ -251,7 +251,7 @@ def _paused(switches: Sequence[Switch], age: TimeSpan) -> list[TimeSpan]:
 
 
 def _covered_ms(spans: Sequence[TimeSpan], begin_ms: int) -> int:
-    """Return the time covered by any of the spans."""
+    """Return the total time that the spans cover."""
     total, until = 0, begin_ms
     for first, last in sorted(spans):
         total += max(0, last - max(first, until))

@@ -1,1 +1,1 @@
-"""How one worker handles its lanes: buffers, leases, sends and settling. One thread, no I/O."""
+"""One worker's decisions about its lanes: buffers, leases, sends and settling. One thread, no I/O."""

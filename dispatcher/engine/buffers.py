@@ -24,7 +24,7 @@ class LanePhase(Enum):
 
 
 LATEST_DUE_MS = 3_600_000
-"""Maximum delay of an attempt: the longest retry step, ten minutes, and the difference of workers' clocks."""
+"""Maximum delay of an attempt: the longest retry step (ten minutes) plus the difference between workers' clocks."""
 WAITING, ASKED, CREDIT, HELD, OUT, GONE = RunState
 OPEN, PARKED, CLOSING = LanePhase
 """Looked up once: access to an enum member costs ten times a name."""
@@ -37,7 +37,7 @@ NEXT = {
     OUT: (GONE, WAITING, HELD),
     GONE: (),
 }
-"""The legal transitions of a run. A run starts in WAITING. LaneBuffer moves it, and counts its targets where it is."""
+"""The legal transitions of a run. A run starts in WAITING. LaneBuffer moves it and counts its targets by state."""
 NEXT_PHASES = {OPEN: (PARKED, CLOSING), PARKED: (OPEN,), CLOSING: ()}
 """The legal transitions of a lane."""
 IN_MEMORY = (WAITING, ASKED, CREDIT, HELD, OUT)
@@ -45,7 +45,7 @@ IN_MEMORY = (WAITING, ASKED, CREDIT, HELD, OUT)
 
 
 class IllegalTransition(Exception):
-    """A defect of the engine: a run or a lane cannot go on to this state."""
+    """A bug of the engine: a run or a lane cannot enter this state from its current one."""
 
 
 class Credit:
@@ -59,7 +59,8 @@ class Credit:
         self.flow = scheduler.flow(self, lane.tier, max(1, lane.info.weight), channel)
 
     def take(self, envelopes: int, targets: int) -> list[EnvelopeRun]:
-        """Take the next runs under one claim out of the lane: at most this much, at least one envelope."""
+        """Take the next runs under one claim out of the lane: at most `envelopes` and `targets`, at least one
+        envelope."""
         queue, lane, claim = self.queue, self.lane, self.queue[0].claim
         parts: list[EnvelopeRun] = []
         while queue and envelopes > 0 and queue[0].claim == claim:
@@ -152,9 +153,9 @@ class LaneBuffer:
         self.due_ms = 0
         """Due time of the first waiting envelope, if a timer is set for it."""
         self.drain = drains.flow(self, self.tier, max(1, info.weight))
-        """Its entry in the queue of lanes to drain."""
+        """The lane's entry in the queue of lanes to drain."""
         self.filling = False
-        """True while it is drained until it is full or the lane is empty."""
+        """True while it is being drained until it is full or the lane is empty."""
         self.ready = False
         """True if there may be more to drain."""
         self.delivered = False
@@ -192,8 +193,8 @@ class LaneBuffer:
         self._totals.parked_lanes -= 1
 
     def close(self) -> list[EnvelopeRun]:
-        """Forget all runs that are not under way; the broker still has them. Return the granted ones, to be given
-        back."""
+        """Forget all runs that are not under way, since the broker still has them. Return the granted ones, which the
+        caller gives back."""
         self._enter(CLOSING)
         granted = [part for credit in self.credit.values() for part in credit.queue]
         for part in (*self.waiting, *granted):
@@ -219,25 +220,24 @@ class LaneBuffer:
         self.filling = filling
 
     def drained(self, *, empty: bool) -> None:
-        """Note that the last drain brought all there is for now. `empty`: the lane announces itself when there is
-        more."""
+        """Note that the last drain took everything available. `empty`: the lane announces itself when there is more."""
         self.filling = False
         self.ready = self.ready and not empty
 
-    def expect(self, due_ms: int) -> bool:
-        """Set the due time of the first waiting envelope; 0 if there is none. Return whether it is another one."""
+    def set_due(self, due_ms: int) -> bool:
+        """Set the due time of the first waiting envelope; 0 if there is none. Return whether it changed."""
         changed = self.due_ms != due_ms
         self.due_ms = due_ms
         return changed
 
     def forget_idle_channels(self) -> None:
-        """Forget channels without credit. What they led the others by is forgotten with them."""
+        """Forget channels without credit, and with them their lead over other channels."""
         self.credit = {name: credit for name, credit in self.credit.items() if credit.queue}
 
     # ------------------------------------------------------------- its envelopes
     def append(self, deliveries: Sequence[Delivery], wall_ms: int) -> int:
-        """Append drained deliveries and return their targets. An envelope that is due too late counts as due now; at
-        the head of a shared lane it would block everything behind it."""
+        """Append drained deliveries and return the number of their targets. An envelope that is due too late counts as
+        due now: at the head of a shared lane it would block everything behind it."""
         runs, targets = envelope_runs(deliveries)
         for part in runs:
             if part.not_before_ms > wall_ms + LATEST_DUE_MS:
@@ -320,7 +320,7 @@ class LaneBuffer:
         return credit
 
     def hold(self, part: EnvelopeRun) -> None:
-        """Keep a run apart until `put_back`, `ask_again` or `take_out`. A lane that is closed forgets it."""
+        """Set a run aside until `put_back`, `ask_again` or `take_out`. `close` forgets it."""
         self._move(part, HELD)
 
     def take_out(self, part: EnvelopeRun) -> None:
@@ -332,7 +332,8 @@ class LaneBuffer:
         self._move(part, GONE)
 
     def ack(self, targets: int) -> None:
-        """Forget targets that were taken out and are settled. Settling joins runs, so they are told by their number."""
+        """Forget targets that were taken out and are settled. Only their number is passed, since settling joins
+        runs."""
         self._count(OUT, -targets)
 
     # ------------------------------------------------------------- gauges
@@ -350,10 +351,10 @@ class LaneBuffer:
         part.state = state
 
     def _count(self, state: RunState, targets: int) -> None:
-        left = self.targets[state] + targets
-        if left < 0:
+        remaining = self.targets[state] + targets
+        if remaining < 0:
             raise IllegalTransition(f"Lane {self.name} has fewer than {-targets} targets in state {state.name}.")
-        self.targets[state] = left
+        self.targets[state] = remaining
         self._totals.targets[state] += targets
 
     def _count_held(self, task: str, envelopes: int, targets: int) -> None:

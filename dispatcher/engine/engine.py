@@ -21,7 +21,7 @@ from dispatcher.wire.topics import Topics
 LONGEST_SLEEP_S = 0.5
 """Maximum delay before a stop signal is seen."""
 EXPIRY_S = 0.25
-"""Interval of the search for credit near its use-by behind channels that have no room."""
+"""Interval of the search for credit near its use-by in channels that have no room."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EnginePorts:
 
 
 class Engine:
-    """Receives, leases, picks, sends and settles. After every event, each part does all it can with what it knows."""
+    """Receives, leases, picks, sends and settles. After every event, each part does everything that is possible now."""
 
     def __init__(self, settings: EngineSettings, ports: EnginePorts, clock: Clock, inbox: Inbox) -> None:
         self.stats = EngineStats()
@@ -111,7 +111,7 @@ class Engine:
 
     # ------------------------------------------------------------- progress
     def advance(self) -> float:
-        """Do everything that is possible now. Return the seconds until there is more to do if no event arrives."""
+        """Do everything that is possible now. Return the seconds until there is more to do, unless an event arrives."""
         now_s = self._clock.monotonic_s()
         self._timers.run(now_s)
         draining = self._drain_by_s is not None

@@ -11,7 +11,7 @@ from dispatcher.wire.outcome import Report
 
 
 class LaneReady(msgspec.Struct, frozen=True, gc=False):
-    """An attached lane that was empty has something to drain. Harmless if wrong or repeated."""
+    """An attached lane that was empty has something to drain. Harmless if it is wrong or repeated."""
 
     lane: str
 
@@ -51,9 +51,10 @@ class LanesChanged(msgspec.Struct, frozen=True):
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """Finish: send nothing new, settle work in progress for at most `within_s`, give the rest back, detach, stop."""
+    """Finish: send nothing new, settle work in progress, give the rest back, detach, stop."""
 
     within_s: float
+    """Maximum time for settling."""
 
 
 Event = LaneReady | LeaseAnswered | BatchSent | Stored | LanesChanged | Drain

@@ -11,29 +11,28 @@ from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.wire.lease import GivenBack
 
 DRAINED_AT_ONCE, TARGETS_AT_ONCE = 1_000, 50_000
-"""Envelopes and targets drained before the engine checks its inbox again. An answer of the ledger waits there that
-long, and meanwhile a tier whose credit has run out would be skipped."""
-DRAIN_TARGETS, DRAIN_ENVELOPES, MOST_DRAIN_TARGETS = 100, 100, 2_000
+"""Envelopes and targets drained before the engine checks its inbox again. With more, an answer of the ledger would wait
+there for too long, and a tier whose credit has run out would be skipped meanwhile."""
+DRAIN_TARGETS, DRAIN_ENVELOPES, MAX_DRAIN_TARGETS = 100, 100, 2_000
 """Amount drained from one lane before the next one's turn: DRAIN_ENVELOPES envelopes, bounded in targets."""
 DRAIN_AGAIN_S = 0.005
 """Delay before the next drain of a lane that claims to have something and yields nothing."""
 
 
 class WorkingSet:
-    """Lane buffers and the demand in them.
-
-    - `wanting`: lanes with something to ask for now.
-    - `woken`: one of them had nothing to ask for a moment ago.
-    - `eager`: one of them is not short of credit; it has only not been asked for yet.
-    - `given_back`: granted envelopes to be returned to the ledger.
-    """
+    """The lane buffers of a worker, and the demand in them."""
 
     def __init__(self, shared: Shared, port: Lanes) -> None:
         self.lanes: dict[str, LaneBuffer] = {}
-        self.wanting: dict[str, LaneBuffer] = {}
+        """By name."""
+        self.with_demand: dict[str, LaneBuffer] = {}
+        """Lanes with something to ask for now, by name."""
         self.woken = False
+        """True if one of them had nothing to ask for until now."""
         self.eager = False
+        """True if one of them is not short of credit; the worker has only not asked for it yet."""
         self.given_back: list[GivenBack] = []
+        """Granted envelopes to be returned to the ledger."""
         self._settings = settings = shared.settings
         self._port = port
         self._clock = shared.clock
@@ -43,13 +42,13 @@ class WorkingSet:
         self._unsettled = shared.unsettled
         self._held = shared.held
         self._drains: Scheduler[LaneBuffer] = Scheduler()
-        """Lanes that may have something and, as far as we know, have room for it."""
-        self._heavy = 1
-        """The number of lanes that may hold much."""
-        self._stinted: dict[str, LaneBuffer] = {}
+        """Lanes that may have something to drain and, as far as we know, have room for it."""
+        self._large_lanes = 1
+        """Number of lanes that may hold many targets."""
+        self._over_budget: dict[str, LaneBuffer] = {}
         """Lanes that were refused because the budget of all lanes was used up."""
         self._blocked: set[LaneBuffer] = set()
-        """Lanes of one task that has no room; each is checked again after a while."""
+        """Lanes whose task has no room; each is checked again after a while."""
         self._without_room: dict[str, LaneBuffer] = {}
         """By task: its lane, from which nothing is asked for until outcomes of the task are stored."""
         self._reopen: dict[str, LaneInfo] = {}
@@ -59,10 +58,10 @@ class WorkingSet:
     # ------------------------------------------------------------- which lanes
     def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:
         """Hold exactly these lanes. Return those whose tier or weight changed."""
-        wanted = {info.name: info for info in infos}
+        by_name = {info.name: info for info in infos}
         changed = []
         self._reopen.clear()
-        for lane in [lane for name, lane in self.lanes.items() if name not in wanted]:
+        for lane in [lane for name, lane in self.lanes.items() if name not in by_name]:
             self.close(lane)
         for info in infos:
             lane_or_none = self.lanes.get(info.name)
@@ -72,7 +71,7 @@ class WorkingSet:
                 self._reopen[info.name] = info
             elif info is not lane_or_none.info and self._update(lane_or_none, info):
                 changed.append(lane_or_none)
-        self._heavy = max(1, sum(not lane.info.light for lane in self.lanes.values()))
+        self._large_lanes = max(1, sum(not lane.info.nearly_empty for lane in self.lanes.values()))
         return changed
 
     def close_all(self) -> None:
@@ -86,10 +85,10 @@ class WorkingSet:
             return
         self.unpark(lane)
         self._drains.leave(lane.drain)
-        self._stinted.pop(lane.name, None)
-        self.wanting.pop(lane.name, None)
+        self._over_budget.pop(lane.name, None)
+        self.with_demand.pop(lane.name, None)
         for part in lane.close():
-            self._tell_unsent(lane, part)
+            self._report_unsent(lane, part)
         self.detach_if_done(lane)
 
     def detach_if_done(self, lane: LaneBuffer) -> None:
@@ -116,7 +115,7 @@ class WorkingSet:
         self._stats.lanes = len(self.lanes)
 
     def _prefetch(self, info: LaneInfo) -> int:
-        return 0 if info.light else self._settings.prefetch_targets
+        return 0 if info.nearly_empty else self._settings.prefetch_targets
 
     def _attach_again(self) -> None:
         """Attach lanes that have delivered nothing yet. Such a lane may have been missing before, and may exist now."""
@@ -131,14 +130,14 @@ class WorkingSet:
         lane.update(info)
         if info == before:
             return False
-        if before.light != info.light:
+        if before.nearly_empty != info.nearly_empty:
             self._port.attach(info, self._prefetch(info))
         self._drains.change(lane.drain, lane.tier, max(1, info.weight))
         return True
 
     # ------------------------------------------------------------- draining
     def ready(self, name: str) -> None:
-        """Note that the lane has something."""
+        """Note that the lane has something to drain."""
         lane = self.lanes.get(name)
         if lane is not None and not lane.closing:
             lane.announce()
@@ -154,20 +153,20 @@ class WorkingSet:
         self._drains.set_tier_weights(weights)
 
     def fill(self, now_s: float) -> bool:
-        """Drain lanes that have something and room for it. Return whether more must be done at once.
+        """Drain lanes that have something to drain and room for it. Return whether more must be done at once.
 
-        The lane that delivered least for its weight comes first, so shares hold when receiving takes longest.
+        The lane that delivered least for its weight comes first, so shares hold even if receiving is the bottleneck.
         """
         if self._without_room:
             self._bring_back()
         count = 0
         totals = self._totals
-        if self._stinted and totals.targets_in_memory < 0.9 * self._settings.budget_targets:
-            for lane in self._stinted.values():
+        if self._over_budget and totals.targets_in_memory < 0.9 * self._settings.budget_targets:
+            for lane in self._over_budget.values():
                 self.mark_drainable(lane)
-            self._stinted.clear()
-        most = totals.targets_in_memory + TARGETS_AT_ONCE
-        while count < DRAINED_AT_ONCE and totals.targets_in_memory < most:
+            self._over_budget.clear()
+        max_targets = totals.targets_in_memory + TARGETS_AT_ONCE
+        while count < DRAINED_AT_ONCE and totals.targets_in_memory < max_targets:
             flow = self._drains.pick()
             if flow is None:
                 return False
@@ -181,26 +180,26 @@ class WorkingSet:
 
     def _room(self, lane: LaneBuffer, now_s: float) -> int:
         settings, chunk = self._settings, lane.info.chunk
-        roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * self._heavy))
+        roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * self._large_lanes))
         limit = min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s))
         limit = max(limit, settings.lane_floor_targets, roomy, chunk)
         buffered = lane.targets[WAITING] + lane.targets[ASKED] + lane.targets[CREDIT]
         if self._is_blocked(lane):
-            self._look_again_at(lane, now_s)
+            self._recheck_later(lane, now_s)
             return 0
-        left = settings.budget_targets - self._totals.targets_in_memory
-        if left <= 0 and any(lane.targets):
-            self._stinted[lane.name] = lane
+        remaining = settings.budget_targets - self._totals.targets_in_memory
+        if remaining <= 0 and any(lane.targets):
+            self._over_budget[lane.name] = lane
             return 0
-        if limit - buffered > left:
-            limit = min(limit, buffered + max(left, settings.lane_floor_targets))
+        if limit - buffered > remaining:
+            limit = min(limit, buffered + max(remaining, settings.lane_floor_targets))
         if lane.held_envelopes and lane.info.task:
             limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, chunk))
         room = limit - buffered
         if room <= 0 or lane.filling:
             return room
-        # Wait until there is room for a worthwhile amount, because a drain costs more than a few envelopes are worth.
-        # Half the limit would be too much to wait for: that much is in the lease call of a slow ledger.
+        # Wait until there is room for a worthwhile amount: a drain of a few envelopes costs too much. Do not wait for
+        # more than half the limit, since that much may be in the lease call of a slow ledger.
         worth = max(limit // 8, min(limit // 2, _quantum(lane)))
         return room if room >= worth else 0
 
@@ -209,7 +208,7 @@ class WorkingSet:
         task = lane.info.task
         return bool(task) and not (self._unsettled.has_room(task) and self._held.has_room(task))
 
-    def _look_again_at(self, lane: LaneBuffer, now_s: float) -> None:
+    def _recheck_later(self, lane: LaneBuffer, now_s: float) -> None:
         if lane not in self._blocked:
             self._blocked.add(lane)
             self._timers.at(now_s + self._settings.held.first_s, lambda: self._unblock(lane))
@@ -245,24 +244,24 @@ class WorkingSet:
     def note(self, lane: LaneBuffer, *, wake: bool = True) -> None:
         """Update whether there is something to ask for, after the lane's waiting runs have changed."""
         if lane.closing or lane.parked or not lane.waiting or lane.info.task in self._without_room:
-            self.wanting.pop(lane.name, None)
+            self.with_demand.pop(lane.name, None)
             return
         due_ms = lane.waiting[0].not_before_ms
         wall_ms = self._clock.wall_ms() if due_ms else 0
         if due_ms <= wall_ms:
             if not lane.short:
                 self.eager = True
-                if wake and not (lane.asked or lane.targets[CREDIT]) and lane.name not in self.wanting:
+                if wake and not (lane.asked or lane.targets[CREDIT]) and lane.name not in self.with_demand:
                     self.woken = True
-            self.wanting[lane.name] = lane
+            self.with_demand[lane.name] = lane
             return
-        self.wanting.pop(lane.name, None)
+        self.with_demand.pop(lane.name, None)
         wait_s = (due_ms - wall_ms) / 1000
-        if lane.expect(due_ms):
+        if lane.set_due(due_ms):
             self._timers.at(self._clock.monotonic_s() + wait_s, lambda: self._due(lane))
 
     def _due(self, lane: LaneBuffer) -> None:
-        lane.expect(0)
+        lane.set_due(0)
         self.note(lane)
 
     def park(self, lane: LaneBuffer) -> None:
@@ -308,7 +307,7 @@ class WorkingSet:
         self._without_room[lane.info.task] = lane
 
     def _bring_back(self) -> None:
-        """Ask again for the envelopes of tasks that have room again."""
+        """Ask for the envelopes of tasks that have room again."""
         for task, lane in list(self._without_room.items()):
             if lane.closing or self._unsettled.has_room(task):
                 del self._without_room[task]
@@ -324,11 +323,11 @@ class WorkingSet:
     def give_back(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Give a grant back unsent: report it to the ledger and ask for it again. Call this from the last run to the
         first."""
-        self._tell_unsent(lane, part)
+        self._report_unsent(lane, part)
         lane.put_back(part)
         self.note(lane, wake=False)
 
-    def _tell_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
+    def _report_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         self._stats.given_back += part.targets
         self.given_back.append(
             GivenBack(part.claim, lane.name, part.task, part.writer, part.attempt, part.first, part.count, part.size)
@@ -346,7 +345,7 @@ class WorkingSet:
         self.detach_if_done(lane)
 
     def recheck(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Hold a run whose next step is impossible, and ask the ledger again, which may know better by now."""
+        """Hold a run whose next step is impossible, and ask the ledger about it again: its task may have changed."""
         if lane.closing:
             lane.drop(part)
         else:
@@ -364,4 +363,4 @@ class WorkingSet:
 
 def _quantum(lane: LaneBuffer) -> int:
     """Return the targets drained from one lane before the next one's turn."""
-    return max(DRAIN_TARGETS, min(DRAIN_ENVELOPES * lane.info.chunk, MOST_DRAIN_TARGETS))
+    return max(DRAIN_TARGETS, min(DRAIN_ENVELOPES * lane.info.chunk, MAX_DRAIN_TARGETS))

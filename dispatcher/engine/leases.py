@@ -29,12 +29,12 @@ GRANTED, NO_CREDIT = Status.GRANTED, Status.NO_CREDIT
 class Leases:
     """Lease calls of one worker, one at a time.
 
-    A call without an answer is repeated under its number for as long as it takes: the ledger may have carried it out,
-    and it returns the same answer only under that number. The use-by of its grants counts from the first attempt, so
-    grants in a late answer are given back and asked for again.
+    A call without an answer is repeated under its number until it has one: the ledger may have carried it out, and it
+    returns the same answer only under that number. The use-by of its grants counts from the first attempt, so grants in
+    a late answer are given back and asked for again.
 
-    A call that the ledger cannot carry out is not repeated. Its content is asked for in halves, under new numbers and
-    alternating with other calls (`Suspects`). `shared_namespace` is the one of Topics.
+    A call that the ledger cannot carry out is not repeated. Its content is split in halves and asked for under new
+    numbers, alternating with other calls (`Suspects`). `shared_namespace` is the one of Topics.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Leases:
     def _due_s(self, now_s: float) -> float | None:
         """Return when to ask for credit, apart from suspects."""
         working = self._working
-        if working.wanting or working.given_back:
+        if working.with_demand or working.given_back:
             at_once = self.draining or self._is_urgent(now_s)
             due_s = self._rhythm.due_s(now_s, at_once=at_once, targets_s=2 * self._sending.recent(now_s))
         elif (waiting_s := self._waiting_due_s()) is not None:
@@ -107,16 +107,16 @@ class Leases:
         return max(self._not_before_s, due_s)
 
     def _waiting_due_s(self) -> float | None:
-        """Return when to announce waiting lanes. Nobody needs to announce them while credit is plentiful."""
+        """Return when to announce waiting lanes; None while credit is plentiful, because nobody needs that then."""
         if self.waiting.due_s() is None:
             return None
         scarce = self._capacity or any(lane.short for lane in self._working.lanes.values())
         return self.waiting.due_s() if scarce and not self.draining else None
 
     def _is_urgent(self, now_s: float) -> bool:
-        """Return whether demand is new, or credit runs out only because we have not asked."""
+        """Return whether demand is new, or credit is running out only because we have not asked."""
         working = self._working
-        if not working.wanting:
+        if not working.with_demand:
             return False
         if working.woken:
             return True
@@ -172,7 +172,7 @@ class Leases:
             settings.demand_ms,
             asks,
             given_back,
-            self.waiting.good_for_ms,
+            self.waiting.valid_ms,
             self._shared_namespace,
         )
         self._first_asked_s = now_s
@@ -201,17 +201,17 @@ class Leases:
             name, credit = lane.name, lane.targets[CREDIT]
             room = levels.get(name, horizon) - credit
             parts: list[EnvelopeRun] = []
-            if name in working.wanting and (room > 0 or not credit):
+            if name in working.with_demand and (room > 0 or not credit):
                 parts = self._take_wants(lane, max(1, room), wall_ms)
             working.note(lane, wake=False)
-            if parts or (self._capacity and not lane.parked and name in working.wanting):
+            if parts or (self._capacity and not lane.parked and name in working.with_demand):
                 asks.append(lane.ask())
                 self._asked.append(lane)
         return asks
 
     def _take_wants(self, lane: LaneBuffer, room: int, wall_ms: int) -> list[EnvelopeRun]:
-        """Return the runs to ask for. Leave out those of tasks whose outcomes are not stored, which could not be sent:
-        they stay in the lane of one task, and are held in a lane of many."""
+        """Return the runs to ask for, without those of tasks whose outcomes are not stored, which could not be sent.
+        Such runs stay in the lane of one task, and are held in a lane of many tasks."""
         has_room = self._unsettled.has_room
         if lane.info.task and not has_room(lane.info.task):
             self._working.wait_for_room(lane)
@@ -239,7 +239,7 @@ class Leases:
         self._request = None
         self._repeat_s = 0.0
         self._compare_clocks(event.answer, now_s)
-        self._learn(event.answer)
+        self._take_settings(event.answer)
         asked, self._asked = self._asked, []
         if not event.answer.ready:
             self._not_ready(asked, now_s)
@@ -247,10 +247,10 @@ class Leases:
         self._not_ready_s = 0.0
         self._suspects.judge()
         use_by_s = self._first_asked_s + request.lease_ms / 1000
-        held = len(asked)  # lanes that only announce demand follow after them
-        for lane, ask, answer in zip(asked, request.lanes[:held], event.answer.lanes[:held], strict=True):
+        own = len(asked)  # lanes that only announce demand follow after them
+        for lane, ask, answer in zip(asked, request.lanes[:own], event.answer.lanes[:own], strict=True):
             if ask.wants:
-                _Reading(lane, request.claim, use_by_s, now_s, self).apply(answer)
+                _LaneReader(lane, request.claim, use_by_s, now_s, self).apply(answer)
 
     def _failed(self, request: LeaseRequest, error: Exception | None, now_s: float) -> None:
         self._stats.lease_errors += 1
@@ -287,12 +287,12 @@ class Leases:
         if not answer.now_ms:
             return
         gained_s = self._clocks.gained_s(answer.now_ms, self._first_asked_s, now_s)
-        if gained_s is not None and gained_s >= self._settings.stood_still_s:
+        if gained_s is not None and gained_s >= self._settings.clock_stop_s:
             self._clocks.begin_again()
-            self._stats.stood_still += 1
+            self._stats.clock_stops += 1
             self._sending.revoke(now_s)
 
-    def _learn(self, answer: LeaseAnswer) -> None:
+    def _take_settings(self, answer: LeaseAnswer) -> None:
         self._capacity = answer.capacity
         if len(answer.tier_weights) == len(TIERS):
             self._weights = {tier: max(1, weight) for tier, weight in zip(TIERS, answer.tier_weights, strict=True)}
@@ -300,7 +300,7 @@ class Leases:
             self._working.set_tier_weights(self._weights)
 
     def _not_ready(self, asked: list[LaneBuffer], now_s: float) -> None:
-        """Put everything back and ask less and less often: the view is empty or being rebuilt."""
+        """Put everything back, and wait longer before each next call: the view is empty or being rebuilt."""
         settings = self._settings
         self._not_ready_s = settings.held.after(self._not_ready_s)
         self._not_before_s = now_s + self._not_ready_s
@@ -309,11 +309,11 @@ class Leases:
 
     def _back_to_lanes(self, asked: Sequence[LaneBuffer]) -> None:
         for lane in asked:
-            self.keep(lane, lane.end_call())
+            self.put_back(lane, lane.end_call())
             self._working.detach_if_done(lane)
 
-    def keep(self, lane: LaneBuffer, parts: Sequence[EnvelopeRun]) -> None:
-        """Return runs that were not granted to the head of the waiting ones."""
+    def put_back(self, lane: LaneBuffer, parts: Sequence[EnvelopeRun]) -> None:
+        """Put runs that were not granted back at the head of the waiting ones."""
         for part in reversed(parts):
             lane.put_back(part)
         self._working.note(lane, wake=False)
@@ -325,7 +325,7 @@ class Leases:
             self._sending.grant(lane, part)
 
 
-class _Reading:
+class _LaneReader:
     """Applies the answer for one lane."""
 
     def __init__(self, lane: LaneBuffer, claim: str, use_by_s: float, now_s: float, leases: Leases) -> None:
@@ -334,23 +334,23 @@ class _Reading:
         self._use_by_s = use_by_s
         self._now_s = now_s
         self._leases = leases
-        self._back: list[EnvelopeRun] = []
+        self._returned: list[EnvelopeRun] = []
         self._short = False
         self._park = False
 
     def apply(self, answer: list[list[Piece]]) -> None:
         lane, working = self._lane, self._leases._working
         for part, pieces in zip(lane.end_call(), answer, strict=True):
-            left = part.count
+            remaining = part.count
             for piece in pieces:
-                count = piece.count if piece.count < left else left
+                count = piece.count if piece.count < remaining else remaining
                 if count > 0:
                     self._piece(part.take(count), piece)
-                    left -= count
-            if left:
-                self._back.append(part)
+                    remaining -= count
+            if remaining:
+                self._returned.append(part)
         lane.set_short(short=self._short)
-        self._leases.keep(lane, self._back)
+        self._leases.put_back(lane, self._returned)
         if self._park:
             working.park(lane)
             working.note(lane)
@@ -361,12 +361,12 @@ class _Reading:
         status = piece.status
         if status == NO_CREDIT:
             self._short = True
-            self._back.append(part)
+            self._returned.append(part)
         elif status == GRANTED:
             self._leases.grant(self._lane, part.granted(self._claim, self._use_by_s, self._now_s))
         elif status == Status.PARKED and self._lane.info.kind in (LaneKind.OWN, LaneKind.SIDE):
             self._park = True
-            self._back.append(part)
+            self._returned.append(part)
         elif status in (Status.HELD, Status.PARKED):
             self._hold(part)
         else:
@@ -374,7 +374,7 @@ class _Reading:
 
     def _hold(self, part: EnvelopeRun) -> None:
         if self._lane.closing:
-            self._back.append(part)
+            self._returned.append(part)
         else:
             self._leases._working.hold(self._lane, part)
 

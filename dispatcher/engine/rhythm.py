@@ -1,4 +1,4 @@
-"""The pace of lease calls, and of what is counted."""
+"""The pace of lease calls, and rates over half a second."""
 
 from dispatcher.engine.settings import EngineSettings
 

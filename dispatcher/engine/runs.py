@@ -31,12 +31,7 @@ _FIRST = RunState.WAITING
 
 
 class EnvelopeRun:
-    """Envelopes of one task with consecutive sequences, in one state. One Want, grant or Run covers them all.
-
-    - `size`: targets in each envelope.
-    - `total`: targets in the first envelope of each sequence.
-    - `hold_s`: how long the run waited after its last HELD answer.
-    """
+    """Envelopes of one task with consecutive sequences, in one state. One Want, grant or Run covers them all."""
 
     __slots__ = (
         "attempt",
@@ -62,7 +57,9 @@ class EnvelopeRun:
         self.attempt = envelope.attempt
         self.first = envelope.sequence
         self.size = len(envelope.targets)
+        """Targets in each envelope."""
         self.total = envelope.size
+        """Targets in attempt 0 of each sequence."""
         self.channel = envelope.channel
         self.not_before_ms = envelope.not_before_ms
         self.deliveries = [delivery]
@@ -70,6 +67,7 @@ class EnvelopeRun:
         self.use_by_s = 0.0
         self.leased_s = 0.0
         self.hold_s = 0.0
+        """How long the run was held after its last HELD answer."""
         self.state = _FIRST
         """Changed by LaneBuffer only."""
 
@@ -85,7 +83,7 @@ class EnvelopeRun:
         """Split off the first `count` envelopes. Return the run itself if that is all of them."""
         if count >= len(self.deliveries):
             return self
-        head = self._twin()
+        head = self._copy()
         head.deliveries = self.deliveries[:count]
         del self.deliveries[:count]
         self.first += count
@@ -116,13 +114,13 @@ class EnvelopeRun:
             and len(other.deliveries) + len(self.deliveries) <= LONGEST_RUN
         )
 
-    def _twin(self) -> "EnvelopeRun":
-        twin = EnvelopeRun.__new__(EnvelopeRun)
-        twin.task, twin.writer, twin.attempt, twin.first = self.task, self.writer, self.attempt, self.first
-        twin.size, twin.total, twin.channel = self.size, self.total, self.channel
-        twin.not_before_ms, twin.hold_s, twin.deliveries = self.not_before_ms, self.hold_s, self.deliveries
-        twin.claim, twin.use_by_s, twin.leased_s, twin.state = self.claim, self.use_by_s, self.leased_s, self.state
-        return twin
+    def _copy(self) -> "EnvelopeRun":
+        copy = EnvelopeRun.__new__(EnvelopeRun)
+        copy.task, copy.writer, copy.attempt, copy.first = self.task, self.writer, self.attempt, self.first
+        copy.size, copy.total, copy.channel = self.size, self.total, self.channel
+        copy.not_before_ms, copy.hold_s, copy.deliveries = self.not_before_ms, self.hold_s, self.deliveries
+        copy.claim, copy.use_by_s, copy.leased_s, copy.state = self.claim, self.use_by_s, self.leased_s, self.state
+        return copy
 
 
 def envelope_runs(deliveries: Sequence[Delivery]) -> tuple[list[EnvelopeRun], int]:

@@ -1,4 +1,4 @@
-"""Turn credit into batches: the scheduler picks as long as a channel has room."""
+"""Turn credit into batches: the scheduler picks for as long as a channel has room."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,12 +18,11 @@ from dispatcher.settle import match
 from dispatcher.wire.outcome import Report
 
 CHANNELS_KEPT = 64
-"""Maximum channels remembered. Beyond it, channels with nothing under way are forgotten, and with them the lead of a
-lane (a batch at most)."""
+"""Maximum channels remembered. Beyond it, channels with nothing under way are forgotten, and with them a lane's lead
+(at most one batch)."""
 
 LONG_IN_CHANNEL_S = 1.0
-"""Longer than most channels take. After this time, the wait in the channel is reported as a cause of the task's delay.
-"""
+"""Time in the channel after which it is reported as a cause of the task's delay. Most channels take less."""
 
 
 class PickedBatch(Batch, gc=False, kw_only=True):
@@ -132,8 +131,8 @@ class Sending:
         self._give_back(credit, credit.pop_late(now_s + self._settings.use_by_margin_s))
 
     def _set_aside(self, credit: Credit) -> None:
-        """Keep credit of a task without room until it has room, or near its use-by. In a lane of many tasks give it
-        back, so that others behind it may be sent."""
+        """Set credit of a task without room aside until the task has room, or the use-by is near. In a lane of many
+        tasks, give it back, so that others behind it may be sent."""
         if credit.lane.info.task:
             self._without_room[credit] = None
             self.scheduler.leave(credit.flow)
@@ -141,7 +140,7 @@ class Sending:
             self._give_back(credit, credit.pop_blocked(self._unsettled.has_room))
 
     def _bring_back(self) -> None:
-        """Let credit be picked whose task has room again."""
+        """Let the scheduler pick credit of tasks that have room again."""
         for credit in list(self._without_room):
             if not credit.queue or self._unsettled.has_room(credit.queue[0].task):
                 del self._without_room[credit]
@@ -214,12 +213,12 @@ class Sending:
         """Report a finished batch. The courier calls this from any thread."""
         self._inbox.put(BatchSent(batch, reports))
 
-    # ------------------------------------------------------------- what comes back
+    # ------------------------------------------------------------- finished batches
     def sent(self, event: BatchSent, now_s: float, wall_ms: int) -> None:
         """Settle the reports of a finished batch and return what was not sent."""
         batch = event.batch
         if not isinstance(batch, PickedBatch):
-            raise TypeError("The courier must hand back the batch it was given.")
+            raise TypeError("The courier must return the batch object that it was given.")
         del self._under_way[id(batch)]
         if self._count_load(batch, -1):
             self.scheduler.open(batch.channel)

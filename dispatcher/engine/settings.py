@@ -11,11 +11,8 @@ from dispatcher.settle import NamedTargets
 class EngineSettings:
     """Settings of one worker's engine. Counts are in targets unless stated otherwise.
 
-    A lane's buffer is sized to twice what it was granted in the last half second. It stays between lane_floor_targets
-    (lane_roomy_targets while half the budget is enough for all) and lane_ceiling_targets.
-
-    With held_targets, unsettled_targets is at most budget_targets. A topic that stores nothing takes up half of either,
-    and so leaves half of the budget to the tasks of the others.
+    Keep held_targets and unsettled_targets together within budget_targets. An outcome topic that stores nothing takes
+    up half of either, and so leaves half of the budget to the tasks of the other topics.
     """
 
     worker: str
@@ -24,8 +21,11 @@ class EngineSettings:
     """Maximum in memory: buffered, in flight and unsettled. A lane that holds nothing may still take
     lane_floor_targets."""
     lane_floor_targets: int = 100
+    """Minimum size of a lane's buffer, which otherwise is twice what the lane was granted in the last half second."""
     lane_roomy_targets: int = 1_000
+    """Minimum instead of lane_floor_targets, while half the budget is enough for all lanes."""
     lane_ceiling_targets: int = 100_000
+    """Maximum size of a lane's buffer."""
     prefetch_targets: int = 2_000
     """Size of the client's queue of each lane."""
     held_envelopes: int = 1_000
@@ -35,7 +35,7 @@ class EngineSettings:
     held_targets: int = 50_000
     """The same bound over all lanes, shared between outcome topics and tasks (`SharedBound`)."""
     held: Backoff = Backoff(0.25, 2.0)
-    """Before held envelopes are asked about again."""
+    """Wait before held envelopes are asked about again."""
     parked_s: float = 2.0
     """Wait before a parked lane is tried again."""
     attach_again_s: float = 10.0
@@ -50,21 +50,24 @@ class EngineSettings:
     period_s: float = 0.1
     """Interval between calls while credit is short."""
     spacing_s: float = 0.005
+    """Minimum time between two calls for new demand."""
     calls_per_s: float = 50.0
+    """Maximum rate of calls for new demand."""
     calls_per_target: float = 0.01
+    """The same per target sent; the higher limit applies."""
     calls_burst: int = 10
-    """spacing_s, calls_per_s and calls_burst bound the calls made at once for new demand. For a worker that sends much,
-    calls_per_target applies instead of calls_per_s."""
+    """Calls for new demand that may be made at once beyond that rate."""
     horizon_s: float = 0.5
+    """A call asks for the targets that can be sent in this time."""
     horizon_floor_targets: int = 1_000
-    """A call asks for what can be sent in horizon_s, at least horizon_floor_targets."""
+    """Minimum targets that a call asks for."""
     use_by_margin_s: float = 0.1
     """Credit this near its use-by is given back."""
     wants_per_lane: int = 200
     """Maximum runs of envelopes in one lane's ask."""
     repeat: Backoff = Backoff(0.05, 2.0)
-    """Between attempts of an unanswered call."""
-    stood_still_s: float = 0.5
+    """Wait between attempts of an unanswered call."""
+    clock_stop_s: float = 0.5
     """If the ledger's clock advanced this much further than ours, ours had stopped."""
 
     quantum_targets: int = 50
@@ -88,4 +91,4 @@ class EngineSettings:
     named_targets: NamedTargets = "dead"
     """The targets that records name."""
     store_again: Backoff = Backoff(0.1, 2.0)
-    """Before something without a receipt is stored again."""
+    """Wait before something without a receipt is stored again."""

@@ -68,7 +68,7 @@ class _Receipt:
         self.wait_s = 0.0
 
 
-class _Gathering:
+class _OpenRecord:
     """Outcomes of one task from one lane under one claim, collected for one record."""
 
     __slots__ = ("draft", "due_s", "lane", "since_s")
@@ -81,7 +81,7 @@ class _Gathering:
 
 
 class Settling:
-    """Settles envelopes that need no sending (any more). Deliveries passed to it count as out of their lane."""
+    """Settles envelopes that were sent, or need no sending. Deliveries passed to it count as out of their lane."""
 
     def __init__(self, shared: Shared, logs: Logs, working: WorkingSet) -> None:
         self._settings = settings = shared.settings
@@ -92,7 +92,7 @@ class Settling:
         self._inbox = shared.inbox
         self._stats = shared.stats
         self._errors = shared.errors
-        self._gathering: dict[tuple[str, str, str, str], _Gathering] = {}
+        self._open_records: dict[tuple[str, str, str, str], _OpenRecord] = {}
         self._receipts: dict[int, _Receipt] = {}
         self._unsettled = shared.unsettled
         self._unrecorded = UnrecordedOutcomes()
@@ -103,66 +103,66 @@ class Settling:
     # ------------------------------------------------------------- results of a send
     def reported(self, lane: LaneBuffer, part: EnvelopeRun, reports: Sequence[Report]) -> None:
         """Record the channel's report on each envelope of `part`."""
-        gathering = self._gather(lane, part)
-        gathering.draft.add(part, reports, self._clock.wall_ms())
+        open_record = self._open_record_of(lane, part)
+        open_record.draft.add(part, reports, self._clock.wall_ms())
         self._count_unsettled(part.task, part.targets)
-        self._start_if_full(gathering, part)
+        self._start_if_full(open_record, part)
 
     def closed(self, lane: LaneBuffer, part: EnvelopeRun, code: int) -> None:
         """Settle envelopes claimed without a lease: all targets get the outcome `code` (cancelled, expired)."""
-        whole = False
-        while not whole:
+        is_last = False
+        while not is_last:
             piece = part.take(min(self._settings.settle_envelopes, max(1, self._closed_targets // max(1, part.size))))
-            whole = piece is part
-            gathering = self._gather(lane, piece)
-            gathering.draft.add_all(piece, code)
+            is_last = piece is part
+            open_record = self._open_record_of(lane, piece)
+            open_record.draft.add_all(piece, code)
             self._count_unsettled(piece.task, piece.targets)
-            self._start_if_full(gathering, piece)
+            self._start_if_full(open_record, piece)
 
     def flush(self, now_s: float, *, everything: bool = False) -> None:
         """Write the records whose outcomes have been collected for long enough."""
-        while self._gathering:
-            key, gathering = next(iter(self._gathering.items()))
-            if gathering.due_s > now_s and not everything:
+        while self._open_records:
+            key, open_record = next(iter(self._open_records.items()))
+            if open_record.due_s > now_s and not everything:
                 return
-            del self._gathering[key]
-            self._settle(gathering)
+            del self._open_records[key]
+            self._settle(open_record)
 
     @property
     def next_s(self) -> float | None:
         """Return when flush next has something to do."""
-        if not self._gathering:
+        if not self._open_records:
             return None
-        return next(iter(self._gathering.values())).due_s
+        return next(iter(self._open_records.values())).due_s
 
-    def _gather(self, lane: LaneBuffer, part: EnvelopeRun) -> _Gathering:
+    def _open_record_of(self, lane: LaneBuffer, part: EnvelopeRun) -> _OpenRecord:
         key = (lane.name, part.task, part.claim, part.channel)
-        gathering = self._gathering.get(key)
-        if gathering is not None and len(gathering.draft.acks) + part.count > self._settings.settle_envelopes:
-            self._settle(self._gathering.pop(key))
-            gathering = None
-        if gathering is None:
+        open_record = self._open_records.get(key)
+        if open_record is not None and len(open_record.draft.acks) + part.count > self._settings.settle_envelopes:
+            self._settle(self._open_records.pop(key))
+            open_record = None
+        if open_record is None:
             app = part.deliveries[0].envelope.app
             draft = Draft(part.task, part.claim, part.channel, app, self._settings.named_targets)
             now_s, linger_s = self._clock.monotonic_s(), self._settings.settle_linger_s
-            gathering = self._gathering[key] = _Gathering(lane, draft, now_s, linger_s)
+            open_record = self._open_records[key] = _OpenRecord(lane, draft, now_s, linger_s)
             self._unrecorded.add(draft, now_s)
-        return gathering
+        return open_record
 
-    def _start_if_full(self, gathering: _Gathering, part: EnvelopeRun) -> None:
-        draft, settings = gathering.draft, self._settings
+    def _start_if_full(self, open_record: _OpenRecord, part: EnvelopeRun) -> None:
+        draft, settings = open_record.draft, self._settings
         if len(draft.acks) >= settings.settle_envelopes or draft.named_characters >= settings.settle_named_characters:
-            del self._gathering[gathering.lane.name, part.task, part.claim, part.channel]
-            self._settle(gathering)
+            del self._open_records[open_record.lane.name, part.task, part.claim, part.channel]
+            self._settle(open_record)
 
-    def _settle(self, gathering: _Gathering) -> None:
-        logs, lane = self._logs, gathering.lane
-        plan = gathering.draft.plan(self._clock.wall_ms())
+    def _settle(self, open_record: _OpenRecord) -> None:
+        logs, lane = self._logs, open_record.lane
+        plan = open_record.draft.plan(self._clock.wall_ms())
         if plan.error is not None:
             self._errors.note(plan.task, plan.record.channel, plan.error)
         stored = _readable(plan.record)
         if stored is None:
-            self._unrecorded.forget(gathering.draft)
+            self._unrecorded.forget(open_record.draft)
             self._give_up(lane, plan)
             return
         again: list[Publish] = [
@@ -172,13 +172,13 @@ class Settling:
         letters: list[Publish] = [partial(logs.dead_letters.publish, letter) for letter in plan.letters]
         record = partial(logs.outcomes.publish, plan.task, stored)
         job = _Job(lane, plan.task, [letters, [record], again], plan.acks, plan.targets)
-        job.draft, job.plan, job.record = gathering.draft, plan, record
-        job.sent_s = gathering.since_s
+        job.draft, job.plan, job.record = open_record.draft, plan, record
+        job.sent_s = open_record.since_s
         self._advance(job)
 
     def _give_up(self, lane: LaneBuffer, plan: SettlePlan) -> None:
         """Leave the envelopes unacked for the next worker: no fold could read their record, and its outcomes would be
-        lost. This is a defect of this program; other envelopes continue."""
+        lost. This is a bug; other envelopes continue."""
         _log.error(
             "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
             "This is a bug in Fairlane; please report it.",
@@ -222,22 +222,22 @@ class Settling:
         self._start(lane, [[partial(self._logs.publisher.publish, topic, envelopes)]], part, may_be_refused=True)
 
     def unknown(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Keep envelopes of an unknown task whole as dead letters; never send them."""
-        self._keep_whole(lane, part, [])
+        """Store envelopes of an unknown task as dead letters; never send them."""
+        self._dead_letter(lane, part, [])
 
     def refused(self, lane: LaneBuffer, part: EnvelopeRun, reason: str) -> None:
-        """Keep envelopes that the ledger cannot judge as dead letters, whole and with the reason; never send them."""
-        self._keep_whole(lane, part, [reason])
+        """Store envelopes that the ledger cannot judge as dead letters, with the reason; never send them."""
+        self._dead_letter(lane, part, [reason])
 
-    def _keep_whole(self, lane: LaneBuffer, part: EnvelopeRun, reasons: list[str]) -> None:
+    def _dead_letter(self, lane: LaneBuffer, part: EnvelopeRun, reasons: list[str]) -> None:
         letters: list[Publish] = [
-            partial(self._logs.dead_letters.publish, self._whole(lane, delivery.envelope, reasons))
+            partial(self._logs.dead_letters.publish, self._letter(lane, delivery.envelope, reasons))
             for delivery in part.deliveries
         ]
         self._stats.dead_lettered += part.count
         self._start(lane, [letters], part)
 
-    def _whole(self, lane: LaneBuffer, envelope: Envelope, reasons: list[str]) -> DeadLetter:
+    def _letter(self, lane: LaneBuffer, envelope: Envelope, reasons: list[str]) -> DeadLetter:
         return DeadLetter(
             FORMAT,
             envelope.task,
@@ -268,7 +268,7 @@ class Settling:
 
     # ------------------------------------------------------------- steps and receipts
     def stored(self, event: Stored) -> None:
-        """Handle a receipt. Without one, publish the thing again after a while, for as long as it takes."""
+        """Handle a receipt. After a failure publish the same thing again, with a delay, until it is stored."""
         receipt = self._receipts.get(event.token)
         if receipt is None:
             return
@@ -280,7 +280,7 @@ class Settling:
         if receipt.publish is receipt.job.record and receipt.job.draft is not None and not _may_be_stored(event.error):
             self._unrecorded.forget(receipt.job.draft)
         if event.error is not None:
-            self._again(event.token, receipt)
+            self._publish_again(event.token, receipt)
             return
         del self._receipts[event.token]
         receipt.job.pending -= 1
@@ -309,7 +309,7 @@ class Settling:
         except FairlaneError as error:
             done(error)
 
-    def _again(self, token: int, receipt: _Receipt) -> None:
+    def _publish_again(self, token: int, receipt: _Receipt) -> None:
         settings = self._settings
         receipt.wait_s = settings.store_again.after(receipt.wait_s)
         self._stats.stored_again += 1

@@ -78,8 +78,8 @@ class EngineStats:
     """Things published again because a receipt was missing."""
     lease_calls: int = 0
     lease_errors: int = 0
-    stood_still: int = 0
-    """How often the ledger's time showed that our clock had stopped."""
+    clock_stops: int = 0
+    """Number of times the ledger's time showed that our clock had stopped."""
     given_back_refused: int = 0
     """Returns of credit that the ledger could not carry out."""
 

@@ -45,8 +45,8 @@ class SuspectGroup:
 class Suspects:
     """Groups that are asked about in calls of their own while everything else continues.
 
-    After a call that failed, an empty call is made. If that fails too, the ledger is at fault, and everything goes back
-    to where it was. Otherwise the group is halved, and an item that fails alone is given up: an envelope goes to the
+    After a call that failed, an empty call is made. If that fails too, the ledger is at fault, and everything returns
+    to its lane. Otherwise the group is split in half. An item that fails alone is given up: an envelope goes to the
     dead letters, and returned credit is forgotten (its claim ends at its time). Envelopes in a group count as held.
     """
 

@@ -1,4 +1,4 @@
-"""Demand of lanes without an attached worker: announced in slices, and repeated before it is forgotten."""
+"""Demand of lanes without an attached worker: announced in slices, and again before it expires."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dispatcher.wire.lease import LaneAsk, LaneKind
 SLICE = 100
 """Lanes announced in one call."""
 SLICE_EVERY_S = 0.2
-LEAST_MS = 3_000
+MIN_VALID_MS = 3_000
 
 
 class Waiting:
@@ -25,10 +25,10 @@ class Waiting:
         self._taken_s = self._due_s = 0.0
 
     @property
-    def good_for_ms(self) -> int:
+    def valid_ms(self) -> int:
         """Return how long an announcement is valid: two rounds of all slices."""
         rounds = -(-len(self._lanes) // SLICE)
-        return max(LEAST_MS, round(2_000 * SLICE_EVERY_S * (rounds + 1)))
+        return max(MIN_VALID_MS, round(2_000 * SLICE_EVERY_S * (rounds + 1)))
 
     def change(self, lanes: Sequence[WaitingLane]) -> None:
         """Replace the set of waiting lanes."""
@@ -73,4 +73,4 @@ class Waiting:
         """Return the time to the next slice. New lanes are announced at the full rate of five calls a second; a few old
         ones need fewer."""
         slices = -(-len(self._lanes) // SLICE)
-        return SLICE_EVERY_S if self._new else max(SLICE_EVERY_S, self.good_for_ms / 2_000 / max(1, slices))
+        return SLICE_EVERY_S if self._new else max(SLICE_EVERY_S, self.valid_ms / 2_000 / max(1, slices))

@@ -17,16 +17,13 @@ def all_sent(_envelope: Envelope) -> Report:
 
 
 class MemoryCourier:
-    """Implements dispatcher.ports.Courier.
-
-    - `script`: the provider's answer to an envelope.
-    - `calls`: every envelope the provider was called for.
-    - `paused`: channels that answer only when `answer` is called.
-    """
+    """Implements dispatcher.ports.Courier. `script` returns the provider's answer to an envelope."""
 
     def __init__(self, clock: Clock, script: Script = all_sent, limits: Mapping[str, int] | None = None) -> None:
         self.calls: list[Envelope] = []
+        """Every envelope the provider was called for."""
         self.paused: set[str] = set()
+        """Channels that answer only when `answer` is called."""
         self._clock = clock
         self._script = script
         self._limits = limits or {}

@@ -10,13 +10,14 @@ from dispatcher.wire.envelope import Envelope
 
 
 class _Message:
-    """An envelope in a topic. `holder` is the consumer that has it, if any."""
+    """An envelope in a topic."""
 
     __slots__ = ("acked", "envelope", "holder")
 
     def __init__(self, envelope: Envelope) -> None:
         self.envelope = envelope
         self.holder: MemoryLanes | None = None
+        """The consumer that has it, if any."""
         self.acked = False
 
 
@@ -36,7 +37,7 @@ class MemoryBroker:
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
         self.refuse_acks = 0
-        """The number of next acks to forget (the messages are delivered again when their consumer detaches)."""
+        """Number of next acks to forget (the messages are delivered again when their consumer detaches)."""
 
     def create(self, lane: str) -> None:
         self._topics.setdefault(lane, _Topic())
@@ -196,16 +197,14 @@ class MemoryLanes:
 
 
 class MemoryPublisher:
-    """Implements dispatcher.ports.EnvelopePublisher.
-
-    - `lose`: the number of next receipts to lose (the message is stored).
-    - `fail`: the number of next publishes to fail (the message is not stored).
-    """
+    """Implements dispatcher.ports.EnvelopePublisher."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
         self.lose = 0
+        """Number of next receipts to lose (the message is stored)."""
         self.fail = 0
+        """Number of next publishes to fail (the message is not stored)."""
 
     def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
         if self.fail:

@@ -8,18 +8,16 @@ from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 
 
 class MemoryLeaseCaller:
-    """Implements dispatcher.ports.LeaseCaller.
-
-    - `requests`: all requests made.
-    - `lose`: the number of next answers to lose after the ledger has given them.
-    - `fail`: the number of next calls that do not reach the ledger.
-    """
+    """Implements dispatcher.ports.LeaseCaller."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.requests: list[LeaseRequest] = []
+        """All requests made."""
         self.lose = 0
+        """Number of next answers to lose after the ledger has given them."""
         self.fail = 0
+        """Number of next calls that do not reach the ledger."""
 
     def ask(self, request: LeaseRequest, answered: Callable[[LeaseAnswer | None, Exception | None], None]) -> None:
         self.requests.append(request)

@@ -16,15 +16,13 @@ def position(index: int) -> str:
 
 
 class Receipts:
-    """Faults to come.
-
-    - `lose`: the number of next things that are stored while their receipts are lost.
-    - `fail`: the number of next things that are not stored.
-    """
+    """Decides what becomes of the next things that are published to a log."""
 
     def __init__(self) -> None:
         self.lose = 0
+        """Number of next things that are stored while their receipts are lost."""
         self.fail = 0
+        """Number of next things that are not stored."""
 
     def stores(self) -> bool:
         """Return whether the next thing is stored."""
@@ -44,15 +42,13 @@ class Receipts:
 
 
 class MemoryOutcomeLog:
-    """Implements dispatcher.ports.OutcomeLog.
-
-    - `partitions`: the encoded records by number of their outcome topic.
-    - `away`: topics that store nothing that workers publish.
-    """
+    """Implements dispatcher.ports.OutcomeLog."""
 
     def __init__(self, topics: Topics) -> None:
         self.partitions: defaultdict[int, list[bytes]] = defaultdict(list)
+        """The encoded records by number of their outcome topic."""
         self.away: set[int] = set()
+        """Outcome topics that store nothing that workers publish."""
         self.receipts = Receipts()
         self._topics = topics
 

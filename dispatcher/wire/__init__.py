@@ -1,1 +1,1 @@
-"""Messages and records as stored: their fields, encodings and checks, and the names of topics. No behavior."""
+"""Messages and records as stored: their fields, encodings and checks, and the names of topics. No decisions."""

@@ -7,7 +7,8 @@ from dispatcher.wire.outcome import EpochMark
 
 FORMAT = 1
 MAIN_WRITER = "0"
-"""The writer of every submission whose cut into envelopes can be repeated (API, HTTP, CLI)."""
+"""The writer of every submission that cuts its audience into the same envelopes when it is repeated (API, HTTP,
+CLI)."""
 
 
 class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
@@ -106,8 +107,8 @@ class TakenOver(msgspec.Struct, array_like=True, frozen=True, tag="o"):
     task: str
     submitter: str
     at_ms: int
-    """Redis' time when it took the lease of the submission. It is later than that of all earlier holders, so a record
-    that is stored late does not count."""
+    """Redis' time when the submitter took the lease of the submission. It is later than those of all earlier holders,
+    so a record that is stored late does not count."""
 
 
 class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
@@ -164,7 +165,7 @@ NO_EPOCH = "none"
 
 class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
     """A view in Redis was started. The very first has no claims before it, so it need not wait for any to end. A worker
-    also writes one, of NO_EPOCH, before it makes longer claims than those that are always waited for."""
+    also writes one, with NO_EPOCH, before it makes claims that last longer than the standard wait."""
 
     format: int
     epoch: str
@@ -178,8 +179,8 @@ class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
 
 
 class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):
-    """An old record, published again before the topic forgets it. It counts as if it were at `position`, its original
-    place. So it changes nothing in a view that has it, and never undoes later records."""
+    """An old record, published again before the topic deletes it. It counts as if it were at `position`, its original
+    position. So it changes nothing in a view that has it, and never undoes later records."""
 
     format: int
     position: str

@@ -1,6 +1,6 @@
 """Check whether a record of the control topic is valid: one rule for every reader of the topic.
 
-Anybody with access to Pulsar can write anything into the topic, and later versions write records that this one does not
+Anyone with access to Pulsar can write anything into the topic, and later versions write records that this one does not
 know. All readers skip a record that cannot be read, or whose fields are beyond their limits. The folds keep its
 position, so that a newer version can apply it (backends/redis/passed_over.py).
 """
@@ -80,7 +80,8 @@ def _decoded(body: bytes | msgspec.Raw) -> ControlRecord:
 
 
 def _with_message(record: ControlRecord) -> ControlRecord:
-    """Give the restated record of an ended task a message. None is kept (backends/redis/lua/registry/task_end.lua)."""
+    """Give the restated record of an ended task a message, since the view keeps none
+    (backends/redis/lua/registry/task_end.lua)."""
     if isinstance(record, TaskRecord) and bytes(record.message) == _NO_MESSAGE:
         return msgspec.structs.replace(record, message=msgspec.Raw(_SOME_MESSAGE))
     return record

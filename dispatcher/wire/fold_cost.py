@@ -18,7 +18,7 @@ CALL_COMMANDS = 4_000
 _RECORD_COST = 3
 """Cost of the counts of a record's task, which are read and written once per call."""
 _RUN_ENVELOPES = 5
-"""Envelopes of a run that cost as much as one mixed envelope. A record of their first attempt may leave all open."""
+"""Envelopes of a run that cost as much as one mixed envelope."""
 _CLAIM_COST = 100
 """Cost of the end of a claim, which covers everything that a lease granted at once."""
 

@@ -1,4 +1,4 @@
-"""Requests of a worker to the ledger, and the ledger's answers. On the wire as msgpack arrays."""
+"""A worker's requests to the ledger, and the ledger's answers. On the wire as msgpack arrays."""
 
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
@@ -54,8 +54,8 @@ class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):
     wants: list[Want]
     """In the order of delivery."""
     waiting: bool = False
-    """True for demand that is known from the registry, in a lane without an attached worker. The lane keeps its place
-    meanwhile."""
+    """True for demand that is known from the registry, in a lane without an attached worker. The lane keeps its virtual
+    time meanwhile."""
     task: str = ""
     """The task that owns the lane; empty for other lanes."""
     app: str = ""
@@ -95,7 +95,7 @@ class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     lanes: list[LaneAsk]
     given_back: list[GivenBack]
     waiting_ms: int = 3_000
-    """The same for demand of lanes without an attached worker."""
+    """How long the announced demand of lanes without an attached worker is valid."""
     shared_namespace: str = ""
     """The namespace of side lanes (Topics.shared_namespace)."""
 
@@ -113,7 +113,7 @@ class Status(IntEnum):
     NO_CREDIT = 1
     """Keep it and ask again."""
     HELD = 2
-    """Claimed elsewhere, or the fold or the view has not read far enough, or its writer is unknown: keep, ask later."""
+    """Claimed elsewhere, or the fold or the view has not read far enough, or its writer is unknown: hold, ask later."""
     DROP = 3
     """All final, or the task has ended, or its writer does not count: ack."""
     REPUBLISH = 4
@@ -157,9 +157,9 @@ class Closable(NamedTuple):
     reason: str = ""
     """Why it was stopped or closed."""
     closed: bool = False
-    """Whether an operator closed it: it must end, even if something holds its end up."""
+    """Whether an operator closed it: it must end, even if claims or an outcome topic delay that."""
     waits: bool = False
-    """Whether it is closed and has claims in force, or a seal that does not count yet."""
+    """Whether it is closed but still has claims in force, or a seal that does not count yet."""
 
 
 class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -29,7 +29,7 @@ def parts_of(letter: DeadLetter) -> list[DeadLetter]:
 
 
 def without_texts(letter: DeadLetter, reason: str) -> DeadLetter:
-    """Return a letter that the broker refused without targets and body, with the refusal as reason."""
+    """Return the letter without its targets and body, which the broker refused, and with the refusal as reason."""
     targets = [""] * len(letter.targets)
     return msgspec.structs.replace(letter, targets=targets, reasons=[reason] * max(1, len(targets)), body=b"")
 

@@ -1,4 +1,4 @@
-"""Results of targets: verdicts of a channel, and the outcome records, which are the one commit point."""
+"""Results of targets: a channel's verdicts, and the outcome records, which are the one commit point."""
 
 from enum import IntEnum
 from typing import Annotated
@@ -126,7 +126,7 @@ class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
-    """The outcome record of a drain of envelopes of one task, under one claim.
+    """Outcomes of envelopes of one task, under one claim.
 
     The fields app, latency_ms and named are only for the journal, and are missing in older records.
     """
@@ -210,7 +210,7 @@ def reads_back(record: OutcomeRecord) -> bool:
 
 
 def _is_sound(record: Outcomes) -> bool:
-    """Return whether a fold can read this number of envelopes, and every code is that of an outcome."""
+    """Return whether a fold can process the record: its number of envelopes, its sequences, codes and positions."""
     if sum([run.count for run in record.runs]) + len(record.mixed) > MAX_ENVELOPES:
         return False
     if any(run.first + run.count > MAX_SEQUENCE + 1 for run in record.runs):

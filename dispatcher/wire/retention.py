@@ -8,5 +8,5 @@ RECORDS_KEPT_MS = 2 * MAX_TTL_S * 1_000
 with everything that may still be in a lane."""
 TOMBSTONE_MS = RECORDS_KEPT_MS + 2 * DAY_MS
 """How long the view and the journal remember an ended task. After that its id may be used again. If it were used
-earlier, a rebuild would read how the first task of that name ended, and lose the second. Two days longer than the
-records, since a broker deletes these ledger by ledger."""
+earlier, a rebuild would read the end of the first task with that id, and lose the second task. It is two days longer
+than the records are kept, since a broker deletes these ledger by ledger."""

@@ -1,9 +1,9 @@
 """A snapshot of the fold: the view as built from the control and outcome topics.
 
-With it, a rebuild need not read the topics from their beginnings. The order is `Begun`, chunks of parts, `Closed`. Its
-cursors were read before anything else. Records behind them that are already in the snapshot change nothing when folded
-again: control records never undo newer ones, and the first final outcome of each target counts. Claims are not in it;
-they have ended before a rebuilt view grants.
+With it, a rebuild need not read the topics from their beginnings. Its records are `Begun`, chunks of parts, `Closed`.
+The cursors are read before the parts. So the snapshot may include some records after the cursors, which change nothing
+when they are folded again: control records never undo newer ones, and the first final outcome of each target counts.
+Claims are not in it; they have ended before a rebuilt view grants.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ class Cursors(NamedTuple):
 
 
 class TaskPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="t"):
-    """A task's whole hash. It replaces everything known of the task before; parts of its envelopes follow."""
+    """A task's complete hash. It replaces everything known of the task before; parts with its envelopes follow."""
 
     task: str
     kept_ms: int
@@ -59,7 +59,7 @@ class SettingsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="
 
 
 class PassedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n"):
-    """Records of a topic that were skipped. The cursors are behind them, so a newer version learns of them here."""
+    """Records of a topic that were skipped. The cursors have passed them, so a newer version learns of them here."""
 
     topic: str
     """`control`, or the number of an outcome topic."""
@@ -151,14 +151,14 @@ class Packer:
 
 
 def records_of(bodies: Iterable[bytes]) -> Iterator[Record]:
-    """Yield the records of a topic up to the closing one, each once: a copy may follow where a receipt was lost. Raises
-    Malformed for a record that cannot be read."""
+    """Yield the records of a topic up to the closing one, without the copies that lost receipts cause. Raises Malformed
+    for a record that cannot be read."""
     following = 0
     for body in bodies:
         try:
             record: Record = _decode_record(body)
         except msgspec.MsgspecError as error:
-            raise Malformed(f"A record behind chunk {following - 1} is not readable ({error}).") from error
+            raise Malformed(f"A record after chunk {following - 1} is not readable ({error}).") from error
         if isinstance(record, Chunk):
             if record.number != following:
                 continue

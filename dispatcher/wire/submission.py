@@ -1,7 +1,7 @@
-"""Find out from the control topic who may submit a task, and how far its audience is written ahead.
+"""Find out from the control topic which client may submit a task, and how much of its audience is announced.
 
 There is one submitter at a time: the one in the task's record, until a `TakenOver` names another. Nothing is published
-before it is announced, so a submitter that takes over knows the windows and the digest of everything that may be in the
+before it is announced. So a submitter that takes over knows the windows and the digest of everything that may be in the
 lane.
 """
 
@@ -52,9 +52,12 @@ NOTHING_AHEAD = WrittenAhead()
 
 
 def written_ahead(record: TaskRecord, entries: Entries, checkpoint: Checkpoint | None = None) -> WrittenAhead:
-    """Fold a task's entries in the topic's order. A takeover counts if its lease is later than those before. An
-    announcement counts if its submitter is the current one at its position, and its window starts where the last one
-    ended, or later: windows below a checkpoint are forgotten."""
+    """Return the submitter and the announced windows after a task's entries, which are folded in the topic's order.
+
+    A takeover counts if its lease is later than those before. An announcement counts if its submitter is the current
+    one at its position, and its window starts where the last one ended, or later: windows below a checkpoint are
+    forgotten.
+    """
     submitter, before, taken_ms = record.submitter, record.submitter, 0
     ends = [WindowEnd(record.announced, record.announced_digest)] if record.announced_digest else []
     for _, entry in sorted(entries.items()):

@@ -1,7 +1,7 @@
 """The names of all topics. No other module makes them.
 
-A name contains no tier where a task may change its tier, and namespaces are numbered. So a task keeps its lane when its
-controls change.
+The name of a task's lane contains no tier, since a task may change its tier, and namespaces are numbered. So a task
+keeps its lane when its controls change.
 """
 
 import re

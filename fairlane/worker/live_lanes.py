@@ -73,7 +73,7 @@ class _Known:
     def __init__(self, task: LiveTask) -> None:
         self.task = task
         self.hash = stable_hash(task.id)
-        self.info = lane_of(task, light=True)
+        self.info = lane_of(task, nearly_empty=True)
         self.position = 0
         self.holders = 0
         self.open = False
@@ -255,10 +255,10 @@ class LiveLanes:
         if task.tier != before.tier:
             known.position = self._place(known)
         if is_reported or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
-            self._describe(known, light=known.info.light)
+            self._describe(known, nearly_empty=known.info.nearly_empty)
 
-    def _describe(self, known: _Known, *, light: bool) -> None:
-        known.info = lane_of(known.task, light=light)
+    def _describe(self, known: _Known, *, nearly_empty: bool) -> None:
+        known.info = lane_of(known.task, nearly_empty=nearly_empty)
         self._changed = True
 
     def _note_override(self, task: LiveTask) -> None:
@@ -302,8 +302,8 @@ class LiveLanes:
         coming = 0 if task.sealed or not fresh else task.expected
         much = max(task.pending, coming) > self._settings.light_targets or coming < 0
         nothing = not (fresh or task.published)
-        if (much and known.info.light) or (nothing and not known.info.light):
-            self._describe(known, light=not much)
+        if (much and known.info.nearly_empty) or (nothing and not known.info.nearly_empty):
+            self._describe(known, nearly_empty=not much)
 
     def _look_again(self, known: _Known, now_ms: int) -> None:
         task = known.task
@@ -333,7 +333,7 @@ def dispatching(task: LiveTask, now_ms: int) -> bool:
     return task.sealed or not task.hold
 
 
-def lane_of(task: LiveTask, *, light: bool) -> LaneInfo:
+def lane_of(task: LiveTask, *, nearly_empty: bool) -> LaneInfo:
     """Return the description of the task's own lane."""
     return LaneInfo(
         name=task.lane,
@@ -343,6 +343,6 @@ def lane_of(task: LiveTask, *, light: bool) -> LaneInfo:
         chunk=task.chunk,
         task=task.id,
         channel=task.channel,
-        light=light,
+        nearly_empty=nearly_empty,
         partitions=task.partitions,
     )

@@ -249,8 +249,8 @@ def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed(wor
     worker = world.worker()
     held = LaneInfo(lane, LaneKind.OWN, Tier.HIGH, 1_000, 1, task="t", channel="null")
     asked = []
-    for light in (False, True, False):
-        worker.inbox.put(LanesChanged([structs.replace(held, light=light)]))
+    for nearly_empty in (False, True, False):
+        worker.inbox.put(LanesChanged([structs.replace(held, nearly_empty=nearly_empty)]))
         world.run(within_s=0.05)
         asked.append(worker.lanes.prefetch_targets)
     assert asked[0] == asked[2] > 0 == asked[1]

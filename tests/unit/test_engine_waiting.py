@@ -34,7 +34,7 @@ def announced(waiting: Waiting, since_s: float, seconds: float) -> dict[str, lis
 def test_every_lane_is_announced_again_before_it_is_forgotten(count: int) -> None:
     waiting = Waiting()
     waiting.change(lanes(count))
-    good_s = waiting.good_for_ms / 1_000
+    good_s = waiting.valid_ms / 1_000
     times = announced(waiting, 0.0, 4 * good_s)
     assert len(times) == count
     gaps = [later - sooner for at_s in times.values() for sooner, later in pairwise(at_s)]

@@ -94,7 +94,7 @@ def test_one_that_was_changed_is_refused() -> None:
 
 
 def test_bytes_that_are_no_record_or_no_parts_are_refused() -> None:
-    with pytest.raises(Malformed, match="behind chunk 0 is not readable"):
+    with pytest.raises(Malformed, match="after chunk 0 is not readable"):
         list(records_of([*map(encode, written()[:2]), b"\xc1"]))
     with pytest.raises(Malformed, match="Chunk 3 is not readable"):
         parts_of(Chunk(3, b"\xc1"))

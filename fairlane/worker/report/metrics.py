@@ -109,7 +109,7 @@ class EngineCollector(Collector):
         yield CounterMetricFamily(
             "fairlane_standstills",
             "How often Redis' clock showed that this worker's clock had stopped for half a second or more",
-            stats.stood_still,
+            stats.clock_stops,
         )
         refused = stats.given_back_refused
         yield CounterMetricFamily(

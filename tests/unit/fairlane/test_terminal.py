@@ -29,8 +29,8 @@ def luminance(color: tuple[int, int, int]) -> float:
 
 
 def contrast(color: tuple[int, int, int], background: tuple[int, int, int]) -> float:
-    light, dark = sorted((luminance(color), luminance(background)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
+    nearly_empty, dark = sorted((luminance(color), luminance(background)), reverse=True)
+    return (nearly_empty + 0.05) / (dark + 0.05)
 
 
 def terminal() -> Console:

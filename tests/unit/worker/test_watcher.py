@@ -223,15 +223,15 @@ def test_a_new_lane_to_which_nothing_came_takes_no_part_of_the_prefetch_budget_a
     coming = {"sealed": False, "published": 0, "total": 0}
     watch.watcher.round(watch.registry.set(live("empty", **coming), live("full", **coming)))
 
-    def light() -> dict[str, bool]:
-        return {lane.task: lane.light for lane in watch.published[-1].lanes if lane.kind == LaneKind.OWN}
+    def nearly_empty() -> dict[str, bool]:
+        return {lane.task: lane.nearly_empty for lane in watch.published[-1].lanes if lane.kind == LaneKind.OWN}
 
-    assert light() == {"empty": False, "full": False}
+    assert nearly_empty() == {"empty": False, "full": False}
     watch.watcher.round(watch.registry.set(live("full", sealed=False, published=1_000, total=0)))
     watch.rounds(6, after_s=1.1)
-    assert light() == {"empty": True, "full": False}
+    assert nearly_empty() == {"empty": True, "full": False}
     watch.watcher.round(watch.registry.set(live("empty", sealed=False, published=1_000, total=0)))
-    assert light() == {"empty": False, "full": False}
+    assert nearly_empty() == {"empty": False, "full": False}
 
 
 def test_a_worker_of_some_tiers_holds_no_lanes_of_others() -> None:
