@@ -1,8 +1,8 @@
 """Changes of many tasks by the command line: what is told, and with what the command exits."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -54,16 +54,15 @@ class Client:
         return Globals(100, {"high": 6, "medium": 3, "low": 1})
 
 
+Connect = Callable[[Client], Client]
+
+
 @pytest.fixture
-def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], Client]:
+def connected(monkeypatch: pytest.MonkeyPatch) -> Connect:
     """Makes commands use a client."""
 
     def use(client: Client) -> Client:
-        @contextmanager
-        def client_of(_: object) -> Iterator[Client]:
-            yield client
-
-        monkeypatch.setattr(many, "client_of", client_of)
+        monkeypatch.setattr(many, "client_of", lambda _: nullcontext(client))
         return client
 
     return use
@@ -82,23 +81,19 @@ OPEN, OTHER, ENDED = task_view("a", 10), task_view("b", 10), task_view("z", fini
         (Client(OPEN, OTHER, ENDED, stops_after=1), exit_codes.UNREACHABLE),
     ],
 )
-def test_the_exit_code_says_why_something_was_not_changed(
-    client: Client, code: int, connected: Callable[[Client], Client]
-) -> None:
+def test_the_exit_code_says_why_something_was_not_changed(client: Client, code: int, connected: Connect) -> None:
     connected(client)
     assert run(["task", "set", "a", "b", "z", "weight=2"]) == code
 
 
-def test_a_server_that_goes_away_is_told_once(connected: Callable[[Client], Client], cli: CommandLine) -> None:
+def test_a_server_that_goes_away_is_told_once(connected: Connect, cli: CommandLine) -> None:
     connected(Client(*(task_view(f"t{number}") for number in range(50)), stops_after=10))
     printed = cli(["task", "pause", "--app", "shop", "--yes"], exit_codes.UNREACHABLE).err
     assert printed.count(GONE) == 1
     assert "40 tasks may be unchanged; run the same command again to change them" in printed
 
 
-def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
-    connected: Callable[[Client], Client], cli: CommandLine
-) -> None:
+def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(connected: Connect, cli: CommandLine) -> None:
     client = connected(Client(OPEN, ENDED))
     printed = cli(["task", "cancel", "a", "z", "-o", "json"], exit_codes.FAILURE)
     assert json.loads(printed.out) == {
@@ -113,7 +108,7 @@ def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
     assert client.followed == ["a"]
 
 
-def test_a_stop_says_the_same_and_wants_a_reason(connected: Callable[[Client], Client], cli: CommandLine) -> None:
+def test_a_stop_says_the_same_and_wants_a_reason(connected: Connect, cli: CommandLine) -> None:
     connected(Client(OPEN))
     reported = cli(["task", "stop", "a", "--reason", "no credential", "-o", "json"])
     assert json.loads(reported.out)["changed"] == ["a"]
@@ -123,7 +118,7 @@ def test_a_stop_says_the_same_and_wants_a_reason(connected: Callable[[Client], C
 
 
 def test_a_close_takes_a_task_that_was_cancelled_and_is_refused_by_one_that_has_ended(
-    connected: Callable[[Client], Client], cli: CommandLine
+    connected: Connect, cli: CommandLine
 ) -> None:
     connected(Client(OPEN))
     assert "a is closed" in cli(["task", "close", "a", "--reason", "lost"]).err
@@ -133,7 +128,7 @@ def test_a_close_takes_a_task_that_was_cancelled_and_is_refused_by_one_that_has_
 
 
 def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_changed(
-    connected: Callable[[Client], Client], cli: CommandLine
+    connected: Connect, cli: CommandLine
 ) -> None:
     def gone() -> Cancelled:
         raise Unreachable("Redis is gone.", "Try again.")
@@ -144,9 +139,7 @@ def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_chan
     assert "Redis is gone. Try again." in reported.err
 
 
-def test_a_preview_shows_bursts_and_what_takes_no_change(
-    connected: Callable[[Client], Client], cli: CommandLine
-) -> None:
+def test_a_preview_shows_bursts_and_what_takes_no_change(connected: Connect, cli: CommandLine) -> None:
     connected(Client(task_view("a", cap=100, cap_burst=20), ENDED))
     reported = json.loads(cli(["task", "set", "a", "z", "cap=100:40", "--dry-run", "-o", "json"]).out)
     assert reported["changes"] == [{"id": "a", "changes": {"cap": ["100:20", "100:40"]}}]
@@ -157,7 +150,7 @@ def test_a_preview_shows_bursts_and_what_takes_no_change(
 
 
 def test_a_dry_run_shows_the_most_affected_tasks_and_as_json_all_of_them(
-    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+    connected: Connect, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As many as `--limit` says."""
     connected(Client(*(task_view(f"t{n}", 100) for n in range(30)), task_view("u", 100_000, weight=30.0)))

@@ -1,9 +1,7 @@
 """`fairlane channel`, `app`, `tier` and `capacity` as they show what there is, with a client in memory."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from contextlib import nullcontext
 
 import pytest
 
@@ -26,18 +24,13 @@ class Client:
         return []
 
 
-@contextmanager
-def client_of(ctx: Any) -> Iterator[Client]:
-    yield Client()
-
-
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = tier_figures(SETTINGS, [], {"high": 7.0, "medium": 0.0, "low": 0.0})
     sample = Sample(0.0, SETTINGS, figures, [], [], [], {})
-    monkeypatch.setattr(usage, "client_of", client_of)
+    for command in (usage, capacity, tier):
+        monkeypatch.setattr(command, "client_of", lambda _: nullcontext(Client()))
     for command in (capacity, tier):
-        monkeypatch.setattr(command, "client_of", client_of)
         monkeypatch.setattr(command, "settled_sample", lambda client: sample)
 
 

@@ -3,8 +3,8 @@
 import gzip
 import json
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,11 +46,7 @@ class Client:
 def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     made = Client("second")
 
-    @contextmanager
-    def client_of(_: object) -> Iterator[Client]:
-        yield made
-
-    monkeypatch.setattr(task_submit, "client_of", client_of)
+    monkeypatch.setattr(task_submit, "client_of", lambda _: nullcontext(made))
     return made
 
 
