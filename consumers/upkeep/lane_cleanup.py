@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from backends.redis.registry.task_rows import TASK_END
+from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
@@ -117,7 +117,7 @@ class LaneCleaner:
         recent = self._tasks.ended_since(self._ended_ms - 10_000)
         new = [task for task in recent if task not in self._noted]
         for part in _slices(new):
-            ended = self._tasks.named(part, TASK_END, ended=True)
+            ended = self._tasks.named(part, TASK_VIEW, ended=True)
             self._add(one.lane for one in ended if not one.shared and one.lane.startswith(self._tenant))
             self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
         self._noted = set(recent)

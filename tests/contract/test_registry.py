@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.redis.registry.registry import Registry
-from backends.redis.registry.task_rows import LIVE_TASK, TASK_END, TASK_VIEW
+from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.registry.tasks import ANY, Selection
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
@@ -202,10 +202,10 @@ def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: Redis
     assert registry.tasks.live(LIVE_TASK) == []
     assert registry.tasks.ended_since(77) == ["t1"]
     assert registry.tasks.ended_since(78) == []
-    assert [(task.id, task.finished_ms) for task in registry.tasks.named(["t1", "t2"], TASK_END, ended=True)] == [
+    assert [(task.id, task.finished_ms) for task in registry.tasks.named(["t1", "t2"], TASK_VIEW, ended=True)] == [
         ("t1", 77)
     ]
-    assert {end.id: end.ended for end in registry.tasks.named(["t1", "t2"], TASK_END)} == {"t1": True}
+    assert {end.id: end.ended for end in registry.tasks.named(["t1", "t2"], TASK_VIEW)} == {"t1": True}
     assert [task.id for task in registry.tasks.page(Selection(state="cancelled"), TASK_VIEW).tasks] == ["t1"]
     assert sorted(view.client.scan_iter("test:*:t1*")) == [keys.task("t1").encode()]
     assert 0 <= TOMBSTONE_MS - view.command("PTTL", keys.task("t1")) < 60_000
@@ -216,7 +216,7 @@ def test_a_task_of_thousands_of_writers_ends(registry: Registry, view: RedisView
     registry.control.apply_all(placed(task_record(), sealed("t1", 10, tuple(writers))))
     view.command("SET", view.keys.final("t1", writers[-1]), "x")
     registry.control.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77))
-    assert {end.id: end.ended for end in registry.tasks.named(["t1"], TASK_END)} == {"t1": True}
+    assert {end.id: end.ended for end in registry.tasks.named(["t1"], TASK_VIEW)} == {"t1": True}
     assert sorted(view.client.scan_iter("test:*:t1*")) == [view.keys.task("t1").encode()]
 
 
@@ -224,7 +224,7 @@ def test_a_tombstone_that_expired_leaves_the_lists(registry: Registry, view: Red
     registry.control.apply_all(placed(task_record(), Finished(FORMAT, "t1", "completed", [0] * 5, 77)))
     view.command("DEL", view.keys.task("t1"))
     assert registry.tasks.page(ANY, TASK_VIEW)[1:] == ([], None)
-    assert registry.tasks.named(registry.tasks.ended_since(0), TASK_END, ended=True) == []
+    assert registry.tasks.named(registry.tasks.ended_since(0), TASK_VIEW, ended=True) == []
     assert registry.tasks.prune() == 1
     assert view.command("EXISTS", view.keys.ended, view.keys.index) == 0
 

@@ -38,7 +38,6 @@ SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
     "writers", "finals", "shared", "override", "override_pos", "record_pos", "submission",
 )  # fmt: skip
-END_FIELDS = (*STATE_FIELDS, "shared", "finished_ms")
 RATE_STALE_MS = 3_000
 """A rate measured longer ago than this counts as 0."""
 
@@ -77,7 +76,7 @@ class LiveTask(NamedTuple):
     cancelled: bool
     """Whether a cancel was requested, in any state."""
     override: bytes = b""
-    """The edited message, the text of a SetMessage; empty if it was never edited."""
+    """The edited message, the text of an Override; empty if it was never edited."""
     expected: int = -1
     """Expected number of targets; -1 if not known."""
     partitions: int = 0
@@ -87,16 +86,6 @@ class LiveTask(NamedTuple):
     def pending(self) -> int:
         """Number of targets known to be in its lane that have no outcome."""
         return max(0, (self.total if self.sealed else self.published) - self.finals)
-
-
-class TaskEnd(NamedTuple):
-    """Whether and when a task ended."""
-
-    id: str
-    ended: bool
-    lane: str
-    shared: bool
-    finished_ms: int
 
 
 class IdleTask(NamedTuple):
@@ -286,11 +275,6 @@ def submission_of(row: Row) -> Submission:
     )
 
 
-def task_end(row: Row) -> TaskEnd:
-    """Parse a row with END_FIELDS."""
-    return TaskEnd(row.id, bool(row.text("ended")), row.text("lane"), row.flag("shared"), row.number("finished_ms"))
-
-
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[T]):
     """The fields that a reader of tasks needs, and the value that is made of them."""
@@ -308,4 +292,3 @@ LIVE_TASK = Shape(LIVE_FIELDS, lambda answer, _: live_task(answer))
 TASK_VIEW = _rows_with(VIEW_FIELDS, task_view)
 IDLE_TASK = _rows_with(VIEW_FIELDS, idle_task)
 SUBMISSION = _rows_with(SUBMISSION_FIELDS, lambda row, _: submission_of(row))
-TASK_END = _rows_with(END_FIELDS, lambda row, _: task_end(row))

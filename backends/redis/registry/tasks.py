@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from backends.redis.registry.task_rows import TASK_END, TASK_VIEW, Shape
+from backends.redis.registry.task_rows import TASK_VIEW, Shape
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.errors import InvalidInput
@@ -96,7 +96,7 @@ class TaskTable:
 
     def ends(self, tasks: Sequence[str]) -> dict[str, bool]:
         """Return whether each known task among these has ended."""
-        return {end.id: end.ended for end in self.named(tasks, TASK_END)}
+        return {end.id: end.ended for end in self.named(tasks, TASK_VIEW)}
 
     def ended_since(self, at_ms: int) -> list[str]:
         """Return the ids of tasks that ended at that time or later."""
