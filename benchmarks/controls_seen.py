@@ -12,7 +12,7 @@ CAPACITY = 2_000
 WINDOW_MS, STEP_MS = 1_000, 50
 TOLERANCE = 0.025
 """Maximum deviation of a task's share, as a part of everything sent in a second; it must hold for one more second."""
-LEAST_USED = 0.5
+MIN_USED = 0.5
 """Minimum part of the capacity that is used: shares of less say little, as just after a pause."""
 WATCHED_S = 8.0
 NEVER_S = 99.0
@@ -88,7 +88,7 @@ def is_as_expected(counts: dict[str, int], parts: dict[str, float]) -> bool:
     total = sum(counts.values())
     if not any(parts.values()):
         return total == 0
-    enough = total >= LEAST_USED * CAPACITY * WINDOW_MS / 1000
+    enough = total >= MIN_USED * CAPACITY * WINDOW_MS / 1000
     return enough and all(abs(counts.get(task, 0) / total - part) <= TOLERANCE for task, part in parts.items())
 
 

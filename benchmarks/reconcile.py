@@ -24,7 +24,7 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
     """
     from spark_jobs.ingest.audience import TableSource, read_table
     from spark_jobs.journal.synthetic import TASK, SyntheticJournal, make_tables
-    from spark_jobs.reconcile.job import What, given_audience, reconcile
+    from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
     from spark_jobs.session.session import SessionSettings, for_rows, make_session
 
     with tempfile.TemporaryDirectory(prefix="fairlane-bench-") as name, memory() as seen:
@@ -36,7 +36,7 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
         started_s = time.monotonic()
         try:
             given = given_audience(spark, read_table(spark, TableSource(str(audience))), folder, TASK)
-            result = reconcile(spark, What(folder, TASK), given, sum(size.differences.values()) + 1)
+            result = reconcile(spark, ReconcileScope(folder, TASK), given, sum(size.differences.values()) + 1)
             done_s, cpu_s = time.monotonic(), family_cpu_s() - begun_cpu_s
         finally:
             spark.stop()

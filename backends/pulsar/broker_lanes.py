@@ -38,7 +38,7 @@ class LaneStats(NamedTuple):
     """Whether the broker delivers nothing until some of the held messages are acknowledged."""
 
 
-class BrokerLook(NamedTuple):
+class BrokerAnswer(NamedTuple):
     """The answer of one broker."""
 
     broker: str
@@ -127,7 +127,7 @@ class BrokerLanes:
         self._brokers = [Broker(name, PulsarAdmin(self._at(name, alone=len(names) == 1))) for name in names]
         return names
 
-    def look(self) -> list[BrokerLook]:
+    def read(self) -> list[BrokerAnswer]:
         """Return the answer of each broker, with one request to each. Raises Refused if the role may not ask."""
         if not self._brokers:
             self.find()
@@ -147,15 +147,15 @@ class BrokerLanes:
         address = urlsplit(self._settings.admin_address)
         return self._settings.model_copy(update={"admin_url": urlunsplit(address._replace(netloc=broker))})
 
-    def _ask(self, broker: Broker) -> BrokerLook:
+    def _ask(self, broker: Broker) -> BrokerAnswer:
         try:
-            return BrokerLook(broker.name, lanes_of(broker.admin.topic_statistics(), self._namespaces))
+            return BrokerAnswer(broker.name, lanes_of(broker.admin.topic_statistics(), self._namespaces))
         except Refused:
             raise
         except FairlaneError as error:
-            return BrokerLook(broker.name, None, error.cause)
+            return BrokerAnswer(broker.name, None, error.cause)
 
 
-def answered_lanes(answers: Iterable[BrokerLook]) -> Iterator[tuple[str, LaneStats]]:
+def answered_lanes(answers: Iterable[BrokerAnswer]) -> Iterator[tuple[str, LaneStats]]:
     """Return (broker, lane) for every lane of the brokers that answered."""
     return ((answer.broker, lane) for answer in answers for lane in answer.lanes or ())

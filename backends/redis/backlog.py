@@ -23,7 +23,7 @@ PAGE = 250
 """Tasks per page, about 3 ms of Redis' time."""
 PAGE_AT_MOST = 8 * PAGE
 """Once a page has grown beyond this, the pages are cut again."""
-MOST_CLAIMS = 5_000
+MAX_CLAIMS = 5_000
 """Maximum number of claims that are read; with more, the targets in flight are not known."""
 _BIG_ARGUMENT = 32 * 1024
 """Redis reads an argument of this size or more separately, and serves other clients before it reads the next call. With
@@ -56,7 +56,7 @@ class ClaimedTargets(NamedTuple):
     """Number of targets by task."""
 
 
-class BacklogLook(NamedTuple):
+class BacklogState(NamedTuple):
     """The backlog as read in one round trip to Redis."""
 
     at_ms: int
@@ -83,7 +83,7 @@ class BacklogReader:
         self._cuts: list[int] | None = None
         self._ended_ms: int | None = None
 
-    def look(self) -> BacklogLook:
+    def read(self) -> BacklogState:
         """Read the backlog in one round trip. It takes two the first time, and after thousands of tasks were added to
         one page since the last look."""
         for _ in range(3):
@@ -101,11 +101,11 @@ class BacklogReader:
         since = _LAST if self._ended_ms is None else f"({self._ended_ms}"
         return [
             ("backlog_service", ()),
-            ("backlog_claims", (MOST_CLAIMS,)),
+            ("backlog_claims", (MAX_CLAIMS,)),
             *(("backlog_tasks", _page(*page)) for page in [("ended", since, _LAST), *pages]),
         ]
 
-    def _look(self, service: Any, claims: Any, ended: Any, pages: Sequence[Any]) -> BacklogLook:
+    def _look(self, service: Any, claims: Any, ended: Any, pages: Sequence[Any]) -> BacklogState:
         at_ms, epoch, ready, settings, counters, pools, beats = service
         if not ready:
             raise NotReady(
@@ -117,7 +117,7 @@ class BacklogReader:
         self._cuts = _cuts([task.view.created_ms for task in tasks.values()])
         since_ms = at_ms if self._ended_ms is None else self._ended_ms
         self._ended_ms = max([since_ms, *(task.view.finished_ms for task in gone)])
-        return BacklogLook(
+        return BacklogState(
             at_ms=at_ms,
             epoch=epoch.decode(),
             settings=_texts(settings),

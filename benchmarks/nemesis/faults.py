@@ -20,7 +20,7 @@ from benchmarks.nemesis import provider
 from benchmarks.nemesis.checker import Fault
 from benchmarks.nemesis.logs import lines
 from benchmarks.nemesis.plan import Kind, Step
-from benchmarks.nemesis.scene import Place, Scene
+from benchmarks.nemesis.scene import ProcessSlot, Scene
 from benchmarks.two_brokers import take
 from dispatcher.model.errors import NotFound
 from dispatcher.wire.envelope import FORMAT, MAX_FORMAT, Envelope, encode_envelope, encode_message
@@ -42,7 +42,7 @@ class Journal:
     lock: Lock = field(default_factory=Lock)
 
     @contextmanager
-    def noted(self, kind: Kind, what: str = "", worker: Place | None = None) -> Iterator[None]:
+    def noted(self, kind: Kind, what: str = "", worker: ProcessSlot | None = None) -> Iterator[None]:
         """Note a fault that lasts as long as the block.
 
         It counts for every incarnation that the worker has meanwhile.

@@ -25,8 +25,8 @@ STOP_S = 30.0
 
 
 @dataclass
-class Place:
-    """A worker's or a submitter's place, and the process that fills it."""
+class ProcessSlot:
+    """The slot of a worker or a submitter, and the process that fills it."""
 
     name: str
     start: Callable[[int], subprocess.Popen[bytes]]
@@ -96,8 +96,8 @@ class Scene:
     folder: Path
     brokers: Brokers
     redis: RedisPair
-    workers: list[Place]
-    submitters: list[Place]
+    workers: list[ProcessSlot]
+    submitters: list[ProcessSlot]
     proxies: list[list[CuttableProxy]]
     """Pulsar's proxies, by worker."""
 
@@ -139,7 +139,7 @@ def behind(settings: Settings, proxies: list[CuttableProxy], name: str) -> Setti
     return settings.model_copy(update={"pulsar": pulsar, "redis": redis})
 
 
-def _worker(name: str, settings: Settings, folder: Path, channel: str) -> Place:
+def _worker(name: str, settings: Settings, folder: Path, channel: str) -> ProcessSlot:
     def start(number: int) -> subprocess.Popen[bytes]:
         incarnation = f"{name}-{number}"
         of_channel = provider.environment(folder / f"calls-{incarnation}.jsonl", incarnation, channel)
@@ -147,10 +147,10 @@ def _worker(name: str, settings: Settings, folder: Path, channel: str) -> Place:
         crew.join(incarnation)
         return crew.members[incarnation]
 
-    return Place(name, start)
+    return ProcessSlot(name, start)
 
 
-def _submitter(name: str, settings: Settings, folder: Path, seed: int) -> Place:
+def _submitter(name: str, settings: Settings, folder: Path, seed: int) -> ProcessSlot:
     command = [sys.executable, "-m", "benchmarks.nemesis.submitters", name]
 
     def start(number: int) -> subprocess.Popen[bytes]:
@@ -163,4 +163,4 @@ def _submitter(name: str, settings: Settings, folder: Path, seed: int) -> Place:
                 stderr=log,
             )
 
-    return Place(name, start)
+    return ProcessSlot(name, start)

@@ -143,7 +143,7 @@ def wait(run: Run, size: Size, chunk: int) -> Figures:
 
 
 def _ends(run: Run, tasks: set[str], timeout_s: float) -> dict[str, float]:
-    """Return the wall time at which the last message of each task was handled; wait until all tasks have begun."""
+    """Wait until all tasks have begun; return the wall time at which the last message of each was handled."""
     wait_for("the small tasks", lambda: tasks <= {one.task for one in records.read(run.records)}, timeout_s, 0.25)
     return {one.task: one.at_s for one in records.read(run.records)}
 

@@ -68,8 +68,8 @@ def _packages() -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The place in which the runs of one peer happen."""
+class PeerSetup:
+    """The tools, folder and server of one peer's runs."""
 
     peer: Peer
     tools: Tools
@@ -78,7 +78,7 @@ class Place:
     """Environment that its processes need to find its server."""
 
 
-def measure(setup: Place, row: Row, runs: int, size: Size) -> list[Cell]:
+def measure(setup: PeerSetup, row: Row, runs: int, size: Size) -> list[Cell]:
     """Return the runs of one cell; a run that cannot be measured is reported and left out."""
     name = f"{setup.peer.name} {row.name}"
     cells: list[Cell] = []
@@ -105,7 +105,7 @@ def measure_all(chosen: argparse.Namespace, tools: Tools, folder: Path) -> table
             continue
         with server(peer.server, folder / f"{peer.name}-server", tools) as environment:
             environment["PEER_AUDIENCE"] = str(folder / "audience")
-            setup = Place(peer, tools, folder / peer.name, environment)
+            setup = PeerSetup(peer, tools, folder / peer.name, environment)
             for row in mine:
                 runs = chosen.runs or (1 if chosen.quick else row.runs)
                 results[row.name][peer.name] = measure(setup, row, runs, size)

@@ -69,13 +69,15 @@ def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
 
 
 @click.group(cls=MainGroup, modules=_MODULES, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default: ./fairlane.toml)")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="minimum log level")
-@click.option("--log-json/--no-log-json", default=None, help="write messages as JSON lines")
-@click.option("--pulsar-url", metavar="URL", help="Pulsar's binary address, instead of the local stack's")
-@click.option("--pulsar-admin-url", metavar="URL", help="Pulsar's REST address")
-@click.option("--redis-url", metavar="URL", help="Redis' address")
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="show the version")
+@click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings. Default: ./fairlane.toml.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Minimum log level.")
+@click.option("--log-json/--no-log-json", default=None, help="Write log messages as JSON lines.")
+@click.option("--pulsar-url", metavar="URL", help="Pulsar's binary address, instead of the local stack's.")
+@click.option("--pulsar-admin-url", metavar="URL", help="Pulsar's REST address.")
+@click.option("--redis-url", metavar="URL", help="Redis' address.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+)
 @click.pass_context
 def cli(
     ctx: click.Context,

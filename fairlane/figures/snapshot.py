@@ -48,8 +48,8 @@ class BacklogSnapshotter:
             brokers.find()
             self._find_at_s = begun_s + FIND_BROKERS_EVERY_S
         begun_s = self._clock.monotonic_s()
-        answers = brokers.look()
-        backlog = self._servers.redis.look()
+        answers = brokers.read()
+        backlog = self._servers.redis.read()
         if any(one.lanes is None for one in answers):
             self._find_at_s = 0.0
         took_ms = round((self._clock.monotonic_s() - begun_s) * 1000)

@@ -30,7 +30,7 @@ class Taken:
     """Maximum age of the brokers' figures, if known."""
 
 
-def snapshot_row(backlog: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken) -> Row:
+def snapshot_row(backlog: BacklogState, brokers: Sequence[BrokerAnswer], taken: Taken) -> Row:
     """Return one row from what Redis and the brokers reported at one moment."""
     settings = globals_of(backlog.settings)
     return {
@@ -133,7 +133,7 @@ def kind_of_lane(topic: str) -> str:
 # ----------------------------------------------------------------- tiers in pools
 
 
-def _tiers(backlog: BacklogLook, settings: Globals) -> list[Row]:
+def _tiers(backlog: BacklogState, settings: Globals) -> list[Row]:
     ready = [task.view for task in backlog.tasks if _may_be_sent(task.view, settings)]
     return [row for pool in (TOTAL, *settings.caps) for row in _pool(pool, backlog, settings, ready)]
 
@@ -142,7 +142,7 @@ def _may_be_sent(task: TaskView, settings: Globals) -> bool:
     return task.state == "running" and task.targets.pending > 0 and not held_now(task, settings)
 
 
-def _pool(pool: str, read: BacklogLook, settings: Globals, ready: Iterable[TaskView]) -> list[Row]:
+def _pool(pool: str, read: BacklogState, settings: Globals, ready: Iterable[TaskView]) -> list[Row]:
     total = pool == TOTAL
     backlog = dict.fromkeys(map(str, TIERS), 0)
     for task in ready:

@@ -21,7 +21,7 @@ _TASK_COLUMNS = (
     Column("total", kind=Kind.FIGURE), "rate", "eta_s", "weight",
 )  # fmt: skip
 _WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
-LEAST_TASKS = 3
+MIN_TASKS = 3
 _OTHER_LINES = 14
 """Lines of the live view other than tasks and workers: title, tiers, headers, blank lines, notes on omitted rows."""
 _MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
@@ -95,7 +95,7 @@ def screen(sample: Sample, title: str, notes: list[str], height: int = 60) -> Re
     head = Text.assemble((title, "bold"), f"   capacity {capacity}   now {count(sample.rate)} targets/s")
     alive = [worker for worker in sample.workers if worker.state not in GONE]
     caps = restraints(sample.settings)
-    room = max(LEAST_TASKS, height - _OTHER_LINES - len(caps) - len(alive) - len(notes))
+    room = max(MIN_TASKS, height - _OTHER_LINES - len(caps) - len(alive) - len(notes))
     tasks = sample.tasks if len(sample.tasks) <= room else sorted(sample.tasks, key=lambda task: task.ended)
     parts: list[RenderableType] = [
         head,

@@ -139,7 +139,7 @@ class LiveLanes:
             self._due = [(known.due_ms, task) for task, known in self._known.items() if known.due_ms]
             heapify(self._due)
 
-    def meet(self, peers: Sequence[Peer], now_ms: int) -> bool:
+    def set_peers(self, peers: Sequence[Peer], now_ms: int) -> bool:
         """Set the live workers, this one among them. Return whether they have changed."""
         if frozenset(peers) == self._peers:
             return False

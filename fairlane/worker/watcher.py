@@ -130,14 +130,14 @@ class LaneWatcher:
     # ------------------------------------------------------------- reading
     def _look(self, caught_up: bool) -> None:
         now_s = self._clock.monotonic_s()
-        state = self._registry.service.look()
+        state = self._registry.service.read_state()
         self._ahead_ms = state.now_ms - round(now_s * 1000)
         self._look_at_s = now_s + self._settings.look_s
         if self._version is None or (caught_up and state.version != self._version):
             self._version = state.version
             self._reading.hurry()
         self._lanes.pause(state.paused, state.now_ms)
-        self._lanes.meet(self._peers(), state.now_ms)
+        self._lanes.set_peers(self._peers(), state.now_ms)
         sides = self._side_lanes(state.sides)
         if sides != self._sides:
             self._sides = sides

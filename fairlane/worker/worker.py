@@ -202,7 +202,7 @@ class Worker:
     def _signs(self) -> Signs:
         """Return the progress of each part, for the watchdog."""
         return {
-            **self._threads.looks(),
+            **self._threads.checks(),
             "channels": self._courier.probe(),
             "lane-attacher": self._lanes.opening(),
             "lane-returner": self._lanes.returning(),

@@ -7,7 +7,7 @@ from backends.settings import Compression
 from producers.settings import CompressionRule
 
 SAMPLE_BYTES = 64 * 1024
-LEAST_BYTES = 4 * 1024
+MIN_BYTES = 4 * 1024
 """Less data is not enough to judge by: what envelopes have in common (the message) shows only in several of them."""
 WORTH = 0.8
 """LZ4 saves a tenth or more where Deflate leaves less than this part (benchmarks/RESULTS.md, Producers)."""
@@ -26,7 +26,7 @@ def worth_compressing(envelopes: Sequence[bytes]) -> bool:
     Deflate's matches, without codes built for them, find the same redundancy as LZ4, and come with Python.
     """
     sample = _sample(envelopes)
-    if len(sample) < LEAST_BYTES:
+    if len(sample) < MIN_BYTES:
         return True
     deflate = zlib.compressobj(1, strategy=zlib.Z_FIXED)
     return len(deflate.compress(sample) + deflate.flush()) < WORTH * len(sample)

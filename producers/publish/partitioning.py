@@ -4,7 +4,7 @@ import math
 
 from dispatcher.scheduling.read_ahead import envelope_bytes, receiver_queue
 from dispatcher.wire.control import TaskRecord
-from producers.publish.tuning import LEAST_PENDING, ProducerNeeds
+from producers.publish.tuning import MIN_PENDING, ProducerNeeds
 from producers.settings import ProducerOptions
 
 TARGETS_PER_S = 2_000_000.0
@@ -22,7 +22,7 @@ def partitions_for(expected_targets: int | None, need_bytes: int, options: Produ
     if not options.partition_above or expected_targets is None or expected_targets <= options.partition_above:
         return 0
     partitions = min(math.ceil(expected_targets / options.partition_targets), options.most_partitions)
-    return max(2, min(partitions, options.memory_bytes // (LEAST_PENDING * need_bytes)))
+    return max(2, min(partitions, options.memory_bytes // (MIN_PENDING * need_bytes)))
 
 
 def need_of(record: TaskRecord, options: ProducerOptions) -> ProducerNeeds:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 
-LEAST_PENDING, MOST_PENDING = 1_000, 2_000
+MIN_PENDING, MAX_PENDING = 1_000, 2_000
 """Minimum and maximum of the messages of one partition that are sent and not yet confirmed. Fewer leave the broker idle
 between two answers. More only wait in the client, where a stalled partition keeps them from the others."""
 CONFIRM_S = 0.3
@@ -133,12 +133,12 @@ def _pending(need: ProducerNeeds) -> tuple[int, str]:
     """Return the pending messages of one partition, and the reason."""
     by_rate = math.ceil(need.rate * CONFIRM_S / need.partitions)
     by_memory = need.memory_bytes // (need.partitions * need.message_bytes)
-    pending = min(max(by_rate, LEAST_PENDING), MOST_PENDING)
+    pending = min(max(by_rate, MIN_PENDING), MAX_PENDING)
     if by_memory < pending:
         return by_memory, "what the memory holds"
     if pending == by_rate:
         return pending, f"{CONFIRM_S:g} s of the partition's rate, what a busy broker may take to confirm"
-    if pending == MOST_PENDING:
+    if pending == MAX_PENDING:
         return pending, "at most; more would only wait in the client"
     return pending, "at least; with fewer the broker idles between two answers"
 
@@ -162,10 +162,10 @@ def _delay(need: ProducerNeeds, in_batch: int) -> tuple[int, str]:
 
 
 def _remarks(need: ProducerNeeds, pending: int) -> tuple[str, ...]:
-    if pending >= LEAST_PENDING:
+    if pending >= MIN_PENDING:
         return ()
-    needed_bytes = LEAST_PENDING * need.partitions * need.message_bytes
-    fewer = need.memory_bytes // (LEAST_PENDING * need.message_bytes)
+    needed_bytes = MIN_PENDING * need.partitions * need.message_bytes
+    fewer = need.memory_bytes // (MIN_PENDING * need.message_bytes)
     or_fewer = f", or {fewer} partitions" if fewer else ""
-    few = f"{pending:,} pending messages a partition are fewer than {LEAST_PENDING:,}: the memory holds no more."
+    few = f"{pending:,} pending messages a partition are fewer than {MIN_PENDING:,}: the memory holds no more."
     return (f"{few} Give {math.ceil(needed_bytes / MIB):,} MiB{or_fewer}, or smaller messages.",)

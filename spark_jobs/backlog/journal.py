@@ -84,7 +84,7 @@ def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: J
     context.setJobDescription("backlog report: the journal")
     with translated():
         shares = context.parallelize([pieces[part::count] for part in range(count)], count)
-        return together(shares.map(partial(_read, asked)).collect())
+        return total_of(shares.map(partial(_read, asked)).collect())
 
 
 def _pieces(root: Path, file: TableFile) -> Iterator[RowGroups]:
@@ -153,7 +153,7 @@ def _named(dimension: str, sums: pa.Table) -> pa.Table:
     return sums.rename_columns(names).append_column("dimension", pa.repeat(dimension, len(sums)))
 
 
-def together(parts: Sequence[Sums]) -> Sums:
+def total_of(parts: Sequence[Sums]) -> Sums:
     """Return the total of all parts."""
     names, tasks, by_time = (pa.concat_tables(tables) for tables in zip(*parts, strict=True))
     return Sums(

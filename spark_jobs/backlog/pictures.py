@@ -32,7 +32,7 @@ DASHES = ("", "7 4", "2 3", "10 3 2 3")
 """Dash patterns tell curves apart without their colours."""
 _PANEL, _BAR = 84, 26
 _WAIT_TICKS_S = (0.01, 0.1, 1, 10, 60, 600, 3_600, 14_400, 86_400, 604_800)
-_MOST_BARS = 8
+_MAX_BARS = 8
 
 Line = Sequence[float | None]
 
@@ -212,7 +212,7 @@ def _heat_legend(maximum: int) -> Iterator[str]:
 
 def causes(report: BacklogReport) -> str:
     """Draw a bar for each tier and for the apps with the largest backlog: the causes as parts of the recent time."""
-    groups = [group for group in (*report.tiers, *report.apps) if group.backlog][:_MOST_BARS]
+    groups = [group for group in (*report.tiers, *report.apps) if group.backlog][:_MAX_BARS]
     if not groups:
         return ""
     body = [part for row, group in enumerate(groups) for part in _cause_bar(group, TOP + _BAR * row)]

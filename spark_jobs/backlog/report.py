@@ -107,7 +107,7 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 class Skew(msgspec.Struct, frozen=True):
-    """A lane with one partition that holds far more than its part."""
+    """A lane with one partition that holds far more entries than the others."""
 
     lane: str
     partitions: int

@@ -23,7 +23,7 @@ OTHER_FORM = "the target does not have the form of its channel"
 _NULL = Unreadable("the target is null")
 _PLAIN_VARIABLES_BYTES = MAX_VARIABLES_BYTES // 2
 """Texts with fewer bytes in total cannot become too large through names and encoding, unless there are very many."""
-_MOST_PLAIN_VARIABLES = 16
+_MAX_PLAIN_VARIABLES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _doubtful_variables(batch: "pa.RecordBatch", columns: Columns) -> list[int]:
     if columns.whole:
         sizes = [len(one) for one in encode_each(variables_of(batch, columns) or [])]
         return [index for index, size in enumerate(sizes) if size > MAX_VARIABLES_BYTES]
-    if len(columns.variables) > _MOST_PLAIN_VARIABLES or sum(map(len, columns.variables)) > _PLAIN_VARIABLES_BYTES // 2:
+    if len(columns.variables) > _MAX_PLAIN_VARIABLES or sum(map(len, columns.variables)) > _PLAIN_VARIABLES_BYTES // 2:
         return list(range(batch.num_rows))
     total = None
     for name in columns.variables:

@@ -49,7 +49,7 @@ def read_task(path: Path, servers: Mapping[str, str]) -> TableTask:
 
 
 def _check(options: TaskOptions) -> None:
-    """Raise InvalidInput if no task can be made of them."""
+    """Raise InvalidInput if these options do not describe a task."""
     missing = missing_fields(options)
     if not options.task:
         missing = ["id", *missing]

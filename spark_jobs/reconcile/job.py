@@ -79,7 +79,7 @@ class Reconciled:
 
 
 @dataclass(frozen=True, slots=True)
-class What:
+class ReconcileScope:
     """The tasks to reconcile."""
 
     tables: Path
@@ -90,7 +90,9 @@ class What:
     """A day in UTC."""
 
 
-def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = None, listed: int = 20) -> Reconciled:
+def reconcile(
+    spark: "SparkSession", scope: ReconcileScope, audience: "DataFrame | None" = None, listed: int = 20
+) -> Reconciled:
     """Reconcile outcomes and audience. Raises NotFound if the journal knows nothing of them.
 
     audience: a table with the column target: the targets given to the task, each at least once. listed: the number of
@@ -98,14 +100,16 @@ def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = 
     """
     from pyspark.sql import functions as f
 
-    with reading(what.tables):
-        chosen = _chosen(spark, what)
-        sums = _sums(spark, what, chosen)
-        rows = _rows_of(spark, what, chosen)
+    with reading(scope.tables):
+        chosen = _chosen(spark, scope)
+        sums = _sums(spark, scope, chosen)
+        rows = _rows_of(spark, scope, chosen)
         note = _unnamed(sums) if audience is not None else ""
-        given = None if audience is None or note else audience.select(f.lit(what.task).alias("task"), "target")
+        given = None if audience is None or note else audience.select(f.lit(scope.task).alias("task"), "target")
         folder = str(
-            what.tables.resolve() / "reconcile" / (f"task={folder_name(what.task)}" if what.task else f"day={what.day}")
+            scope.tables.resolve()
+            / "reconcile"
+            / (f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}")
         )
         with differences(rows, given, _is_over(sums)) as frame:
             frame.write.mode("overwrite").parquet(folder)
@@ -115,32 +119,34 @@ def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = 
     return Reconciled(sums, first, count, folder if count else "", note)
 
 
-def _chosen(spark: "SparkSession", what: What) -> "DataFrame":
+def _chosen(spark: "SparkSession", scope: ReconcileScope) -> "DataFrame":
     """Return the chosen tasks' rows of the table of tasks."""
     from pyspark.sql import functions as f
 
-    known = tasks(spark, what.tables)
-    if what.task:
-        chosen = known.where(f.col("task") == what.task)
+    known = tasks(spark, scope.tables)
+    if scope.task:
+        chosen = known.where(f.col("task") == scope.task)
     else:
-        that_day = outcomes(spark, what.tables, what.day, what.day).select("task").distinct()
-        accepted = known.where(f.to_date("accepted_at") == what.day).select("task")
+        that_day = outcomes(spark, scope.tables, scope.day, scope.day).select("task").distinct()
+        accepted = known.where(f.to_date("accepted_at") == scope.day).select("task")
         chosen = known.join(that_day.unionByName(accepted).distinct(), "task", "left_semi")
     return chosen
 
 
-def _rows_of(spark: "SparkSession", what: What, chosen: "DataFrame") -> "DataFrame":
+def _rows_of(spark: "SparkSession", scope: ReconcileScope, chosen: "DataFrame") -> "DataFrame":
     """Return the chosen tasks' outcomes."""
     from pyspark.sql import functions as f
 
-    rows = outcomes(spark, what.tables)
-    return rows.where(f.col("task") == what.task) if what.task else rows.join(f.broadcast(chosen), "task", "left_semi")
+    rows = outcomes(spark, scope.tables)
+    return (
+        rows.where(f.col("task") == scope.task) if scope.task else rows.join(f.broadcast(chosen), "task", "left_semi")
+    )
 
 
-def _sums(spark: "SparkSession", what: What, chosen: "DataFrame") -> list[TaskSum]:
+def _sums(spark: "SparkSession", scope: ReconcileScope, chosen: "DataFrame") -> list[TaskSum]:
     from pyspark.sql import functions as f
 
-    rows = _rows_of(spark, what, chosen).groupBy("task", "outcome")
+    rows = _rows_of(spark, scope, chosen).groupBy("task", "outcome")
     counts: dict[str, dict[str, int]] = {}
     named: Counter[str] = Counter()
     for row in rows.agg(f.count(f.lit(1)).alias("rows"), f.count("target").alias("named")).collect():
@@ -148,14 +154,14 @@ def _sums(spark: "SparkSession", what: What, chosen: "DataFrame") -> list[TaskSu
         named[row["task"]] += row["named"]
     known = chosen.select("task", "app", "state", "targets").collect()
     if not known:
-        which = f"task {what.task}" if what.task else f"a task on {what.day}"
+        which = f"task {scope.task}" if scope.task else f"a task on {scope.day}"
         raise NotFound(
-            f"The journal in {what.tables} has no outcomes of {which}.",
+            f"The journal in {scope.tables} has no outcomes of {which}.",
             "Land its outcomes: `fairlane journal run --once`.",
         )
     closed = {
         row["task"]: row["outcome"]
-        for row in closes(spark, what.tables).where(f.col("task").isin([one["task"] for one in known])).collect()
+        for row in closes(spark, scope.tables).where(f.col("task").isin([one["task"] for one in known])).collect()
     }
     return [
         TaskSum(

@@ -17,7 +17,7 @@ from spark_jobs.backlog.job import report
 from spark_jobs.ingest.audience import TableSource, read_table
 from spark_jobs.ingest.job import IngestOptions, dry_run, transform
 from spark_jobs.journal import synthetic as synthetic_journal
-from spark_jobs.reconcile.job import What, given_audience, reconcile
+from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
 from spark_jobs.session.jvm import SILENT, archive
 from spark_jobs.session.session import SessionSettings, make_session
 from spark_jobs.source.task_options import parse_options
@@ -58,7 +58,7 @@ def _exercise(spark: "SparkSession", folder: Path) -> None:
     tables = folder / "tables"
     audience = synthetic_journal.make_tables(tables, synthetic_journal.SyntheticJournal(_TARGETS, planted=2), at)
     given = given_audience(spark, read_table(spark, TableSource(str(audience))), tables, synthetic_journal.TASK)
-    reconcile(spark, What(tables, synthetic_journal.TASK), given, 1)
+    reconcile(spark, ReconcileScope(tables, synthetic_journal.TASK), given, 1)
     _ingest(spark, audience, tables)
     tables = folder / "backlog"
     synthetic_backlog.make_tables(

@@ -22,7 +22,7 @@ QUICKLY_COMPILED_ROWS = 50_000_000
 _LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 _BATCH_ROWS = 20_000
 """The number of rows a Python worker gets at once: a few MB of targets and variables."""
-_MOST_FAILURES = 10
+_MAX_FAILURES = 10
 """The number of failures of one task, or in a row of one stage, before Spark gives up on the job.
 
 Spark's default is four: a task that happens to be on each executor that dies, or a stage whose input died with them,
@@ -124,8 +124,8 @@ def _here() -> dict[str, str]:
 
 def _conf(settings: SessionSettings) -> dict[str, str]:
     return {
-        "spark.task.maxFailures": str(_MOST_FAILURES),
-        "spark.stage.maxConsecutiveAttempts": str(_MOST_FAILURES),
+        "spark.task.maxFailures": str(_MAX_FAILURES),
+        "spark.stage.maxConsecutiveAttempts": str(_MAX_FAILURES),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.pythonUDF.arrow.enabled": "false",  # would need pandas
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),

@@ -89,7 +89,7 @@ def cancel(services: Services, tasks: Sequence[str]) -> None:
     change_tasks(services, [TaskChange(task, (Control("cancelled", True),)) for task in tasks])
 
 
-def what_stands(services: Services, base: str, split: bool, attempts: Iterable[Written] = ()) -> str:
+def state_of_tasks(services: Services, base: str, split: bool, attempts: Iterable[Written] = ()) -> str:
     """Return the state of a failed job's tasks, and how to go on, as text.
 
     split: whether the tasks are parts of `base`. attempts: those that are known to have succeeded.

@@ -29,7 +29,7 @@ from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
 from spark_jobs.session.servers import given_values
 from spark_jobs.source.columns import columns_of
-from spark_jobs.source.sealing import cancel, commit, left_over, what_stands
+from spark_jobs.source.sealing import cancel, commit, left_over, state_of_tasks
 from spark_jobs.source.task_options import check_task, parse_options
 from spark_jobs.source.writing import WriteTarget, Written, write
 
@@ -42,7 +42,7 @@ FORMAT = "fairlane"
 _BATCH = "streaming.sql.batchId"
 _DESCRIPTION = "spark.job.description"
 _LIVE = ("running", "scheduled", "paused")
-_MOST_LIVE = 100_000
+_MAX_LIVE = 100_000
 
 _log = logging.getLogger("fairlane.spark")
 
@@ -96,7 +96,7 @@ class BatchWriter(DataSourceArrowWriter):
         commit_write(self._target, _written(messages), strict=True)
 
     def abort(self, messages: Sequence[Message | None]) -> None:
-        _tell_what_stands(self._target, _written(messages))
+        _log_state_of_tasks(self._target, _written(messages))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -123,7 +123,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803
         written = _written(messages)
         base = written[0].base if written else f"{self._target.base or 'QUERY'}-{batchId}"
-        _tell_what_stands(self._target._replace(base=base), written)
+        _log_state_of_tasks(self._target._replace(base=base), written)
 
 
 def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
@@ -160,16 +160,16 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool)
         committed = commit(services, options, base, attempts, strict)
         if options.split:
             ours = [Selection(state=state, id_prefix=f"{base}.") for state in _LIVE]
-            pages = [connection.registry.tasks.page(wanted, TASK_VIEW, _MOST_LIVE) for wanted in ours]
+            pages = [connection.registry.tasks.page(wanted, TASK_VIEW, _MAX_LIVE) for wanted in ours]
             live = [task.id for page in pages for task in page.tasks]
             cancel(services, left_over(services, options, base, live, committed))
 
 
-def _tell_what_stands(target: WriteTarget, attempts: Sequence[Written]) -> None:
+def _log_state_of_tasks(target: WriteTarget, attempts: Sequence[Written]) -> None:
     """Log the state of the tasks. Never fails, so that the caller gets the error that ended the job."""
     try:
         with _connected(target) as connection:
-            state = what_stands(connection.services(), target.base, bool(target.options.split), attempts)
+            state = state_of_tasks(connection.services(), target.base, bool(target.options.split), attempts)
     except FairlaneError as error:
         state = f"Nothing is sent of a task before its seal. The state of the tasks cannot be read: {error}"
     _log.warning("The job failed. %s", state)

@@ -47,7 +47,7 @@ def add_tasks(world: LawWorld, first: int, count: int, apart_ms: int = 10) -> li
     return names
 
 
-def names_of(look: backlog.BacklogLook) -> list[str]:
+def names_of(look: backlog.BacklogState) -> list[str]:
     return sorted(task.view.id for task in look.tasks)
 
 
@@ -57,7 +57,7 @@ def test_it_tells_of_each_task_what_is_published_settled_claimed_and_to_be_tried
     world.change("t", "cap", "100:20")
     world.lease(1, ask_own("t", 0, 2, size=10))
     world.record("t", run(0, 1, size=10), mixed(3, [RETRY, 0, 1]), claim="w.1")
-    look = BacklogReader(world.view).look()
+    look = BacklogReader(world.view).read()
     (task,) = look.tasks
     view = task.view
     assert (view.id, view.app, view.tier, view.cap, view.cap_burst) == ("t", "news", "high", 100, 20)
@@ -74,7 +74,7 @@ def test_it_tells_the_settings_the_pools_that_have_a_cap_and_what_was_granted(wo
     world.lease(1, ask_own("t", 0, 5))
     world.advance(1_000)
     world.lease(2, ask_own("t", 0, 5))
-    look = BacklogReader(world.view).look()
+    look = BacklogReader(world.view).read()
     assert look.settings["capacity"] == "1000"
     assert look.pools.keys() == {"total", "app_channel/shop/null"}
     assert look.pools["total"]["busy:high"] == 1000
@@ -87,12 +87,12 @@ def test_every_task_is_told_once_in_one_round_trip_whatever_came_and_went(
 ) -> None:
     names = add_tasks(world, 0, 10)
     reader = BacklogReader(world.view)
-    assert names_of(reader.look()) == names
+    assert names_of(reader.read()) == names
     names += add_tasks(world, 10, 3)
     world.apply(Finished(FORMAT, "task-02", "completed", [0, 0, 0, 0, 0], 1))
     names.remove("task-02")
     round_trips.clear()
-    assert names_of(reader.look()) == names
+    assert names_of(reader.read()) == names
     assert len(round_trips) == 1
 
 
@@ -100,42 +100,42 @@ def test_every_task_is_told_once_in_one_round_trip_whatever_came_and_went(
 def test_tasks_of_one_moment_stay_on_one_page(world: LawWorld) -> None:
     names = add_tasks(world, 0, 5, apart_ms=0)
     reader = BacklogReader(world.view)
-    assert names_of(reader.look()) == names_of(reader.look()) == names
+    assert names_of(reader.read()) == names_of(reader.read()) == names
 
 
 @pytest.mark.usefixtures("pages_of_three")
 def test_a_page_that_has_grown_too_long_is_cut_anew(world: LawWorld, round_trips: list[int]) -> None:
     reader = BacklogReader(world.view)
-    reader.look()
+    reader.read()
     names = add_tasks(world, 0, 20)
     round_trips.clear()
-    assert names_of(reader.look()) == names
+    assert names_of(reader.read()) == names
     assert len(round_trips) == 3
 
 
 def test_a_task_that_ended_is_told_once_more(world: LawWorld) -> None:
     add_tasks(world, 0, 2)
     reader = BacklogReader(world.view)
-    at_ms = reader.look().at_ms
+    at_ms = reader.read().at_ms
     world.seal("task-00", 3)
     world.record("task-00", run(0, 3))
     world.apply(Finished(FORMAT, "task-00", "completed", [3, 0, 0, 0, 0], at_ms + 1))
-    look = reader.look()
+    look = reader.read()
     assert names_of(look) == ["task-01"]
     assert [(task.view.id, task.view.targets.sent) for task in look.ended] == [("task-00", 3)]
-    assert reader.look().ended == []
+    assert reader.read().ended == []
 
 
 def test_with_too_many_claims_it_is_not_known_what_is_in_flight(
     world: LawWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog, "MOST_CLAIMS", 1)
+    monkeypatch.setattr(backlog, "MAX_CLAIMS", 1)
     for name in add_tasks(world, 0, 2):
         world.lease(1, ask_own(name, 0, 1), worker=name)
-    assert BacklogReader(world.view).look().in_flight == (False, {})
+    assert BacklogReader(world.view).read().in_flight == (False, {})
 
 
 def test_counts_that_are_not_right_yet_are_not_told(world: LawWorld) -> None:
     world.view.client.hset(world.view.keys.epoch, "ready", "0")
     with pytest.raises(NotReady):
-        BacklogReader(world.view).look()
+        BacklogReader(world.view).read()

@@ -118,7 +118,7 @@ def read_everything(view: RedisView) -> Iterator[object]:
     registry, records = Registry(view), ViewRecords(view)
     live, stored = registry.tasks.live(LIVE_TASK), registry.service.globals()
     views = registry.tasks.page(ANY, TASK_VIEW, limit=1_000).tasks
-    yield registry.service.look()
+    yield registry.service.read_state()
     yield SignalMeter().take(ServiceState(1.0, [job_of_live(task, 5) for task in live], stored, []))
     yield records.settings(), records.of_tasks([task.id for task in views])
     yield live_lanes(live)

@@ -18,8 +18,8 @@ CAPS = [
     *["app_channel/shop/null", "app_channel/club/log"],
 ]
 LEASE_MS = 600
-MOST_WORKERS = 50
-MOST_TASKS = 14
+MAX_WORKERS = 50
+MAX_TASKS = 14
 rates = st.sampled_from([20, 300, 3_000])
 bursts = st.sampled_from([0, 0, 1, 60, 2_000])
 randoms = st.randoms(use_true_random=False, note_method_calls=False)
@@ -31,7 +31,7 @@ class Capped(RuleBasedStateMachine):
 
     worlds: Worlds
 
-    @initialize(rng=randoms, name=st.sampled_from(CAPS), rate=rates, burst=bursts, workers=st.integers(1, MOST_WORKERS))
+    @initialize(rng=randoms, name=st.sampled_from(CAPS), rate=rates, burst=bursts, workers=st.integers(1, MAX_WORKERS))
     def begin(self, rng: random.Random, name: str, rate: int, burst: int, workers: int) -> None:
         """All workers start at once, with the first cap already set."""
         self.service = LawService(self.worlds(), lease_ms=LEASE_MS)
@@ -43,10 +43,10 @@ class Capped(RuleBasedStateMachine):
         self.service.run(300)
 
     # ------------------------------------------------------------- workers
-    @rule(rng=randoms, count=st.integers(1, MOST_WORKERS))
+    @rule(rng=randoms, count=st.integers(1, MAX_WORKERS))
     def start(self, rng: random.Random, count: int) -> None:
         """Start this number of workers at once."""
-        for _ in range(min(count, MOST_WORKERS - len(self.service.holds))):
+        for _ in range(min(count, MAX_WORKERS - len(self.service.holds))):
             self.started += 1
             tasks = sorted(self.service.works)
             self.service.join(f"w{self.started}", rng.randint(60, 400), rng.sample(tasks, min(len(tasks), 4)))
@@ -67,7 +67,7 @@ class Capped(RuleBasedStateMachine):
     # ------------------------------------------------------------- tasks
     @rule(rng=randoms)
     def arrive(self, rng: random.Random) -> None:
-        if len(self.service.works) >= MOST_TASKS:
+        if len(self.service.works) >= MAX_TASKS:
             return
         name, shared = f"t{len(self.service.works)}", rng.random() < 0.3
         now_ms = self.service.world.clock.wall_ms()

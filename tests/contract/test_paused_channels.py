@@ -31,7 +31,7 @@ def test_the_paused_channels_are_those_of_the_settings(
     from_place = data.draw(st.integers(0, restored_at))
     _apply(world, log, data.draw(st.permutations(range(from_place, len(log)))))
     _check(world)
-    assert world.registry.service.look().paused == {channel for channel, paused in dict(log).items() if paused}
+    assert world.registry.service.read_state().paused == {channel for channel, paused in dict(log).items() if paused}
 
 
 def _apply(world: LawWorld, log: list[tuple[str, bool]], places: list[int]) -> None:
@@ -42,7 +42,7 @@ def _apply(world: LawWorld, log: list[tuple[str, bool]], places: list[int]) -> N
 
 
 def _check(world: LawWorld) -> None:
-    assert world.registry.service.look().paused == paused_of(world.registry.service.settings())
+    assert world.registry.service.read_state().paused == paused_of(world.registry.service.settings())
 
 
 def test_what_the_watch_reads_each_second_does_not_grow_with_the_settings(real_worlds: Worlds) -> None:
@@ -50,7 +50,7 @@ def test_what_the_watch_reads_each_second_does_not_grow_with_the_settings(real_w
     client = world.view.client
     client.hset(world.view.keys.globals, mapping={f"app_weight:a{number}": "2000" for number in range(2_000)})
     client.config_resetstat()
-    world.registry.service.look()
+    world.registry.service.read_state()
     commands = client.info("commandstats")
     assert "cmdstat_smembers" in commands
     assert "cmdstat_hgetall" not in commands

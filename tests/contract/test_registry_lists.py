@@ -87,15 +87,15 @@ def test_live_tasks_are_read_by_pages(registry: Registry) -> None:
 
 
 def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
-    before = registry.service.look()
+    before = registry.service.read_state()
     registry.control.apply_all(placed(task_record(), GlobalChange(FORMAT, "channel_paused:sms", "1", 0)))
     registry.sides.add("side")
-    look = registry.service.look()
+    look = registry.service.read_state()
     assert look.version == before.version + 2
     assert look.paused == frozenset({"sms"})
     assert look.sides == frozenset({"side"}) == registry.sides.topics()
     registry.sides.drop("side")
-    assert registry.service.look().sides == frozenset()
+    assert registry.service.read_state().sides == frozenset()
 
 
 def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Registry) -> None:

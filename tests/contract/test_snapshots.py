@@ -278,7 +278,7 @@ def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: LawWo
     newer, who = snapshot_of(world), empty(world)
     for dump in (newer, older):
         assert RedisSnapshots(world.view).restore_parts(who, dump)
-    assert (world.registry.service.settings(), world.registry.service.look().paused) == (wanted, frozenset())
+    assert (world.registry.service.settings(), world.registry.service.read_state().paused) == (wanted, frozenset())
 
 
 def test_large_tasks_come_back_to_the_last_envelope(world: LawWorld) -> None:

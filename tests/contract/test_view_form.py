@@ -161,7 +161,7 @@ def test_nothing_is_granted_or_folded_in_a_view_of_a_higher_form_or_beside_anoth
 
 def test_a_worker_leaves_a_view_that_a_newer_version_has_raised(view: RedisView) -> None:
     watch = FormWatch(Epochs(newer(view)), list)
-    watch.look()
+    watch.check()
     assert watch.closed.is_set()
     assert Epochs(view).form() == FORM + 1
 
@@ -170,10 +170,10 @@ def test_a_worker_leaves_its_view_to_an_older_one_that_comes_and_has_it_made_aga
     Epochs(view).begin_epoch("e", 0, 2)
     there: list[WorkerBeat] = []
     watch = FormWatch(Epochs(view), lambda: there)
-    watch.look()
+    watch.check()
     assert not watch.closed.is_set()
     there.append(beat("old"))
-    watch.look()
+    watch.check()
     assert watch.closed.is_set()
     assert Epochs(view).form() == FORM - 1
 

@@ -82,7 +82,7 @@ class FixedService(ServiceTable):
     def now_ms(self) -> int:
         return self.time_ms
 
-    def look(self) -> RegistryState:
+    def read_state(self) -> RegistryState:
         return RegistryState(self.now_ms(), self.number, self.sides, self.paused)
 
 

@@ -44,7 +44,7 @@ class ServiceTable:
         """Return the version, which grows with every change; it restarts when the registry is wiped."""
         return int(self._view.command("GET", self._view.keys.version) or 0)
 
-    def look(self) -> RegistryState:
+    def read_state(self) -> RegistryState:
         """Return the registry state that a worker watches, in one call."""
         now_ms, version, sides, paused = self._view.call("look")
         return RegistryState(now_ms, version, _names(sides), _names(paused))

@@ -10,8 +10,8 @@ import click
 class CommandGroup(click.Group):
     """A group whose help shows the whole first sentence of each command, which click would cut off.
 
-    places: "module:name" by command name, for commands that are imported when they are used, so that others do not wait
-    for the import.
+    modules: "module:name" by command name, for commands that are imported when they are used, so that others do not
+    wait for the import.
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **kwargs: Any) -> None:

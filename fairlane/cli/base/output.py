@@ -71,7 +71,7 @@ def output_option(command: F) -> F:
         default="table",
         show_default=True,
         callback=lambda _ctx, _param, value: Output(value == "json"),
-        help="How data is printed.",
+        help="Output format: a table, or JSON with all fields.",
     )(command)
 
 

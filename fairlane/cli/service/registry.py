@@ -63,8 +63,8 @@ def status(settings: "Settings", output: Output) -> None:
 @output_option
 @pass_settings
 def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output: Output) -> None:
-    """Fill the view from the newest snapshot and from Pulsar's control and outcome topics. Workers do this on their own
-    when Redis is empty."""
+    """Rebuild the view from the newest snapshot and from Pulsar's control and outcome topics. Workers do this by
+    themselves when Redis is empty."""
     from fairlane.worker.rebuild_by_hand import rebuild as by_hand
 
     output.emit_record(fields_of(by_hand(settings, wipe, _progress(), timeout, full)))
@@ -101,7 +101,7 @@ def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> No
 @output_option
 @pass_settings
 def snapshot(settings: "Settings", output: Output) -> None:
-    """Store a snapshot of the view now, from which a rebuild starts. Workers also do this on their own."""
+    """Store a snapshot of the view now, from which a rebuild starts. Workers also do this by themselves."""
     from fairlane.worker.rebuild_by_hand import snapshot as by_hand
 
     output.emit_record({"snapshot": by_hand(settings)})

@@ -26,13 +26,13 @@ GONE = ("stopped", "lost")
 def signals(ctx: click.Context, output: Output) -> None:
     """Show what limits the rate, how many workers are needed, and each tier's backlog, rates and spare capacity.
 
-    Takes two seconds to measure. The backlog is what may be sent now; what `fairlane channel list` and `fairlane app
-    list` call queued is all that has no outcome, of paused and scheduled tasks too. `caps` names the caps that hold
-    back what waits. Tasks whose channel no worker has are in no backlog (`missing_channels`): more of the same workers
-    would not send them.
+    Takes two seconds to measure. The backlog counts targets that may be sent now. (The queued targets of `fairlane
+    channel list` and `fairlane app list` also include those of paused and scheduled tasks.) `caps` names the caps that
+    hold the backlog back. Tasks whose channel no worker has are in no backlog (`missing_channels`): more of the same
+    workers would not send them.
 
-    After a restart of Redis without workers nobody can restore the counts: then one worker is needed, and the tiers
-    are not known until it runs.
+    If Redis was restarted or emptied while no worker ran, only a new worker can restore the counts: one worker is
+    needed then, and the figures of the tiers are missing until it runs.
     """
     from fairlane.cli.base.progress import measuring
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.backlog.tables import Section
 
 F = TypeVar("F", bound=Callable[..., Any])
-LEAST_EVERY_S = 1.0
+MIN_EVERY_S = 1.0
 _OMITTED_FIRST = (
     *("not sent", "retried", "p95", "wait p50", "workers", "held back by", "done at capacity", "arrive/s", "drain"),
 )
@@ -75,7 +75,7 @@ def snapshot(
     """
     from backends.extras import require_packages
 
-    if every_s < LEAST_EVERY_S:
+    if every_s < MIN_EVERY_S:
         raise click.UsageError("--every is at least 1s.")
     require_packages("spark", "pyarrow")
     from spark_jobs.backlog.snapshot_files import FileSettings
@@ -154,7 +154,7 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
     "--capacity",
     type=click.IntRange(1),
     metavar="RATE",
-    help="Forecast the end at this rate (targets/s) instead of at the capacity that is set.",
+    help="Forecast the end at this rate (targets/s) instead of the capacity in force.",
 )
 @click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Number of tasks shown.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")

@@ -53,11 +53,11 @@ def reconcile(
 
     require_spark()
     from spark_jobs.journal.tables import outcome_rows
-    from spark_jobs.reconcile.job import What
+    from spark_jobs.reconcile.job import ReconcileScope
     from spark_jobs.reconcile.job import reconcile as compare
 
     settings = settings_of(ctx)
-    what = What(given["tables"] or settings.tables_folder, task or "", day or "")
+    what = ReconcileScope(given["tables"] or settings.tables_folder, task or "", day or "")
     with spark.session("fairlane reconcile", rows=outcome_rows(what.tables)) as session:
         audience = _audience(session, what.tables, task, given) if given["audience"] else None
         result = compare(session, what, audience, given["listed"])

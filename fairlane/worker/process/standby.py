@@ -164,7 +164,7 @@ class FormWatch:
         """Return when `stop` is set, or the worker must leave."""
         while not stop.wait(_PERIOD_S) and not self.closed.is_set():
             try:
-                self.look()
+                self.check()
             except Refused as error:
                 _log.error("this worker stops: %s", error)
                 self.exit_code = error.exit_code
@@ -172,7 +172,7 @@ class FormWatch:
             except Unreachable as error:
                 _log.debug("the form of the view cannot be read: %s", error)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check once. Raises Unreachable, and Refused if another Redis holds the view."""
         self._views.check_home()
         form = self._views.form()

@@ -18,12 +18,12 @@ class Stop(threading.Event):
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks = 0
+        self.checks = 0
         self.resting = False
         """Whether the thread waits for this signal alone."""
 
     def is_set(self) -> bool:
-        self.looks += 1
+        self.checks += 1
         return super().is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -32,7 +32,7 @@ class Stop(threading.Event):
             return super().wait(timeout)
         finally:
             self.resting = False
-            self.looks += 1
+            self.checks += 1
 
 
 class Threads:
@@ -51,9 +51,9 @@ class Threads:
         self._running[name] = stop
         thread.start()
 
-    def looks(self) -> Mapping[str, int | None]:
+    def checks(self) -> Mapping[str, int | None]:
         """Return by thread name how often it has checked its stop signal; None while it rests."""
-        return {name: None if stop.resting else stop.looks for name, stop in self._running.copy().items()}
+        return {name: None if stop.resting else stop.checks for name, stop in self._running.copy().items()}
 
     def fail(self, error: BaseException) -> None:
         """Stop the worker. The first failure is kept."""

@@ -82,7 +82,7 @@ class Judge:
         self._last: Signs = {}
         self._ticks: dict[str, int] = {}
 
-    def look(self, signs: Signs) -> str | None:
+    def observe(self, signs: Signs) -> str | None:
         """Take the signs of one tick. Return the part that hangs."""
         same = [part for part, sign in signs.items() if sign is not None and sign == self._last.get(part)]
         self._ticks = {part: self._ticks.get(part, 0) + 1 for part in same}
@@ -114,7 +114,7 @@ class Watchdog:
         give_sign = self._start_guardian()
         while not stop.wait(self._settings.tick_s):
             give_sign()
-            part = self._judge.look(self._signs())
+            part = self._judge.observe(self._signs())
             if part is not None:
                 self._end(part)
                 return

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from backends.pulsar import broker_lanes
-from backends.pulsar.broker_lanes import BrokerLanes, BrokerLook, LaneStats, answered_lanes, lanes_of
+from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, LaneStats, answered_lanes, lanes_of
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed, Refused, Unreachable
 from dispatcher.wire.topics import Topics
@@ -106,11 +106,11 @@ def lanes_at(monkeypatch: pytest.MonkeyPatch) -> LanesAt:
 
 
 def test_a_broker_that_does_not_answer_is_named_and_the_others_are_told_of(lanes_at: LanesAt) -> None:
-    looks = lanes_at(Unreachable("It is gone."), statistics(t=TOPIC)).look()
-    assert looks[0] == BrokerLook("b0", None, "It is gone.")
+    looks = lanes_at(Unreachable("It is gone."), statistics(t=TOPIC)).read()
+    assert looks[0] == BrokerAnswer("b0", None, "It is gone.")
     assert [(broker, lane.topic) for broker, lane in answered_lanes(looks)] == [("b1", "t")]
 
 
 def test_who_may_not_ask_is_told_so(lanes_at: LanesAt) -> None:
     with pytest.raises(Refused, match="No rights"):
-        lanes_at(statistics(t=TOPIC), Refused("No rights.")).look()
+        lanes_at(statistics(t=TOPIC), Refused("No rights.")).read()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from backends.pulsar.broker_lanes import BrokerLook, LaneStats
-from backends.redis.backlog import BacklogLook, BacklogTask, ClaimedTargets
+from backends.pulsar.broker_lanes import BrokerAnswer, LaneStats
+from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
@@ -36,12 +36,12 @@ def beat(name: str, seen_ms: int = NOW_MS, **rates: float) -> WorkerBeat:
     return WorkerBeat(name, "host", 1, "serving", 0, seen_ms, "1", 3, 4, 5, sum(rates.values()), tiers)
 
 
-def look(*tasks: BacklogTask, **fields: Any) -> BacklogLook:
+def look(*tasks: BacklogTask, **fields: Any) -> BacklogState:
     given: dict[str, Any] = {
         "at_ms": NOW_MS, "epoch": "e", "settings": SETTINGS, "counters": {"granted:high": 9}, "pools": {}, "beats": [],
         "tasks": list(tasks), "ended": [], "in_flight": ClaimedTargets(True, {}),
     }  # fmt: skip
-    return BacklogLook(**given | fields)
+    return BacklogState(**given | fields)
 
 
 def tiers_of(row: dict[str, Any], pool: str, field: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def test_lanes_come_with_the_broker_that_told_of_them() -> None:
         storage_bytes=4_000,
         blocked=False,
     )
-    row = snapshot_row(look(), [BrokerLook("b1", [lane]), BrokerLook("b2", None, "no answer")], TAKEN)
+    row = snapshot_row(look(), [BrokerAnswer("b1", [lane]), BrokerAnswer("b2", None, "no answer")], TAKEN)
     (reported,) = row["lanes"]
     assert (
         reported["kind"],
@@ -206,13 +206,13 @@ class Brokers:
         self.asked.append("find")
         return ["b1"]
 
-    def look(self) -> list[BrokerLook]:
+    def read(self) -> list[BrokerAnswer]:
         self.asked.append("look")
-        return [BrokerLook("b1", self.lanes, "" if self.lanes is not None else "down")]
+        return [BrokerAnswer("b1", self.lanes, "" if self.lanes is not None else "down")]
 
 
 class Reader:
-    def look(self) -> BacklogLook:
+    def read(self) -> BacklogState:
         return look()
 
 

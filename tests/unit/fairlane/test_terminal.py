@@ -16,7 +16,7 @@ from fairlane.screen.sample import Sampler
 from tests.unit.fairlane.test_screen import Service, task
 from tests.unit.fairlane.test_tables import BEATS, NEWS, SALE, drawn
 
-LEAST_CONTRAST = 3.0
+MIN_CONTRAST = 3.0
 """That the accessibility guidelines (WCAG 2.1, 1.4.11) ask of what must be told apart."""
 BACKGROUNDS = ((255, 255, 255), (0, 0, 0), (253, 246, 227), (30, 30, 30))
 TIERS = ["high", "medium", "low"]
@@ -68,7 +68,7 @@ def test_colours_are_legible_on_a_light_and_on_a_dark_terminal() -> None:
     assert len(found) >= 4
     for color in found:
         assert color.triplet is not None, f"{color.name} is whatever the terminal makes of it"
-        assert min(contrast(color.triplet, background) for background in BACKGROUNDS) >= LEAST_CONTRAST, color.name
+        assert min(contrast(color.triplet, background) for background in BACKGROUNDS) >= MIN_CONTRAST, color.name
 
 
 @pytest.mark.parametrize("name", ["big", "x" * 64])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dispatcher.wire.envelope import encode_envelope, encode_message
-from producers.publish.compression import LEAST_BYTES, compression_for, worth_compressing
+from producers.publish.compression import MIN_BYTES, compression_for, worth_compressing
 from tests.unit.consumers.envelopes import envelope
 
 MESSAGE = encode_message({"title": "Half price", "body": "x" * 200})
@@ -51,8 +51,8 @@ def test_envelopes_full_of_random_tokens_are_not_compressed_all_others_are(
 
 def test_as_much_is_looked_at_as_tells() -> None:
     """A single small envelope does not show that the next one has the same message."""
-    (few,) = envelopes(LEAST_BYTES // 80, 1, token)
-    assert len(few) < LEAST_BYTES
+    (few,) = envelopes(MIN_BYTES // 80, 1, token)
+    assert len(few) < MIN_BYTES
     assert worth_compressing([few])
     assert worth_compressing([])
 

@@ -22,7 +22,7 @@ from spark_jobs.journal.files import write_rows
 from spark_jobs.journal.log import CommitChange
 from spark_jobs.journal.tasks import rows_of
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
-from spark_jobs.reconcile.job import What, given_audience, reconcile
+from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
 from tests.unit.spark_jobs.test_journal import landed
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def test_a_task_under_way_adds_up_with_what_is_pending(spark: "SparkSession", tm
     codes = bytes((Outcome.SENT, Outcome.INVALID, Outcome.FAILED))
     topic = landed(tmp_path, outcomes(Run("0", 0, 0, 2, 3, 0), Mixed("0", 0, 2, 3, None, codes)))
     say(topic, task_record("t"), Sealed(1, "t", 12, 0, "", ["0"]))
-    found = reconcile(spark, What(tmp_path, "t"))
+    found = reconcile(spark, ReconcileScope(tmp_path, "t"))
     assert sums(found) == {
         "audience": 12, "sent": 7, "invalid": 1, "failed": 1, "expired": 0, "cancelled": 0, "pending": 3,
     }  # fmt: skip
@@ -69,7 +69,7 @@ def test_a_task_under_way_adds_up_with_what_is_pending(spark: "SparkSession", tm
 def test_a_task_that_ended_with_targets_pending_does_not_add_up(spark: "SparkSession", tmp_path: Path) -> None:
     topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)))
     say(topic, task_record("t"), Sealed(1, "t", 4, 0, "", ["0"]), Finished(1, "t", "completed", [4, 0, 0, 0, 0], AT_MS))
-    assert not reconcile(spark, What(tmp_path, "t")).sums[0].adds_up
+    assert not reconcile(spark, ReconcileScope(tmp_path, "t")).sums[0].adds_up
 
 
 def test_a_task_closed_as_a_whole_has_that_outcome_for_the_rest(spark: "SparkSession", tmp_path: Path) -> None:
@@ -77,14 +77,14 @@ def test_a_task_closed_as_a_whole_has_that_outcome_for_the_rest(spark: "SparkSes
     say(
         topic, task_record("t"), Sealed(1, "t", 10, 0, "", ["0"]), Finished(1, "t", "cancelled", [3, 0, 0, 0, 7], AT_MS)
     )
-    (one,) = reconcile(spark, What(tmp_path, "t")).sums
+    (one,) = reconcile(spark, ReconcileScope(tmp_path, "t")).sums
     assert (one.totals["sent"], one.totals["cancelled"], one.totals["pending"], one.adds_up) == (3, 7, 0, True)
 
 
 def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: Path) -> None:
     topic = landed(tmp_path, outcomes(*named(0, ["a", "b"]), *named(1, ["c", "a"])))
     say(topic, task_record("t"), Sealed(1, "t", 4, 0, "", ["0"]), Finished(1, "t", "completed", [4, 0, 0, 0, 0], AT_MS))
-    found = reconcile(spark, What(tmp_path, "t"), people(spark, "a", "b", "d"))
+    found = reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a", "b", "d"))
     reported = {(row["target"], row["difference"]) for row in found.differences}
     assert reported == {("a", SENT_TWICE), ("c", NOT_IN_AUDIENCE), ("d", NO_OUTCOME)}
     assert found.count == 3
@@ -100,7 +100,7 @@ def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "Sp
     copy = log.root / file.path.replace(".parquet", "-copy.parquet")
     copy.write_bytes((log.root / file.path).read_bytes())
     log.append(state, CommitChange(added=[msgspec.structs.replace(file, path=str(copy.relative_to(log.root)))]), AT_MS)
-    found = reconcile(spark, What(tmp_path, "t"))
+    found = reconcile(spark, ReconcileScope(tmp_path, "t"))
     reported = {(row["difference"], row["writer"], row["sequence"], row["position"]) for row in found.differences}
     assert reported == {(TWICE, "0", 7, place) for place in range(3)}
     assert not found.sums[0].adds_up
@@ -122,7 +122,7 @@ def test_the_planted_differences_are_found_and_no_others(spark: "SparkSession", 
     size = synthetic_journal.SyntheticJournal(3_000, planted=7)
     audience = synthetic_journal.make_tables(tmp_path, size, datetime(2026, 3, 4, 12, tzinfo=UTC))
     given = given_audience(spark, spark.read.parquet(str(audience)), tmp_path, synthetic_journal.TASK)
-    check(reconcile(spark, What(tmp_path, synthetic_journal.TASK), given, 100), size)
+    check(reconcile(spark, ReconcileScope(tmp_path, synthetic_journal.TASK), given, 100), size)
 
 
 def test_a_target_without_an_outcome_is_no_difference_while_its_task_is_under_way(
@@ -130,13 +130,13 @@ def test_a_target_without_an_outcome_is_no_difference_while_its_task_is_under_wa
 ) -> None:
     topic = landed(tmp_path, outcomes(*named(0, ["a", "b"])))
     say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
-    assert reconcile(spark, What(tmp_path, "t"), people(spark, "a", "b", "d")).count == 0
+    assert reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a", "b", "d")).count == 0
 
 
 def test_without_names_it_says_that_targets_cannot_be_compared(spark: "SparkSession", tmp_path: Path) -> None:
     topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)))
     say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
-    found = reconcile(spark, What(tmp_path, "t"), people(spark, "a"))
+    found = reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a"))
     assert "journal.targets = all" in found.note
     assert found.count == 0
 
@@ -174,7 +174,7 @@ def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_pat
         for record in (task_record(name, created_ms=accepted_ms), Sealed(1, name, 3, 0, "", ["0"]))
     ]
     say(topic, *records)
-    found = reconcile(spark, What(tmp_path, day=DAY))
+    found = reconcile(spark, ReconcileScope(tmp_path, day=DAY))
     assert [(one.task, one.totals["pending"]) for one in found.sums] == [("one", 0), ("two", 1)]
 
 
@@ -184,9 +184,9 @@ def test_a_file_of_the_journal_that_cannot_be_read_is_named(spark: "SparkSession
     (file,) = topic.log.read().table("outcomes")
     (topic.log.root / file.path).write_text("no table")
     with pytest.raises(Malformed, match=f"{Path(file.path).name} cannot be read: .* Restore it"):
-        reconcile(spark, What(tmp_path, "t"))
+        reconcile(spark, ReconcileScope(tmp_path, "t"))
 
 
 def test_a_task_that_the_journal_does_not_know(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="has no outcomes of task t"):
-        reconcile(spark, What(tmp_path, "t"))
+        reconcile(spark, ReconcileScope(tmp_path, "t"))

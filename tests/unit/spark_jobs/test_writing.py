@@ -9,7 +9,7 @@ from dispatcher.wire.control import ControlChange, Sealed, TaskRecord
 from dispatcher.wire.envelope import Envelope, decode_message
 from spark_jobs.source import sealing
 from spark_jobs.source.columns import Columns
-from spark_jobs.source.sealing import commit, left_over, what_stands
+from spark_jobs.source.sealing import commit, left_over, state_of_tasks
 from spark_jobs.source.writing import OPEN_LANES, Written
 from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, attempt, counting, people, target
@@ -237,13 +237,13 @@ def test_a_job_that_dies_at_any_step_is_completed_by_the_next(step: str) -> None
 
 def test_what_stands_after_a_failure_is_told() -> None:
     job = Job()
-    assert what_stands(job.services, "sale", False).startswith("Nothing was created of task sale.")
+    assert state_of_tasks(job.services, "sale", False).startswith("Nothing was created of task sale.")
     held = job.attempt(people(0, 1))
-    reported = what_stands(job.services, "sale", False)
+    reported = state_of_tasks(job.services, "sale", False)
     assert reported.startswith("Nothing is sent of task sale: a task is held until its seal")
     assert "fairlane task cancel" in reported
     job.commit(held)
-    assert what_stands(job.services, "sale", False, [held]).startswith("Complete and sent: task sale.")
+    assert state_of_tasks(job.services, "sale", False, [held]).startswith("Complete and sent: task sale.")
 
 
 def test_a_seal_that_is_no_longer_shown_is_not_written_again() -> None:

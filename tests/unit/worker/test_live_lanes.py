@@ -18,7 +18,7 @@ def lanes_of(
     """Return the lanes of a worker with these peers and tasks; from 1 ms on the tasks are reported ones."""
     division = DivisionSettings() if lanes_each is None else DivisionSettings(lanes_each=lanes_each)
     lanes = LiveLanes(LiveLaneSettings(me, division=division))
-    lanes.meet(peers, 0)
+    lanes.set_peers(peers, 0)
     lanes.put(tasks, now_ms, is_reported=now_ms > 0)
     return lanes
 
@@ -66,14 +66,14 @@ def test_lanes_of_a_channel_that_no_worker_has_are_held_by_nobody_until_one_come
     assert holders_of([task], without) == {"w0": set(), "w1": set()}
 
     lanes = lanes_of("w0", without, [task])
-    assert lanes.meet([Peer("w0", channels=frozenset({"null", "http"})), without[1]], 1), "its channels are news"
+    assert lanes.set_peers([Peer("w0", channels=frozenset({"null", "http"})), without[1]], 1), "its channels are news"
     assert held_by(lanes) == {"x"}
 
 
 def test_a_side_lane_is_held_by_workers_with_its_channel_and_by_any_while_there_are_none() -> None:
     lanes = lanes_of("me", [Peer("me", channels=NULL), Peer("other", channels=frozenset({"http"}))], [])
     assert not lanes.holds("side", Tier.LOW, "http")
-    lanes.meet([Peer("me", channels=NULL)], 0)
+    lanes.set_peers([Peer("me", channels=NULL)], 0)
     assert lanes.holds("side", Tier.LOW, "http")
 
 
@@ -88,7 +88,7 @@ def test_every_lane_is_held_by_two_and_by_others_when_one_of_them_goes() -> None
 
     gone = knowing.pop("w0")
     for lanes in knowing.values():
-        lanes.meet(named(knowing), 0)
+        lanes.set_peers(named(knowing), 0)
         lanes.rotation.choose(1.0, rotate=False)
     after = Counter(lane.task for lanes in knowing.values() for lane in lanes.attached())
     assert after == holders
@@ -104,7 +104,7 @@ def test_a_lane_that_its_holders_leave_to_newer_workers_is_held_by_others() -> N
         found = set()
         for me in workers:
             lanes = lanes_of(me, named(workers), [task], lanes_each=0)
-            assert lanes.meet(peers, 1) or not leaving
+            assert lanes.set_peers(peers, 1) or not leaving
             found |= {me} if held_by(lanes) else set()
         return found
 

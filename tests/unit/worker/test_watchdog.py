@@ -15,44 +15,44 @@ TIMEOUT_S = 20.0
 SETTINGS = WatchdogSettings({"engine": 3.0, "rebuild": math.inf}, upkeep_s=10.0)
 
 
-def looks(judge: Judge, count: int, **signs: object) -> list[str | None]:
-    return [judge.look(signs) for _ in range(count)]
+def observations(judge: Judge, count: int, **signs: object) -> list[str | None]:
+    return [judge.observe(signs) for _ in range(count)]
 
 
 def test_a_part_hangs_when_it_gives_the_same_sign_for_longer_than_its_limit() -> None:
     judge = Judge(SETTINGS)
-    assert looks(judge, 4, engine=7) == [None] * 4  # the first look is where counting begins
-    assert judge.look({"engine": 7}) == "engine"
+    assert observations(judge, 4, engine=7) == [None] * 4  # the first look is where counting begins
+    assert judge.observe({"engine": 7}) == "engine"
 
 
 def test_a_part_that_moves_or_has_nothing_to_do_does_not_hang() -> None:
     judge = Judge(SETTINGS)
     for tick in range(100):
-        assert judge.look({"engine": tick // 3, "fold-0": None, "rebuild": 1}) is None
+        assert judge.observe({"engine": tick // 3, "fold-0": None, "rebuild": 1}) is None
 
 
 def test_every_move_and_every_rest_begins_the_count_again() -> None:
     for sign in (8, None):
         judge = Judge(SETTINGS)
-        looks(judge, 4, engine=7)
-        assert judge.look({"engine": sign}) is None
-        assert looks(judge, 4, engine=7) == [None] * 4
-        assert judge.look({"engine": 7}) == "engine"
+        observations(judge, 4, engine=7)
+        assert judge.observe({"engine": sign}) is None
+        assert observations(judge, 4, engine=7) == [None] * 4
+        assert judge.observe({"engine": 7}) == "engine"
 
 
 def test_a_part_that_ended_is_forgotten() -> None:
     judge = Judge(SETTINGS)
-    looks(judge, 4, engine=7)
-    judge.look({})
-    assert looks(judge, 4, engine=7) == [None] * 4
+    observations(judge, 4, engine=7)
+    judge.observe({})
+    assert observations(judge, 4, engine=7) == [None] * 4
 
 
 def test_a_process_that_was_stopped_for_an_hour_hangs_no_sooner_when_it_wakes() -> None:
     """A tick counts as a tick however long it took by any clock."""
     judge = Judge(SETTINGS)
-    looks(judge, 4, engine=7)  # one tick before its end
+    observations(judge, 4, engine=7)  # one tick before its end
     # here the machine sleeps for an hour: no tick
-    assert judge.look({"engine": 8}) is None
+    assert judge.observe({"engine": 8}) is None
 
 
 def test_limits_follow_from_the_timeouts() -> None:
@@ -92,7 +92,7 @@ def test_a_thread_that_hangs_ends_the_worker_with_the_place_where_it_hangs(
     threads.start("moves", move)
     threads.start("hangs", hang_here)
     settings = WatchdogSettings({}, upkeep_s=0.05, tick_s=0.01)
-    dog = Watchdog(threads.looks, threads.fail, settings, lambda: lambda: None)
+    dog = Watchdog(threads.checks, threads.fail, settings, lambda: lambda: None)
     threads.start("watchdog", dog.run)
     assert over.wait(TIMEOUT_S)
     release.set()
