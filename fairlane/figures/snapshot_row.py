@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from backends.pulsar.broker_lanes import BrokerLook, LaneStats, answered_lanes
-from backends.redis.backlog import BacklogLook, BacklogTask, ClaimedTargets
+from backends.pulsar.broker_lanes import BrokerAnswer, LaneStats, answered_lanes
+from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from backends.redis.keys import BUCKET_UNIT
 from dispatcher.analysis.why import held_now
 from dispatcher.model.pools import TOTAL, pools_of
