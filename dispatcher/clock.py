@@ -90,6 +90,6 @@ class ClockComparison:
         return gained_s
 
     def begin_again(self) -> None:
-        """Forget all answers but the last."""
+        """Forget all answers but the last, once a gain was handled, so that it is not reported twice."""
         while len(self._ahead) > 1:
             self._ahead.popleft()

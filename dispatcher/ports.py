@@ -18,7 +18,7 @@ Done = Callable[[Exception | None], None]
 
 
 class Delivery(msgspec.Struct, gc=False):
-    """One received envelope."""
+    """One envelope as received from a lane."""
 
     envelope: Envelope
     handle: Any
@@ -159,7 +159,7 @@ class LeaseCaller(Protocol):
 
 
 class FoldResult(msgspec.Struct, frozen=True):
-    """The result of folding records."""
+    """How far a fold got, and the tasks that it completed."""
 
     applied: bool
     """False if the cursor was not at the expected position (another folder was active)."""
@@ -186,7 +186,7 @@ class Batch(msgspec.Struct, gc=False):
 
 
 class Courier(Protocol):
-    """Runs the channels."""
+    """Runs the channels: sends batches and reports on each envelope."""
 
     def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None:
         """Send a batch through its channel. `sent` is called once, from any thread, with a report for each envelope;
@@ -267,7 +267,7 @@ AnyChannel = BatchChannel | TargetChannel
 
 
 class ControlLog(Protocol):
-    """The control topic. Raises Unreachable."""
+    """Appends to the control topic. Raises Unreachable."""
 
     def append(self, record: ControlRecord) -> str:
         """Store the record and return its position (sorts as text in topic order)."""

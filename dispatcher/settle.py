@@ -93,7 +93,7 @@ class Draft:
         self._error: SendError | None = None
 
     def add(self, part: EnvelopeRun, reports: Sequence[Report], at_ms: int) -> None:
-        """Add a report for each envelope of `part`."""
+        """Add the channel's reports on the envelopes of `part`, one for each."""
         if part.attempt == 0 and reports.count(ALL_SENT) == len(reports):
             self.add_all(part, _SENT)
             return

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class ChannelLoad(NamedTuple):
-    """The load of a channel."""
+    """The calls and targets of a channel, in progress and waiting."""
 
     calls: int = 0
     """Calls in progress."""

@@ -40,7 +40,8 @@ class GiveBackSettings:
 
 @dataclass(frozen=True)
 class MissingChannels:
-    """Information about the channels a worker may lack. By default it has every channel."""
+    """Which channels this worker lacks, and how to pass their envelopes on to workers that have them. By default the
+    worker has every channel."""
 
     channels: frozenset[str] | None = None
     """The channels of the worker; None: every one."""
@@ -62,7 +63,7 @@ class MissingChannels:
         return bool(message.redelivery_count() >= self.settings.tries) and self.elsewhere(channel)
 
     def note(self, channel: str, lane: str) -> None:
-        """Log once that envelopes of a channel are left to others."""
+        """Log, once per channel, that its envelopes are left to other workers."""
         if channel not in self._noted and len(self._noted) < MAX_MOVING:
             self._noted.add(channel)
             _log.info("This worker has no channel %s: it leaves such envelopes (first in %s) to others", channel, lane)
@@ -100,7 +101,7 @@ class ReturnedMessages:
         self._put += 1
 
     def start(self) -> None:
-        """Start the delays of the messages put since the last call."""
+        """Start the delays of the messages put since the last call. Call this after each drain."""
         settings = self._missing.settings
         new, self._new = self._new, {}
         for delay_s, messages in new.items():

@@ -112,7 +112,7 @@ class AbsentAttachment:
     unacked = queue = returning = 0
 
     def drain(self, _max_targets: int) -> tuple[list[Delivery], bool]:
-        """Yield nothing."""
+        """Yield nothing, and claim to be empty."""
         return [], True
 
     def ack(self, _messages: Sequence[Any]) -> None:

@@ -159,7 +159,7 @@ class Opener:
 
 
 class _Attempt:
-    """One attempt to open a lane."""
+    """One attempt to open a lane. An overdue attempt may still succeed."""
 
     __slots__ = ("ended", "number", "opening")
 

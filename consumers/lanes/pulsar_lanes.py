@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LaneSettings:
-    """Settings of a worker's lanes."""
+    """Settings of a worker's lanes: prefetch, opening, and limits."""
 
     prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
     opening: OpenSettings = field(default_factory=OpenSettings)

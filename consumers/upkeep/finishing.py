@@ -22,7 +22,7 @@ _BATCH = 100
 
 
 class End(NamedTuple):
-    """The end of a task."""
+    """The final state of a task."""
 
     state: str
     reason: str = ""
@@ -143,7 +143,7 @@ class Finisher:
         return list(tasks)
 
     def finish(self, tasks: Sequence[str]) -> list[str]:
-        """Return the tasks that were ended here. Raises Unreachable."""
+        """End those of the tasks that are complete. Return their ids. Raises Unreachable."""
         if not tasks or not self._complete():
             return []
         found = self._registry.tasks.named(tasks, TASK_VIEW)

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JobLockSettings:
-    """Times of the locks."""
+    """How long locks last, and how often they are renewed."""
 
     ttl_s: float = 3.5
     """How long a lock outlives its last renewal."""

@@ -71,7 +71,8 @@ class LaneCleaner:
         self.begin()
 
     def begin(self) -> None:
-        """Drop the state of an earlier term: the first round sweeps."""
+        """Drop the state of an earlier term, so that the first round sweeps. Call this when the worker takes up the
+        job."""
         self._waiting: dict[str, _Waiting] = {}
         self._unknown_since_s: dict[str, float] = {}
         self._noted: set[str] = set()

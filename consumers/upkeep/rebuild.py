@@ -49,7 +49,7 @@ class RebuildSettings:
 
 @dataclass(frozen=True)
 class RebuildPorts:
-    """The servers that a Rebuilder uses."""
+    """What a Rebuilder reads and writes: the epoch, the topics, the view's cursor."""
 
     epochs: Epochs
     control: ControlLog

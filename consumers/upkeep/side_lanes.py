@@ -32,7 +32,7 @@ class SideLaneCleaner:
         self.begin()
 
     def begin(self) -> None:
-        """Drop the state of an earlier term."""
+        """Drop the state of an earlier term. Call this when the worker takes up the job."""
         self._empty: set[str] = set()
         self._next_s = self._clock.monotonic_s()
 

@@ -60,7 +60,7 @@ class SnapshotStore(Protocol):
 
 @dataclass(frozen=True)
 class SnapshotSettings:
-    """Settings of snapshots."""
+    """How often snapshots are made, how large their records are, and how many are kept."""
 
     partitions: int
     """The number of outcome topics."""

@@ -29,7 +29,7 @@ _EPSILON = 1e-9
 
 
 class ForecastTask(NamedTuple):
-    """A task as the model sees it."""
+    """A task as input of the forecast."""
 
     id: str
     app: str
@@ -190,7 +190,7 @@ def _close(one: float, other: float) -> bool:
 
 
 class Forecast(NamedTuple):
-    """The result of a forecast."""
+    """When each task is done, and its current rate."""
 
     done_s: dict[str, float | None]
     """By task, seconds from now; None if no end can be predicted."""
@@ -262,7 +262,7 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
 
 
 class _Sharing:
-    """The queues that have something to send."""
+    """The queues of tasks that are not done, and how they share the capacity."""
 
     def __init__(self, shares: Shares, jobs: Iterable[ForecastTask]) -> None:
         self._shares = shares

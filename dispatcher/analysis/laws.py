@@ -104,7 +104,7 @@ class _Backlog:
 
 
 class CapSince(NamedTuple):
-    """A cap and the time since when it applies."""
+    """A cap, and the time from which it applies."""
 
     from_us: int
     cap: Cap
@@ -165,7 +165,7 @@ def capacity_used(granted: Sequence[int], backlog: Sequence[int], worth: Sequenc
 
 
 def running(amounts: Sequence[int]) -> list[int]:
-    """Return the running sums."""
+    """Return the running sums of the amounts, one for each."""
     sums: list[int] = []
     total = 0
     for amount in amounts:

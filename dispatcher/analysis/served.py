@@ -8,7 +8,7 @@ from dispatcher.model.view import TaskView, WorkerBeat
 
 
 class Served(NamedTuple):
-    """The live workers and their channels."""
+    """The channels that the live workers have. Make it from their heartbeats with `Served.by`."""
 
     workers: int
     channels: frozenset[str] | None

@@ -16,7 +16,7 @@ _ETA_WORK = 40_000
 
 
 class Situation(NamedTuple):
-    """The input of a forecast."""
+    """The service at one moment: the input of a forecast. Call `done_s` or `etas` for the result."""
 
     tasks: Sequence[TaskView]
     """The live tasks."""

@@ -66,7 +66,7 @@ class UnrecordedBy(NamedTuple):
 
 
 class Why(NamedTuple):
-    """Where a task's time went."""
+    """Where a task's time went, by cause, and what holds it back now."""
 
     task: str
     """Its id."""

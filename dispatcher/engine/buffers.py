@@ -14,7 +14,7 @@ from dispatcher.wire.lease import LaneAsk, LaneKind
 
 
 class LanePhase(Enum):
-    """Whether a lane is served."""
+    """Whether a lane is served, waits, or is about to be detached."""
 
     OPEN = 0
     PARKED = 1
@@ -176,7 +176,7 @@ class LaneBuffer:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether nothing is asked for or out."""
+        """Return whether no run of it is in the lease call, in a channel or being settled."""
         return not (self.asked or self.targets[ASKED] or self.targets[OUT])
 
     # ------------------------------------------------------------- the lane
@@ -310,7 +310,8 @@ class LaneBuffer:
         self.short = short
 
     def grant(self, part: EnvelopeRun, scheduler: "Scheduler[Credit]", now_s: float) -> Credit:
-        """Add a run to the credit of its channel, and return that."""
+        """Add a granted run to the credit of its channel. Return that credit, which the caller enters into the
+        scheduler."""
         credit = self.credit.get(part.channel)
         if credit is None:
             credit = self.credit[part.channel] = Credit(self, part.channel, scheduler)
@@ -328,7 +329,7 @@ class LaneBuffer:
         self._move(part, OUT)
 
     def drop(self, part: EnvelopeRun) -> None:
-        """Forget a run that the broker delivers again."""
+        """Forget a run, because the broker delivers it again."""
         self._move(part, GONE)
 
     def ack(self, targets: int) -> None:

@@ -340,7 +340,7 @@ class WorkingSet:
         self.mark_drainable(lane)
 
     def return_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Take back a run that a channel had no time for."""
+        """Take a run back from a channel that had no time to send it, and give its grant back."""
         self.give_back(lane, part)
         self.detach_if_done(lane)
 

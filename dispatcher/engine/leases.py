@@ -95,7 +95,7 @@ class Leases:
         return None
 
     def _due_s(self, now_s: float) -> float | None:
-        """Return when to ask for credit, apart from suspects."""
+        """Return when the next call for credit is due, apart from suspects; None if there is nothing to ask for."""
         working = self._working
         if working.with_demand or working.given_back:
             at_once = self.draining or self._is_urgent(now_s)

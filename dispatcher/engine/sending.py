@@ -34,7 +34,7 @@ class PickedBatch(Batch, gc=False, kw_only=True):
 
 
 class _Load:
-    """Work under way in one channel."""
+    """The batches and targets under way in one channel, and their limits."""
 
     __slots__ = ("batch_limit", "batches", "max_batches", "max_targets", "targets")
 

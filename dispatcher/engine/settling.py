@@ -130,7 +130,7 @@ class Settling:
 
     @property
     def next_s(self) -> float | None:
-        """Return when flush next has something to do."""
+        """Return when `flush` must be called next; None if nothing waits."""
         if not self._open_records:
             return None
         return next(iter(self._open_records.values())).due_s
@@ -268,7 +268,8 @@ class Settling:
 
     # ------------------------------------------------------------- steps and receipts
     def stored(self, event: Stored) -> None:
-        """Handle a receipt. After a failure publish the same thing again, with a delay, until it is stored."""
+        """Continue the settling that this receipt belongs to. After a failure publish the same thing again, with a
+        delay, until it is stored."""
         receipt = self._receipts.get(event.token)
         if receipt is None:
             return

@@ -35,7 +35,7 @@ class Timers:
 
 @dataclass(frozen=True)
 class Shared:
-    """One object of each kind for the whole engine."""
+    """The objects that all parts of an engine use: one of each."""
 
     settings: EngineSettings
     clock: Clock

@@ -60,7 +60,7 @@ class Suspects:
 
     @property
     def waiting(self) -> bool:
-        """Return whether there is something to ask about."""
+        """Whether there is a group to ask about, so that `take` must be called."""
         return self._accused is not None or bool(self._groups)
 
     @property
@@ -88,7 +88,8 @@ class Suspects:
         self._accused = SuspectGroup(parts, given_back) if parts or given_back else None
 
     def judge(self) -> None:
-        """Blame the accused group: an empty call succeeded."""
+        """Split the accused group in half, or give its only item up: an empty call succeeded, so the group caused the
+        failure."""
         accused, self._accused = self._accused, None
         if accused is None:
             return

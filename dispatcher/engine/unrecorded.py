@@ -24,13 +24,13 @@ class LateRecords(NamedTuple):
 
 
 class UnrecordedOutcomes:
-    """Drafts of records in the order in which they were started."""
+    """Tracks the outcomes that no topic has stored yet, by the drafts of their records, the oldest first."""
 
     def __init__(self) -> None:
         self._since: dict[Draft, float] = {}
 
     def add(self, draft: Draft, since_s: float) -> None:
-        """Count a draft from its first outcome on."""
+        """Track a draft from its first outcome. Call `forget` once its record is stored."""
         self._since[draft] = since_s
 
     def forget(self, draft: Draft) -> None:

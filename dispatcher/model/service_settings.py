@@ -36,7 +36,7 @@ def is_count(value: object, maximum: int) -> bool:
 
 
 class Cap(NamedTuple):
-    """The maximum rate of something, and its burst."""
+    """A maximum rate, and a burst above it."""
 
     rate: int
     """Targets/s; 0 for no cap."""
@@ -60,7 +60,7 @@ class Cap(NamedTuple):
 
     @property
     def allowance(self) -> float:
-        """Targets that may be sent at once beside the rate."""
+        """Targets that may be sent at once in addition to the rate."""
         return self.burst or max(self.rate * WINDOW_S, 1)
 
     def checked(self, name: str = "cap") -> Self:

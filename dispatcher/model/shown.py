@@ -35,7 +35,7 @@ def _masked(url: re.Match[str]) -> str:
 
 
 def _parted(rest: str) -> tuple[str, str]:
-    """Mask everything before the host."""
+    """Split the rest of an address into its masked user part and everything from the host."""
     end = _AUTHORITY_END.search(rest)
     authority = rest[: end.start()] if end else rest
     if "@" not in authority:

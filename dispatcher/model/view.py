@@ -214,7 +214,7 @@ class WorkerBeat(msgspec.Struct, frozen=True):
 
 
 class Globals(msgspec.Struct, frozen=True):
-    """Settings of the service."""
+    """Settings of the whole service, parsed."""
 
     capacity: int
     """In targets/s; 0: unlimited."""
@@ -284,7 +284,7 @@ HoldAction = Literal["take", "renew", "release"]
 
 
 class SubmitLease(msgspec.Struct, frozen=True):
-    """The lease of a task's submission."""
+    """Who may submit a task now, and until when."""
 
     state: str = ""
     """One of:

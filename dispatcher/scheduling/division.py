@@ -26,7 +26,7 @@ class DivisionSettings:
 
 
 class Division:
-    """Positions of the workers at each lane."""
+    """The order of the workers at each lane, from which every worker computes whether it holds the lane."""
 
     def __init__(self, workers: Sequence[str], me: str) -> None:
         """`me` is one of the workers, or none of them (then it holds nothing)."""
@@ -63,7 +63,7 @@ class RoughCount:
         self.value = 0
 
     def follow(self, count: int) -> bool:
-        """Follow the count. Return whether the value changed."""
+        """Update the value if the count has changed enough. Return whether it changed."""
         if self.value / 2 <= count <= self.value * 1.25:
             return False
         changed, self.value = self.value != count, count

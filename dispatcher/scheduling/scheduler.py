@@ -290,7 +290,7 @@ class Scheduler(Generic[T]):
         return None if best is None else best.head()
 
     def charge(self, flow: QueueEntry[T], targets: int) -> None:
-        """Charge the flow for `targets` sent."""
+        """Charge the flow for `targets` sent, which moves it behind flows that were sent less."""
         tier = flow.tier
         group = tier.groups.get(flow.group) if flow.active else None
         cost = targets * UNIT

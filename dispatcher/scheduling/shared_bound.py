@@ -34,7 +34,7 @@ class SharedBound:
             del self._tasks[task]
 
     def has_room(self, task: str) -> bool:
-        """Return whether more of the task may be added."""
+        """Return whether the task has room, so that more of it may be added."""
         if 3 * self.targets < self._bound:
             return True  # checked for every pick: no task and no topic has more than the total
         partition, of_task = self._tasks.get(task) or (self._partition_of(task), 0)

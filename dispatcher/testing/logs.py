@@ -16,7 +16,8 @@ def position(index: int) -> str:
 
 
 class Receipts:
-    """Decides what becomes of the next things that are published to a log."""
+    """Injects faults: decides whether the next things published to a log are stored, and whether their receipts
+    arrive."""
 
     def __init__(self) -> None:
         self.lose = 0
@@ -25,7 +26,7 @@ class Receipts:
         """Number of next things that are not stored."""
 
     def stores(self) -> bool:
-        """Return whether the next thing is stored."""
+        """Return whether the next thing is stored. Then call `confirm`."""
         if self.fail:
             self.fail -= 1
             return False
@@ -64,7 +65,8 @@ class MemoryOutcomeLog:
         self.partitions[partition].append(encode_record(record))
 
     def read(self, partition: int, after: str | None) -> list[tuple[str, bytes]]:
-        """Return (position, record) of everything after a position; None: from the beginning."""
+        """Return the (position, record) pairs of an outcome topic after a position; None: from the topic's
+        beginning."""
         start = 0 if after is None else int(after) + 1
         records = self.partitions[partition]
         return [(position(index), records[index]) for index in range(start, len(records))]

@@ -79,7 +79,7 @@ class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One round trip for many lanes."""
+    """One call of a worker to the ledger, for all its lanes."""
 
     format: int
     worker: str
@@ -132,7 +132,7 @@ class Status(IntEnum):
 
 
 class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The next `count` envelopes of a want have `status`."""
+    """The status of the next `count` envelopes of a want."""
 
     status: int
     count: int
@@ -163,7 +163,7 @@ class Closable(NamedTuple):
 
 
 class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The answer to a lease call."""
+    """The answer to a lease request: what becomes of each wanted envelope."""
 
     number: int
     ready: bool

@@ -71,7 +71,7 @@ Part = TaskPart | BitsPart | OpenPart | SettingsPart | PassedPart
 
 
 class Begun(msgspec.Struct, array_like=True, frozen=True, tag="begun"):
-    """The first record."""
+    """The first record of a snapshot."""
 
     format: int
     at_ms: int
@@ -80,7 +80,7 @@ class Begun(msgspec.Struct, array_like=True, frozen=True, tag="begun"):
 
 
 class Chunk(msgspec.Struct, array_like=True, frozen=True, tag="chunk"):
-    """Some of the parts."""
+    """A record with some of a snapshot's parts."""
 
     number: int
     parts: bytes
@@ -127,7 +127,7 @@ class Packer:
         self._digest = _new_digest()
 
     def add(self, parts: Iterable[Part]) -> Iterator[Chunk]:
-        """Add parts. Yield the chunks that are now full."""
+        """Add parts. Yield the chunks that are now full; call `end` after the last part."""
         for part in parts:
             encoded = _encode(part)
             self.tasks += isinstance(part, TaskPart)

@@ -63,7 +63,7 @@ def parse_int(text: bytes) -> int:
 
 
 def summed(value: bytes | None, by: int) -> int:
-    """Add to a number that is kept as text. Raises ResponseError."""
+    """Return the sum of a number stored as text and `by`. Raises ResponseError."""
     total = (0 if value is None else parse_int(value)) + by
     if not -_LARGEST <= total < _LARGEST:
         raise ResponseError("ERR increment or decrement would overflow")

@@ -143,7 +143,7 @@ end
 
 
 class ScriptHost:
-    """The scripts of one server."""
+    """Loads and runs the scripts of one server."""
 
     def __init__(self, store: Store, commands: Commands) -> None:
         self._store = store

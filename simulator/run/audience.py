@@ -37,7 +37,7 @@ class TaskControls(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class SimTask:
-    """One task."""
+    """One task of a scenario: its spec, its lane, and when it arrives."""
 
     name: str
     spec: Tasks

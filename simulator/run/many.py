@@ -57,7 +57,7 @@ class ManyResults(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Seeds:
-    """The seeds to run."""
+    """A scenario and the range of seeds to run it with."""
 
     name: str
     first: int

@@ -37,9 +37,9 @@ class Network:
         return delay_ms / 1000
 
     def carry(self, call: Call, min_ms: float = 0.5, max_ms: float = 2.0) -> None:
-        """Run a call once its message has arrived."""
+        """Run a call after the delay of one message."""
         self.agenda.after(self.delay_s(min_ms, max_ms), call)
 
     def receipt(self, done: Done, error: Exception | None, min_ms: float = 0.5, max_ms: float = 2.0) -> None:
-        """Deliver the receipt of a stored message, or its error."""
+        """Call `done` with the error after the delay of one message."""
         self.agenda.after(self.delay_s(min_ms, max_ms), lambda: done(error))

@@ -50,7 +50,7 @@ class SimInbox:
 
 @dataclass
 class Member:
-    """The identity of a worker."""
+    """A worker's name, its group, and the slot that it fills."""
 
     name: str
     spec: WorkerSpec

@@ -175,7 +175,7 @@ class ScenarioChange(Section):
 
 
 class Caps(Section):
-    """Caps by name."""
+    """Caps of channels and apps, by name."""
 
     channel: dict[str, Limit] = {}
     app: dict[str, Limit] = {}
@@ -189,7 +189,7 @@ class Caps(Section):
 
 
 class Expectation(Section):
-    """Expected figures from from_s to to_s."""
+    """Figures that the scenario expects between from_s and to_s; those that are not given are not checked."""
 
     from_s: Moment = 0
     to_s: Moment | None = None
@@ -212,7 +212,7 @@ class Expectation(Section):
 
 
 class Scenario(Section):
-    """A whole scenario."""
+    """The contents of a scenario file."""
 
     name: str = "scenario"
     about: str = ""

@@ -14,7 +14,7 @@ _PROSE = ("what", "wanted", "found", "counts")
 
 
 def page(result: Result) -> str:
-    """Return the whole file."""
+    """Return a run as an HTML file."""
     pictures = [("Shares over time", shares(result))]
     if len(result.tasks) <= FEW_TASKS:
         pictures.append(("Tasks on top of each other", task_shares(result)))

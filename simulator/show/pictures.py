@@ -62,7 +62,7 @@ def _sum(parts: Sequence[Sequence[Amount]]) -> list[Amount]:
 
 
 def _stacked(result: Result, amounts: Sequence[Band], name: str, words: str) -> str:
-    """Draw a stack in steps. amounts: targets in each window."""
+    """Draw a stack in steps. `amounts` are the targets in each window."""
     windows = _windows(result, max((len(band.values) for band in amounts), default=0))
     bands = [Band(band.name, band.colour, _rates(windows, band.values)) for band in amounts]
     most = max([*_sum([band.values for band in bands]), result.capacity, 1])

@@ -32,7 +32,7 @@ def note(result: Result) -> str:
 
 
 def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Every table of a run: its title and its rows."""
+    """Return the tables of a run, each with its title and its rows."""
     return [
         ("Expected", _expected(result)),
         ("Violated", [{"rule": one.rule, "at": f"{one.at_s:.3f} s", "what": one.what} for one in result.violations]),

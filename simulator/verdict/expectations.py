@@ -10,7 +10,7 @@ from simulator.verdict.result import Checked
 
 
 def check_expectations(figures: Figures) -> list[Checked]:
-    """Check everything the scenario expects, in its order."""
+    """Compare each expectation of the scenario with the figures. Return the results in the scenario's order."""
     return [checked for one in figures.scenario.expect for checked in _Check(figures, one).all()]
 
 

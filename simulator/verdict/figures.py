@@ -29,7 +29,7 @@ ENVELOPES_EACH = 20
 
 
 class Figures:
-    """The figures of one run, which ended at end_us."""
+    """Computes the figures of one run, which ended at end_us."""
 
     def __init__(self, run: SimulatedRun) -> None:
         self.run = run
@@ -220,7 +220,7 @@ class Figures:
         )
 
     def outcomes(self) -> dict[str, int]:
-        """Return targets by outcome; pending: without one."""
+        """Return targets by outcome; `pending` are those without one."""
         service = self.run.service
         counts: Counter[str] = Counter(dict.fromkeys(OUTCOME_NAMES, 0))
         for task in service.tasks:
@@ -252,7 +252,7 @@ def check_outcomes(run: SimulatedRun) -> None:
 
 
 def result_of(run: SimulatedRun) -> Result:
-    """Return all figures, after checking the invariants."""
+    """Check the invariants of a run that has ended, and return all its figures."""
     from simulator.verdict.expectations import check_expectations
 
     figures = Figures(run)

@@ -198,7 +198,7 @@ class RunJournal:
 
     # ------------------------------------------------------------- the provider
     def called(self, worker: str, batch: Batch) -> None:
-        """Record the start of a provider call."""
+        """Record the start of a provider call, and check that its envelopes were granted."""
         now_us = self._agenda.now_us
         sums: dict[str, int] = {}
         size = 0

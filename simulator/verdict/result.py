@@ -41,7 +41,7 @@ class TierFigure(msgspec.Struct, frozen=True):
 
 
 class CapFigure(msgspec.Struct, frozen=True):
-    """The figures of a cap."""
+    """How close the grants under a cap came to its limit."""
 
     rate: int
     """As last set, even if the cap was lifted later."""
@@ -90,7 +90,7 @@ class ViolationFigure(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """All results of a run."""
+    """All figures of a run, its violations and the results of its expectations."""
 
     format: int
     scenario: str

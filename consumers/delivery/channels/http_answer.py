@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """An answer as it was read."""
+    """The provider's HTTP answer, as far as it was read."""
 
     status: int
     headers: Mapping[str, str]

@@ -61,7 +61,8 @@ class LogChannel:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
-        """Write the lines. Raises OSError if they cannot be written (disk full, pipe closed)."""
+        """Write a line for each envelope, and report its targets as sent. Raises OSError if the file cannot be written
+        (disk full, pipe closed); the courier then retries all of them."""
         ts = datetime.fromtimestamp(self._wall_s(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         made = [json_or_failed(partial(self._line, envelope, tier, ts)) for envelope in envelopes]
         self._write(b"".join([line + b"\n" for line in made if isinstance(line, bytes)]))
