@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import JsonValue
 
 from backends.redis.registry.task_rows import TASK_VIEW
-from backends.redis.registry.tasks import Selection
+from backends.redis.registry.tasks import TaskSelection
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.why import HeldUp, Why, unrecorded_by, why
 from dispatcher.model.errors import InvalidInput
@@ -210,7 +210,7 @@ class PushClient:
             raise InvalidInput(f"state: is {state!r}; it must be one of {', '.join(STATES)}.")
         if limit < 1:
             raise InvalidInput(f"limit: is {limit}; it must be 1 or more.")
-        wanted = Selection(state=state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
+        wanted = TaskSelection(state=state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
         page = self._connection.registry.tasks.page(wanted, TASK_VIEW, limit, cursor)
         return self._connection.foresight.with_etas(page.tasks), page.cursor
 

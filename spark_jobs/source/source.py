@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from backends.redis.registry.task_rows import TASK_VIEW
-from backends.redis.registry.tasks import Selection
+from backends.redis.registry.tasks import TaskSelection
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
 from spark_jobs.session.servers import given_values
@@ -159,7 +159,7 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool)
         services = connection.services()
         committed = commit(services, options, base, attempts, strict)
         if options.split:
-            ours = [Selection(state=state, id_prefix=f"{base}.") for state in _LIVE]
+            ours = [TaskSelection(state=state, id_prefix=f"{base}.") for state in _LIVE]
             pages = [connection.registry.tasks.page(wanted, TASK_VIEW, _MAX_LIVE) for wanted in ours]
             live = [task.id for page in pages for task in page.tasks]
             cancel(services, left_over(services, options, base, live, committed))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
-from backends.redis.registry.tasks import ANY, Selection
+from backends.redis.registry.tasks import ANY, TaskSelection
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.task_control import Control, edited_message, edits_of
@@ -60,7 +60,7 @@ def test_controls_change_what_workers_see(registry: Registry) -> None:
 def test_state_follows_the_time(registry: Registry, start_ms: int, expires_ms: int, state: str) -> None:
     registry.control.apply(position(1), task_record(start_ms=start_ms, expires_ms=expires_ms))
     assert [task.state for task in registry.tasks.live(LIVE_TASK)] == [state]
-    assert [task.state for task in registry.tasks.page(Selection(state=state), TASK_VIEW).tasks] == [state]
+    assert [task.state for task in registry.tasks.page(TaskSelection(state=state), TASK_VIEW).tasks] == [state]
 
 
 def test_a_task_that_leaves_its_shared_lane_weighs_there_no_more(registry: Registry, view: RedisView) -> None:
@@ -113,7 +113,7 @@ def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Regi
     registry.control.apply(position(3), Finished(FORMAT, "t1", "failed", [1, 0, 0, 0, 2], 5, "no credential"))
     before = task_of(registry)
     assert (before.state, before.reason) == ("failed", "no credential")
-    assert [task.id for task in registry.tasks.page(Selection(state="failed"), TASK_VIEW).tasks] == ["t1"]
+    assert [task.id for task in registry.tasks.page(TaskSelection(state="failed"), TASK_VIEW).tasks] == ["t1"]
     restated = ViewRecords(view).of_tasks(["t1"])
     view.wipe()
     registry.control.apply_all([read_control("", encode_control(record)) for record in restated])
@@ -206,7 +206,7 @@ def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: Redis
         ("t1", 77)
     ]
     assert {end.id: end.ended for end in registry.tasks.named(["t1", "t2"], TASK_VIEW)} == {"t1": True}
-    assert [task.id for task in registry.tasks.page(Selection(state="cancelled"), TASK_VIEW).tasks] == ["t1"]
+    assert [task.id for task in registry.tasks.page(TaskSelection(state="cancelled"), TASK_VIEW).tasks] == ["t1"]
     assert sorted(view.client.scan_iter("test:*:t1*")) == [keys.task("t1").encode()]
     assert 0 <= TOMBSTONE_MS - view.command("PTTL", keys.task("t1")) < 60_000
 

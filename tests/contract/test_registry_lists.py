@@ -1,14 +1,21 @@
 """The registry's lists, settings and pauses, over every Redis and Valkey there is on this machine."""
 
+from typing import Any
+
 import msgspec
 
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
-from backends.redis.registry.tasks import ANY, LIVE, Selection
+from backends.redis.registry.tasks import ANY, LIVE, TaskSelection
 from dispatcher.analysis.why import Switch
 from dispatcher.model.tier import Tier
 from dispatcher.wire.control import FORMAT, Checkpoint, ControlChange, Finished, GlobalChange
 from tests.contract.registry_records import placed, position, task_record
+
+
+def listed(registry: Registry, **wanted: Any) -> list[str]:
+    """Return the ids of the selected tasks."""
+    return [task.id for task in registry.tasks.page(TaskSelection(**wanted), TASK_VIEW).tasks]
 
 
 def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
@@ -28,10 +35,10 @@ def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
 def test_lists_are_filtered(registry: Registry) -> None:
     registry.control.apply_all(placed(task_record("a"), task_record("b", tier=Tier.LOW), task_record("c", app="bank")))
     registry.control.apply(position(4), Finished(FORMAT, "c", "completed", [0] * 5, 1))
-    assert [task.id for task in registry.tasks.page(Selection(tier="low"), TASK_VIEW).tasks] == ["b"]
-    assert [task.id for task in registry.tasks.page(Selection(app="bank"), TASK_VIEW).tasks] == ["c"]
-    assert [task.id for task in registry.tasks.page(Selection(state="running"), TASK_VIEW).tasks] == ["b", "a"]
-    assert [task.id for task in registry.tasks.page(Selection(state="completed", app="shop"), TASK_VIEW).tasks] == []
+    assert listed(registry, tier="low") == ["b"]
+    assert listed(registry, app="bank") == ["c"]
+    assert listed(registry, state="running") == ["b", "a"]
+    assert listed(registry, state="completed", app="shop") == []
     assert sorted(task.id for task in registry.tasks.live(TASK_VIEW)) == ["a", "b"]
 
 
@@ -58,16 +65,11 @@ def test_tasks_are_listed_by_what_is_asked_for(registry: Registry) -> None:
     for number, name in enumerate(["sale-1", "sale-2", "news-1"]):
         record = msgspec.structs.replace(task_record(name), channel="sms" if number == 1 else "null", created_ms=number)
         registry.control.apply(position(number), record)
-    assert [task.id for task in registry.tasks.page(Selection(id_prefix="sale-"), TASK_VIEW).tasks] == [
-        "sale-2",
-        "sale-1",
-    ]
-    assert [task.id for task in registry.tasks.page(Selection(channel="sms"), TASK_VIEW).tasks] == ["sale-2"]
-    assert [task.id for task in registry.tasks.page(Selection(id_prefix="sale-", channel="null"), TASK_VIEW).tasks] == [
-        "sale-1"
-    ]
-    first = registry.tasks.page(Selection(id_prefix="sale-"), TASK_VIEW, limit=1)
-    second = registry.tasks.page(Selection(id_prefix="sale-"), TASK_VIEW, limit=1, cursor=first.cursor)
+    assert listed(registry, id_prefix="sale-") == ["sale-2", "sale-1"]
+    assert listed(registry, channel="sms") == ["sale-2"]
+    assert listed(registry, id_prefix="sale-", channel="null") == ["sale-1"]
+    first = registry.tasks.page(TaskSelection(id_prefix="sale-"), TASK_VIEW, limit=1)
+    second = registry.tasks.page(TaskSelection(id_prefix="sale-"), TASK_VIEW, limit=1, cursor=first.cursor)
     assert [task.id for task in [*first.tasks, *second.tasks]] == ["sale-2", "sale-1"]
     assert [task.channel for task in first.tasks] == ["sms"]
 

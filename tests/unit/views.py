@@ -7,8 +7,8 @@ import redis
 
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.service import RegistryState, ServiceTable
-from backends.redis.registry.task_rows import LiveTask, Shape
-from backends.redis.registry.tasks import Page, Selection, TaskTable
+from backends.redis.registry.task_rows import LiveTask, RowShape
+from backends.redis.registry.tasks import Page, TaskSelection, TaskTable
 from backends.redis.view import RedisView
 from backends.redis.workers import Workers
 from dispatcher.clock import VirtualClock
@@ -49,11 +49,13 @@ class FixedTasks(TaskTable):
         self.reads = 0
         self.now_ms = 0
 
-    def named(self, tasks: Sequence[str], shape: Shape[Any], *, ended: bool | None = None) -> list[Any]:
+    def named(self, tasks: Sequence[str], shape: RowShape[Any], *, ended: bool | None = None) -> list[Any]:
         self.named_ids += tasks
         return [self.known[task] for task in tasks if task in self.known]
 
-    def page(self, wanted: Selection, shape: Shape[Any], limit: int = 100, cursor: str | None = None) -> Page[Any]:
+    def page(
+        self, wanted: TaskSelection, shape: RowShape[Any], limit: int = 100, cursor: str | None = None
+    ) -> Page[Any]:
         self.reads += 1
         names = sorted(self.known)
         start = 0 if cursor is None else sum(name <= cursor for name in names)
@@ -61,7 +63,7 @@ class FixedTasks(TaskTable):
         is_last = start + limit >= len(names)
         return Page(self.now_ms, [self.known[name] for name in page], None if is_last else page[-1])
 
-    def live(self, shape: Shape[Any]) -> list[Any]:
+    def live(self, shape: RowShape[Any]) -> list[Any]:
         self.reads += 1
         return list(self.known.values())
 

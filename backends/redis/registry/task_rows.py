@@ -276,7 +276,7 @@ def submission_of(row: Row) -> Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Generic[T]):
+class RowShape(Generic[T]):
     """The fields that a reader of tasks needs, and the value that is made of them."""
 
     fields: tuple[str, ...]
@@ -284,11 +284,11 @@ class Shape(Generic[T]):
     """Makes the value of a script's row at Redis' time (ms)."""
 
 
-def _rows_with(fields: tuple[str, ...], make: Callable[[Row, int], T]) -> Shape[T]:
-    return Shape(fields, lambda answer, now_ms: make(row_of(answer, fields), now_ms))
+def _rows_with(fields: tuple[str, ...], make: Callable[[Row, int], T]) -> RowShape[T]:
+    return RowShape(fields, lambda answer, now_ms: make(row_of(answer, fields), now_ms))
 
 
-LIVE_TASK = Shape(LIVE_FIELDS, lambda answer, _: live_task(answer))
+LIVE_TASK = RowShape(LIVE_FIELDS, lambda answer, _: live_task(answer))
 TASK_VIEW = _rows_with(VIEW_FIELDS, task_view)
 IDLE_TASK = _rows_with(VIEW_FIELDS, idle_task)
 SUBMISSION = _rows_with(SUBMISSION_FIELDS, lambda row, _: submission_of(row))

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from backends.redis.registry.task_rows import TASK_VIEW, Shape
+from backends.redis.registry.task_rows import TASK_VIEW, RowShape
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.errors import InvalidInput
@@ -21,7 +21,7 @@ _SWEPT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TaskSelection:
     """Which tasks to list. None selects any value."""
 
     live: bool = False
@@ -44,7 +44,7 @@ class Selection:
         return {name: value for name, value in (values | {"id": self.id_prefix}).items() if value}
 
 
-ANY, LIVE = Selection(), Selection(live=True)
+ANY, LIVE = TaskSelection(), TaskSelection(live=True)
 
 
 class Page(NamedTuple, Generic[T]):
@@ -66,12 +66,12 @@ class TaskTable:
 
     # ------------------------------------------------------------- which tasks
 
-    def named(self, tasks: Sequence[str], shape: Shape[T], *, ended: bool | None = None) -> list[T]:
+    def named(self, tasks: Sequence[str], shape: RowShape[T], *, ended: bool | None = None) -> list[T]:
         """Return the known tasks among these; ended: only those that have ended, or only those that have not."""
         now_ms, *rows = self._view.call("read_tasks", len(shape.fields), *shape.fields, *tasks)
         return [shape.parse(row, now_ms) for row in rows if ended is None or bool(row[2][0]) == ended]
 
-    def page(self, wanted: Selection, shape: Shape[T], limit: int = 100, cursor: str | None = None) -> Page[T]:
+    def page(self, wanted: TaskSelection, shape: RowShape[T], limit: int = 100, cursor: str | None = None) -> Page[T]:
         """Return a page of tasks, newest first, from a cursor (None: from the first). Redis does the filtering.
 
         Over all pages, a task that moved meanwhile may be missing, and a task may come twice.
@@ -83,7 +83,7 @@ class TaskTable:
             if cursor is None or len(found) >= limit:
                 return Page(now_ms, found, cursor)
 
-    def live(self, shape: Shape[T]) -> list[T]:
+    def live(self, shape: RowShape[T]) -> list[T]:
         """Return all tasks that have not ended, newest first, each once. Each page takes a few ms of Redis' time, for
         any number of tasks."""
         return list(self._live(shape))
@@ -137,7 +137,7 @@ class TaskTable:
     # ------------------------------------------------------------- helpers
 
     def _rows(
-        self, wanted: Selection, fields: Sequence[str], limit: int, cursor: str | None
+        self, wanted: TaskSelection, fields: Sequence[str], limit: int, cursor: str | None
     ) -> tuple[int, list[Any], str | None]:
         score, last = _place(cursor)
         now_ms, next_score, next_id, *rows = self._view.call(
@@ -145,7 +145,7 @@ class TaskTable:
         )
         return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
 
-    def _live(self, shape: Shape[T]) -> Iterator[T]:
+    def _live(self, shape: RowShape[T]) -> Iterator[T]:
         seen: set[bytes] = set()
         cursor = None
         while True:

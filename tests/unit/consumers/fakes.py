@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from backends.redis.epochs import Epoch, Epochs
 from backends.redis.registry.registry import Registry
-from backends.redis.registry.task_rows import Shape
+from backends.redis.registry.task_rows import RowShape
 from backends.redis.registry.tasks import TaskTable
 from backends.redis.view import RedisView
 from dispatcher.clock import VirtualClock
@@ -115,7 +115,7 @@ class AskedTasks(TaskTable):
         super().__init__(view)
         self.asked: list[str] = []
 
-    def named(self, tasks: Sequence[str], shape: Shape[T], *, ended: bool | None = None) -> list[T]:
+    def named(self, tasks: Sequence[str], shape: RowShape[T], *, ended: bool | None = None) -> list[T]:
         self.asked += tasks
         return super().named(tasks, shape, ended=ended)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from backends.redis.feed import Feed
-from backends.redis.registry.task_rows import Shape
+from backends.redis.registry.task_rows import RowShape
 from backends.system_clock import SystemClock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.errors import FairlaneError, Unreachable
@@ -27,7 +27,7 @@ class Tasks(FixedTasks):
     breaks = 0
     error: FairlaneError = Unreachable("Redis is gone.")
 
-    def named(self, tasks: Sequence[str], shape: Shape[Any], *, ended: bool | None = None) -> list[Any]:
+    def named(self, tasks: Sequence[str], shape: RowShape[Any], *, ended: bool | None = None) -> list[Any]:
         if self.breaks:
             self.breaks -= 1
             raise self.error
