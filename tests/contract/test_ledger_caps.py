@@ -132,12 +132,17 @@ def test_whole_envelopes_are_granted_on_credit(live: LawWorld) -> None:
     assert live.statuses(4, ask_own("t", 1, 1, size=500)) == [(Status.GRANTED, 1)]
 
 
-def test_what_is_given_back_in_time_can_be_granted_to_others(live: LawWorld) -> None:
+def granted_again(live: LawWorld, **lease: int) -> tuple[GivenBack, int]:
+    """The targets of a second call at the capacity, and how they are given back."""
     live.set_capacity(1_000)
     live.lease(1, ask_own("t", 0, 500))
     live.advance(100)
-    granted = live.statuses(2, ask_own("t", 0, 500))[0][1]
-    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
+    granted = live.statuses(2, ask_own("t", 0, 500), **lease)[0][1]
+    return GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1), granted
+
+
+def test_what_is_given_back_in_time_can_be_granted_to_others(live: LawWorld) -> None:
+    back, granted = granted_again(live)
     answer = live.lease(3, ask_own("t", 0, 500), given_back=[back])
     assert statuses(answer)[0] == (Status.GRANTED, granted)
     assert live.stats()["returned:high"] == granted
@@ -145,12 +150,8 @@ def test_what_is_given_back_in_time_can_be_granted_to_others(live: LawWorld) -> 
 
 
 def test_what_is_given_back_after_the_lease_is_spent(live: LawWorld) -> None:
-    live.set_capacity(1_000)
-    live.lease(1, ask_own("t", 0, 500))
+    back, _ = granted_again(live, lease_ms=100)
     live.advance(100)
-    granted = live.statuses(2, ask_own("t", 0, 500), lease_ms=100)[0][1]
-    live.advance(100)
-    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
     answer = live.lease(3, ask_own("t", 0, 500), given_back=[back])
     assert statuses(answer) == [(Status.GRANTED, 100), (Status.NO_CREDIT, 400)]
     assert "returned:high" not in live.stats()
@@ -158,12 +159,8 @@ def test_what_is_given_back_after_the_lease_is_spent(live: LawWorld) -> None:
 
 def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(live: LawWorld) -> None:
     """The record of a third came under another claim, as after a stall: that was sent."""
-    live.set_capacity(1_000)
-    live.lease(1, ask_own("t", 0, 500))
-    live.advance(100)
-    granted = live.statuses(2, ask_own("t", 0, 500))[0][1]
+    back, granted = granted_again(live)
     live.record("t", run(0, granted // 3), claim="another.1")
-    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
     answer = live.lease(3, ask_own("t", 500, 500), given_back=[back])
     assert statuses(answer)[0] == (Status.GRANTED, granted - granted // 3)
     assert_tallied(live)

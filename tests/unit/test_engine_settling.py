@@ -9,7 +9,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.wire.control import Finished
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
-from tests.unit.engine_world import BUSY, EngineWorld, busy_at_first
+from tests.unit.engine_world import BUSY, EngineWorld, Worker, busy_at_first
 
 
 def one_gone_one_busy(envelope: Envelope) -> Report:
@@ -157,17 +157,21 @@ def test_forgotten_acks_bring_nothing_back(world: EngineWorld) -> None:
     assert most_calls(world) == 1
 
 
-def test_a_copy_of_what_is_recorded_and_open_gets_its_next_attempt_again() -> None:
-    world = EngineWorld(busy_at_first)
-    lane = world.add_task("t", 4, chunk=4)
-    worker = world.worker()
+def lose_the_next_attempt(world: EngineWorld, worker: Worker, lane: str) -> None:
+    """Delete it after its receipt, and let the first attempt come again."""
     world.run(lambda: not world.broker.open(lane))
     retry = world.topics.retry_lane(Tier.HIGH, 1)
-    # The next attempt got lost after all, and the first comes again.
     world.broker.delete(retry)
     world.broker.create(retry)
     worker.die()
     world.broker.forget_acks(lane)
+
+
+def test_a_copy_of_what_is_recorded_and_open_gets_its_next_attempt_again() -> None:
+    world = EngineWorld(busy_at_first)
+    lane = world.add_task("t", 4, chunk=4)
+    worker = world.worker()
+    lose_the_next_attempt(world, worker, lane)
     second = world.worker()
     world.run_out("t")
     assert second.engine.stats.republished == 1
@@ -179,12 +183,7 @@ def test_a_next_attempt_that_was_lost_is_made_again_of_the_open_targets_alone() 
     world = EngineWorld(lambda envelope: ALL_SENT if envelope.attempt else Report(exceptions={1: BUSY.verdict}))
     lane = world.add_task("t", 3, chunk=3)
     worker = world.worker()
-    world.run(lambda: not world.broker.open(lane))
-    retry = world.topics.retry_lane(Tier.HIGH, 1)
-    world.broker.delete(retry)
-    world.broker.create(retry)
-    worker.die()
-    world.broker.forget_acks(lane)
+    lose_the_next_attempt(world, worker, lane)
     world.worker()
     world.run_out("t")
     assert [envelope.targets for envelope in world.provider_calls] == [["t:0", "t:1", "t:2"], ["t:1"]]

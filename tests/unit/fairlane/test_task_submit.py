@@ -95,17 +95,20 @@ def test_duplicates_are_counted_and_said_unless_they_are_removed(
     assert (client.options["duplicates"], client.options["allow_empty"]) == ("remove", True)
 
 
+def submit_at(folder: Path, task: str, at: str) -> None:
+    file = folder / "a.txt"
+    file.write_text("a\n")
+    with suppress(TypeError):  # the client above counts lists only
+        run(["task", "submit", "--id", task, "--app", "shop", "--body", "Hi", "--targets", str(file), "--at", at])
+
+
 def test_a_start_time_without_a_zone_is_said_with_the_one_it_was_taken_for(
     client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        file = tmp_path / "a.txt"
-        file.write_text("a\n")
-        one = ["--id", "later", "--app", "shop", "--body", "Hi", "--targets", str(file), "--at", "2030-01-31T18:00"]
-        with suppress(TypeError):  # the client above counts lists only
-            run(["task", "submit", *one])
+        submit_at(tmp_path, "later", "2030-01-31T18:00")
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -114,11 +117,7 @@ def test_a_start_time_without_a_zone_is_said_with_the_one_it_was_taken_for(
 
 @pytest.mark.usefixtures("client")
 def test_of_a_past_start_time_nothing_is_promised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text("a\n")
-    one = ["--id", "past", "--app", "shop", "--body", "Hi", "--targets", str(file), "--at", "2020-01-31T18:00"]
-    with suppress(TypeError):  # the client above counts lists only
-        run(["task", "submit", *one])
+    submit_at(tmp_path, "past", "2020-01-31T18:00")
     assert "starts at" not in capsys.readouterr().err
 
 
