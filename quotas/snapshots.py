@@ -11,7 +11,7 @@ from backends.redis.passed_over import topics
 from backends.redis.view import RedisView
 from dispatcher.model.errors import Malformed, Unreachable
 from dispatcher.wire.positions import pack_positions, unpack_positions
-from dispatcher.wire.snapshot import BitsPart, Cursors, OpenPart, Part, PassedPart, SettingsPart, TaskPart
+from dispatcher.wire.snapshot import BitsPart, Cursors, OpenPart, Part, SettingsPart, SkippedPart, TaskPart
 
 TASKS_AT_ONCE = 200
 BITS_AT_ONCE = 1 << 19
@@ -46,7 +46,7 @@ class RedisSnapshots:
         """Yield all parts, a page at a time: each call takes a few ms of Redis' time at most."""
         settings = self._view.command("HGETALL", self._keys.globals)
         yield [SettingsPart([item for pair in settings.items() for item in pair])] if settings else []
-        yield list(self._passed())
+        yield list(self._skipped())
         for tasks in self._tasks():
             while tasks:
                 rows = self._scripts.call("dump_tasks", [self._keys.prefix], tasks)
@@ -74,13 +74,13 @@ class RedisSnapshots:
         args = [] if cursors is None else [cursors.control, *cursors.outcomes]
         return bool(self._scripts.call("end_restore", [self._keys.prefix], [restorer, *args]))
 
-    def _passed(self) -> Iterator[PassedPart]:
+    def _skipped(self) -> Iterator[SkippedPart]:
         """Yield the skipped records. They are read after the cursors, so they include every one before the cursors."""
         partitions = int(self._view.command("HGET", self._keys.epoch, "partitions") or 0)
         for topic in topics(partitions):
             notes = self._view.command("HGETALL", self._keys.passed(topic))
             if notes:
-                yield PassedPart(topic, [word for pair in notes.items() for word in pair])
+                yield SkippedPart(topic, [word for pair in notes.items() for word in pair])
 
     def _tasks(self) -> Iterator[list[str]]:
         """Yield pages of tasks. Every task that is listed during the whole scan comes at least once."""
@@ -158,5 +158,5 @@ def _calls(part: Part) -> list[Call]:
             ]
         case SettingsPart():
             return [("restore_part", ["settings", *part.fields])]
-        case PassedPart():
+        case SkippedPart():
             return [("restore_part", ["passed", part.topic, *part.notes])]

@@ -88,6 +88,6 @@ def _cost(lane: LaneInfo) -> int:
     return max(1, lane.chunk) + ENVELOPE_COST
 
 
-def too_different(queue: int, wanted: int) -> bool:
-    """Return whether a queue should be replaced by one of the size `wanted`."""
-    return queue * RESIZE_FACTOR < wanted or wanted * RESIZE_FACTOR < queue
+def too_different(queue: int, best: int) -> bool:
+    """Return whether a queue should be replaced by one of the size `best`."""
+    return queue * RESIZE_FACTOR < best or best * RESIZE_FACTOR < queue

@@ -146,8 +146,8 @@ class Finisher:
         """End those of the tasks that are complete. Return their ids. Raises Unreachable."""
         if not tasks or not self._complete():
             return []
-        found = self._registry.tasks.named(tasks, TASK_VIEW)
-        views = [view for view in map(self._closed_if_forced, found) if _is_done(view)]
+        known = self._registry.tasks.named(tasks, TASK_VIEW)
+        views = [view for view in map(self._closed_if_forced, known) if _is_done(view)]
         records = [self._tombstone(view) for view in views]
         if records:
             self._registry.control.apply_all(list(zip(self._control.append_many(records), records, strict=True)))

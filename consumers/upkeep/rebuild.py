@@ -49,7 +49,7 @@ class RebuildSettings:
 
 @dataclass(frozen=True)
 class RebuildPorts:
-    """What a Rebuilder reads and writes: the epoch, the topics, the view's cursor."""
+    """The ports of a Rebuilder, which it reads and writes: the epoch, the topics, the view's cursor."""
 
     epochs: Epochs
     control: ControlLog

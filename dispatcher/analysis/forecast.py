@@ -43,7 +43,7 @@ class ForecastTask(NamedTuple):
     """In targets/s; 0 for none."""
     start_s: float = 0.0
     """When it may start, in seconds from now."""
-    held: bool = False
+    on_hold: bool = False
     """True if it is paused or waits for its audience, so that no end can be predicted."""
 
 
@@ -237,7 +237,7 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
         done_s[job.id] = None
         if job.pending <= 0:
             done_s[job.id] = 0.0
-        elif not job.held and job.channel not in shares.paused:
+        elif not job.on_hold and job.channel not in shares.paused:
             waiting.append((max(0.0, job.start_s), job.id, job))
     waiting.sort()
     sharing = _Sharing(shares, [job for start_s, _, job in waiting if start_s == 0])

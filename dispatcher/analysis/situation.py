@@ -61,7 +61,7 @@ class Situation(NamedTuple):
         )
 
     def _forecast(self, capacity: float, max_steps: int | None = None) -> Forecast:
-        jobs = [job_of_view(task, self.now_ms, whole=True) for task in self.tasks]
+        jobs = [job_of_view(task, self.now_ms, with_unpublished=True) for task in self.tasks]
         shares = shares_of(self.settings, capacity)
         return forecast(jobs, shares, max_steps) if max_steps else forecast(jobs, shares)
 
@@ -71,19 +71,19 @@ def sent_rate(beats: Sequence[WorkerBeat]) -> float:
     return sum(beat.rate for beat in beats if beat.state in ("serving", "draining"))
 
 
-def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> ForecastTask:
+def job_of_view(task: TaskView, now_ms: int, with_unpublished: bool = False) -> ForecastTask:
     """Return the task as the forecast sees it. `whole`: include targets that are expected and not yet published."""
     weight, start_s = max(1, round(task.weight * 1000)), max(0, task.start_ms - now_ms) / 1000
-    held = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
+    on_hold = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
     targets = task.targets
-    unpublished = max(0, task.expected_targets - targets.total) if whole and not task.sealed else 0
+    unpublished = max(0, task.expected_targets - targets.total) if with_unpublished and not task.sealed else 0
     pending = float(targets.pending + unpublished)
-    return ForecastTask(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, held)
+    return ForecastTask(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, on_hold)
 
 
 def sendable(job: ForecastTask, settings: Globals) -> bool:
     """Return whether pauses, its start time and its audience allow some of the task to be sent now."""
-    return not job.held and job.start_s <= 0 and job.pending > 0 and job.channel not in settings.paused_channels
+    return not job.on_hold and job.start_s <= 0 and job.pending > 0 and job.channel not in settings.paused_channels
 
 
 def shares_of(settings: Globals, capacity: float | None = None) -> Shares:

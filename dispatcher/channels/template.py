@@ -44,9 +44,9 @@ class Template:
         """Compile a JSON value. Raises ValueError for a text with `{{` that is not a variable."""
         slots: list[Slot] = []
         encoded = _encode(_with_marks(value, slots))
-        found = _SLOT.split(encoded)
-        self.slots: tuple[Slot, ...] = tuple(slots[int(number)] for number in found[1::2])
-        self._pieces: list[bytes] = found
+        pieces = _SLOT.split(encoded)
+        self.slots: tuple[Slot, ...] = tuple(slots[int(number)] for number in pieces[1::2])
+        self._pieces: list[bytes] = pieces
 
     @property
     def required(self) -> frozenset[str]:

@@ -60,12 +60,16 @@ def duration(seconds: float | None) -> str:
         return NOTHING
     if seconds < 10:
         return f"{seconds:.2g} s" if seconds >= 0.001 else "0 s"
-    whole_s, whole_m, whole_h = round(seconds), round(seconds / 60), round(seconds / 3_600)
-    if whole_s < 60:
-        return f"{whole_s} s"
-    if whole_s < 3_600:
-        return f"{whole_s // 60} m {whole_s % 60:02} s"
-    return f"{whole_m // 60} h {whole_m % 60:02} m" if whole_h < 48 else f"{whole_h // 24:,} d {whole_h % 24:02} h"
+    seconds_rounded, minutes_rounded, hours_rounded = round(seconds), round(seconds / 60), round(seconds / 3_600)
+    if seconds_rounded < 60:
+        return f"{seconds_rounded} s"
+    if seconds_rounded < 3_600:
+        return f"{seconds_rounded // 60} m {seconds_rounded % 60:02} s"
+    return (
+        f"{minutes_rounded // 60} h {minutes_rounded % 60:02} m"
+        if hours_rounded < 48
+        else f"{hours_rounded // 24:,} d {hours_rounded % 24:02} h"
+    )
 
 
 def parse_duration_s(text: str) -> float:

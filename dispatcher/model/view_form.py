@@ -18,19 +18,19 @@ GONE = ("stopped", "lost")
 MAX_NAMED = 5
 
 
-class Standing(Enum):
+class ViewRole(Enum):
     """Whether a worker of this version may serve the current view."""
 
     SERVE = "serve"
-    RAISE = "raise"
+    REBUILD = "rebuild"
     """Rebuild the view in this version's form, and serve that."""
     STAND_BY = "stand by"
 
 
-class Judged(NamedTuple):
+class ViewDecision(NamedTuple):
     """The decision on a view, with the reason."""
 
-    standing: Standing
+    role: ViewRole
     why: str = ""
     """For the log; empty if the view may be served."""
 
@@ -40,17 +40,17 @@ def older_workers(beats: Sequence[WorkerBeat]) -> list[WorkerBeat]:
     return [beat for beat in beats if beat.form < FORM and beat.state not in GONE]
 
 
-def judge(form: int | None, beats: Sequence[WorkerBeat]) -> Judged:
+def judge(form: int | None, beats: Sequence[WorkerBeat]) -> ViewDecision:
     """Judge a view. `form` is None if Redis holds no view; `beats` are the heartbeats of all workers."""
     if form is not None and form > FORM:
-        return Judged(
-            Standing.STAND_BY, f"the view in Redis has form {form}, this version needs {FORM}: upgrade this worker"
+        return ViewDecision(
+            ViewRole.STAND_BY, f"the view in Redis has form {form}, this version needs {FORM}: upgrade this worker"
         )
     older = older_workers(beats)
     if older:
         named = ", ".join(f"{beat.id} ({beat.version or 'no version'})" for beat in older[:MAX_NAMED])
         more = f" and {len(older) - MAX_NAMED} more" if len(older) > MAX_NAMED else ""
-        return Judged(Standing.STAND_BY, f"workers of an older version serve the view: stop {named}{more}")
+        return ViewDecision(ViewRole.STAND_BY, f"workers of an older version serve the view: stop {named}{more}")
     if form is not None and form < FORM:
-        return Judged(Standing.RAISE, f"the view in Redis has form {form}: it is rebuilt as form {FORM}")
-    return Judged(Standing.SERVE)
+        return ViewDecision(ViewRole.REBUILD, f"the view in Redis has form {form}: it is rebuilt as form {FORM}")
+    return ViewDecision(ViewRole.SERVE)

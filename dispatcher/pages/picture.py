@@ -49,13 +49,13 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """The scales of a part of a picture, and what is drawn by them."""
+    """The scales of a part of a picture. Its methods draw in these scales."""
 
     last: float
     """The time at the right edge."""
     first: float = 0.0
     """The time at the left edge."""
-    most: float = 1.0
+    maximum: float = 1.0
     """The value at the top edge."""
     marks: Sequence[tuple[float, str]] = ()
     """Times that the axis shows, with their labels."""
@@ -70,7 +70,7 @@ class Frame:
 
     @property
     def picture_height(self) -> float:
-        """Return the height of a picture in which nothing but a time axis is below this frame."""
+        """Return the height of a picture with only a time axis below this frame."""
         return self.bottom + BOTTOM
 
     def x(self, at: float) -> float:
@@ -78,7 +78,7 @@ class Frame:
         return self.left + (WIDTH - RIGHT - self.left) * min(1.0, max(0.0, part))
 
     def y(self, value: float) -> float:
-        return self.top + self.height * (1 - value / self.most)
+        return self.top + self.height * (1 - value / self.maximum)
 
     def path(self, points: Points) -> str:
         """Return the data of a path, with a break where nothing is known."""
@@ -114,7 +114,7 @@ class Frame:
 
     def grid(self) -> Iterator[str]:
         """Yield horizontal lines at round values."""
-        for value in ticks(self.most, 4):
+        for value in ticks(self.maximum, 4):
             yield from self.level(value, short(value))
 
     def capacity(self, capacity: int) -> Iterator[str]:
@@ -137,15 +137,15 @@ class Frame:
 
 
 def legend(names: Sequence[tuple[str, int]], unit: str) -> Iterator[str]:
-    """Draw a legend. names: each with the number of its colour; as many as fit in two lines above a frame."""
+    """Draw a legend: as many of the names as fit in two lines above a frame, each with the number of its colour."""
     x, y, end = float(LEFT), _LINES[0], WIDTH - RIGHT - 7.0 * len(unit) - 30
     yield text(WIDTH - RIGHT, y + 10.5, unit, "soft small", "end")
-    for place, (whole, colour) in enumerate(names):
-        name = cut(whole)
+    for index, (full_name, colour) in enumerate(names):
+        name = cut(full_name)
         if x + 17 + 7.4 * len(name) > end and y == _LINES[0]:
             x, y, end = float(LEFT), _LINES[1], WIDTH - RIGHT - 30.0
         if x + 17 + 7.4 * len(name) > end:
-            yield text(x, y + 10.5, f"+{len(names) - place}", "soft small")
+            yield text(x, y + 10.5, f"+{len(names) - index}", "soft small")
             break
         yield f'<rect class="c{colour}" x="{x:.0f}" y="{y:g}" width="12" height="12" rx="2"/>'
         yield text(x + 17, y + 10.5, name, "ink")
@@ -169,10 +169,10 @@ def cut(name: str) -> str:
 
 
 def rect(kind: str, x: float, y: float, wide: float, high: float, *, opacity: float = 1.0, title: str = "") -> str:
-    """Draw a rectangle. title: shown by a browser when the pointer is on it."""
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:g}" opacity="{opacity:.2f}"'
+    """Draw a rectangle. A browser shows `title` when the pointer is on it."""
+    geometry = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:g}" opacity="{opacity:.2f}"'
     shown = f"<title>{escape(escaped(title))}</title>" if title else ""
-    return f'<rect class="{kind}" {place}>{shown}</rect>'
+    return f'<rect class="{kind}" {geometry}>{shown}</rect>'
 
 
 def row_name(y: float, name: str) -> str:
@@ -183,7 +183,7 @@ def row_name(y: float, name: str) -> str:
 def document(name: str, title: str, words: str, height: float, body: Iterable[str]) -> str:
     """Return a picture as an SVG document.
 
-    name: unique among the pictures of the page. words: a description for readers who cannot see it.
+    `name` must be unique on the page. `words` describe the picture for readers who cannot see it.
     """
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" '
@@ -194,14 +194,14 @@ def document(name: str, title: str, words: str, height: float, body: Iterable[st
     )
 
 
-def ticks(most: float, about: int) -> list[float]:
+def ticks(maximum: float, about: int) -> list[float]:
     """Return about `about` round numbers above 0 and up to `most`."""
     step = 10.0**-3
     while True:
         for factor in (1, 2, 5):
-            if most / (step * factor) <= about:
+            if maximum / (step * factor) <= about:
                 wide = step * factor
-                return [round(wide * place, 6) for place in range(1, int(most / wide) + 1)]
+                return [round(wide * index, 6) for index in range(1, int(maximum / wide) + 1)]
         step *= 10
 
 
@@ -211,14 +211,14 @@ def time_ticks(first_ms: int, last_ms: int, about: int = 8) -> list[tuple[int, s
     step = next((step for step in _TIME_STEPS_S if span_s / step <= about), _TIME_STEPS_S[-1])
     first = datetime.fromtimestamp(first_ms / 1000, UTC)
     at = first.replace(hour=0, minute=0, second=0, microsecond=0)
-    found: list[tuple[int, str]] = []
+    labels: list[tuple[int, str]] = []
     at += timedelta(seconds=-(-((first - at).total_seconds()) // step) * step)
     while at.timestamp() * 1000 <= last_ms:
         seconds = "%H:%M:%S" if step < 60 else "%H:%M"
         label = f"{at:%d %b}" if (at.hour, at.minute, at.second) == (0, 0, 0) else f"{at:{seconds}}"
-        found.append((int(at.timestamp() * 1000), label))
+        labels.append((int(at.timestamp() * 1000), label))
         at += timedelta(seconds=step)
-    return found
+    return labels
 
 
 def short(value: float) -> str:

@@ -184,8 +184,8 @@ def _tier_weights(_: str, text: str) -> None:
 
 def _pool_cap(pool: str, text: str) -> None:
     kind, _, names = pool.partition(":")
-    found = None if "/" in kind else Pool.parse(f"{kind}/{names}")
-    check.need(found and all(_NAME.fullmatch(name) for name in found if name), "pool", pool)
+    parsed = None if "/" in kind else Pool.parse(f"{kind}/{names}")
+    check.need(parsed and all(_NAME.fullmatch(name) for name in parsed if name), "pool", pool)
     check.cap(text, "cap")
 
 

@@ -58,7 +58,7 @@ class SettingsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="
     fields: list[bytes]
 
 
-class PassedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n"):
+class SkippedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n"):
     """Records of a topic that were skipped. The cursors have passed them, so a newer version learns of them here."""
 
     topic: str
@@ -67,7 +67,7 @@ class PassedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n"
     """Positions and notes alternating."""
 
 
-Part = TaskPart | BitsPart | OpenPart | SettingsPart | PassedPart
+Part = TaskPart | BitsPart | OpenPart | SettingsPart | SkippedPart
 
 
 class Begun(msgspec.Struct, array_like=True, frozen=True, tag="begun"):

@@ -15,7 +15,7 @@ from dispatcher.analysis.served import Served, waiting_tasks
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.model.values import duration
 from dispatcher.model.view import ENDED_STATES, TaskView, WorkerBeat
-from dispatcher.model.view_form import Standing, judge
+from dispatcher.model.view_form import ViewRole, judge
 from fairlane.settings import Settings
 from producers.connection import Connection
 
@@ -143,7 +143,7 @@ def _is_stuck(one: IdleTask, served: Served, paused_channels: Collection[str]) -
 def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Finding]:
     """Yield a warning if workers of this version may not serve the view."""
     judged = judge(form, beats)
-    if judged.standing is Standing.SERVE:
+    if judged.role is ViewRole.SERVE:
         return
     waiting = sum(beat.state == "standby" for beat in beats)
     what = f"{waiting} workers are on standby: " if waiting else "workers of this version would be on standby: "

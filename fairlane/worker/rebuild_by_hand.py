@@ -10,7 +10,7 @@ from backends.redis.epochs import Epoch, Epochs
 from backends.redis.view import CLAIM_MAX_MS
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, NotReady, Refused, Unreachable
-from dispatcher.model.view_form import Standing, judge
+from dispatcher.model.view_form import ViewRole, judge
 from fairlane.settings import Settings
 from fairlane.worker.connections import PulsarSide, RedisSide, open_pulsar, open_redis
 from fairlane.worker.process.standby import raise_form
@@ -40,7 +40,7 @@ def rebuild(
         if full:
             delete_snapshots(pulsar)
         judged = judge(redis.epochs.form(), redis.workers.workers())
-        if judged.standing is Standing.STAND_BY:
+        if judged.role is ViewRole.STAND_BY:
             raise Refused(f"The view cannot be rebuilt now: {judged.why}.")
         known = redis.epochs.epoch()
         claim_max_ms = max(CLAIM_MAX_MS, known.claim_ms if known else 0)
@@ -49,7 +49,7 @@ def rebuild(
         if not adopt:
             jobs.check_home()
         jobs.announce_claims()
-        if judged.standing is Standing.RAISE:
+        if judged.role is ViewRole.REBUILD:
             raise_form(redis.epochs, settings.pulsar.outcome_partitions)
         elif adopt:
             _begin_adopted(redis, settings.pulsar.outcome_partitions, claim_max_ms)

@@ -65,8 +65,8 @@ def _stacked(result: Result, amounts: Sequence[Band], name: str, words: str) -> 
     """Draw a stack in steps. `amounts` are the targets in each window."""
     windows = _windows(result, max((len(band.values) for band in amounts), default=0))
     bands = [Band(band.name, band.colour, _rates(windows, band.values)) for band in amounts]
-    most = max([*_sum([band.values for band in bands]), result.capacity, 1])
-    frame = Frame(last=result.ran_s, most=most * ROOM, marks=_marks(result))
+    maximum = max([*_sum([band.values for band in bands]), result.capacity, 1])
+    frame = Frame(last=result.ran_s, maximum=maximum * ROOM, marks=_marks(result))
     times = [edge for window in windows for edge in window]
     body = [*frame.grid(), *frame.stack(times, bands, "targets sent a second"), *frame.capacity(result.capacity)]
     title = f"{result.scenario}: shares over time"

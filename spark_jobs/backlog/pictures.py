@@ -42,7 +42,7 @@ def _frame(
 ) -> Frame:
     first, last = times_ms[0], times_ms[-1]
     marks = time_ticks(first, last)
-    return Frame(first=first, last=last, most=maximum, marks=marks, top=top, height=height, left=left)
+    return Frame(first=first, last=last, maximum=maximum, marks=marks, top=top, height=height, left=left)
 
 
 def _gaps(report: BacklogReport) -> list[tuple[int, int]]:

@@ -145,7 +145,7 @@ def test_paused_held_and_empty_tasks() -> None:
     jobs = [
         ForecastTask("a", "shop", "on", "low", 1_000, 200.0),
         ForecastTask("b", "shop", "off", "high", 1_000, 5.0),
-        ForecastTask("c", "shop", "on", "high", 1_000, 5.0, held=True),
+        ForecastTask("c", "shop", "on", "high", 1_000, 5.0, on_hold=True),
         ForecastTask("d", "shop", "on", "high", 1_000, 0.0),
     ]
     assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": None, "c": None, "d": 0.0}

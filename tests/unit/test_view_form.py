@@ -6,7 +6,7 @@ import pytest
 
 from backends.redis.client import lua_folder, lua_texts
 from dispatcher.model.view import WorkerBeat
-from dispatcher.model.view_form import FORM, Standing, judge
+from dispatcher.model.view_form import FORM, ViewRole, judge
 
 
 def beat(form: int, state: str = "serving", version: str = "0.1.0") -> WorkerBeat:
@@ -16,27 +16,27 @@ def beat(form: int, state: str = "serving", version: str = "0.1.0") -> WorkerBea
 @pytest.mark.parametrize(
     ("form", "beats", "standing"),
     [
-        (None, [], Standing.SERVE),
-        (FORM, [], Standing.SERVE),
-        (FORM, [beat(FORM), beat(FORM + 1, "standby")], Standing.SERVE),
-        (FORM + 1, [], Standing.STAND_BY),
-        (FORM - 1, [], Standing.RAISE),
-        (FORM - 1, [beat(FORM, "standby")], Standing.RAISE),
-        (FORM - 1, [beat(FORM - 1, "stopped"), beat(FORM - 1, "lost")], Standing.RAISE),
+        (None, [], ViewRole.SERVE),
+        (FORM, [], ViewRole.SERVE),
+        (FORM, [beat(FORM), beat(FORM + 1, "standby")], ViewRole.SERVE),
+        (FORM + 1, [], ViewRole.STAND_BY),
+        (FORM - 1, [], ViewRole.REBUILD),
+        (FORM - 1, [beat(FORM, "standby")], ViewRole.REBUILD),
+        (FORM - 1, [beat(FORM - 1, "stopped"), beat(FORM - 1, "lost")], ViewRole.REBUILD),
         *(
-            (form, [beat(FORM), beat(FORM - 1, state)], Standing.STAND_BY)
+            (form, [beat(FORM), beat(FORM - 1, state)], ViewRole.STAND_BY)
             for state in ("starting", "serving", "draining", "suspect")
             for form in (None, FORM - 1, FORM)
         ),
-        (FORM - 1, [beat(0, version="")], Standing.STAND_BY),
+        (FORM - 1, [beat(0, version="")], ViewRole.STAND_BY),
     ],
 )
 def test_a_view_is_served_by_workers_of_its_form_and_raised_when_no_older_one_is_there(
-    form: int | None, beats: list[WorkerBeat], standing: Standing
+    form: int | None, beats: list[WorkerBeat], standing: ViewRole
 ) -> None:
     judged = judge(form, beats)
-    assert judged.standing is standing
-    assert bool(judged.why) is (standing is not Standing.SERVE)
+    assert judged.role is standing
+    assert bool(judged.why) is (standing is not ViewRole.SERVE)
 
 
 def test_the_older_workers_are_named() -> None:

@@ -16,14 +16,14 @@ from backends.redis.workers import Workers
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import NotReady, Refused, Unreachable
 from dispatcher.model.view import WorkerBeat
-from dispatcher.model.view_form import FORM, Judged, Standing, judge
+from dispatcher.model.view_form import FORM, ViewDecision, ViewRole, judge
 from fairlane import __version__
 from fairlane.settings import Settings
 from fairlane.worker.report.metrics import MetricsServer, ServiceCollector
 from fairlane.worker.report.service_view import ServiceView
 
 _log = logging.getLogger(__name__)
-_PERIOD_S, _RAISED_S = 1.0, 0.05
+_PERIOD_S, _REBUILT_S = 1.0, 0.05
 _SAY_AGAIN_S = 60.0
 LIVE_KEPT_S, STOPPED_KEPT_S = 60.0, 60.0
 
@@ -68,25 +68,25 @@ class Standby:
         Raises Unreachable if Redis is gone at the start, but not later; Refused if another Redis holds the view.
         """
         judged = self._look()
-        while judged.standing is not Standing.SERVE and not stop.is_set():
-            if judged.standing is Standing.STAND_BY:
+        while judged.role is not ViewRole.SERVE and not stop.is_set():
+            if judged.role is ViewRole.STAND_BY:
                 self._say(judged.why)
-            stop.wait(_PERIOD_S if judged.standing is Standing.STAND_BY else _RAISED_S)
+            stop.wait(_PERIOD_S if judged.role is ViewRole.STAND_BY else _REBUILT_S)
             try:
                 judged = self._look()
             except Unreachable as error:
-                judged = Judged(Standing.STAND_BY, error.cause)
+                judged = ViewDecision(ViewRole.STAND_BY, error.cause)
         self._leave()
         return not stop.is_set()
 
-    def _look(self) -> Judged:
+    def _look(self) -> ViewDecision:
         self._views.check_home()
         judged = judge(self._views.form(), self._beats.workers())
-        if judged.standing is Standing.STAND_BY:
+        if judged.role is ViewRole.STAND_BY:
             if not self._started_ms:
                 self._metrics = self._serve_metrics()
             self._beat("standby", LIVE_KEPT_S)
-        elif judged.standing is Standing.RAISE:
+        elif judged.role is ViewRole.REBUILD:
             _log.warning("%s", judged.why)
             raise_form(self._views, self._partitions)
         return judged
@@ -177,7 +177,7 @@ class FormWatch:
         self._views.check_home()
         form = self._views.form()
         judged = judge(form, self._older())
-        if judged.standing is Standing.SERVE:
+        if judged.role is ViewRole.SERVE:
             return
         epoch = self._views.epoch()
         if epoch is not None and epoch.form == FORM:
