@@ -15,5 +15,5 @@ def require_packages(extra: str, *names: str) -> None:
     if missing:
         raise Missing(
             f"This needs {' and '.join(missing)} installed.",
-            f"Do: `pip install 'PATH[{extra}]'`, where PATH is Fairlane's checkout.",
+            f"Run `pip install 'PATH[{extra}]'`, where PATH is Fairlane's checkout.",
         )

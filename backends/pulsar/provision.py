@@ -179,11 +179,11 @@ BROKER_SETTINGS: tuple[BrokerSetting, ...] = (
 
 def check(settings: PulsarSettings) -> list[Finding]:
     """Return the findings of `doctor` about a Pulsar cluster. Changes nothing and raises nothing."""
-    findings = [finding for part in (_check_connection, _check_cluster) for finding in _said_of(part, settings)]
+    findings = [finding for part in (_check_connection, _check_cluster) for finding in _findings_of(part, settings)]
     return list(dict.fromkeys(findings))  # a setting missing for both parts is reported once
 
 
-def _said_of(part: Callable[[PulsarSettings], Iterable[Finding]], settings: PulsarSettings) -> Iterator[Finding]:
+def _findings_of(part: Callable[[PulsarSettings], Iterable[Finding]], settings: PulsarSettings) -> Iterator[Finding]:
     try:
         yield from part(settings)
     except FairlaneError as error:

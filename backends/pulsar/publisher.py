@@ -169,7 +169,7 @@ class LaneProducer:
     def _stalled(self, waited_s: float) -> Unreachable:
         return Unreachable(
             f"Pulsar has confirmed nothing in {self._topic} for {waited_s:g} s.",
-            "Check that it runs and its disk has room (`fairlane doctor`); then submit again, it resumes.",
+            "Check that it runs and its disk has room (`fairlane doctor`); then submit again to continue.",
         )
 
     def _send_piece(self, bodies: Sequence[bytes], start: int, end: int, answered: Callable[..., None]) -> None:

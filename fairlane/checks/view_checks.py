@@ -127,7 +127,7 @@ def stuck_findings(
         "warn",
         f"{number}: {pending:,} targets have no outcome, and nothing has happened "
         f"for {duration(min(one.idle_ms for one in stuck) / 1000)} or longer ({shown})",
-        'See "A task cannot end" in docs/operations.md for the cause. `fairlane task close ID --reason TEXT` ends a '
+        'See "A task cannot end" in docs/how-to/tasks.md for the cause. `fairlane task close ID --reason TEXT` ends a '
         "task as failed.",
     )
 

@@ -120,7 +120,7 @@ def _verdict(result: "Result") -> int:
         say(f"violated: {one.rule}: {one.what} (at {one.at_s:.3f} s)")
     for checked in result.expectations:
         if not checked.met:
-            say(f"not met: {checked.what}: wanted {checked.wanted}, found {checked.found}")
+            say(f"not met: {checked.what}: expected {checked.wanted}, got {checked.found}")
     if not result.good:
         say(f"run it again: {result.replay}")
     return exit_codes.OK if result.good else exit_codes.FAILURE

@@ -73,7 +73,7 @@ class LaneWatcher:
         self._lanes = LiveLanes(settings.lanes)
         self._standing = [lane for lane in standing_lanes(topics) if lane.tier in settings.lanes.tiers]
         self._sides: list[LaneInfo] = []
-        self._told_sides = self._sides
+        self._published_sides = self._sides
         self._reading = _Reading()
         self._published: LanesChanged | None = None
         self._place: bytes | None = None
@@ -124,7 +124,7 @@ class LaneWatcher:
         if rotate:
             self._read(self._lanes.busy(), is_reported=False)
         self._lanes.wake(self._now_ms())
-        if rotate or self._lanes.changed or self._sides != self._told_sides:
+        if rotate or self._lanes.changed or self._sides != self._published_sides:
             self._tell(rotate)
 
     # ------------------------------------------------------------- reading
@@ -167,7 +167,7 @@ class LaneWatcher:
     def _tell(self, rotate: bool) -> None:
         lanes, published = self._lanes, self._published
         lanes.choose(self._clock.monotonic_s(), rotate=rotate)
-        self._told_sides = self._sides
+        self._published_sides = self._sides
         held = [*self._standing, *self._sides, *lanes.attached()]
         waiting: Sequence[WaitingLane] = lanes.waiting() if rotate else ()
         if not rotate and lanes.rotation.crowded and published is not None:

@@ -204,7 +204,7 @@ class Router:
         if self._rotation.silent_s(self._clock_s()) >= self._settings.stall_s:
             raise Unreachable(
                 f"Pulsar has confirmed nothing for {self._settings.stall_s:g} s ({self._full_words()})",
-                "Check that it runs and its disk has room (`fairlane doctor`); then submit again, it resumes.",
+                "Check that it runs and its disk has room (`fairlane doctor`); then submit again to continue.",
             )
         self._room.wait(self._settings.late_s)
 

@@ -35,7 +35,7 @@ class Spill:
             self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # open as long as the spill exists
         except OSError as error:
             raise Refused(
-                f"The folder {folder} for what is spilled cannot be written to: {error.strerror}.",
+                f"The spill folder {folder} cannot be written to: {error.strerror}.",
                 "Set `producer.spill_folder` to another one, or `producer.when_full` to wait.",
             ) from error
 
@@ -51,7 +51,7 @@ class Spill:
         try:
             _write(self._file.fileno(), b"".join(bodies), offset)
         except OSError as error:
-            raise Refused(f"What is spilled cannot be written: {error.strerror}.", "Free some disk space.") from error
+            raise Refused(f"The spill file cannot be written: {error.strerror}.", "Free some disk space.") from error
         self._tail = offset + sum(lengths)
         self._places.append(_Place(first, offset, lengths))
         return True

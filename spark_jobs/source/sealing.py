@@ -132,7 +132,7 @@ def _nothing(attempts: Sequence[Written]) -> InvalidInput:
     if first is None:
         return no_rows()
     return InvalidInput(
-        f"None of the table's {refused:,} rows is a target; of the first: {first.reason} (target {first.target!r}).",
+        f"None of the table's {refused:,} rows has a target. The first: {first.reason} (target {first.target!r}).",
         "Check the options target, variables and split.",
     )
 

@@ -193,6 +193,7 @@ def _query(description: str) -> str:
     name = description.partition("\nid = ")[0].strip()
     if not name:
         raise InvalidInput(
-            "The query has no name to call its tasks by.", 'Give one: `.queryName("…")` or `.option("id", "…")`.'
+            "The query has no name, from which its tasks would get their ids.",
+            'Give one: `.queryName("…")` or `.option("id", "…")`.',
         )
     return name

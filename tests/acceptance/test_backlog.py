@@ -110,7 +110,7 @@ def test_without_the_packages_it_says_how_to_get_them(alone: CommandLine) -> Non
     (alone.folder / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
     for command in ("report", "snapshot"):
         result = alone("backlog", command, env={"PYTHONPATH": str(alone.folder)})
-        how = "Do: `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
+        how = "Run `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
         assert (result.code, result.err) == (1, f"fairlane: This needs pyarrow installed. {how}\n")
 
 

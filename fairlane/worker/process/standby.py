@@ -60,7 +60,7 @@ class Standby:
         self._name = name
         self._partitions = partitions
         self._started_ms = 0
-        self._said_s = float("-inf")
+        self._logged_s = float("-inf")
 
     def wait(self, stop: threading.Event) -> bool:
         """Wait until the view may be served. Return False if `stop` is set first.
@@ -101,8 +101,8 @@ class Standby:
                 _log.debug("the heartbeat cannot be stored: %s", error)
 
     def _say(self, why: str) -> None:
-        if time.monotonic() - self._said_s >= _SAY_AGAIN_S:
-            self._said_s = time.monotonic()
+        if time.monotonic() - self._logged_s >= _SAY_AGAIN_S:
+            self._logged_s = time.monotonic()
             _log.warning("on standby, serving nothing: %s", why)
 
     def _beat(self, state: str, kept_s: float) -> None:

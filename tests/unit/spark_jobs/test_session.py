@@ -21,7 +21,7 @@ def test_a_session_runs_python_workers_of_this_environment(spark: "SparkSession"
 def test_a_missing_package_is_named_with_what_installs_it() -> None:
     with pytest.raises(Missing) as raised:
         require_packages("spark", "msgspec", "no_such_package")
-    how = "Do: `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
+    how = "Run `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
     assert str(raised.value) == f"This needs no_such_package installed. {how}"
     assert raised.value.exit_code == 1
 

@@ -165,7 +165,7 @@ def test_a_table_without_rows_makes_no_task() -> None:
 
 def test_a_table_of_bad_rows_is_told_with_the_first() -> None:
     job = Job(oninvalid="refuse")
-    with pytest.raises(InvalidInput, match=r"None of the table's 2 rows is a target.*whitespace"):
+    with pytest.raises(InvalidInput, match=r"None of the table's 2 rows has a target.*whitespace"):
         job.write([{"target": "a b", "name": "x"}] * 2)
 
 
