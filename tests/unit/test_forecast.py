@@ -32,7 +32,7 @@ def jobs_of(number: int) -> st.SearchStrategy[list[ForecastTask]]:
     job = st.builds(
         ForecastTask, id=st.just(""), app=_names, channel=_names, tier=_tiers, weight=st.integers(100, 5_000),
         pending=st.integers(1, 5_000).map(float), cap=st.sampled_from([0, 0, 0, 5, 100]),
-        start_s=st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.5]), held=st.just(False),
+        start_s=st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.5]), on_hold=st.just(False),
     )  # fmt: skip
     return st.lists(job, min_size=1, max_size=number).map(
         lambda jobs: [job._replace(id=f"t{number}") for number, job in enumerate(jobs)]
