@@ -11,9 +11,10 @@ from backends.pulsar.broker_lanes import BrokerAnswer, LaneStats
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Refused, Unreachable
-from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
+from dispatcher.model.view import TargetCounts, TierStats, WorkerBeat
 from fairlane.figures.snapshot import BacklogSnapshotter, SnapshotSeries, SnapshotSources
 from fairlane.figures.snapshot_row import Taken, kind_of_lane, snapshot_row
+from tests.unit.tasks import task_view
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = {"capacity": "100:50", "tiers": "6000:3000:1000", "cap:channel:push": "40", "app_weight:news": "2500"}
@@ -22,13 +23,9 @@ TAKEN = Taken(10.0, 12, 60)
 
 def task(name: str, tier: str, pending: int, sent: int = 0, **fields: Any) -> BacklogTask:
     targets = TargetCounts(total=pending + sent, sent=sent, pending=pending)
-    given: dict[str, Any] = {
-        "id": name, "app": "shop", "tier": tier, "channel": "push", "state": "running", "sealed": True, "weight": 1.0,
-        "cap": 0, "targets": targets, "rate": 0.0, "eta_s": None, "refused": 0, "lane": name, "shared": False,
-        "chunk": 1, "expected_targets": -1, "created_ms": 1, "start_ms": 0, "expires_ms": 0, "first_outcome_ms": 0,
-        "finished_ms": 0,
-    }  # fmt: skip
-    return BacklogTask(TaskView(**given | fields), claims=1, open=2, why={"cap_total": 7})
+    given: dict[str, Any] = {"tier": tier, "channel": "push", "targets": targets, "lane": name, "created_ms": 1}
+    view = task_view(name, **given | fields)
+    return BacklogTask(view, claims=1, open=2, why={"cap_total": 7})
 
 
 def beat(name: str, seen_ms: int = NOW_MS, **rates: float) -> WorkerBeat:
