@@ -13,7 +13,7 @@ import pycurl
 import pytest
 
 from consumers.delivery.http2.port import Fate, HttpRequest, HttpResponse, RequestFailed
-from tests.unit.consumers.http2.calls import Outcome, attempt, attempts, opened
+from tests.unit.consumers.http2.calls import Outcome, attempt, attempts, opened, until
 from tests.unit.consumers.http2.conftest import Run
 from tests.unit.consumers.http2.frame_server import Cut, FrameServer, Plan, Seen, serving
 
@@ -113,7 +113,7 @@ def test_a_stream_without_answer_times_out_alone(run: Run, certificates: Path) -
         plan = Plan(cut=Cut.HANG, warm=3, held=1)
         async with (
             serving(certificates, plan) as server,
-            opened(certificates, connections=1, timeout_s=0.3) as client,
+            opened(certificates, connections=1, timeout_s=1.0) as client,
         ):
             outcomes = await attempts(client, server, [f"r{number}" for number in range(4)])
             assert fates(outcomes) == {200: 3, Fate.UNKNOWN: 1}
@@ -128,7 +128,7 @@ def test_a_large_body_that_was_begun_is_unknown(run: Run, certificates: Path) ->
 
     async def main() -> None:
         plan = Plan(window=1_000, cut=Cut.HANG, warm=0, held=9)
-        async with serving(certificates, plan) as server, opened(certificates, timeout_s=0.3) as client:
+        async with serving(certificates, plan) as server, opened(certificates, timeout_s=1.0) as client:
             found = await attempt(client, server, "large", b"b" * 200_000)
             assert isinstance(found, RequestFailed)
             assert found.fate is Fate.UNKNOWN
@@ -173,10 +173,11 @@ def test_libcurl_alone_sends_again(run: Run, certificates: Path, cut: Cut) -> No
 
 def test_a_cancelled_call_is_taken_at_most_once(run: Run, certificates: Path) -> None:
     async def main() -> None:
-        async with serving(certificates, Plan(delay_s=0.2)) as server, opened(certificates, connections=1) as client:
+        plan = Plan(cut=Cut.HANG, warm=0)
+        async with serving(certificates, plan) as server, opened(certificates, connections=1) as client:
             request = HttpRequest(url=server.url, body=b"{}", headers=(("x-id", "cancelled"),))
             call = asyncio.ensure_future(client.send(request))
-            await asyncio.sleep(0.1)
+            await until(lambda: "cancelled" in server.seen.accepted)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call

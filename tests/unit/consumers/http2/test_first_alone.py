@@ -7,9 +7,9 @@ import pytest
 
 from consumers.delivery.http2.first_alone import FirstAlone
 from consumers.delivery.http2.port import Fate, HttpRequest, HttpResponse, RequestFailed
-from tests.unit.consumers.http2.calls import attempt, attempts, opened
+from tests.unit.consumers.http2.calls import attempt, attempts, opened, until
 from tests.unit.consumers.http2.conftest import Run
-from tests.unit.consumers.http2.frame_server import Plan, serving
+from tests.unit.consumers.http2.frame_server import Cut, Plan, serving
 
 NAMES = [f"r{number}" for number in range(200)]
 ONE_AT_FIRST = Plan(streams=1, streams_later=100, delay_s=0.01)
@@ -38,12 +38,14 @@ def test_without_it_most_streams_are_refused(run: Run, certificates: Path) -> No
 
 
 def test_the_next_connection_begins_alone_again(run: Run, certificates: Path) -> None:
+    plan = Plan(streams=1, streams_later=100, cut=Cut.HANG, warm=len(NAMES))
+
     async def main() -> None:
-        async with serving(certificates, ONE_AT_FIRST) as server, opened(certificates, connections=1) as curl:
+        async with serving(certificates, plan) as server, opened(certificates, connections=1) as curl:
             client = FirstAlone(curl)
             await attempts(client, server, NAMES)
             under_way = asyncio.ensure_future(attempt(client, server, "cut"))
-            await asyncio.sleep(0.005)
+            await until(lambda: "cut" in server.seen.accepted)
             server.drop_connections()
             assert isinstance(await under_way, RequestFailed)
             found = await attempts(client, server, [f"again-{name}" for name in NAMES])
