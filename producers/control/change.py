@@ -39,16 +39,20 @@ def change_tasks(
     on_stored: called after each batch with the number of tasks changed so far. Raises FairlaneError at the first batch
     that fails; those before it are changed.
     """
-    positions, stored = list[str](), 0
-    try:
-        for first in range(0, len(changes), _BATCH):
-            batch = changes[first : first + _BATCH]
+    positions, stored, failure = list[str](), 0, None
+    while stored < len(changes) and failure is None:
+        batch = changes[stored : stored + _BATCH]
+        try:
             positions += store(services, [record for change in batch for record in _records(services, change)])
+        except FairlaneError as error:
+            failure = error
+        else:
             stored += len(batch)
             if on_stored is not None:
                 on_stored(stored)
-    finally:
-        _create_lanes(services, [change.task for change in changes[:stored] if change.leaves_shared_lane])
+    _create_lanes(services, [change.task for change in changes[:stored] if change.leaves_shared_lane])
+    if failure is not None:
+        raise failure
     return positions
 
 
