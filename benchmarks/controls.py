@@ -56,12 +56,12 @@ def _submit(client: PushClient, name: str, tier: Tier, seed: int) -> TaskHandle:
 class Trial:
     """Makes changes one after the other, and watches each for some seconds.
 
-    `found`: seconds by change, and other figures.
+    `figures_so_far`: seconds by change, and other figures.
     """
 
     def __init__(self, scene: Stage, tasks: dict[str, TaskHandle]) -> None:
         self.now = Expected({handle.id: name.partition("-")[0] for name, handle in tasks.items()})
-        self.found: dict[str, float] = {}
+        self.figures_so_far: dict[str, float] = {}
         self._sent = Sent(scene.log)
         self._say = scene.say
         self._rates: list[float] = []
@@ -90,7 +90,7 @@ class Trial:
         changed_ms = self._watched(lambda: task.edit_message({"body": EDITED}), lambda: None)
         since = self._sent.since(changed_ms, task.id)
         self._tell("edit", seconds_of_others(since, changed_ms, EDITED))
-        self.found["edited_sent_old"] = sum(delivery.targets for delivery in since if delivery.body != EDITED)
+        self.figures_so_far["edited_sent_old"] = sum(delivery.targets for delivery in since if delivery.body != EDITED)
 
     def cancel(self, task: TaskHandle) -> None:
         """Cancel the task, and record what was sent after the call returned.
@@ -100,13 +100,13 @@ class Trial:
         results = list[Cancelled]()
         self.change("cancel", lambda: results.append(task.cancel()), lambda: self.now.stopped.add(task.id))
         later = self._sent.since(floor(self._returned_ms), task.id)
-        self.found["cancelled_in_flight"] = results[0].in_flight
-        self.found["cancelled_sent"] = sum(delivery.targets for delivery in later)
+        self.figures_so_far["cancelled_in_flight"] = results[0].in_flight
+        self.figures_so_far["cancelled_sent"] = sum(delivery.targets for delivery in later)
 
     def figures(self) -> dict[str, float]:
         """Return the figures, with the worst time, and the rate while anything is expected to be sent."""
-        worst_s = max(value for name, value in self.found.items() if name.endswith("_s"))
-        return self.found | {"worst_s": worst_s, "sent_targets_s": statistics.mean(self._rates)}
+        worst_s = max(value for name, value in self.figures_so_far.items() if name.endswith("_s"))
+        return self.figures_so_far | {"worst_s": worst_s, "sent_targets_s": statistics.mean(self._rates)}
 
     def _watched(self, change: Change, expect: Change) -> float:
         """Make a change and watch what is sent. Return the time at which the change was requested."""
@@ -122,7 +122,7 @@ class Trial:
         return changed_ms
 
     def _tell(self, name: str, seconds: float) -> None:
-        self.found[f"{name}_s"] = seconds
+        self.figures_so_far[f"{name}_s"] = seconds
         self._say(f"{name}: {seconds:.2f} s")
 
 

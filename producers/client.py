@@ -210,8 +210,8 @@ class PushClient:
             raise InvalidInput(f"state: is {state!r}; it must be one of {', '.join(STATES)}.")
         if limit < 1:
             raise InvalidInput(f"limit: is {limit}; it must be 1 or more.")
-        wanted = TaskSelection(state=state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
-        page = self._connection.registry.tasks.page(wanted, TASK_VIEW, limit, cursor)
+        selection = TaskSelection(state=state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
+        page = self._connection.registry.tasks.page(selection, TASK_VIEW, limit, cursor)
         return self._connection.foresight.with_etas(page.tasks), page.cursor
 
     def why(self, id: str) -> Why:  # noqa: A002

@@ -24,15 +24,15 @@ class Policy:
     """Its name in Pulsar's namespace policies."""
     path: str
     """Its path in the REST interface below the namespace."""
-    wanted: Any
+    required: Any
     what: str
     """Text shown when the policy is changed."""
     body: Any = None
-    """Body to post; None posts the wanted value."""
+    """Body to post; None posts the required value."""
 
     @property
     def posted(self) -> Any:
-        return self.wanted if self.body is None else self.body
+        return self.required if self.body is None else self.body
 
 
 _BACKLOG_QUOTA = {"limitSize": BACKLOG_LIMIT_BYTES, "limitTime": -1, "policy": "producer_request_hold"}
@@ -49,7 +49,7 @@ _COMMON: tuple[Policy, ...] = (
     ),
     # A resumed submission may split its batches differently; deduplication would then drop new messages. Copies are
     # recognized by the identity of the envelope instead.
-    Policy("deduplicationEnabled", "deduplication", wanted=False, what="Pulsar's deduplication is off"),
+    Policy("deduplicationEnabled", "deduplication", required=False, what="Pulsar's deduplication is off"),
     Policy(
         "backlog_quota_map", "backlogQuota", {"destination_storage": _BACKLOG_QUOTA},
         f"backlog quota {BACKLOG_LIMIT_BYTES >> 30} GiB a topic, producers wait", body=_BACKLOG_QUOTA,
@@ -100,18 +100,18 @@ SYSTEM_POLICIES: tuple[Policy, ...] = (
 
 def at_creation(policies: tuple[Policy, ...], bundles: int) -> dict[str, Any]:
     """Return the body that creates a namespace with all its policies, in one call."""
-    return {"bundles": {"numBundles": bundles}, **{policy.field: policy.wanted for policy in policies}}
+    return {"bundles": {"numBundles": bundles}, **{policy.field: policy.required for policy in policies}}
 
 
 def differing(policies: tuple[Policy, ...], stored: Mapping[str, Any]) -> Iterator[Policy]:
     """Yield the policies that the namespace lacks or has with another value."""
     for policy in policies:
-        if not _includes(stored.get(policy.field), policy.wanted):
+        if not _includes(stored.get(policy.field), policy.required):
             yield policy
 
 
 def _includes(stored: Any, required: Any) -> bool:
-    """Return whether `stored` has everything wanted. Fields that later brokers add to a policy are ignored."""
+    """Return whether `stored` has everything required. Fields that later brokers add to a policy are ignored."""
     if isinstance(required, Mapping):
         return isinstance(stored, Mapping) and all(_includes(stored.get(key), value) for key, value in required.items())
     return bool(stored == required)

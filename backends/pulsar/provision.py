@@ -130,7 +130,7 @@ class BrokerSetting:
     """A broker setting that Fairlane relies on."""
 
     name: str
-    wanted: str
+    required: str
     good: Callable[[str], bool]
     level: str
     """Level of the finding if the setting has another value."""
@@ -226,7 +226,7 @@ def _check_broker(admin: PulsarAdmin) -> Iterator[Finding]:
             yield Finding("ok", what)
         else:
             yield Finding(
-                setting.level, f"{what}: {setting.reason}", f"Set it to {setting.wanted} in broker.conf and restart."
+                setting.level, f"{what}: {setting.reason}", f"Set it to {setting.required} in broker.conf and restart."
             )
 
 

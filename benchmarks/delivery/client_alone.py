@@ -44,8 +44,8 @@ def run(load: Load, latency_ms: float) -> dict[str, float]:
         make_certificates(Path(folder))
         orders = Orders(folder, latency_ms, load.streams, core=load.core + 1, uvloop=load.uvloop)
         with _server(orders) as (url, ended):
-            found = _client(msgspec.structs.replace(load, url=url, ca_file=f"{folder}/ca.pem"))
-        return {**found, "server_cpu_us": ended[0]["cpu_s"] / ended[0]["answered"] * 1e6}
+            result = _client(msgspec.structs.replace(load, url=url, ca_file=f"{folder}/ca.pem"))
+        return {**result, "server_cpu_us": ended[0]["cpu_s"] / ended[0]["answered"] * 1e6}
 
 
 @contextmanager

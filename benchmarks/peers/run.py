@@ -74,7 +74,7 @@ class PeerSetup:
     peer: Peer
     tools: Tools
     folder: Path
-    found: dict[str, str]
+    environment: dict[str, str]
     """Environment that its processes need to find its server."""
 
 
@@ -85,7 +85,9 @@ def measure(setup: PeerSetup, row: Row, runs: int, size: Size) -> list[Cell]:
     for number in range(runs):
         began = time.monotonic()
         try:
-            with running(setup.peer, setup.tools, setup.folder / f"{row.name}-{number}", setup.found, row.paced) as run:
+            with running(
+                setup.peer, setup.tools, setup.folder / f"{row.name}-{number}", setup.environment, row.paced
+            ) as run:
                 cells.append(row.measure(run, size))
         except (Failed, OSError, ValueError) as error:
             say(f"{name} {number + 1}/{runs} FAILED: {error}")

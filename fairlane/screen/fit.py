@@ -10,9 +10,9 @@ GAPS = (2, 1)
 class ColumnWidth(NamedTuple):
     """The width of a column."""
 
-    least: int
+    min_width: int
     """The minimum width at which nothing in it is cut."""
-    whole: int
+    full_width: int
     """The width it takes if there is room."""
     is_bar: bool = False
     """Whether it is a progress bar; these grow last."""
@@ -34,10 +34,12 @@ def fit(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> Lay
     """
     shown = _shown(needs, leaving, width)
     gap = next((gap for gap in GAPS if _least(needs, shown, gap) <= width), GAPS[-1])
-    widths = {index: needs[index].least for index in shown}
+    widths = {index: needs[index].min_width for index in shown}
     spare = width - _least(needs, shown, gap)
     for is_bar in (False, True):
-        spare = _grow(widths, {index: needs[index].whole for index in shown if needs[index].is_bar == is_bar}, spare)
+        spare = _grow(
+            widths, {index: needs[index].full_width for index in shown if needs[index].is_bar == is_bar}, spare
+        )
     return Layout(widths, gap)
 
 
@@ -56,7 +58,7 @@ def _shown(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> 
 
 
 def _least(needs: Sequence[ColumnWidth], shown: Sequence[int], gap: int) -> int:
-    return sum(needs[index].least for index in shown) + gap * (len(shown) - 1)
+    return sum(needs[index].min_width for index in shown) + gap * (len(shown) - 1)
 
 
 def _grow(widths: dict[int, int], whole: dict[int, int], spare: int) -> int:

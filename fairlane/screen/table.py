@@ -75,16 +75,16 @@ class FittedTable:
         if kind is Kind.BAR:
             return ColumnWidth(max(BAR_LEAST, _longest_word(header)), BAR_WHOLE, is_bar=True)
         sizes = [_size(row[index], console, options) for row in self.rows]
-        whole = max((size.maximum for size in sizes), default=0)
-        least = whole
+        full_width = max((size.maximum for size in sizes), default=0)
+        min_width = full_width
         if kind is Kind.TEXT:
             words = max((size.minimum for size in sizes), default=0)
-            least = max(min(words, LONG_WORD), min(whole, COMFORT))
-        elif whole > options.max_width:  # no terminal can show it on one line
-            least = LONG_WORD
+            min_width = max(min(words, LONG_WORD), min(full_width, COMFORT))
+        elif full_width > options.max_width:  # no terminal can show it on one line
+            min_width = LONG_WORD
         if self.has_header:
-            least, whole = max(least, _longest_word(header)), max(whole, cell_len(header))
-        return ColumnWidth(least, whole)
+            min_width, full_width = max(min_width, _longest_word(header)), max(full_width, cell_len(header))
+        return ColumnWidth(min_width, full_width)
 
     def _leaving(self) -> list[int]:
         """Return the order in which columns are omitted.

@@ -70,11 +70,11 @@ class Controls:
         that has ended in the requested way is not refused another cancel or stop. wait_s: how long to wait for the
         targets in flight.
         """
-        controls, found = changes.controls(), self._known(task)
-        if not changes.is_done(found):
-            _refuse_ended(found)
-            if changes.takes(found):
-                self._change(found, controls)
+        controls, submission = changes.controls(), self._known(task)
+        if not changes.is_done(submission):
+            _refuse_ended(submission)
+            if changes.takes(submission):
+                self._change(submission, controls)
         return self.follow([task], wait_s)
 
     def follow(
@@ -120,8 +120,8 @@ class Controls:
             raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
         return submission
 
-    def _change(self, found: Submission, controls: tuple[Control, ...]) -> list[str]:
-        return change_tasks(self._services(), [TaskChange(found.record.task, controls, found.shared)])
+    def _change(self, submission: Submission, controls: tuple[Control, ...]) -> list[str]:
+        return change_tasks(self._services(), [TaskChange(submission.record.task, controls, submission.shared)])
 
 
 def _targets(counts: Mapping[str, InFlight]) -> int:

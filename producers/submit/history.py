@@ -36,8 +36,8 @@ class KnownSubmissions:
         """Return the submission; None if the task does not exist. Raises Unreachable."""
         return self._known(task, self._registry.submissions.submission(task))
 
-    def _known(self, task: str, found: Submission | None) -> Submission | None:
-        return self._read(task, None, None) if found is None and not self._epochs.ready() else found
+    def _known(self, task: str, submission: Submission | None) -> Submission | None:
+        return self._read(task, None, None) if submission is None and not self._epochs.ready() else submission
 
     def submission_at(self, task: str, position: str) -> Submission:
         """Return the submission according to the control topic up to a position; the view may be behind.

@@ -45,7 +45,7 @@ class Times(NamedTuple):
 class Detail(NamedTuple):
     """The limits of `choose`."""
 
-    most: int
+    max_times: int
     """The approximate maximum number of snapshots for ages."""
     bins: int
     """The number of snapshots for pictures."""
@@ -66,11 +66,11 @@ def choose(times: Sequence[int], detail: Detail) -> Times:
     before = [at_ms for at_ms in times if last_ms - at_ms >= detail.recent_s * 1000]
     grid = thinned(times, detail.bins)
     heat = thinned(grid, detail.heat_bins)
-    if len(times) <= detail.most:
+    if len(times) <= detail.max_times:
         chosen = list(times)
     else:
         near = [at_ms for at_ms in times if last_ms - at_ms <= _LAST_HOUR_MS or _just_before(heat, at_ms)]
-        chosen = sorted({*thinned(times, detail.most), *near[-detail.most :], *grid})
+        chosen = sorted({*thinned(times, detail.max_times), *near[-detail.max_times :], *grid})
     return Times(times, chosen, grid, heat, before[-1] if before else times[0], last_ms)
 
 

@@ -104,7 +104,7 @@ class Lander:
     def finish(self) -> Landed:
         """Write everything, once the whole span has been added."""
         landed, span = self._landed, self._landing.span
-        landed.more = bool(span.most) and landed.records >= span.most
+        landed.more = bool(span.max_records) and landed.records >= span.max_records
         if not landed.more:
             landed.cursor = span.until
         self._close()

@@ -30,7 +30,7 @@ class TopicSpan(NamedTuple):
     """The position of the last record before the span; "" starts at the beginning."""
     until: str
     """The position of the last record in the span, or one after it."""
-    most: int = 0
+    max_records: int = 0
     """The maximum number of records; 0 for no limit."""
 
     @property
@@ -90,19 +90,19 @@ def reached(client: Any, settings: PulsarSettings, span: TopicSpan) -> str:
     for records in read_span(client, settings, span):
         count += len(records)
         last = records[-1].position
-    return last if span.most and count >= span.most else span.until
+    return last if span.max_records and count >= span.max_records else span.until
 
 
 def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[StoredRecord]]":
-    left = span.most
+    left = span.max_records
     while True:
-        max_records = min(AT_ONCE, left) if span.most else AT_ONCE
+        max_records = min(AT_ONCE, left) if span.max_records else AT_ONCE
         records = reader.read(max_records, _POLL_S)
         in_span = [record for record in records if record.position <= span.until]
         if in_span:
             yield in_span
         left -= len(in_span)
-        if len(in_span) < len(records) or (span.most and not left) or _at_end(reader, span, records):
+        if len(in_span) < len(records) or (span.max_records and not left) or _at_end(reader, span, records):
             return
 
 

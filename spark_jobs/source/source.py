@@ -160,7 +160,7 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool)
         committed = commit(services, options, base, attempts, strict)
         if options.split:
             ours = [TaskSelection(state=state, id_prefix=f"{base}.") for state in _LIVE]
-            pages = [connection.registry.tasks.page(wanted, TASK_VIEW, _MAX_LIVE) for wanted in ours]
+            pages = [connection.registry.tasks.page(selection, TASK_VIEW, _MAX_LIVE) for selection in ours]
             live = [task.id for page in pages for task in page.tasks]
             cancel(services, left_over(services, options, base, live, committed))
 

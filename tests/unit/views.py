@@ -54,7 +54,7 @@ class FixedTasks(TaskTable):
         return [self.known[task] for task in tasks if task in self.known]
 
     def page(
-        self, wanted: TaskSelection, shape: RowShape[Any], limit: int = 100, cursor: str | None = None
+        self, selection: TaskSelection, shape: RowShape[Any], limit: int = 100, cursor: str | None = None
     ) -> Page[Any]:
         self.reads += 1
         names = sorted(self.known)

@@ -73,5 +73,5 @@ class SideLaneTable:
         self._view.command("SREM", self._view.keys.sides, topic)
 
 
-def _names(found: Iterable[bytes]) -> frozenset[str]:
-    return frozenset(name.decode() for name in found)
+def _names(names: Iterable[bytes]) -> frozenset[str]:
+    return frozenset(name.decode() for name in names)

@@ -38,7 +38,7 @@ class TaskSelection:
         return "tasks" if self.live or not (self.state is None or self.state in ENDED_STATES) else "index"
 
     @property
-    def wanted(self) -> Mapping[str, str]:
+    def filters(self) -> Mapping[str, str]:
         """Return the values that Redis compares, by field."""
         values = {"state": self.state, "app": self.app, "tier": self.tier, "channel": self.channel}
         return {name: value for name, value in (values | {"id": self.id_prefix}).items() if value}
@@ -71,14 +71,16 @@ class TaskTable:
         now_ms, *rows = self._view.call("read_tasks", len(shape.fields), *shape.fields, *tasks)
         return [shape.parse(row, now_ms) for row in rows if ended is None or bool(row[2][0]) == ended]
 
-    def page(self, wanted: TaskSelection, shape: RowShape[T], limit: int = 100, cursor: str | None = None) -> Page[T]:
+    def page(
+        self, selection: TaskSelection, shape: RowShape[T], limit: int = 100, cursor: str | None = None
+    ) -> Page[T]:
         """Return a page of tasks, newest first, from a cursor (None: from the first). Redis does the filtering.
 
         Over all pages, a task that moved meanwhile may be missing, and a task may come twice.
         """
         found: list[T] = []
         while True:
-            now_ms, rows, cursor = self._rows(wanted, shape.fields, limit - len(found), cursor)
+            now_ms, rows, cursor = self._rows(selection, shape.fields, limit - len(found), cursor)
             found.extend(shape.parse(row, now_ms) for row in rows)
             if cursor is None or len(found) >= limit:
                 return Page(now_ms, found, cursor)
@@ -105,14 +107,14 @@ class TaskTable:
     def complete(self) -> list[str]:
         """Return tasks that are sealed and have an outcome for every target but no tombstone; none while the view is
         not ready."""
-        found: list[str] = []
+        complete_tasks: list[str] = []
         first = 0
         while True:
             looked_at, *complete = self._view.call("complete_tasks", first, _SWEPT)
-            found += [task.decode() for task in complete]
+            complete_tasks += [task.decode() for task in complete]
             first += _SWEPT
             if looked_at < _SWEPT:
-                return found
+                return complete_tasks
 
     def prune(self) -> int:
         """Remove tasks whose tombstones have expired from the lists; return their number."""
@@ -137,11 +139,11 @@ class TaskTable:
     # ------------------------------------------------------------- helpers
 
     def _rows(
-        self, wanted: TaskSelection, fields: Sequence[str], limit: int, cursor: str | None
+        self, selection: TaskSelection, fields: Sequence[str], limit: int, cursor: str | None
     ) -> tuple[int, list[Any], str | None]:
         score, last = _place(cursor)
         now_ms, next_score, next_id, *rows = self._view.call(
-            "list_tasks", wanted.listed, _encode(wanted.wanted), limit, _PAGE, score, last, len(fields), *fields
+            "list_tasks", selection.listed, _encode(selection.filters), limit, _PAGE, score, last, len(fields), *fields
         )
         return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
 
