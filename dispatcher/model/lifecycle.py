@@ -1,9 +1,8 @@
-"""The life cycles of tasks and workers as tables. The diagrams in the docs are drawn from them."""
+"""The life cycles of tasks and workers as tables. Controls follow them, and the diagrams in the docs are drawn from
+them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from dispatcher.model.errors import Refused
 
 
 @dataclass(frozen=True)
@@ -25,22 +24,9 @@ class Lifecycle:
         """Return whether the state is final."""
         return not self.transitions[state]
 
-    def next(self, state: str, event: str) -> str:
-        """Return the next state. Raises Refused if the event cannot happen in this state."""
-        following = self.transitions[state].get(event)
-        if following is None:
-            possible = ", ".join(sorted(self.transitions[state])) or "nothing"
-            raise Refused(f"A {self.name} that is {state} cannot take '{event}'.", f"Possible here: {possible}.")
-        return following
-
-    def allows(self, state: str, event: str) -> bool:
-        """Return whether the event can happen in this state."""
-        return event in self.transitions[state]
-
-    def check(self, before: str, after: str) -> None:
-        """Check that an event leads from one state to the other. Raises Refused otherwise."""
-        if before != after and after not in self.transitions[before].values():
-            raise Refused(f"A {self.name} cannot go from {before} to {after}.")
+    def after(self, state: str, event: str) -> str:
+        """Return the state after an event; the same state if the event cannot happen in it."""
+        return self.transitions[state].get(event, state)
 
     def to_mermaid(self) -> str:
         """Return a Mermaid state diagram of the table."""

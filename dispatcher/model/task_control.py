@@ -158,7 +158,7 @@ def _override(record: ControlChange) -> Override:
 
 
 def _after(event: str, task: Any) -> dict[str, Any]:
-    return {"state": TASK.transitions[task.state].get(event, task.state)}
+    return {"state": TASK.after(task.state, event)}
 
 
 CONTROLS: dict[str, _Kind] = {

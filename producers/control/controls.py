@@ -85,14 +85,14 @@ class Controls:
         on_progress: called with the number of targets still in flight.
         """
         table = self._services().registry.tasks
-        before = now = table.in_flight(tasks)
+        before = now = _total(table.in_flight(tasks))
         deadline_s = time.monotonic() + wait_s
-        while _claims(now) and time.monotonic() < deadline_s:
+        while now.claims and time.monotonic() < deadline_s:
             if on_progress is not None:
-                on_progress(_targets(now))
+                on_progress(now.targets)
             time.sleep(_LOOK_S)
-            now = table.in_flight(tasks)
-        return Cancelled(_targets(before), _sent(now) - _sent(before), not _claims(now))
+            now = _total(table.in_flight(tasks))
+        return Cancelled(before.targets, now.sent - before.sent, not now.claims)
 
     def edit(self, task: str, message: Mapping[str, JsonValue] | str) -> Edit:
         """Replace the message for all unsent targets, including further attempts."""
@@ -124,16 +124,8 @@ class Controls:
         return change_tasks(self._services(), [TaskChange(submission.record.task, controls, submission.shared)])
 
 
-def _targets(counts: Mapping[str, InFlight]) -> int:
-    return sum(of_task.targets for of_task in counts.values())
-
-
-def _claims(counts: Mapping[str, InFlight]) -> int:
-    return sum(of_task.claims for of_task in counts.values())
-
-
-def _sent(counts: Mapping[str, InFlight]) -> int:
-    return sum(of_task.sent for of_task in counts.values())
+def _total(counts: Mapping[str, InFlight]) -> InFlight:
+    return InFlight(*map(sum, zip(*counts.values(), strict=True))) if counts else InFlight(0, 0, 0)
 
 
 def _refuse_ended(submission: Submission) -> None:

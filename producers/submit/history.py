@@ -7,10 +7,7 @@ from backends.redis.registry.registry import Registry
 from dispatcher.model.errors import Malformed, NotReady
 from dispatcher.model.view import SubmitLease
 from dispatcher.ports import OpenReader, StoredRecord
-from dispatcher.wire.control import (
-    ControlRecord,
-    TaskRecord,
-)
+from dispatcher.wire.control import ControlRecord, TaskRecord
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import Submission, with_record
 
