@@ -183,6 +183,8 @@ class Batch(msgspec.Struct, gc=False):
     targets: int = 0
     tier: str = ""
     """Tier of the lane, as passed to the channel."""
+    flow: str = ""
+    """See Courier.flow."""
 
 
 class Courier(Protocol):
@@ -191,6 +193,11 @@ class Courier(Protocol):
     def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None:
         """Send a batch through its channel. `sent` is called once, from any thread, with a report for each envelope;
         None for an envelope whose call did not start before the use-by."""
+        ...
+
+    def flow(self, channel: str, app: str) -> str:
+        """Return the name of what has limits of its own for an app's envelopes in a channel: a credential, an origin,
+        or the whole channel."""
         ...
 
     def batch_limit(self, channel: str) -> int:

@@ -37,14 +37,15 @@ class ChannelLoad(NamedTuple):
     """Targets of both."""
 
 
-class _PendingBatch:
+class PendingBatch:
     """A batch whose report is not complete, and the reports received so far."""
 
-    __slots__ = ("batch", "missing", "reports", "sent")
+    __slots__ = ("batch", "missing", "reports", "sent", "since_s")
 
-    def __init__(self, batch: Batch, sent: Sent, calls: int) -> None:
+    def __init__(self, batch: Batch, sent: Sent, calls: int, since_s: float) -> None:
         self.batch = batch
         self.sent = sent
+        self.since_s = since_s
         self.missing = calls
         self.reports: list[Report | None] = [None] * len(batch.deliveries)
 
@@ -61,7 +62,7 @@ class _PendingBatch:
 class _Part(NamedTuple):
     """The envelopes of a batch that go into one call."""
 
-    pending: _PendingBatch
+    pending: PendingBatch
     start: int
     """Index of the first envelope in the batch."""
     envelopes: list[Envelope]
@@ -115,7 +116,7 @@ class ChannelQueue:
         self._context.run(CHANNEL.set, channel)
         self.calls_settled = 0
         """Number of calls settled so far."""
-        self._unreported: dict[_PendingBatch, None] = {}
+        self._unreported: dict[PendingBatch, None] = {}
         """Batches in order of arrival."""
         self._waiting: deque[_Part] = deque()
         self._running: set[_Slot] = set()
@@ -131,22 +132,19 @@ class ChannelQueue:
     def in_flight(self) -> ChannelLoad:
         return ChannelLoad(len(self._running), len(self._waiting), self._targets)
 
-    def oldest(self) -> object | None:
-        """Return the batch that has waited longest for its report, or None. Compare it only by identity.
-
-        May be called from any thread.
-        """
+    def oldest(self) -> PendingBatch | None:
+        """Return the batch that has waited longest for its report, or None. May be called from any thread."""
         try:
             return next(iter(self._unreported), None)
         except RuntimeError:  # it changed while being read, so the channel is working
-            return object()
+            return None
 
     def put(self, batch: Batch, sent: Sent) -> None:
         """Split the batch into calls. If calls take time, start them here, concurrently; if not, `start` starts
         them."""
         envelopes = [delivery.envelope for delivery in batch.deliveries]
         starts = range(0, len(envelopes), self.call_limit)
-        pending = _PendingBatch(batch, sent, len(starts))
+        pending = PendingBatch(batch, sent, len(starts), self._clock.monotonic_s())
         if not envelopes or self._ended:
             _hand_over(batch, sent, pending.reports)
             return

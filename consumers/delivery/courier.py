@@ -9,7 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
-from consumers.delivery.calls import ChannelLoad, ChannelQueue, Sent, not_started
+from consumers.delivery.calls import ChannelLoad, Sent, not_started
+from consumers.delivery.flows import ChannelFlows
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
@@ -36,7 +37,7 @@ class ChannelCourier:
         """`loop` is the event loop, which the courier closes; the default is a new one of asyncio."""
         self._clock = clock
         self._loop = loop or asyncio.new_event_loop()
-        self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
+        self._flows = {name: ChannelFlows(channel, self._loop, clock) for name, channel in channels.items()}
         self._incoming: deque[tuple[Batch, Sent]] = deque()
         self._woken = False
         self._stopping = False
@@ -73,30 +74,35 @@ class ChannelCourier:
 
         A larger batch becomes several calls and is reported when the last one is over.
         """
-        queue = self._queues.get(channel)
-        return 1 if queue is None else queue.call_limit
+        flows = self._flows.get(channel)
+        return 1 if flows is None else flows.call_limit
+
+    def flow(self, channel: str, app: str) -> str:
+        """Return the flow of an app's envelopes in a channel."""
+        flows = self._flows.get(channel)
+        return channel if flows is None else flows.name(app)
 
     def batch_counts(self) -> dict[str, int]:
         """Return, by channel, how many batches in progress keep it busy: one for each slot, and some that wait.
 
         More would only queue here, where no tier can overtake another.
         """
-        return {name: queue.channel.concurrency * 5 // 4 + 1 for name, queue in self._queues.items()}
+        return {name: flows.channel.concurrency * 5 // 4 + 1 for name, flows in self._flows.items()}
 
     def in_flight(self, channel: str) -> ChannelLoad:
         """Return the channel's current load. It is slightly outdated, since it is read from another thread."""
-        queue = self._queues.get(channel)
-        return ChannelLoad() if queue is None else queue.in_flight
+        flows = self._flows.get(channel)
+        return ChannelLoad() if flows is None else flows.in_flight
 
     @property
     def channels(self) -> frozenset[str]:
         """The names of the channels."""
-        return frozenset(self._queues)
+        return frozenset(self._flows)
 
     @property
     def longest_timeout_s(self) -> float:
         """The longest timeout of all channels: no call takes longer."""
-        return max((queue.timeout_s for queue in self._queues.values()), default=0.0)
+        return max((flows.timeout_s for flows in self._flows.values()), default=0.0)
 
     def stop(self, deadline_s: float) -> None:
         """Wait for batches in progress, at most `deadline_s` seconds, then close the channels and end the thread.
@@ -126,16 +132,16 @@ class ChannelCourier:
             self._probes += 1
             with contextlib.suppress(RuntimeError):  # it was closed just now
                 self._loop.call_soon_threadsafe(self._answer_probe, self._probes)
-        return self._probes, sum(queue.calls_settled for queue in self._queues.values())
+        return self._probes, sum(flows.calls_settled for flows in self._flows.values())
 
     def oldest(self) -> Mapping[str, object | None]:
         """Return, by channel, the batch that has waited longest for its report."""
-        return {name: queue.oldest() for name, queue in self._queues.items()}
+        return {name: flows.oldest() for name, flows in self._flows.items()}
 
     @property
     def timeouts_s(self) -> Mapping[str, float]:
         """Return, by channel, how long a call may take."""
-        return {name: queue.timeout_s for name, queue in self._queues.items()}
+        return {name: flows.timeout_s for name, flows in self._flows.items()}
 
     # ------------------------------------------------------------- the loop's thread
     def _run(self, _: threading.Event) -> None:
@@ -177,14 +183,14 @@ class ChannelCourier:
         self._woken = False
         while self._incoming:
             batch, sent = self._incoming.popleft()
-            queue = self._queues.get(batch.channel)
-            if queue is None:
+            flows = self._flows.get(batch.channel)
+            if flows is None:
                 self._note_missing(batch.channel)
                 not_started(batch, sent)
             else:
-                queue.put(batch, sent)
-        for queue in self._queues.values():
-            queue.start()
+                flows.put(batch, sent)
+        for flows in self._flows.values():
+            flows.start()
 
     def _note_missing(self, channel: str) -> None:
         """Log once that a batch came for a channel that the worker lacks. Normally lanes leave such envelopes to other
@@ -194,10 +200,10 @@ class ChannelCourier:
             _log.error("This worker has no channel %r; it returns envelopes for this channel unsent.", channel)
 
     async def _open(self) -> None:
-        for name, queue in self._queues.items():
-            CHANNEL.set(queue.channel)
+        for name, flows in self._flows.items():
+            CHANNEL.set(flows.channel)
             try:
-                await queue.channel.open()
+                await flows.channel.open()
             except OSError as error:  # TimeoutError is one
                 raise Unreachable(f"The channel {name} cannot be opened: {error}.", "Check its settings.") from error
             except (SystemExit, KeyboardInterrupt) as error:
@@ -206,20 +212,20 @@ class ChannelCourier:
     async def _end(self, deadline_s: float) -> None:
         self._take()
         until_s = self._clock.monotonic_s() + deadline_s
-        for queue in self._queues.values():
-            await queue.idle(max(0.0, until_s - self._clock.monotonic_s()))
-        for name, queue in self._queues.items():
-            await queue.abort()
+        for flows in self._flows.values():
+            await flows.idle(until_s)
+        for name, flows in self._flows.items():
+            await flows.abort()
             try:
-                await asyncio.wait_for(_close(queue), CLOSE_WITHIN_S / 2)
+                await asyncio.wait_for(_close(flows.channel), CLOSE_WITHIN_S / 2)
             except Exception:
                 _log.exception("The channel %s failed to close", name)
 
 
-async def _close(queue: ChannelQueue) -> None:
+async def _close(channel: AnyChannel) -> None:
     """Close a channel. A SystemExit becomes an error: it would end the event loop with the other channels open."""
-    CHANNEL.set(queue.channel)
+    CHANNEL.set(channel)
     try:
-        await queue.channel.close()
+        await channel.close()
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(f"close() raised {error!r}") from error

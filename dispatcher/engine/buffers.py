@@ -49,14 +49,14 @@ class IllegalTransition(Exception):
 
 
 class Credit:
-    """Envelopes that a lane may send through one channel now."""
+    """Envelopes that a lane may send through one flow now."""
 
     __slots__ = ("flow", "lane", "queue")
 
-    def __init__(self, lane: "LaneBuffer", channel: str, scheduler: "Scheduler[Credit]") -> None:
+    def __init__(self, lane: "LaneBuffer", flow: str, scheduler: "Scheduler[Credit]") -> None:
         self.lane = lane
         self.queue: deque[EnvelopeRun] = deque()
-        self.flow = scheduler.flow(self, lane.tier, max(1, lane.info.weight), channel)
+        self.flow = scheduler.flow(self, lane.tier, max(1, lane.info.weight), flow)
 
     def take(self, envelopes: int, targets: int) -> list[EnvelopeRun]:
         """Take the next runs under one claim out of the lane: at most `envelopes` and `targets`, at least one
@@ -230,8 +230,8 @@ class LaneBuffer:
         self.due_ms = due_ms
         return changed
 
-    def forget_idle_channels(self) -> None:
-        """Forget channels without credit, and with them their lead over other channels."""
+    def forget_idle_flows(self) -> None:
+        """Forget flows without credit, and with them their lead over other flows."""
         self.credit = {name: credit for name, credit in self.credit.items() if credit.queue}
 
     # ------------------------------------------------------------- its envelopes
@@ -309,12 +309,12 @@ class LaneBuffer:
     def set_short(self, *, short: bool) -> None:
         self.short = short
 
-    def grant(self, part: EnvelopeRun, scheduler: "Scheduler[Credit]", now_s: float) -> Credit:
-        """Add a granted run to the credit of its channel. Return that credit, which the caller enters into the
+    def grant(self, part: EnvelopeRun, flow: str, scheduler: "Scheduler[Credit]", now_s: float) -> Credit:
+        """Add a granted run to the credit of its flow. Return that credit, which the caller enters into the
         scheduler."""
-        credit = self.credit.get(part.channel)
+        credit = self.credit.get(flow)
         if credit is None:
-            credit = self.credit[part.channel] = Credit(self, part.channel, scheduler)
+            credit = self.credit[flow] = Credit(self, flow, scheduler)
         self._move(part, CREDIT)
         credit.queue.append(part)
         self.grants.add(part.targets, now_s)

@@ -17,8 +17,8 @@ from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.settle import match
 from dispatcher.wire.outcome import Report
 
-CHANNELS_KEPT = 64
-"""Maximum channels remembered. Beyond it, channels with nothing under way are forgotten, and with them a lane's lead
+MAX_IDLE_FLOWS = 64
+"""Maximum flows remembered. Beyond it, flows with nothing under way are forgotten, and with them a lane's lead
 (at most one batch)."""
 
 LONG_IN_CHANNEL_S = 1.0
@@ -34,7 +34,7 @@ class PickedBatch(Batch, gc=False, kw_only=True):
 
 
 class _Load:
-    """The batches and targets under way in one channel, and their limits."""
+    """The batches and targets under way in one flow, and their limits."""
 
     __slots__ = ("batch_limit", "batches", "max_batches", "max_targets", "targets")
 
@@ -80,7 +80,8 @@ class Sending:
     def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Add granted envelopes to the credit. `part` carries its claim and use-by."""
         now_s = self._clock.monotonic_s()
-        credit = lane.grant(part, self.scheduler, now_s)
+        flow = self._courier.flow(part.channel, part.deliveries[0].envelope.app)
+        credit = lane.grant(part, flow, self.scheduler, now_s)
         self.scheduler.enter(credit.flow)
         self._stats.tiers[lane.tier].granted += part.targets
         self._stats.stages["leased"].add((now_s - part.deliveries[0].received_s) * 1000, part.count)
@@ -111,9 +112,9 @@ class Sending:
             if lane.targets[CREDIT]:
                 for credit in lane.credit.values():
                     self._expire(credit, now_s)
-            if len(lane.credit) > CHANNELS_KEPT:
-                lane.forget_idle_channels()
-        if len(self._loads) > CHANNELS_KEPT:
+            if len(lane.credit) > MAX_IDLE_FLOWS:
+                lane.forget_idle_flows()
+        if len(self._loads) > MAX_IDLE_FLOWS:
             self._loads = {name: load for name, load in self._loads.items() if load.batches}
 
     def revoke(self, now_s: float) -> None:
@@ -175,14 +176,15 @@ class Sending:
             self._send(batch, now_s)
 
     def _batch(self, credit: Credit) -> PickedBatch:
-        load = self._load(credit.flow.group)
+        load = self._load(credit.flow.group, credit.queue[0].channel)
         lane, parts = credit.lane, credit.take(load.batch_limit, self._settings.quantum_targets)
         edited = [_edited(part, self.overrides.get(part.task)) for part in parts]
         first = parts[0]
         return PickedBatch(
             lane=lane.name,
             claim=first.claim,
-            channel=credit.flow.group,
+            channel=first.channel,
+            flow=credit.flow.group,
             deliveries=edited[0] if len(edited) == 1 else [one for part in edited for one in part],
             use_by_s=first.use_by_s,
             leased_s=first.leased_s,
@@ -195,18 +197,18 @@ class Sending:
     def _send(self, batch: PickedBatch, now_s: float) -> None:
         batch.sent_s = now_s
         if not self._count_load(batch, 1):
-            self.scheduler.close(batch.channel)
+            self.scheduler.close(batch.flow)
         self._working.mark_drainable(batch.buffer)
         self._under_way[id(batch)] = batch
         self._courier.send(batch, self._report)
 
-    def _load(self, channel: str) -> _Load:
-        load = self._loads.get(channel)
+    def _load(self, flow: str, channel: str) -> _Load:
+        load = self._loads.get(flow)
         if load is None:
             settings = self._settings
             max_batches = settings.channel_batches.get(channel, settings.in_flight_batches)
             batch_limit = max(1, self._courier.batch_limit(channel))
-            load = self._loads[channel] = _Load(batch_limit, max_batches, settings.in_flight_targets)
+            load = self._loads[flow] = _Load(batch_limit, max_batches, settings.in_flight_targets)
         return load
 
     def _report(self, batch: Batch, reports: Sequence[Report | None]) -> None:
@@ -221,7 +223,7 @@ class Sending:
             raise TypeError("The courier must return the batch object that it was given.")
         del self._under_way[id(batch)]
         if self._count_load(batch, -1):
-            self.scheduler.open(batch.channel)
+            self.scheduler.open(batch.flow)
         lane = batch.buffer
         unsent: list[EnvelopeRun] = []
         for part, reports in match(batch.parts, event.reports):
@@ -234,8 +236,8 @@ class Sending:
             self._working.return_unsent(lane, part)
 
     def _count_load(self, batch: PickedBatch, batches: int) -> bool:
-        """Count a batch that starts (1) or has finished (-1). Return whether its channel has room for more."""
-        load, stats, targets = self._loads[batch.channel], self._stats, batches * batch.targets
+        """Count a batch that starts (1) or has finished (-1). Return whether its flow has room for more."""
+        load, stats, targets = self._loads[batch.flow], self._stats, batches * batch.targets
         load.add(batches, targets)
         stats.in_flight_batches += batches
         stats.in_flight_targets += targets

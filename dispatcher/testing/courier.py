@@ -35,6 +35,9 @@ class MemoryCourier:
         else:
             sent(batch, self._deliver(batch))
 
+    def flow(self, channel: str, _app: str, /) -> str:
+        return channel
+
     def batch_limit(self, channel: str) -> int:
         return self._limits.get(channel, 100)
 

@@ -170,6 +170,9 @@ class SimCourier:
         self._queues: dict[str, deque[tuple[Batch, Sent]]] = {}
         self._running: dict[str, int] = {}
 
+    def flow(self, channel: str, _app: str, /) -> str:
+        return channel
+
     def batch_limit(self, channel: str) -> int:
         return self._channels(channel).batch_limit
 

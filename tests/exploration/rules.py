@@ -85,7 +85,7 @@ _PATCHES: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
 _SCRIPTS: Mapping[str, tuple[str, str, str]] = {
     "the first final outcome counts": (
         "outcomes.lua",
-        "if envelope.final then return repeats(1) end",
+        "if envelope.final then return count_repeats(1) end",
         "",
     ),
     "what is claimed is held": (

@@ -120,6 +120,9 @@ class Ports:
     def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None:
         self.calls.append(Call(batch, sent))
 
+    def flow(self, channel: str, _app: str, /) -> str:
+        return channel
+
     def batch_limit(self, channel: str) -> int:
         return 100
 

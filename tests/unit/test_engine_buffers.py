@@ -123,7 +123,10 @@ class BufferSteps(RuleBasedStateMachine):
                 lane.leave_out([part])
             case RunState.CREDIT:
                 lane.grant(
-                    part.granted(f"claim.{part.first % 2}", float(part.first % 4), 0.0), self.world.scheduler, 0.0
+                    part.granted(f"claim.{part.first % 2}", float(part.first % 4), 0.0),
+                    part.channel,
+                    self.world.scheduler,
+                    0.0,
                 )
             case RunState.HELD:
                 lane.hold(part)

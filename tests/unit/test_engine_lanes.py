@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from dispatcher.engine.events import LaneReady, LanesChanged
-from dispatcher.engine.sending import CHANNELS_KEPT
+from dispatcher.engine.sending import MAX_IDLE_FLOWS
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.wire.control import ControlChange, Sealed
@@ -265,4 +265,4 @@ def test_channels_that_have_passed_leave_nothing_behind(world: EngineWorld) -> N
     world.run_out(*names)
     world.run(within_s=1.0)
     kept = {text for text in texts_in(worker.engine, but=worker.engine.stats) if text.startswith("channel-")}
-    assert len(kept) <= CHANNELS_KEPT
+    assert len(kept) <= MAX_IDLE_FLOWS

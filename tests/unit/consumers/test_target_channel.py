@@ -1,6 +1,7 @@
 """A channel that reports target by target: nothing that the provider said is lost, however a call ends."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -93,3 +94,41 @@ def test_a_started_target_that_the_provider_cannot_have_taken_is_unsent() -> Non
     assert results.close("") is None
     results.report(1, INVALID)
     assert results.close("why") == Report(Verdict(UNSENT, "why"), {1: INVALID})
+
+
+class Gated:
+    """Sends everything, but the targets of one app only once the gate is open."""
+
+    name = "x"
+    timeout_s = 60.0
+    concurrency = 2
+    batch_limit = 1
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def deliver_targets(self, call: ProviderCall) -> None:
+        for results in call.envelopes:
+            while results.envelope.app == "slow" and not self.gate.is_set():  # noqa: ASYNC110  # opened by the test
+                await asyncio.sleep(0.002)
+            results.report(0, SENT)
+
+
+def test_an_app_whose_provider_hangs_holds_up_no_other_app() -> None:
+    channel = Gated()
+    with office(channel, let_go=channel.gate.set) as at:
+        for number in range(10):
+            slow = batch([envelope(number, app="slow")])
+            slow.flow = at.courier.flow("x", "slow")
+            at.send(slow)
+        eventually(lambda: at.courier.in_flight("x") == (2, 8, 10))
+        other = batch([envelope(0, app="shop")])
+        other.flow = at.courier.flow("x", "shop")
+        at.send(other)
+        assert at.reported() == (other, [ALL_SENT])
+        channel.gate.set()
+        assert [at.reported()[1] for _ in range(10)] == [[ALL_SENT]] * 10
