@@ -75,7 +75,7 @@ def _frees_claims_of_the_caller(self: Any, request: Any) -> Any:
 _PATCHES: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
     "the record is stored before the ack": (Settling, "_advance", _acks_at_once),
     "the next attempt is stored before the ack": (Settling, "_advance", _acks_before_the_next_attempt),
-    "what has no receipt is stored again": (Settling, "_again", _believes),
+    "what has no receipt is stored again": (Settling, "_publish_again", _believes),
     "recorded with open targets: the next attempt is published again": (Settling, "recorded", _sends_nothing_again),
     "what was asked for is kept while the view is not ready": (Leases, "_back_to_lanes", _forgets_what_it_asked_for),
     "an ended claim is freed by the fold only": (RedisLedger, "due_claims", _frees_at_once),
