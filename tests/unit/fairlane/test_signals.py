@@ -37,7 +37,7 @@ def test_a_service_with_nothing_to_do() -> None:
 
 def test_what_waits_of_its_own_accord_is_no_backlog() -> None:
     found = signals(
-        job("high", 50.0, held=True),
+        job("high", 50.0, on_hold=True),
         job("high", 70.0, start_s=5.0),
         job("high", 90.0, channel="off"),
         job("high", 7.0),
