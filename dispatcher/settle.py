@@ -188,7 +188,7 @@ class Draft:
         candidates = range(len(codes)) if self._name_sent else dead
         self._name(envelope, [i for i in candidates if codes[i] in self._names], steps)
         again = [i for i, code in enumerate(codes) if code == RETRY] if RETRY in kinds else []
-        self._try_again(envelope, again, delay_s, at_ms)
+        self._try_again(envelope, again, NextStep(RETRY, "", delay_s, any(step.is_spared for step in steps)), at_ms)
 
     def _add_uniform(self, envelope: Envelope, step: NextStep, at_ms: int) -> None:
         size = len(envelope.targets)
@@ -196,7 +196,7 @@ class Draft:
         self._note_errors(envelope, [step] * size, at_ms)
         if step.code == RETRY:
             self._add_mixed(envelope, bytes((RETRY,)) * size, step.delay_s)
-            self._try_again(envelope, everything, step.delay_s, at_ms)
+            self._try_again(envelope, everything, step, at_ms)
             return
         self._count(step.code, size)
         if envelope.attempt == 0:
@@ -231,10 +231,12 @@ class Draft:
             error = SendError(errors[-1].reason, len(errors), at_ms, envelope.attempt + 1, retry_ms)
             self._error = error.after(self._error)
 
-    def _try_again(self, envelope: Envelope, indexes: Sequence[int], delay_s: int, at_ms: int) -> None:
+    def _try_again(self, envelope: Envelope, indexes: Sequence[int], step: NextStep, at_ms: int) -> None:
+        """Publish the targets again. If some were not sent, all of them get the attempt back: one envelope has one
+        maximum."""
         if indexes:
-            again = envelope.next_attempt(indexes, at_ms + delay_s * 1000)
-            self._next.setdefault(delay_s, []).append(again)
+            again = envelope.next_attempt(indexes, at_ms + step.delay_s * 1000, spared=step.is_spared)
+            self._next.setdefault(step.delay_s, []).append(again)
             self._retried += len(indexes)
 
     def _dead_letter(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> None:

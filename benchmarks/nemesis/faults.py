@@ -228,7 +228,7 @@ def nonsense(task: str) -> list[bytes]:
         {"format": MAX_FORMAT + 1},
         {"task": "../x"},
         {"sequence": 2**33},
-        {"attempt": 20},
+        {"attempt": 4_096},
         {"size": 1},
         {"targets": []},
         {"positions": [1, 0]},

@@ -20,6 +20,9 @@ MAX_CHUNK = 500
 MAX_SEQUENCE = (1 << 27) - 1
 """Largest sequence of an envelope. The view keeps a bit for each, so a writer's bitmap has at most 16 MiB."""
 MAX_ATTEMPTS = 20
+"""Largest maximum of attempts of a task."""
+ATTEMPT_LIMIT = 4_096
+"""Attempts in which nothing was sent do not count towards a task's maximum, so their number has a bound of its own."""
 MAX_ENVELOPE_BYTES = 4 * 1024 * 1024
 """Below the broker's default limit of 5 MiB per message."""
 MAX_READABLE_BYTES = MAX_ENVELOPE_BYTES + 16 * 1024
@@ -54,7 +57,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The part of the submission that published it."""
     sequence: Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
     """Number of the envelope among its writer's, from 0."""
-    attempt: Annotated[int, Meta(ge=0, lt=MAX_ATTEMPTS)]
+    attempt: Annotated[int, Meta(ge=0, lt=ATTEMPT_LIMIT)]
     """From 0."""
     app: str
     """The app that owns the task."""
@@ -68,8 +71,8 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Wall time after which it must not be sent; 0: never."""
     size: Annotated[int, Meta(ge=1, le=MAX_CHUNK)]
     """Number of targets in attempt 0 of this sequence."""
-    max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)]
-    """Number of attempts after which its targets are given up."""
+    max_attempts: Annotated[int, Meta(ge=1, le=ATTEMPT_LIMIT)]
+    """Number of attempts after which its targets are given up: the task's, and those in which nothing was sent."""
     message: msgspec.Raw
     """The task's message as bytes; see `decoded_message`."""
     targets: Annotated[list[str], Meta(min_length=1, max_length=MAX_CHUNK)]
@@ -93,11 +96,18 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
         """Return the position in the first envelope of the target at `index` of this one."""
         return index if self.positions is None else self.positions[index]
 
-    def next_attempt(self, indexes: Sequence[int], not_before_ms: int, attempt: int | None = None) -> "Envelope":
-        """Return the envelope that tries the targets at `indexes` (of this one) again."""
+    def next_attempt(
+        self, indexes: Sequence[int], not_before_ms: int, attempt: int | None = None, *, spared: bool = False
+    ) -> "Envelope":
+        """Return the envelope that tries the targets at `indexes` (of this one) again.
+
+        `attempt`: its number, if attempts in between were lost. `spared`: this attempt does not count.
+        """
+        attempt = self.attempt + 1 if attempt is None else attempt
         return msgspec.structs.replace(
             self,
-            attempt=self.attempt + 1 if attempt is None else attempt,
+            attempt=attempt,
+            max_attempts=max(self.max_attempts + spared, attempt + 1),
             not_before_ms=not_before_ms,
             targets=[self.targets[i] for i in indexes],
             positions=[self.position(i) for i in indexes],

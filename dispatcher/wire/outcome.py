@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
-from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH, Time
+from dispatcher.wire.envelope import ATTEMPT_LIMIT, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH, Time
 from dispatcher.wire.topics import TASK_PATTERN
 
 FORMAT = 1
@@ -77,7 +77,7 @@ ALL_SENT = Report()
 
 TaskName = Annotated[str, Meta(pattern=f"^{TASK_PATTERN}$")]
 Writer = Annotated[str, Meta(min_length=1, max_length=MAX_WRITER_LENGTH)]
-Attempt = Annotated[int, Meta(ge=0, lt=MAX_ATTEMPTS)]
+Attempt = Annotated[int, Meta(ge=0, lt=ATTEMPT_LIMIT)]
 Sequence = Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
 Size = Annotated[int, Meta(ge=0, le=MAX_CHUNK)]
 Positions = Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_CHUNK)]], Meta(max_length=MAX_CHUNK)]

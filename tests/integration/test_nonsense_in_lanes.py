@@ -25,7 +25,7 @@ ODD: tuple[tuple[str, Any], ...] = (
     ("format", 0), ("format", -1), ("format", MAX_FORMAT + 1), ("task", ""), ("task", "../x"), ("task", "a|b"),
     ("writer", "a:b"), ("writer", ""), ("sequence", 2**33), ("sequence", -1), ("sequence", 2**27),
     ("sequence", 2**64 - 1),
-    ("attempt", 20), ("attempt", -1), ("app", "../../etc"), ("app", ""), ("channel", "a/b"), ("channel", None),
+    ("attempt", 4096), ("attempt", -1), ("app", "../../etc"), ("app", ""), ("channel", "a/b"), ("channel", None),
     ("published_ms", -1), ("published_ms", 2**62), ("not_before_ms", 2**62), ("expires_ms", -1), ("size", 2**23),
     ("size", 0), ("size", 1), ("max_attempts", 0), ("max_attempts", 2**31), ("targets", []), ("targets", ["t"] * 501),
     ("targets", [1, 2]), ("positions", [1, 0]), ("positions", [0, 2**40]), ("positions", []), ("variables", [None]),

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.retry import NextStep, delay_after, next_step
-from dispatcher.wire.outcome import RETRY, SENT, Outcome, Verdict
+from dispatcher.retry import MAX_SPARED, NextStep, delay_after, next_step
+from dispatcher.wire.outcome import RETRY, SENT, UNSENT, Outcome, Verdict
 from dispatcher.wire.topics import RETRY_STEPS_S
 
 
@@ -43,3 +43,13 @@ def test_a_code_that_means_nothing_is_tried_again_and_never_stored() -> None:
     assert step.code == RETRY
     assert "77" in step.reason
     assert next_step(1, 2, Verdict(77)).code == Outcome.FAILED
+
+
+@given(attempt=st.integers(0, MAX_SPARED - 1), max_attempts=st.integers(1, 20))
+def test_an_attempt_in_which_nothing_was_sent_does_not_count(attempt: int, max_attempts: int) -> None:
+    step = next_step(attempt, max_attempts, Verdict(UNSENT, "paused", 90.0))
+    assert step == NextStep(RETRY, "paused", 120, is_spared=True)
+
+
+def test_what_cannot_be_sent_for_two_days_is_given_up() -> None:
+    assert next_step(MAX_SPARED, 5, Verdict(UNSENT, "paused")).code == Outcome.FAILED

@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 from dispatcher.engine.runs import LONGEST_RUN, EnvelopeRun, envelope_runs
 from dispatcher.ports import Delivery
 from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Outcomes, Report, Verdict, decode_record, encode_record
+from dispatcher.wire.outcome import (
+    ALL_SENT,
+    RETRY,
+    UNKNOWN,
+    UNSENT,
+    Outcome,
+    Outcomes,
+    Report,
+    Verdict,
+    decode_record,
+    encode_record,
+)
 from tests.unit.consumers.envelopes import envelope
 
 NOW_MS = 1_700_000_000_000
@@ -145,6 +156,17 @@ def test_an_envelope_is_not_split_by_delay() -> None:
     assert (delay_s, again.not_before_ms - NOW_MS) == (120, 120_000)
     assert (again.attempt, again.positions, again.size) == (1, [0, 2], 4)
     assert plan.record.mixed[0].delay_s == 120
+
+
+def test_what_was_not_sent_costs_no_attempt_and_what_is_unknown_is_counted() -> None:
+    report = Report(exceptions={0: Verdict(UNSENT, "paused", 3.0), 2: Verdict(UNKNOWN, "no answer")})
+    (part,) = envelope_runs(deliveries(0, [4]))[0]
+    max_attempts = part.deliveries[0].envelope.max_attempts
+    plan, _ = settle([part], [report])
+    ((_, (again,)),) = plan.next_attempts.items()
+    assert (again.attempt, again.max_attempts, again.positions) == (1, max_attempts + 1, [0, 2])
+    assert (plan.unknown, plan.retried) == (1, 2)
+    assert plan.record.mixed[0].codes == bytes([RETRY, 0, RETRY, 0])
 
 
 def test_reports_that_are_missing_count_as_made_calls() -> None:
