@@ -39,12 +39,6 @@ def nothing_set(client: PushClient) -> Iterator[None]:
     eventually(lambda: not client.live_tasks(), 60, "all tasks have ended")
 
 
-def submit(fairlane: CommandLine, task: str, count: int, *options: str, app: str = "shop") -> Any:
-    targets = "".join(f"{task}-{number:06d}\n" for number in range(count))
-    given = ("--id", task, "--app", app, "--body", "Hi", "--chunk", "5", "--targets", "-")
-    return fairlane("task", "submit", *given, *options, stdin=targets)
-
-
 def signals(fairlane: CommandLine) -> dict[str, Any]:
     found: dict[str, Any] = fairlane.data("signals")
     return found
@@ -103,27 +97,27 @@ def test_values_that_make_no_sense(fairlane: CommandLine, words: tuple[str, ...]
 def test_a_submission_over_a_limit_is_refused_and_leaves_nothing(fairlane: CommandLine) -> None:
     assert fairlane("channel", "pause", "null").code == 0
     assert fairlane("app", "limit", "shop", "--tasks", "2", "--targets", "1000").code == 0
-    assert submit(fairlane, "first", 400, "--expected", "400").code == 0
-    result = submit(fairlane, "large", 700, "--expected", "700")
+    assert fairlane.submit("first", 400, "--expected", "400").code == 0
+    result = fairlane.submit("large", 700, "--expected", "700")
     assert (result.code, result.out) == (5, "")
     assert "limit of 1,000 targets" in result.err
     assert "fairlane app limit shop --targets N" in result.err
-    assert submit(fairlane, "second", 100, "--expected", "100").code == 0
-    result = submit(fairlane, "third", 1)
+    assert fairlane.submit("second", 100, "--expected", "100").code == 0
+    result = fairlane.submit("third", 1)
     assert (result.code, result.out) == (5, "")
     assert "2 live tasks" in result.err
     assert fairlane("task", "show", "third").code == 3
-    assert submit(fairlane, "elsewhere", 1, app="news").code == 0
-    assert submit(fairlane, "first", 400, "--expected", "400").code == 0
+    assert fairlane.submit("elsewhere", 1, app="news").code == 0
+    assert fairlane.submit("first", 400, "--expected", "400").code == 0
     app = fairlane.data("app", "show", "shop")
     assert (app["tasks"], app["queued"]) == (2, 500)
     assert fairlane("task", "cancel", "first").code == 0
-    eventually(lambda: submit(fairlane, "third", 1).code == 0, 60, "the cancelled task has made room")
+    eventually(lambda: fairlane.submit("third", 1).code == 0, 60, "the cancelled task has made room")
 
 
 def test_a_paused_channel_sends_nothing_until_it_is_resumed(fairlane: CommandLine) -> None:
     assert fairlane("channel", "pause", "null").code == 0
-    assert submit(fairlane, "waits", 300).code == 0
+    assert fairlane.submit("waits", 300).code == 0
     assert fairlane("task", "wait", "waits", "--timeout", "1s").code == 4
     assert fairlane.data("task", "show", "waits")["targets"]["sent"] == 0
     assert "waits: channel null is paused (`fairlane channel resume null`)" in fairlane("task", "show", "waits").err
@@ -150,7 +144,7 @@ def test_why_names_what_holds_a_task_back_as_the_largest_part(fairlane: CommandL
         ("own-cap", "news", ("--cap", "10")), ("app-cap", "shop", ()), ("low-tier", "club", ("--tier", "low")),
         ("high-tier", "club", ("--tier", "high")),
     ):  # fmt: skip
-        assert submit(fairlane, task, 10_000, *options, app=app).code == 0
+        assert fairlane.submit(task, 10_000, *options, app=app).code == 0
 
     def largest(task: str) -> str:
         """It is more than half of the task's age."""
@@ -166,8 +160,8 @@ def test_why_names_what_holds_a_task_back_as_the_largest_part(fairlane: CommandL
 
 def test_a_dry_run_says_who_is_done_when_and_changes_nothing(fairlane: CommandLine) -> None:
     assert fairlane("capacity", "set", "200").code == 0
-    assert submit(fairlane, "up", 20_000, "--tier", "high").code == 0
-    assert submit(fairlane, "down", 20_000, "--tier", "medium", app="news").code == 0
+    assert fairlane.submit("up", 20_000, "--tier", "high").code == 0
+    assert fairlane.submit("down", 20_000, "--tier", "medium", app="news").code == 0
     for change in (
         ("capacity", "set", "400"), ("tier", "set", "high=1"), ("channel", "cap", "null", "100"),
         ("app", "cap", "shop", "50"), ("channel", "pause", "null"),
@@ -193,8 +187,8 @@ def test_a_dry_run_says_who_is_done_when_and_changes_nothing(fairlane: CommandLi
 @pytest.mark.alone  # rates of three seconds, right within ten: beside others it measures them
 def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine) -> None:
     assert fairlane("capacity", "set", "600").code == 0
-    assert submit(fairlane, "much-up", 60_000, "--tier", "high").code == 0
-    assert submit(fairlane, "much-down", 60_000, "--tier", "low").code == 0
+    assert fairlane.submit("much-up", 60_000, "--tier", "high").code == 0
+    assert fairlane.submit("much-down", 60_000, "--tier", "low").code == 0
 
     def right(capacity: int, high: float) -> bool:
         found = signals(fairlane)
@@ -227,8 +221,8 @@ def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine
 
 def test_tier_show_states_the_longest_wait(fairlane: CommandLine) -> None:
     assert fairlane("capacity", "set", "200").code == 0
-    assert submit(fairlane, "slow-up", 9_000, "--tier", "high").code == 0
-    assert submit(fairlane, "slow-down", 9_000, "--tier", "low").code == 0
+    assert fairlane.submit("slow-up", 9_000, "--tier", "high").code == 0
+    assert fairlane.submit("slow-down", 9_000, "--tier", "low").code == 0
     tiers = fairlane.data("tier", "show")["tiers"]
     assert tiers["high"]["longest_wait_s"] == pytest.approx(0.25 + (5 * 7 / 6 + 5) / 200, abs=0.001)
     assert tiers["low"]["longest_wait_s"] == pytest.approx(0.25 + (5 * 7 + 5) / 200, abs=0.001)

@@ -16,14 +16,6 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 pytestmark = pytest.mark.usefixtures("workers")
 
 
-def submit(fairlane: CommandLine, task: str, count: int, *options: str) -> None:
-    targets = "".join(f"{task}-{number:05d}\n" for number in range(count))
-    result = fairlane(
-        "task", "submit", "--id", task, "--app", "shop", "--body", "Hi", "--targets", "-", *options, stdin=targets
-    )
-    assert result.code == 0, result
-
-
 def test_the_workers_are_listed(fairlane: CommandLine) -> None:
     def listed() -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = fairlane.data("worker", "list")
@@ -65,7 +57,7 @@ def test_doctor_and_workers_name_the_servers_and_where_their_addresses_come_from
 
 
 def test_the_documented_metrics_are_served_and_no_task_is_named(fairlane: CommandLine) -> None:
-    submit(fairlane, "measured", 100, "--tier", "medium")
+    assert fairlane.submit("measured", 100, "--tier", "medium").code == 0
     assert fairlane("task", "wait", "measured", "--timeout", "30s").code == 0
     documented = set(re.findall(r"`(fairlane_\w+)`", (REFERENCE / "metrics.md").read_text()))
     assert len(documented) > 15
@@ -77,7 +69,7 @@ def test_the_documented_metrics_are_served_and_no_task_is_named(fairlane: Comman
 
 
 def test_a_task_as_json_has_the_documented_fields(fairlane: CommandLine) -> None:
-    submit(fairlane, "documented", 1)
+    assert fairlane.submit("documented", 1).code == 0
     table = (REFERENCE / "task-fields.md").read_text().partition("| field | meaning |")[2].partition("\n\n")[0]
     documented = {
         name
@@ -107,8 +99,8 @@ def in_full_swing(fairlane: CommandLine) -> bool:
 def test_tiers_and_capacity_are_set_and_shown_with_what_is_used_of_them(fairlane: CommandLine) -> None:
     assert fairlane("capacity", "set", "200").code == 0
     assert fairlane("tier", "set", "high=5", "low=0.5").code == 0
-    submit(fairlane, "busy-high", 20_000, "--tier", "high", "--chunk", "5")
-    submit(fairlane, "busy-low", 20_000, "--tier", "low", "--chunk", "5")
+    assert fairlane.submit("busy-high", 20_000, "--tier", "high").code == 0
+    assert fairlane.submit("busy-low", 20_000, "--tier", "low").code == 0
     try:
         eventually(lambda: fairlane.data("capacity", "show")["rate"] > 100, 30, "the capacity is used")
         shown = fairlane.data("capacity", "show")
@@ -154,17 +146,17 @@ def test_failures_are_listed_with_target_and_reason(
             more.join("h")
             more.await_serving("h")
             workers.leave("w")
-            submit(fairlane, "picky", 20, "--channel", "http", "--chunk", "4")
+            assert fairlane.submit("picky", 20, "--channel", "http", "--chunk", "4").code == 0
             view = fairlane.data("task", "wait", "picky", "--timeout", "30s")
             assert (view["state"], view["targets"]["sent"], view["targets"]["failed"]) == ("completed", 18, 2)
             rows = fairlane.data("task", "failures", "picky")
             assert sorted((row["target"], row["outcome"], row["reason"], row["attempt"]) for row in rows) == [
-                ("picky-00007", "failed", "gone", 1),
-                ("picky-00017", "failed", "gone", 1),
+                ("picky-000007", "failed", "gone", 1),
+                ("picky-000017", "failed", "gone", 1),
             ]
             table = fairlane("task", "failures", "picky")
             assert (table.code, table.err) == (0, "")
-            assert re.search(r"picky-00007 +failed +gone", table.out)
+            assert re.search(r"picky-000007 +failed +gone", table.out)
             assert [worker["id"][0] for worker in fairlane.data("worker", "list")] == ["h"]
 
 

@@ -8,7 +8,6 @@ from fairlane.settings import Settings
 from tests.acceptance.conftest import CommandLine
 from tests.integration.worker_crew import crew, eventually
 
-FIELDS = {"id", "state", "tier", "weight", "targets", "rate", "eta_s"}
 COUNTS = ["total", "sent", "invalid", "failed", "expired", "cancelled", "pending"]
 
 
@@ -35,15 +34,9 @@ def ids(fairlane: CommandLine, *filters: str) -> list[str]:
     return [view["id"] for view in fairlane.data("task", "list", *filters)]
 
 
-def test_a_task_as_json_has_the_documented_fields(tasks: CommandLine) -> None:
+def test_a_task_as_json_has_what_was_submitted(tasks: CommandLine) -> None:
     view = shown(tasks, "other")
-    assert view.keys() >= FIELDS
-    assert {name: view[name] for name in ("id", "state", "tier", "weight")} == {
-        "id": "other",
-        "state": "running",
-        "tier": "medium",
-        "weight": 1.0,
-    }
+    assert [view[name] for name in ("id", "state", "tier", "weight")] == ["other", "running", "medium", 1.0]
     assert list(view["targets"]) == COUNTS
     assert view["targets"] == {**dict.fromkeys(COUNTS, 0), "total": 5, "pending": 5}
     [listed] = [view for view in tasks.data("task", "list") if view["id"] == "other"]
