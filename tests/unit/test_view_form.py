@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from backends.redis.client import lua_folder, lua_texts
+from backends.redis.client import assemble, lua_folder, lua_texts
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM, ViewRole, judge
 
@@ -44,5 +44,5 @@ def test_the_older_workers_are_named() -> None:
 
 
 def test_the_scripts_keep_the_same_form() -> None:
-    text = lua_texts(lua_folder("backends.redis"))["form.lua"]
+    text = assemble("begin_epoch", lua_texts(lua_folder("backends.redis")))
     assert re.findall(r"^local FORM = (\d+)$", text, re.MULTILINE) == [str(FORM)]
