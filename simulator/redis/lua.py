@@ -233,10 +233,10 @@ class ScriptHost:
         if answer is True:
             return 1
         error = answer[b"err"]
-        if error is not None:
+        if type(error) is bytes:
             raise ResponseError(error.decode(errors="replace"))
         status = answer[b"ok"]
-        if status is not None:
+        if type(status) is bytes:
             return StatusReply(status)
         items: list[Answer] = []
         while (one := answer[len(items) + 1]) is not None:

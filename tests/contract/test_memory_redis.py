@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 import redis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.redis_server import binaries, running
@@ -181,6 +181,8 @@ packed = st.recursive(
 
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(packed)
+@example({"ok": -1})
+@example({"err": False})
 def test_messages_are_packed_and_unpacked_as_by_redis(pair: Pair, value: Any) -> None:
     text = msgspec.msgpack.encode(value).decode("latin-1")
     for script in (
