@@ -43,7 +43,7 @@ class DelayingProxy:
         _hang_up(to)
 
     def _pass_on_late(self, source: socket.socket, to: socket.socket) -> None:
-        late: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+        late: queue.Queue[tuple[float, bytes]] = queue.Queue()
         _start(_write_late, late, to)
         with suppress(OSError):
             while chunk := source.recv(_CHUNK):
@@ -51,7 +51,7 @@ class DelayingProxy:
         late.put((0.0, b""))
 
 
-def _write_late(late: "queue.SimpleQueue[tuple[float, bytes]]", to: socket.socket) -> None:
+def _write_late(late: "queue.Queue[tuple[float, bytes]]", to: socket.socket) -> None:
     with suppress(OSError):
         while True:
             due_s, chunk = late.get()

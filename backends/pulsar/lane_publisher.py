@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 
 import pulsar
 
@@ -97,7 +97,7 @@ class LanePublisher:
         self._clock = clock
         self._create = create
         self._settings = settings
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._jobs: Queue[Callable[[], None] | None] = Queue()
         self._lanes: OrderedDict[str, _Lane] = OrderedDict()
         self._tidied_s = clock.monotonic_s()
         self._stopped = False

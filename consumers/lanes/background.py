@@ -17,7 +17,7 @@ class Background:
     """Runs actions one after the other in one thread, each when it is due. An action must be quick and may raise."""
 
     def __init__(self, name: str) -> None:
-        self._new: queue.SimpleQueue[tuple[float, Action] | None] = queue.SimpleQueue()
+        self._new: queue.Queue[tuple[float, Action] | None] = queue.Queue()
         self._due: list[tuple[float, int, Action]] = []
         self._numbers = itertools.count()
         self.under_way: Action | None = None

@@ -83,7 +83,7 @@ class Finisher:
         self._control = control
         self._clock = clock
         self._retry_s = retry_s
-        self._inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._inbox: queue.Queue[str] = queue.Queue()
         self._queued: set[str] = set()
         """The contents of the inbox, since a task that cannot be ended yet is offered repeatedly."""
         self._forced: set[str] = set()

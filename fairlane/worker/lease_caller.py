@@ -15,7 +15,7 @@ class LeaseThread:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._requests: queue.SimpleQueue[tuple[LeaseRequest, Answered] | None] = queue.SimpleQueue()
+        self._requests: queue.Queue[tuple[LeaseRequest, Answered] | None] = queue.Queue()
 
     def ask(self, request: LeaseRequest, answered: Answered) -> None:
         """Queue a request and return at once; `answered` is called from this thread."""

@@ -116,7 +116,7 @@ class Worker:
         return max(CLAIM_MAX_MS, self._engine_settings.claim_ms)
 
     def _build_engine(self) -> None:
-        self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._inbox: queue.Queue[Event] = queue.Queue()
         inbox = self._inbox
         self._lanes = PulsarLanes(
             self._lanes_client,

@@ -86,7 +86,7 @@ def number_of(claim: str) -> int:
 class Ports:
     """All ports of one engine: they keep what was asked of them. acks: slots."""
 
-    def __init__(self, engine_inbox: queue.SimpleQueue[Any]) -> None:
+    def __init__(self, engine_inbox: queue.Queue[Any]) -> None:
         self.attached: list[str] = []
         self.offered: dict[str, list[Delivery]] = {}
         self.request: LeaseRequest | None = None
@@ -163,7 +163,7 @@ class LiveWorker:
 
     def __init__(self, lanes: Sequence[LaneInfo], topics: Topics) -> None:
         self.clock = VirtualClock()
-        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.inbox: queue.Queue[Any] = queue.Queue()
         self.ports = Ports(self.inbox)
         outcomes, envelopes = OutcomePort(self.ports), EnvelopePort(self.ports)
         ports = EnginePorts(self.ports, self.ports, self.ports, outcomes, envelopes, LetterPort(), topics)

@@ -57,7 +57,7 @@ class Dock:
     """Lanes as an engine uses them: drained when they announce themselves."""
 
     def __init__(self, client: pulsar.Client, settings: LaneSettings | None = None) -> None:
-        self.ready: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.ready: queue.Queue[str] = queue.Queue()
         self.letters = Letters()
         self.lanes = PulsarLanes(client, self.ready.put, self.letters, SystemClock(), settings)
 

@@ -92,7 +92,7 @@ def _passes_without(tree: Tree, chosen: Sequence[Chosen], limit_s: float) -> boo
 
 
 def _results(chosen: Sequence[Chosen], trees: Sequence[Tree], limit_s: float) -> list[Result]:
-    free: queue.SimpleQueue[Tree] = queue.SimpleQueue()
+    free: queue.Queue[Tree] = queue.Queue()
     for tree in trees:
         free.put(tree)
 

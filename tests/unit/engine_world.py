@@ -105,7 +105,7 @@ class Worker:
         self.name = name
         self.world = world
         self.alive = True
-        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.inbox: queue.Queue[Any] = queue.Queue()
         self.wire = Tripwire()
         self.lanes = MemoryLanes(world.broker, lambda lane: self.inbox.put(LaneReady(lane)), clock)
         self.courier = MemoryCourier(clock, world.answer)

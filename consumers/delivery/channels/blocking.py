@@ -6,7 +6,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from queue import SimpleQueue
+from queue import Queue
 
 from dispatcher.ports import BatchChannel
 from dispatcher.wire.envelope import Envelope
@@ -62,7 +62,7 @@ class _Threads:
     def __init__(self, name: str, max_late: int) -> None:
         self._name = name
         self._max_late = max_late
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: Queue[_Job | None] = Queue()
         self._busy = self._late = self._started = 0
         self._calls: set[asyncio.Future[Sequence[Report]]] = set()
 
@@ -120,7 +120,7 @@ class _Threads:
 _Job = tuple[Callable[[], Sequence[Report]], "Future[Sequence[Report]]"]
 
 
-def _work(jobs: "SimpleQueue[_Job | None]") -> None:
+def _work(jobs: "Queue[_Job | None]") -> None:
     """Run jobs until a None comes."""
     while (job := jobs.get()) is not None:
         work, result = job

@@ -27,7 +27,7 @@ class Answers:
     """A `done` that says what it was called with."""
 
     def __init__(self) -> None:
-        self._reported: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._reported: queue.Queue[Exception | None] = queue.Queue()
 
     def __call__(self, error: Exception | None) -> None:
         self._reported.put(error)

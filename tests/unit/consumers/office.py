@@ -77,7 +77,7 @@ class Office:
         self.courier = courier
         self.clock = clock
         self.loop = loop
-        self.reports: queue.SimpleQueue[tuple[Batch, Sequence[Report | None]]] = queue.SimpleQueue()
+        self.reports: queue.Queue[tuple[Batch, Sequence[Report | None]]] = queue.Queue()
 
     def send(self, one: Batch) -> None:
         self.courier.send(one, lambda sent, reports: self.reports.put((sent, reports)))

@@ -27,7 +27,7 @@ class Ledger:
 def test_whatever_the_ledger_raises_is_told_and_the_next_call_is_made(error: Exception) -> None:
     ledger = Ledger(error)
     caller = LeaseThread(ledger)
-    reported: queue.SimpleQueue[tuple[LeaseAnswer | None, Exception | None]] = queue.SimpleQueue()
+    reported: queue.Queue[tuple[LeaseAnswer | None, Exception | None]] = queue.Queue()
     with running(caller.run):
         for number in (1, 2):
             caller.ask(request(number), lambda *answer: reported.put(answer))

@@ -38,7 +38,7 @@ class ToldFeed(Feed):
     """Says what a test puts into it."""
 
     def __init__(self, service: FixedService) -> None:
-        self.changes: queue.SimpleQueue[list[FeedEntry]] = queue.SimpleQueue()
+        self.changes: queue.Queue[list[FeedEntry]] = queue.Queue()
         self._service = service
 
     def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
