@@ -246,7 +246,8 @@ class TargetChannel(Protocol):
     """Delivers to a provider that is asked target by target.
 
     Like BatchChannel, but a call reports on each target as soon as it is judged. When it ends, by returning, raising or
-    at its time limit, what was reported stays; started targets are UNKNOWN, and the others are UNSENT.
+    at its time limit, what was reported stays; started targets are UNKNOWN, and the others are UNSENT. A
+    target whose `start` returns False must not be sent.
     """
 
     name: str

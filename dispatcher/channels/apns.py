@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dispatcher.channels import apns_answers
-from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES, PushMessage, read_message
-from dispatcher.channels.spec import CapUnit, Handling, Problem, Rendering, compiled, merged, size_problem
+from dispatcher.channels.push_message import PushMessage, read_message
+from dispatcher.channels.spec import CapUnit, Handling, Problem, Rendering, compiled, merged, problems_of
 from dispatcher.model.tier import Tier
 
 MAX_PAYLOAD_BYTES = 4_096
@@ -28,15 +28,9 @@ class ApnsSpec:
         """Return what APNs would refuse in a message, whatever the target."""
         parsed = read_message(message)
         problems = [Problem("message.data.aps", "is a key that APNs keeps for itself")] if "aps" in parsed.data else []
-        if not (parsed.title or parsed.body or parsed.data or parsed.apns):
-            problems.append(Problem("message", "has neither title, body nor data"))
-        if len(parsed.collapse.encode()) > MAX_COLLAPSE_BYTES:
-            problems.append(Problem("message.collapse", f"has more than {MAX_COLLAPSE_BYTES} bytes"))
         if not isinstance(parsed.apns.get("aps", {}), Mapping):
             return [*problems, Problem("message.apns.aps", "must be an object")]
-        for language in ("", *parsed.locales):
-            problems += size_problem(_payload(parsed.localized(language)), MAX_PAYLOAD_BYTES, language)
-        return problems
+        return problems + problems_of(parsed, MAX_PAYLOAD_BYTES, _payload)
 
     def check_target(self, target: str) -> str | None:
         """Return why a target cannot be a device token; None if it can."""

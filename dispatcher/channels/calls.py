@@ -11,17 +11,24 @@ _SENT = int(Outcome.SENT)
 class TargetResults:
     """State of the targets of one envelope: not started, started, or judged. The first verdict counts."""
 
-    __slots__ = ("_started", "_verdicts", "envelope")
+    __slots__ = ("_is_closed", "_started", "_verdicts", "envelope")
 
     def __init__(self, envelope: Envelope) -> None:
         self.envelope = envelope
         count = len(envelope.targets)
         self._started = bytearray(count)
         self._verdicts: list[Verdict | None] = [None] * count
+        self._is_closed = False
 
-    def start(self, index: int) -> None:
-        """Note that the request of the target at `index` is about to leave: from now on the provider may take it."""
+    def start(self, index: int) -> bool:
+        """Note that the request of the target at `index` is about to leave: from now on the provider may take it.
+
+        Return False if the call is over. The target may have been granted to another worker, and must not be sent.
+        """
+        if self._is_closed:
+            return False
         self._started[index] = 1
+        return True
 
     def not_taken(self, index: int) -> None:
         """Note that the provider cannot have taken the target, although its request was started."""
@@ -33,10 +40,11 @@ class TargetResults:
             self._verdicts[index] = verdict
 
     def close(self, reason: str) -> Report | None:
-        """Return the report on the envelope; None if nothing of it was started. `reason`: why the call ended before
-        the targets that are still open were judged."""
-        if None not in self._verdicts:
-            return _report([verdict for verdict in self._verdicts if verdict is not None])
+        """Return the report on the envelope; None if nothing of it was started. No target can be started any more.
+
+        `reason`: why the call ended before the targets that are still open were judged.
+        """
+        self._is_closed = True
         if not any(self._started) and not any(self._verdicts):
             return None
         unknown, unsent = Verdict(UNKNOWN, reason), Verdict(UNSENT, reason)
@@ -66,7 +74,7 @@ class ProviderCall:
 
 
 def _report(verdicts: list[Verdict]) -> Report:
-    """Return the report with the most frequent code as its common verdict."""
+    """Return the report on an envelope with these verdicts, in the order of its targets."""
     if all(verdict.code == _SENT for verdict in verdicts):
         return ALL_SENT
     common = next((verdict for verdict in verdicts if verdict.code == _SENT), verdicts[0])

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dispatcher.channels import fcm_answers
-from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES, PushMessage, read_message
-from dispatcher.channels.spec import CapUnit, Handling, Problem, Rendering, compiled, merged, size_problem
+from dispatcher.channels.push_message import PushMessage, read_message
+from dispatcher.channels.spec import CapUnit, Handling, Problem, Rendering, compiled, merged, problems_of
 from dispatcher.channels.template import TARGET
 from dispatcher.model.tier import Tier
 
@@ -35,15 +35,9 @@ class FcmSpec:
             for key in parsed.data
             if _RESERVED.fullmatch(key)
         ]
-        if not (parsed.title or parsed.body or parsed.data or parsed.fcm):
-            problems.append(Problem("message", "has neither title, body nor data"))
-        if len(parsed.collapse.encode()) > MAX_COLLAPSE_BYTES:
-            problems.append(Problem("message.collapse", f"has more than {MAX_COLLAPSE_BYTES} bytes"))
         if "token" in parsed.fcm or "topic" in parsed.fcm or "condition" in parsed.fcm:
             problems.append(Problem("message.fcm", "names a target: targets belong in the audience"))
-        for language in ("", *parsed.locales):
-            problems += size_problem(_fields(parsed.localized(language), Tier.HIGH, 0), MAX_PAYLOAD_BYTES, language)
-        return problems
+        return problems + problems_of(parsed, MAX_PAYLOAD_BYTES, lambda texts: _fields(texts, Tier.HIGH, 0))
 
     def check_target(self, target: str) -> str | None:
         """Return why a target cannot be a registration token; None if it can."""

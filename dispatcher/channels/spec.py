@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dispatcher.channels.push_message import PushMessage, Templates
+from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES, PushMessage, Templates
 from dispatcher.channels.template import Template
 from dispatcher.channels.verdict_table import VerdictTable
 from dispatcher.model.errors import InvalidInput
@@ -106,13 +106,21 @@ def compiled(message: PushMessage, document: Callable[[PushMessage], object]) ->
     return Templates(template(""), {language: template(language) for language in message.locales})
 
 
-def size_problem(document: object, max_bytes: int, language: str) -> list[Problem]:
-    """Return a problem if a document is too large even without its variables."""
-    size = len(msgspec.json.encode(document))
-    if size <= max_bytes:
-        return []
-    field = f"message.locales.{language}" if language else "message"
-    return [Problem(field, f"has {size:,} bytes for this provider; at most {max_bytes:,} are possible")]
+def problems_of(message: PushMessage, max_bytes: int, document: Callable[[PushMessage], object]) -> list[Problem]:
+    """Return what every provider refuses: an empty message, a long collapse text, a document that is too large even
+    without its variables."""
+    problems = []
+    if not (message.title or message.body or message.data or message.fcm or message.apns):
+        problems.append(Problem("message", "has neither title, body nor data"))
+    if len(message.collapse.encode()) > MAX_COLLAPSE_BYTES:
+        problems.append(Problem("message.collapse", f"has more than {MAX_COLLAPSE_BYTES} bytes"))
+    for language in ("", *message.locales):
+        size = len(msgspec.json.encode(document(message.localized(language))))
+        if size > max_bytes:
+            field = f"message.locales.{language}" if language else "message"
+            text = f"has {size:,} bytes for this provider; at most {max_bytes:,} are possible"
+            problems.append(Problem(field, text))
+    return problems
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

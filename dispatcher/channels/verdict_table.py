@@ -20,7 +20,7 @@ class Effect(StrEnum):
     CREDENTIALS = "credentials"
     """The provider does not accept our credentials or settings. The flow pauses, and the target uses no try."""
     DOWN = "down"
-    """The provider does not work. Slow down, then probe; the target uses a try, since it may have been taken."""
+    """The provider does not work. Slow down, then probe; the target uses no try."""
     PAYLOAD = "payload"
     """The task's message is at fault, whichever target it is sent to."""
 

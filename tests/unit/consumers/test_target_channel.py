@@ -79,6 +79,15 @@ def test_a_call_that_sends_everything_is_the_report_that_costs_least() -> None:
     assert all(report is ALL_SENT for report in reports)
 
 
+def test_no_target_is_started_once_the_call_is_over() -> None:
+    """It was given back: another worker may be sending it."""
+    results = TargetResults(envelope(0, "ab"))
+    assert results.start(0)
+    results.report(0, SENT)
+    assert results.close("no answer") == Report(SENT, {1: Verdict(UNSENT, "no answer")})
+    assert not results.start(1)
+
+
 def test_the_first_verdict_on_a_target_counts() -> None:
     results = TargetResults(envelope(0, "ab"))
     results.report(0, INVALID)
