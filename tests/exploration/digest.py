@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
 from hashlib import blake2b
+from queue import Queue
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
@@ -46,9 +47,11 @@ OPAQUE = frozenset(
         RateWindow,
         Topics,
         Ports,
+        Queue,
     )
 )
-"""Only the type of these counts. (A SharedBound sums up what is held and unsettled, and is never reached here.)"""
+"""Only the type of these counts. (A SharedBound sums up what is held and unsettled, and is never reached here. The
+engine's inbox is empty between inputs.)"""
 # fmt: off
 IGNORED = frozenset((
     "at_ms", "published_ms", "not_before_ms", "received_s", "leased_s", "sent_s", "since_s", "due_s", "due_ms",
