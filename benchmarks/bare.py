@@ -8,7 +8,7 @@ prefetched while the time is not counted.
 import json
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from backends.pulsar.client import connect
 from dispatcher.wire.envelope import decode_envelope
@@ -18,8 +18,16 @@ NAME = "bare"
 EMPTY_AFTER_MS = 2_000
 
 
-def loop(consumer: Any, decode: bool) -> tuple[int, float, float]:
-    """Receive until no more messages come; return (messages, wall time of the first, of the last)."""
+class Received(NamedTuple):
+    """The messages of one topic, with the wall times of the first and the last."""
+
+    messages: int
+    began: float
+    ended: float
+
+
+def loop(consumer: Any, *, decode: bool) -> Received:
+    """Receive until no more messages come."""
     import pulsar
 
     count, began, ended = 0, 0.0, 0.0
@@ -27,7 +35,7 @@ def loop(consumer: Any, decode: bool) -> tuple[int, float, float]:
         try:
             message = consumer.receive(EMPTY_AFTER_MS)
         except pulsar.Timeout:
-            return count, began, ended
+            return Received(count, began, ended)
         if not count:
             began = time.time()
         if decode:
@@ -46,9 +54,9 @@ def subscribed(client: Any, topic: str) -> Any:
 
 def main(mode: str, topics: list[str]) -> None:
     client = connect(Settings().pulsar)
-    runs = [loop(subscribed(client, topic), mode == "decode") for topic in topics]
-    busy_s = sum(ended - began for _, began, ended in runs)
-    sys.stdout.write(json.dumps({"received": sum(count for count, _, _ in runs), "busy_s": busy_s}) + "\n")
+    runs = [loop(subscribed(client, topic), decode=mode == "decode") for topic in topics]
+    busy_s = sum(run.ended - run.began for run in runs)
+    sys.stdout.write(json.dumps({"received": sum(run.messages for run in runs), "busy_s": busy_s}) + "\n")
     client.close()
 
 

@@ -98,18 +98,18 @@ def throughput(chunk: int, count: int | None) -> Benchmark:
 @bench.command()
 @click.option("--low-only", is_flag=True, help="One of the two workers holds only low lanes.")
 @_measured
-def shares(low_only: bool) -> Benchmark:
+def shares(*, low_only: bool) -> Benchmark:
     """Measure the shares of the tiers at 2,000/s, all with a backlog: the worst deviation in four windows of 5 s."""
     from benchmarks.shares import run
 
-    return "shares", lambda settings, seed: run(settings, seed, low_only, say)
+    return "shares", lambda settings, seed: run(settings, seed, say, one_holds_low_only=low_only)
 
 
 @bench.command()
 @_number("--workers", min_value=1, max_value=50, default=8, text="Workers started at the same time.")
 @click.option("--no-capacity", is_flag=True, help="Set no capacity: the workers are the limit, 0.1 s a call.")
 @_measured
-def laws(workers: int, no_capacity: bool) -> Benchmark:
+def laws(workers: int, *, no_capacity: bool) -> Benchmark:
     """Judge every delivery while all tiers have a backlog.
 
     Shows the worst deviation in any 10,000 targets and in any 10 s and, at the 2,000/s that are set, the most targets
@@ -209,11 +209,11 @@ def steady(chunk: int, rate: int) -> Benchmark:
 @_number("--lanes", min_value=1, default=100_000, text="Backlogged lanes.")
 @click.option("--mixed", is_flag=True, help="Random weights and sizes instead of equal ones.")
 @_measured
-def picks(lanes: int, mixed: bool) -> Benchmark:
+def picks(lanes: int, *, mixed: bool) -> Benchmark:
     """Measure the scheduler alone, on one thread, without servers: picks per second."""
     from benchmarks.picks import run
 
-    return f"picks {lanes}", lambda _settings, seed: run(lanes, seed, mixed)
+    return f"picks {lanes}", lambda _settings, seed: run(lanes, seed, mixed=mixed)
 
 
 @bench.command()
@@ -279,7 +279,7 @@ def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
     help="Store a snapshot before the last tenth of them is sent.",
 )
 @_measured
-def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
+def rebuild(count: int, chunk: int, *, snapshot: bool) -> Benchmark:
     """Empty Redis behind a history of sent targets.
 
     Shows the seconds until grants begin again, counted from the emptying and from the end of the longest claim made
@@ -318,7 +318,9 @@ def fold(count: int) -> Benchmark:
 )
 @click.option("--blocked", is_flag=True, help="Use two private brokers instead, one of which stops for 10 s.")
 @_measured
-def producer(partitions: int, chunk: int, count: int | None, compression: CompressionRule, blocked: bool) -> Benchmark:
+def producer(
+    partitions: int, chunk: int, count: int | None, compression: CompressionRule, *, blocked: bool
+) -> Benchmark:
     """Compare the client's defaults with the tuned producer on a topic with partitions.
 
     Shows rate, CPU of producer and broker, bytes on the wire, entries and times, each per target.

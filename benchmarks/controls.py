@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 from math import floor
+from typing import NamedTuple
 
 from benchmarks.controls_seen import (
     CAPACITY,
@@ -126,22 +127,30 @@ class Trial:
         self._say(f"{name}: {seconds:.2f} s")
 
 
-def steps(client: PushClient, tasks: dict[str, TaskHandle], now: Expected) -> list[tuple[str, Change, Change]]:
+class Step(NamedTuple):
+    """A change, and the same change of what is expected."""
+
+    name: str
+    change: Change
+    expect: Change
+
+
+def steps(client: PushClient, tasks: dict[str, TaskHandle], now: Expected) -> list[Step]:
     """Return each change that is visible in the shares, with the same change of what is expected."""
     first, second, moved = (tasks[name] for name in ("high-0", "high-1", "low-1"))
     left = {tasks[name].id: 0.25 for name in ("low-0", "low-2")}
     low = TaskFilter(app=APP, tier=Tier.LOW)
     return [
-        ("weight", lambda: first.set_weight(3), lambda: now.weights.update({first.id: 3.0})),
-        ("tier", lambda: moved.set_tier("medium"), lambda: now.tiers.update({moved.id: "medium"})),
-        ("pause", second.pause, lambda: now.stopped.add(second.id)),
-        ("resume", second.resume, lambda: now.stopped.discard(second.id)),
-        ("cap", lambda: first.set_cap(200), lambda: now.caps.update({first.id: 200})),
-        ("uncap", lambda: first.set_cap(None), now.caps.clear),
-        ("tiers", lambda: client.set_tiers(high=1, medium=1, low=1), lambda: now.tier_weights.update(_EQUAL)),
-        ("many", lambda: client.set_many(low, Changes(weight=0.25)), lambda: now.weights.update(left)),
-        ("channel_pause", lambda: client.pause_channel(CHANNEL), lambda: now.stopped.update(now.tiers)),
-        ("channel_resume", lambda: client.resume_channel(CHANNEL), now.stopped.clear),
+        Step("weight", lambda: first.set_weight(3), lambda: now.weights.update({first.id: 3.0})),
+        Step("tier", lambda: moved.set_tier("medium"), lambda: now.tiers.update({moved.id: "medium"})),
+        Step("pause", second.pause, lambda: now.stopped.add(second.id)),
+        Step("resume", second.resume, lambda: now.stopped.discard(second.id)),
+        Step("cap", lambda: first.set_cap(200), lambda: now.caps.update({first.id: 200})),
+        Step("uncap", lambda: first.set_cap(None), now.caps.clear),
+        Step("tiers", lambda: client.set_tiers(high=1, medium=1, low=1), lambda: now.tier_weights.update(_EQUAL)),
+        Step("many", lambda: client.set_many(low, Changes(weight=0.25)), lambda: now.weights.update(left)),
+        Step("channel_pause", lambda: client.pause_channel(CHANNEL), lambda: now.stopped.update(now.tiers)),
+        Step("channel_resume", lambda: client.resume_channel(CHANNEL), now.stopped.clear),
     ]
 
 

@@ -31,7 +31,7 @@ class CuttableProxy:
         self._addresses = addresses
         self._ends: set[socket.socket] = set()
 
-    def set_cut(self, cut: bool) -> None:
+    def set_cut(self, *, cut: bool) -> None:
         """Break all connections and refuse new ones; or let connections through again."""
         self.cut = cut
         if cut:
@@ -95,7 +95,7 @@ class NamedProxy(CuttableProxy):
         self._cut_names: set[str] = set()
         self._names: dict[socket.socket, str] = {}
 
-    def set_cut_of(self, name: str, cut: bool) -> None:
+    def set_cut_of(self, name: str, *, cut: bool) -> None:
         """Break the connections of the client with this name and refuse its new ones; or let them through again."""
         if not cut:
             self._cut_names.discard(name)

@@ -94,7 +94,7 @@ def options_of(scene: Stage, audience: str, tables: Path) -> "IngestOptions":
 
     task = {"id": "ingested", "app": "bench", "tier": "high", "channel": "null", "message": '{"body": "Hi {name}"}'}
     made = parse_options({**values_of(scene.settings), **task, "expected_targets": "1000000", "chunk": "500"})
-    return IngestOptions(made, TableSource(audience), tables)
+    return IngestOptions(task=made, audience=TableSource(audience), tables=tables)
 
 
 def write_parquet(spark: "SparkSession", options: "IngestOptions", folder: Path) -> float:
@@ -122,7 +122,14 @@ def run(settings: Settings, table: Table, say: Callable[[str], None]) -> dict[st
     from spark_jobs.session.session import SessionSettings, make_session
 
     with stage(settings, say) as scene:
-        spark = make_session(SessionSettings("fairlane bench ingest", table.master, table.memory, table.memory))
+        spark = make_session(
+            SessionSettings(
+                app_name="fairlane bench ingest",
+                master=table.master,
+                driver_memory=table.memory,
+                executor_memory=table.memory,
+            )
+        )
         try:
             options = options_of(scene, make_table(spark, table.rows, scene.folder / "audience"), scene.folder)
             say(f"a table of {table.rows:,} rows is made")

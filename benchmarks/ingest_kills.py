@@ -153,7 +153,7 @@ class _Scenario:
 def _table(scene: Stage, kills: Kills) -> str:
     from spark_jobs.session.session import SessionSettings, make_session
 
-    spark = make_session(SessionSettings("fairlane bench ingest", driver_memory=kills.memory))
+    spark = make_session(SessionSettings(app_name="fairlane bench ingest", driver_memory=kills.memory))
     try:
         return make_table(spark, kills.rows, scene.folder / "audience", TARGET)
     finally:

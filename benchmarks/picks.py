@@ -13,7 +13,7 @@ QUANTUM = 50
 SIZES = (1, 10, 37, 50)
 
 
-def run(lanes: int, seed: int, mixed: bool) -> dict[str, float]:
+def run(lanes: int, seed: int, *, mixed: bool) -> dict[str, float]:
     """Measure with lanes in all tiers, all with a backlog. `mixed`: random weights and sizes instead of equal ones."""
     chance = random.Random(seed)
     scheduler: Scheduler[int] = Scheduler()

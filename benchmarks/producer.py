@@ -78,9 +78,15 @@ def _measured(own: Settings, variant: str, load: ProducerLoad) -> dict[str, floa
         topic = names.own_lane(variant)
         admin.create_lane(topic, load.partitions)
         spec = Spec(
-            str(own.pulsar.address), topic, load.partitions, "router" if variant == "tuned" else variant, load.chunk,
-            messages=load.count // load.chunk, seed=load.seed, compression=load.compression,
-        )  # fmt: skip
+            url=str(own.pulsar.address),
+            topic=topic,
+            partitions=load.partitions,
+            variant="router" if variant == "tuned" else variant,
+            chunk=load.chunk,
+            messages=load.count // load.chunk,
+            seed=load.seed,
+            compression=load.compression,
+        )
         before_s = cpu_s(broker) if broker else 0.0
         fast = published(spec)
         spent_s = cpu_s(broker) - before_s if broker else 0.0
@@ -158,11 +164,11 @@ def run_blocked(settings: Settings, load: ProducerLoad, say: Callable[[str], Non
 def _stopped_meanwhile(brokers: TwoBrokers, variant: str, load: ProducerLoad) -> dict[str, float]:
     seconds = BEFORE_S + STOPPED_S + AFTER_S
     spec = Spec(
-        str(brokers.settings.address),
-        brokers.topic,
-        load.partitions,
-        variant,
-        load.chunk,
+        url=str(brokers.settings.address),
+        topic=brokers.topic,
+        partitions=load.partitions,
+        variant=variant,
+        chunk=load.chunk,
         seconds=seconds,
         seed=load.seed,
     )

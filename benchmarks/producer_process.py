@@ -50,7 +50,7 @@ The received bytes follow the confirmed ones.
 """
 
 
-class Spec(msgspec.Struct, frozen=True):
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """The messages to publish, and how."""
 
     url: str
@@ -74,7 +74,7 @@ class Spec(msgspec.Struct, frozen=True):
     seed: int = 1
 
 
-class Published(msgspec.Struct, frozen=True):
+class Published(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one process."""
 
     messages: int
@@ -228,7 +228,22 @@ def bodies_of(spec: Spec, count: int = BODIES) -> list[bytes]:
         targets = [f"{chance.getrandbits(256):064x}" for _ in range(spec.chunk)]
         made.append(
             encode_envelope(
-                Envelope(FORMAT, "bench", "0", number, 0, "bench", "null", 0, 0, 0, spec.chunk, 5, MESSAGE, targets)
+                Envelope(
+                    format=FORMAT,
+                    task="bench",
+                    writer="0",
+                    sequence=number,
+                    attempt=0,
+                    app="bench",
+                    channel="null",
+                    published_ms=0,
+                    not_before_ms=0,
+                    expires_ms=0,
+                    size=spec.chunk,
+                    max_attempts=5,
+                    message=MESSAGE,
+                    targets=targets,
+                )
             )
         )
     return made
@@ -295,14 +310,14 @@ def publish(publisher: Publisher, spec: Spec, times: Times) -> Published:
     publisher.finish()
     seconds, cpu_s = time.monotonic() - began_s, time.process_time() - cpu_s
     return Published(
-        sent,
-        seconds,
-        cpu_s,
-        wire_bytes() - wire,
-        times.quantile_ms(0.5),
-        times.quantile_ms(0.99),
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        sampler.stop(),
+        messages=sent,
+        seconds=seconds,
+        cpu_s=cpu_s,
+        wire_bytes=wire_bytes() - wire,
+        p50_ms=times.quantile_ms(0.5),
+        p99_ms=times.quantile_ms(0.99),
+        resident_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        samples=sampler.stop(),
     )
 
 

@@ -32,7 +32,11 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
         say(f"making up an audience of {targets:,} and its journal")
         audience = make_tables(folder, size, datetime.now(UTC))
         begun_cpu_s, begun_s = family_cpu_s(), time.monotonic()
-        spark = make_session(SessionSettings("fairlane bench reconcile", master, "1g", conf=for_rows(master, targets)))
+        spark = make_session(
+            SessionSettings(
+                app_name="fairlane bench reconcile", master=master, driver_memory="1g", conf=for_rows(master, targets)
+            )
+        )
         started_s = time.monotonic()
         try:
             given = given_audience(spark, read_table(spark, TableSource(str(audience))), folder, TASK)

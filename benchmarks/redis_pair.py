@@ -36,10 +36,10 @@ class RedisPair:
 
     def fail_over(self) -> None:
         """End the primary; clients then reach the replica."""
-        self.proxy.set_cut(True)
+        self.proxy.set_cut(cut=True)
         self.primary.kill()
         self.proxy.to_port = self.replica.port
-        self.proxy.set_cut(False)
+        self.proxy.set_cut(cut=False)
 
     def renew(self) -> None:
         """After a fail-over, give the server now in charge a replica of its own."""

@@ -67,7 +67,7 @@ def windows(handles: dict[Tier, list[TaskHandle]], count: int) -> list[dict[Tier
     return shares
 
 
-def run(settings: Settings, seed: int, one_holds_low_only: bool, say: Callable[[str], None]) -> dict[str, float]:
+def run(settings: Settings, seed: int, say: Callable[[str], None], *, one_holds_low_only: bool) -> dict[str, float]:
     """Do one run: the largest deviation from 60:30:10 in any window, in points, and the capacity used."""
     count = 4
     with stage(settings, say) as scene:

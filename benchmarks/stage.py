@@ -24,7 +24,7 @@ SEE_LOGS = "The workers' logs are in `logs/bench`, in the folder that `fairlane 
 """The advice in errors when something does not happen."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stage:
     """The environment of a running benchmark."""
 
@@ -60,7 +60,7 @@ def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -
         crew = WorkerGroup({**environment(own), **channels}, own.home / "logs" / "bench")
         try:
             with PushClient.connect(own) as client:
-                yield Stage(own, client, crew, Path(folder), log, say)
+                yield Stage(settings=own, client=client, crew=crew, folder=Path(folder), log=log, say=say)
         finally:
             crew.stop(deadline_s=20)
 

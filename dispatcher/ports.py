@@ -27,7 +27,7 @@ class Delivery(msgspec.Struct, gc=False):
     """Monotonic."""
 
 
-class LaneInfo(msgspec.Struct, frozen=True, gc=False):
+class LaneInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A lane as a worker sees it. tier, weight and chunk are for the local pick and the prefetch; the ledger has its
     own, more recent values."""
 
@@ -106,7 +106,7 @@ class OutcomeTopics(Protocol):
         ...
 
 
-class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """Targets that failed for good, with the reasons, or a message that cannot be sent.
 
     A message that cannot be sent has a body and no targets. It is an envelope of an unknown task; or it is not an
@@ -169,7 +169,7 @@ class FoldResult(msgspec.Struct, frozen=True):
     """Tasks that now have an outcome for every target."""
 
 
-class Batch(msgspec.Struct, gc=False):
+class Batch(msgspec.Struct, gc=False, kw_only=True):
     """Granted envelopes of one lane on their way through a channel."""
 
     lane: str

@@ -47,7 +47,7 @@ MAX_NAMED_CHARACTERS = 700_000
 the journal; an envelope whose targets are within their limits always fits."""
 
 
-class SettlePlan(msgspec.Struct):
+class SettlePlan(msgspec.Struct, kw_only=True):
     """The steps for some envelopes of one task, in the order of the fields."""
 
     task: str
@@ -119,28 +119,28 @@ class Draft:
         """Return the steps to take now. `at_ms`: wall time of the record."""
         latency_ms = max(0, at_ms - self._oldest_ms)
         record = Outcomes(
-            FORMAT,
-            self.task,
-            self.claim,
-            at_ms,
-            self.channel,
-            self._runs,
-            self._mixed,
-            self.app,
-            latency_ms,
-            self._named,
+            format=FORMAT,
+            task=self.task,
+            claim=self.claim,
+            at_ms=at_ms,
+            channel=self.channel,
+            runs=self._runs,
+            mixed=self._mixed,
+            app=self.app,
+            latency_ms=latency_ms,
+            named=self._named,
         )
         return SettlePlan(
-            self.task,
-            self._letters,
-            record,
-            self._next,
-            self.acks,
-            self.targets,
-            self._counts,
-            self._retried,
-            self._unknown,
-            self._error,
+            task=self.task,
+            letters=self._letters,
+            record=record,
+            next_attempts=self._next,
+            acks=self.acks,
+            targets=self.targets,
+            counts=self._counts,
+            retried=self._retried,
+            unknown=self._unknown,
+            error=self._error,
         )
 
     def _add_part(self, part: EnvelopeRun) -> None:
@@ -157,14 +157,22 @@ class Draft:
         if self._runs:
             last = self._runs[-1]
             if last.first + last.count == first and last.size == size and last.code == code and last.writer == writer:
-                self._runs[-1] = Run(writer, 0, last.first, last.count + count, size, code)
+                self._runs[-1] = Run(
+                    writer=writer, attempt=0, first=last.first, count=last.count + count, size=size, code=code
+                )
                 return
-        self._runs.append(Run(writer, 0, first, count, size, code))
+        self._runs.append(Run(writer=writer, attempt=0, first=first, count=count, size=size, code=code))
 
     def _add_mixed(self, envelope: Envelope, codes: bytes, delay_s: int) -> None:
         self._mixed.append(
             Mixed(
-                envelope.writer, envelope.attempt, envelope.sequence, envelope.size, envelope.positions, codes, delay_s
+                writer=envelope.writer,
+                attempt=envelope.attempt,
+                sequence=envelope.sequence,
+                size=envelope.size,
+                positions=envelope.positions,
+                codes=codes,
+                delay_s=delay_s,
             )
         )
 
@@ -220,7 +228,16 @@ class Draft:
             reasons = None
         characters = sum(map(len, targets)) + sum(map(len, reasons or ()))
         if self.named_characters + characters <= MAX_NAMED_CHARACTERS:
-            self._named.append(Named(envelope.writer, envelope.attempt, envelope.sequence, positions, targets, reasons))
+            self._named.append(
+                Named(
+                    writer=envelope.writer,
+                    attempt=envelope.attempt,
+                    sequence=envelope.sequence,
+                    positions=positions,
+                    targets=targets,
+                    reasons=reasons,
+                )
+            )
             self.named_characters += characters
 
     def _note_errors(self, envelope: Envelope, steps: Sequence[NextStep], at_ms: int) -> None:
@@ -265,17 +282,17 @@ def _unknown(report: Report, size: int) -> int:
 
 def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> DeadLetter:
     return DeadLetter(
-        FORMAT,
-        envelope.task,
-        envelope.writer,
-        envelope.sequence,
-        envelope.attempt,
-        at_ms,
-        envelope.channel,
-        [envelope.position(i) for i in indexes],
-        [envelope.targets[i] for i in indexes],
-        [steps[i].code for i in indexes],
-        [steps[i].reason for i in indexes],
+        format=FORMAT,
+        task=envelope.task,
+        writer=envelope.writer,
+        sequence=envelope.sequence,
+        attempt=envelope.attempt,
+        at_ms=at_ms,
+        channel=envelope.channel,
+        positions=[envelope.position(i) for i in indexes],
+        targets=[envelope.targets[i] for i in indexes],
+        outcomes=[steps[i].code for i in indexes],
+        reasons=[steps[i].reason for i in indexes],
     )
 
 

@@ -294,11 +294,11 @@ class PushClient:
 
     def pause_channel(self, channel: str) -> None:
         """Stop sending on the channel until `resume_channel`."""
-        self._service.pause_channel(channel, True)
+        self._service.pause_channel(channel, paused=True)
 
     def resume_channel(self, channel: str) -> None:
         """Resume sending on a paused channel."""
-        self._service.pause_channel(channel, False)
+        self._service.pause_channel(channel, paused=False)
 
     def cap_app(self, app: str, targets_per_s: int, burst: int = 0, *, channel: str | None = None) -> None:
         """Set the maximum targets/s of an app, over all channels or on one channel; 0: no cap."""

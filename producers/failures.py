@@ -8,7 +8,7 @@ from dispatcher.ports import DeadLetter
 from dispatcher.wire.outcome import OUTCOME_NAMES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A target that failed permanently."""
 
@@ -28,7 +28,7 @@ class Failure:
     """Wall time of the failure."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureGroup:
     """The targets that failed for the same reason."""
 
@@ -63,7 +63,14 @@ def by_reason(letters: Iterable[DeadLetter]) -> list[FailureGroup]:
             known = groups.get(kind)
             if known is None:
                 example = letter.targets[kinds.index(kind)]
-                known = FailureGroup(OUTCOME_NAMES[kind[0]], kind[1], 0, example, letter.at_ms, letter.at_ms)
+                known = FailureGroup(
+                    outcome=OUTCOME_NAMES[kind[0]],
+                    reason=kind[1],
+                    count=0,
+                    example=example,
+                    first_ms=letter.at_ms,
+                    last_ms=letter.at_ms,
+                )
             groups[kind] = replace(
                 known,
                 count=known.count + count,
@@ -75,4 +82,12 @@ def by_reason(letters: Iterable[DeadLetter]) -> list[FailureGroup]:
 
 def _failure(letter: DeadLetter, target: str, outcome: int, reason: str) -> Failure:
     name = OUTCOME_NAMES[outcome]
-    return Failure(letter.task, target, name, reason, letter.attempt + 1, letter.channel, letter.at_ms)
+    return Failure(
+        task=letter.task,
+        target=target,
+        outcome=name,
+        reason=reason,
+        attempt=letter.attempt + 1,
+        channel=letter.channel,
+        at_ms=letter.at_ms,
+    )

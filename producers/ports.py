@@ -89,7 +89,7 @@ class LeasePace:
     """How long a submission in progress waits for Redis."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The services that a submission uses."""
 

@@ -59,8 +59,8 @@ class RedisFold:
             finished += [task.decode() for task in rest[0]] if rest else []
             position = current.decode()
             if applied != 1:
-                return FoldResult(False, position, finished)
-        return FoldResult(True, position, finished)
+                return FoldResult(applied=False, cursor=position, finished=finished)
+        return FoldResult(applied=True, cursor=position, finished=finished)
 
     def _calls(
         self, expected: str, cursor: str, records: Sequence[bytes], positions: Sequence[str] | None
@@ -97,8 +97,22 @@ def _for_script(record: OutcomeRecord) -> bytes:
     return _encode(("o", record.format, record.task, record.claim, record.at_ms, record.channel, record.runs, mixed))
 
 
-def _mixed(mixed: Mixed) -> tuple[str, int, int, int, str, str, list[int], str]:
-    """Return the fields in the order of `read_mixed` in records.lua."""
+class _MixedRow(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
+    """An envelope with different outcomes, in the order of `read_mixed` in records.lua."""
+
+    writer: str
+    attempt: int
+    sequence: int
+    size: int
+    included: str
+    """A flag for each target that the attempt included."""
+    still_open: str
+    """A flag for each target without a final outcome; empty if there is none."""
+    by_code: list[int]
+    codes: str
+
+
+def _mixed(mixed: Mixed) -> _MixedRow:
     codes = mixed.codes if mixed.positions is None else _by_position(mixed.positions, mixed.codes, mixed.size)
     if mixed.positions is None and len(codes) == mixed.size:
         included = all_positions(mixed.size)
@@ -107,7 +121,16 @@ def _mixed(mixed: Mixed) -> tuple[str, int, int, int, str, str, list[int], str]:
         included = pack_flags(codes.translate(_INCLUDED))
     by_code = [codes.count(code) for code in range(_FINAL)]
     still_open = pack_flags(codes.translate(_OPEN)) if sum(by_code) < len(codes) else ""
-    return mixed.writer, mixed.attempt, mixed.sequence, mixed.size, included, still_open, by_code, codes.decode("ascii")
+    return _MixedRow(
+        writer=mixed.writer,
+        attempt=mixed.attempt,
+        sequence=mixed.sequence,
+        size=mixed.size,
+        included=included,
+        still_open=still_open,
+        by_code=by_code,
+        codes=codes.decode("ascii"),
+    )
 
 
 def _by_position(positions: Sequence[int], codes: bytes, size: int) -> bytes:

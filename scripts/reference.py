@@ -132,8 +132,21 @@ class _Service:
     """A service with a backlog in every tier."""
 
     def signals(self) -> Signals:
-        tiers = [TierSignals(str(tier), 1.0, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) for tier in TIERS]
-        return Signals(1, 1.0, 1, "demand", [], 1, tiers)
+        tiers = [
+            TierSignals(
+                tier=str(tier),
+                weight=1.0,
+                backlog=1,
+                arrival_rate=1.0,
+                rate=1.0,
+                drain_s=1.0,
+                wanted=1.0,
+                actual=1.0,
+                spare=1.0,
+            )
+            for tier in TIERS
+        ]
+        return Signals(capacity=1, rate=1.0, workers=1, limited_by="demand", caps=[], workers_needed=1, tiers=tiers)
 
 
 def _labels(family: Any) -> Sequence[str]:

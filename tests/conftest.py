@@ -155,7 +155,7 @@ def needs_spark() -> None:
 def spark(needs_spark: None) -> Iterator["SparkSession"]:
     """One small local Spark for all tests of a process; an attempt that fails is tried once more."""
     conf = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
-    session = make_session(SessionSettings("tests", "local[2,2]", driver_memory="1g", conf=conf))
+    session = make_session(SessionSettings(app_name="tests", master="local[2,2]", driver_memory="1g", conf=conf))
     yield session
     session.stop()
 

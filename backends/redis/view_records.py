@@ -127,8 +127,15 @@ def _of_task(task: str, stored: Mapping[bytes, bytes]) -> Iterator[Restated]:
 def _changes(task: str, fields: Fields) -> Iterator[Restated]:
     if at := fields.get("sealed_pos"):
         writers = [writer for writer in fields["writers"].split(",") if writer]
-        counts = int(fields["total"]), int(fields["sealed_refused"])
-        yield _restated(at, Sealed(FORMAT, task, *counts, fields["sealed_digest"], writers))
+        seal = Sealed(
+            format=FORMAT,
+            task=task,
+            targets=int(fields["total"]),
+            refused=int(fields["sealed_refused"]),
+            digest=fields["sealed_digest"],
+            writers=writers,
+        )
+        yield _restated(at, seal)
     for name, kind in CONTROLS.items():
         if at := fields.get(f"{name}_pos"):
             at_ms = _switched_ms(fields.get("pauses", ""), at) if name == "paused" else 0
@@ -136,4 +143,7 @@ def _changes(task: str, fields: Fields) -> Iterator[Restated]:
     if at := fields.get("ended_pos"):
         counted = [int(fields[name]) for name in _COUNTS]
         finished_ms, reason = int(fields["finished_ms"]), fields.get("reason", "")
-        yield _restated(at, Finished(FORMAT, task, fields["ended"], counted, finished_ms, reason))
+        yield _restated(
+            at,
+            Finished(format=FORMAT, task=task, state=fields["ended"], counts=counted, at_ms=finished_ms, reason=reason),
+        )

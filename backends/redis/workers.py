@@ -65,7 +65,21 @@ def _decoded(body: bytes) -> WorkerBeat:
     try:
         return _decode(body)
     except DECODING_ERRORS:
-        return WorkerBeat("unreadable", "", 0, "serving", 0, 0, "", 0, 0, 0, 0.0, {}, form=0)
+        return WorkerBeat(
+            id="unreadable",
+            host="",
+            pid=0,
+            state="serving",
+            started_ms=0,
+            seen_ms=0,
+            version="",
+            lanes=0,
+            in_flight=0,
+            buffered=0,
+            rate=0.0,
+            tiers={},
+            form=0,
+        )
 
 
 def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:

@@ -64,6 +64,15 @@ class Evidence:
     records: Sequence[Recorded]
 
 
+class CaseRecord(NamedTuple):
+    """The part of an outcome record that is about one target."""
+
+    worker: str
+    attempt: int
+    code: int
+    stored_ms: int
+
+
 class Case(NamedTuple):
     """The history of one target, for people."""
 
@@ -72,13 +81,13 @@ class Case(NamedTuple):
     why: str
     """One sentence."""
     calls: tuple[Call, ...] = ()
-    records: tuple[tuple[str, int, int, int], ...] = ()
+    records: tuple[CaseRecord, ...] = ()
     """Worker, attempt, code and time of each record."""
     fault: Fault | None = None
     """The excuse, or the nearest fault."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The result of the check. Each list names a target at most once."""
 
@@ -117,17 +126,17 @@ class _Court:
 
     def verdict(self) -> Verdict:
         accepted = {(task, target) for task, targets in self._evidence.accepted.items() for target in targets}
-        verdict = Verdict(len(accepted), len(self._evidence.calls))
+        verdict = Verdict(accepted=len(accepted), calls=len(self._evidence.calls))
         for task, target in sorted(accepted | self._calls.keys()):
-            self._judge(task, target, (task, target) in accepted, verdict)
+            self._judge(task, target, accepted=(task, target) in accepted, verdict=verdict)
         return verdict
 
-    def _judge(self, task: str, target: str, accepted: bool, verdict: Verdict) -> None:
+    def _judge(self, task: str, target: str, *, accepted: bool, verdict: Verdict) -> None:
         """Judge one target. A target that was not accepted need not end, but must not be called twice, either."""
         calls = self._calls.get((task, target), [])
         records = self._records_of(calls[0]) if calls else []
         if accepted and not calls:
-            verdict.lost.append(Case(task, target, "the provider was never called"))
+            verdict.lost.append(Case(task=task, target=target, why="the provider was never called"))
             return
         if stray := _without_call(records, calls):
             verdict.lost.append(self._case(calls, records, f"recorded by {stray.worker}, which has not called"))
@@ -174,9 +183,9 @@ class _Court:
         `fault`: None for the one nearest to the call `about`, by default the first call.
         """
         call = about or calls[0]
-        kept = tuple((r.worker, r.attempt, r.codes[call.position], r.stored_ms) for r in records)
+        kept = tuple(CaseRecord(r.worker, r.attempt, r.codes[call.position], r.stored_ms) for r in records)
         nearest = fault or min(self._evidence.faults, key=lambda one: _distance_ms(one, call.at_ms), default=None)
-        return Case(call.task, call.target, why, tuple(calls), kept, nearest)
+        return Case(task=call.task, target=call.target, why=why, calls=tuple(calls), records=kept, fault=nearest)
 
 
 def _pairs(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:

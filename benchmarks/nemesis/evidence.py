@@ -38,7 +38,15 @@ def calls(folder: Path) -> list[Call]:
 def _calls_in(path: Path) -> Iterator[Call]:
     for at_ms, worker, task, writer, sequence, attempt, positions, targets in lines(path):
         for position, target in zip(positions, targets, strict=True):
-            yield Call(at_ms, worker, task, target, (writer, sequence), position, attempt)
+            yield Call(
+                at_ms=at_ms,
+                worker=worker,
+                task=task,
+                target=target,
+                envelope=(writer, sequence),
+                position=position,
+                attempt=attempt,
+            )
 
 
 class Submissions:
@@ -121,7 +129,15 @@ def recorded(body: bytes, stored_ms: int) -> list[Recorded]:
     worker = claim.rpartition(".")[0].rpartition("-")[0]
 
     def one(writer: str, sequence: int, attempt: int, codes: Mapping[int, int]) -> Recorded:
-        return Recorded(stored_ms, worker, claim, task, (writer, sequence), attempt, codes)
+        return Recorded(
+            stored_ms=stored_ms,
+            worker=worker,
+            claim=claim,
+            task=task,
+            envelope=(writer, sequence),
+            attempt=attempt,
+            codes=codes,
+        )
 
     recorded_parts = [
         one(writer, sequence, attempt, dict.fromkeys(range(size), code))

@@ -174,17 +174,17 @@ class Nemesis:
         proxies = self._scene.proxies[step.number]
         with self._journal.noted(step.kind, worker=self._scene.workers[step.number]):
             for proxy in proxies:
-                proxy.set_cut(True)
+                proxy.set_cut(cut=True)
             time.sleep(step.lasts_s)
             for proxy in proxies:
-                proxy.set_cut(False)
+                proxy.set_cut(cut=False)
 
     def _cut_redis(self, step: Step) -> None:
         process, proxy = self._scene.workers[step.number], self._scene.redis.proxy
         with self._journal.noted(step.kind, worker=process):
-            proxy.set_cut_of(process.name, True)
+            proxy.set_cut_of(process.name, cut=True)
             time.sleep(step.lasts_s)
-            proxy.set_cut_of(process.name, False)
+            proxy.set_cut_of(process.name, cut=False)
 
     def _stop_worker(self, step: Step) -> None:
         process = self._scene.workers[step.number]
@@ -221,7 +221,20 @@ def asked_tasks(folder: Path, submitter: str) -> list[str]:
 def nonsense(task: str) -> list[bytes]:
     """Return messages that are no envelopes: empty, text, truncated, with impossible fields, of no known format."""
     valid = Envelope(
-        FORMAT, task, "0", 7, 0, "app", provider.NAME, 1, 0, 0, 2, 5, encode_message({"body": "Hi"}), ["a", "b"]
+        format=FORMAT,
+        task=task,
+        writer="0",
+        sequence=7,
+        attempt=0,
+        app="app",
+        channel=provider.NAME,
+        published_ms=1,
+        not_before_ms=0,
+        expires_ms=0,
+        size=2,
+        max_attempts=5,
+        message=encode_message({"body": "Hi"}),
+        targets=["a", "b"],
     )
     fields: list[dict[str, Any]] = [
         {"format": 0},

@@ -12,7 +12,7 @@ from benchmarks.nemesis.evidence import Submissions
 EXAMPLES = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """The result of a run."""
 

@@ -90,7 +90,15 @@ def _watched(opened: Scene, trial: Trial, say: Callable[[str], None]) -> Report:
     verdict = _at_rest(opened, journal, trial.calm_s, say)
     submissions = evidence.Submissions(opened.folder)
     ended = {process.name: process.ended for process in (*opened.workers, *opened.submitters) if process.ended}
-    return Report(trial.seed, trial.seconds, verdict, journal.faults, journal.failed, submissions, ended)
+    return Report(
+        seed=trial.seed,
+        seconds=trial.seconds,
+        verdict=verdict,
+        faults=journal.faults,
+        failed=journal.failed,
+        submissions=submissions,
+        ended=ended,
+    )
 
 
 def _begin(opened: Scene) -> None:

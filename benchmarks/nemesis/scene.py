@@ -24,7 +24,7 @@ AGAIN_S = 1.0
 STOP_S = 30.0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ProcessSlot:
     """The slot of a worker or a submitter, and the process that fills it."""
 
@@ -87,7 +87,7 @@ class ProcessSlot:
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """All servers and processes of a run."""
 
@@ -120,7 +120,15 @@ def scene(
         ]
         submitters = [_submitter(f"s{index}", settings, folder, seed) for index in range(SUBMITTERS)]
         try:
-            yield Scene(settings, folder, brokers, redis, workers, submitters, proxies)
+            yield Scene(
+                settings=settings,
+                folder=folder,
+                brokers=brokers,
+                redis=redis,
+                workers=workers,
+                submitters=submitters,
+                proxies=proxies,
+            )
         finally:
             for process in (*workers, *submitters):
                 process.signal(signal.SIGCONT)
@@ -147,7 +155,7 @@ def _worker(name: str, settings: Settings, folder: Path, channel: str) -> Proces
         crew.join(incarnation)
         return crew.members[incarnation]
 
-    return ProcessSlot(name, start)
+    return ProcessSlot(name=name, start=start)
 
 
 def _submitter(name: str, settings: Settings, folder: Path, seed: int) -> ProcessSlot:
@@ -163,4 +171,4 @@ def _submitter(name: str, settings: Settings, folder: Path, seed: int) -> Proces
                 stderr=log,
             )
 
-    return ProcessSlot(name, start)
+    return ProcessSlot(name=name, start=start)

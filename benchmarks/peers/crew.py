@@ -18,7 +18,7 @@ CAPACITY = 2_000
 LEAVE_S = 25.0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Run:
     """One run of one peer."""
 
@@ -108,7 +108,7 @@ def tail(path: Path) -> str:
 
 
 @contextmanager
-def running(peer: Peer, tools: Tools, folder: Path, environment: dict[str, str], paced: bool) -> Iterator[Run]:
+def running(peer: Peer, tools: Tools, folder: Path, environment: dict[str, str], *, paced: bool) -> Iterator[Run]:
     """Yield a run with its submitting process connected; it is ended and cleared away whatever happens."""
     for name in ("records", "gate"):
         (folder / name).mkdir(parents=True)
@@ -121,7 +121,7 @@ def running(peer: Peer, tools: Tools, folder: Path, environment: dict[str, str],
         "NODE_PATH": str(tools.node_modules),
         "PYTHONPATH": f"{HERE}:{ROOT}",
     }
-    run = Run(peer, tools, folder, {**os.environ, **environment, **own}, paced)
+    run = Run(peer=peer, tools=tools, folder=folder, environment={**os.environ, **environment, **own}, paced=paced)
     try:
         run.open()
         yield run

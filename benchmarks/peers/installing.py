@@ -37,7 +37,7 @@ def cache() -> Path:
     return Path(base) / "fairlane" / "peers"
 
 
-def install(servers: set[str], python: bool, node: bool) -> Tools:
+def install(servers: set[str], *, python: bool, node: bool) -> Tools:
     """Install the named servers and clients that are missing; a second call does nothing."""
     folder = cache()
     folder.mkdir(parents=True, exist_ok=True)

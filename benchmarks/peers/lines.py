@@ -16,7 +16,7 @@ def median(runs: Sequence[Cell], name: str) -> float:
     return statistics.median(run[name] for run in runs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Line:
     """A line of the table."""
 
@@ -77,23 +77,70 @@ _PER_TASK = (
 )
 
 LINES = (
-    Line("throughput-1", "targets/s handled, 1 a message", _handled, "handled_targets_s", _CPU),
-    Line("throughput-1", "targets/s submitted, 1 a message", _rate("submitted_targets_s"), "submitted_targets_s",
-         _STORED),
-    Line("throughput-500", "targets/s handled, 500 a message", _handled, "handled_targets_s", _CPU),
-    Line("throughput-500", "targets/s submitted, 500 a message", _rate("submitted_targets_s"), "submitted_targets_s",
-         _STORED),
-    Line("shares", "high/medium/low %, all backlogged, wanted 60/30/10 (mean deviation, points)", _shares,
-         "deviation_points", "the ledger grants whole envelopes, and keeps the shares over a window, not at every "
-         "moment.", less=True, level=0.5, amount=True),
-    Line("idle-tier", "capacity used with high idle (medium/low %)", _idle, "used_percent",
-         "credit is granted in advance; a worker that cannot use it in time returns it, to be granted again.",
-         level=2.0, amount=True),
-    Line("wait-10", "wait of a small high task, p50 / p99 (and of the call of submit, p50), 10 a message", _wait,
-         "p50_ms", _PER_TASK, less=True, level=2.0, amount=True),
-    Line("wait-100", "the same, 100 a message", _wait, "p50_ms",
-         _PER_TASK + " A worker kept free for high is quicker, but its capacity is lost while high is idle.",
-         less=True, level=2.0, amount=True),
-    Line("behind", "small tasks behind a large one done after, first / median / last", _behind, "median_s",
-         "small tasks share the tier with the large one and with each other.", less=True, level=0.1),
-)  # fmt: skip
+    Line(row="throughput-1", title="targets/s handled, 1 a message", show=_handled, key="handled_targets_s", why=_CPU),
+    Line(
+        row="throughput-1",
+        title="targets/s submitted, 1 a message",
+        show=_rate("submitted_targets_s"),
+        key="submitted_targets_s",
+        why=_STORED,
+    ),
+    Line(
+        row="throughput-500", title="targets/s handled, 500 a message", show=_handled, key="handled_targets_s", why=_CPU
+    ),
+    Line(
+        row="throughput-500",
+        title="targets/s submitted, 500 a message",
+        show=_rate("submitted_targets_s"),
+        key="submitted_targets_s",
+        why=_STORED,
+    ),
+    Line(
+        row="shares",
+        title="high/medium/low %, all backlogged, wanted 60/30/10 (mean deviation, points)",
+        show=_shares,
+        key="deviation_points",
+        why="the ledger grants whole envelopes, and keeps the shares over a window, not at every moment.",
+        less=True,
+        level=0.5,
+        amount=True,
+    ),
+    Line(
+        row="idle-tier",
+        title="capacity used with high idle (medium/low %)",
+        show=_idle,
+        key="used_percent",
+        why="credit is granted in advance; a worker that cannot use it in time returns it, to be granted again.",
+        level=2.0,
+        amount=True,
+    ),
+    Line(
+        row="wait-10",
+        title="wait of a small high task, p50 / p99 (and of the call of submit, p50), 10 a message",
+        show=_wait,
+        key="p50_ms",
+        why=_PER_TASK,
+        less=True,
+        level=2.0,
+        amount=True,
+    ),
+    Line(
+        row="wait-100",
+        title="the same, 100 a message",
+        show=_wait,
+        key="p50_ms",
+        why=_PER_TASK + " A worker kept free for high is quicker, but its capacity is lost while high is idle.",
+        less=True,
+        level=2.0,
+        amount=True,
+    ),
+    Line(
+        row="behind",
+        title="small tasks behind a large one done after, first / median / last",
+        show=_behind,
+        key="median_s",
+        why="small tasks share the tier with the large one and with each other.",
+        less=True,
+        level=0.1,
+    ),
+)

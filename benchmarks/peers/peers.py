@@ -13,7 +13,7 @@ POOLS = ("high", "medium", "low")
 ROWS = ("throughput-1", "throughput-500", "shares", "idle-tier", "wait-10", "wait-100", "behind")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Peer:
     """One compared system."""
 
@@ -52,13 +52,50 @@ class Peer:
 
 
 PEERS = (
-    Peer("fairlane", "Fairlane", "stack", "fairlane", "fairlane_peer.py", {1: 1_200_000, 500: 9_000_000}),
-    Peer("celery", "Celery", "redis", "python", "celery_peer.py", {1: 15_000, 500: 1_500_000}),
-    Peer("celery-pools", "Celery, a worker per tier", "redis", "python", "celery_peer.py", {},
-         crew=POOLS, weights=(0.6, 0.3, 0.1), rows=("shares", "idle-tier", "wait-10", "wait-100")),
-    Peer("dramatiq", "Dramatiq", "rabbitmq", "python", "dramatiq_peer.py", {1: 30_000, 500: 6_000_000}),
-    Peer("bullmq", "BullMQ", "redis", "node", "bullmq_peer.js", {1: 30_000, 500: 3_000_000}),
-)  # fmt: skip
+    Peer(
+        name="fairlane",
+        title="Fairlane",
+        server="stack",
+        client="fairlane",
+        program="fairlane_peer.py",
+        sizes={1: 1_200_000, 500: 9_000_000},
+    ),
+    Peer(
+        name="celery",
+        title="Celery",
+        server="redis",
+        client="python",
+        program="celery_peer.py",
+        sizes={1: 15_000, 500: 1_500_000},
+    ),
+    Peer(
+        name="celery-pools",
+        title="Celery, a worker per tier",
+        server="redis",
+        client="python",
+        program="celery_peer.py",
+        sizes={},
+        crew=POOLS,
+        weights=(0.6, 0.3, 0.1),
+        rows=("shares", "idle-tier", "wait-10", "wait-100"),
+    ),
+    Peer(
+        name="dramatiq",
+        title="Dramatiq",
+        server="rabbitmq",
+        client="python",
+        program="dramatiq_peer.py",
+        sizes={1: 30_000, 500: 6_000_000},
+    ),
+    Peer(
+        name="bullmq",
+        title="BullMQ",
+        server="redis",
+        client="node",
+        program="bullmq_peer.js",
+        sizes={1: 30_000, 500: 3_000_000},
+    ),
+)
 
 
 def _interpreter(client: str, tools: Tools) -> str:

@@ -16,7 +16,7 @@ class Failed(Exception):
     """A run could not be measured; the message says why."""
 
 
-def start(command: list[str], environment: Mapping[str, str], log: Path, talks: bool = False) -> Process:
+def start(command: list[str], environment: Mapping[str, str], log: Path, *, talks: bool = False) -> Process:
     """Start a process that logs to `log`; with `talks` its input and output are pipes."""
     pipe = subprocess.PIPE if talks else subprocess.DEVNULL
     with log.open("a") as messages:

@@ -86,7 +86,7 @@ def measure(setup: PeerSetup, row: Row, runs: int, size: Size) -> list[Cell]:
         began = time.monotonic()
         try:
             with running(
-                setup.peer, setup.tools, setup.folder / f"{row.name}-{number}", setup.environment, row.paced
+                setup.peer, setup.tools, setup.folder / f"{row.name}-{number}", setup.environment, paced=row.paced
             ) as run:
                 cells.append(row.measure(run, size))
         except (Failed, OSError, ValueError) as error:
@@ -133,7 +133,7 @@ def main() -> int:
     clients = {peer.client for peer in peers}
     began, started = time.monotonic(), datetime.now(UTC)
     try:
-        tools = install({peer.server for peer in peers}, "python" in clients, "node" in clients)
+        tools = install({peer.server for peer in peers}, python="python" in clients, node="node" in clients)
     except CannotInstall as error:
         say(str(error))
         return 4

@@ -30,12 +30,12 @@ def markdown(results: Results) -> str:
 
 def _shown(line: Line, cells: dict[str, list[Cell]], peers: list[str]) -> str:
     first = ahead(line, cells)
-    shown = [_cell(line, cells.get(name), name in first) for name in peers]
+    shown = [_cell(line, cells.get(name), best=name in first) for name in peers]
     names = ", ".join(peer.title for peer in PEERS if peer.name in first)
     return "| " + " | ".join([line.title, *shown, names + (" (level)" if len(first) > 1 else "")]) + " |"
 
 
-def _cell(line: Line, runs: list[Cell] | None, best: bool) -> str:
+def _cell(line: Line, runs: list[Cell] | None, *, best: bool) -> str:
     if runs is None:
         return "-"
     if not runs:

@@ -26,7 +26,7 @@ RETURN_AFTER_S = 5.0
 """Longer than an envelope answered with HELD waits before it is asked about again (`EngineSettings.held`, 2 s)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AttachmentContext:
     """Objects that all attachments of a worker share."""
 

@@ -38,7 +38,7 @@ class GiveBackSettings:
         return self.hold.nth(deliveries)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MissingChannels:
     """Which channels this worker lacks, and how to pass their envelopes on to workers that have them. By default the
     worker has every channel."""
@@ -106,9 +106,9 @@ class ReturnedMessages:
         new, self._new = self._new, {}
         for delay_s, messages in new.items():
             ask = delay_s >= settings.delay_s(settings.tries)
-            self._returner.do(partial(self._give_back, messages, ask), delay_s)
+            self._returner.do(partial(self._give_back, messages, ask=ask), delay_s)
 
-    def _give_back(self, messages: Sequence[tuple[Any, str]], ask: bool) -> None:
+    def _give_back(self, messages: Sequence[tuple[Any, str]], *, ask: bool) -> None:
         """Give messages back. Acknowledge those of ended tasks instead, since nobody will take them.
 
         `ask`: check which tasks have ended, because no worker has taken these messages for a long time.

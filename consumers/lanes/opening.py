@@ -28,7 +28,7 @@ _FEW_ATTEMPTS = 8
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenSettings:
     """Limits and delays for opening consumers."""
 

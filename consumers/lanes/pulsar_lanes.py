@@ -87,15 +87,15 @@ class PulsarLanes:
         """Letters of undecodable messages not stored yet, by lane."""
         opener = Opener(client, self._background, clock, self._settings.opening)
         self._context = AttachmentContext(
-            opener,
-            self._background,
-            clock,
-            ready,
-            self._undecodable,
-            self._refuse_newer,
-            self._missing,
-            self._move_to_side_lane,
-            self._returner,
+            opener=opener,
+            background=self._background,
+            clock=clock,
+            ready=ready,
+            undecodable=self._undecodable,
+            newer=self._refuse_newer,
+            missing=self._missing,
+            move_to_side_lane=self._move_to_side_lane,
+            returner=self._returner,
         )
         self._moving = 0
         """Envelopes on their way to a side lane."""

@@ -171,7 +171,14 @@ class Finisher:
     def _tombstone(self, view: TaskView) -> Finished:
         counts, end = view.targets, end_of(view)
         by_outcome = [counts.sent, counts.invalid, counts.failed, counts.expired, counts.cancelled]
-        return Finished(FORMAT, view.id, end.state, by_outcome, self._clock.wall_ms(), end.reason)
+        return Finished(
+            format=FORMAT,
+            task=view.id,
+            state=end.state,
+            counts=by_outcome,
+            at_ms=self._clock.wall_ms(),
+            reason=end.reason,
+        )
 
 
 def _is_done(view: TaskView) -> bool:

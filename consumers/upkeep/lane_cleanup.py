@@ -17,7 +17,7 @@ _SLICE = 200
 """Tasks checked in one call."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CleanupSettings:
     """Settings of the cleanup.
 
@@ -160,11 +160,11 @@ class LaneCleaner:
             deletions = {topic: pool.submit(self._topics.delete_topic, topic) for topic in due[:count]}
         errors = [error for deletion in deletions.values() if (error := deletion.exception()) is not None]
         for topic, deletion in deletions.items():
-            self._note_deletion(topic, deletion.exception() is None and deletion.result(), now_s)
+            self._note_deletion(topic, gone=deletion.exception() is None and deletion.result(), now_s=now_s)
         if errors:
             raise errors[0]
 
-    def _note_deletion(self, topic: str, gone: bool, now_s: float) -> None:
+    def _note_deletion(self, topic: str, *, gone: bool, now_s: float) -> None:
         if gone:
             del self._waiting[topic]
             return

@@ -180,9 +180,9 @@ class Rebuilder:
         if before.epochs:
             claim_ms = max(epoch.claim_ms, before.claim_ms)
             _log.info("epoch %s grants nothing for %d ms: claims before it may still be in use", epoch.id, claim_ms)
-        return self._name(epoch, not before.epochs, before.claim_ms)
+        return self._name(epoch, first=not before.epochs, claim_ms=before.claim_ms)
 
-    def _name(self, epoch: Epoch, first: bool = False, claim_ms: int = 0) -> float:
+    def _name(self, epoch: Epoch, *, first: bool = False, claim_ms: int = 0) -> float:
         """Announce the address of the view. A view of 0.2 has none, and the server of any view may get another name."""
         claim_ms = max(claim_ms, epoch.claim_ms)
         position = self._control.append(self._started(epoch.id, self._settings.address, claim_ms))

@@ -58,7 +58,7 @@ class SnapshotStore(Protocol):
     def delete(self, number: str) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SnapshotSettings:
     """How often snapshots are made, how large their records are, and how many are kept."""
 

@@ -47,7 +47,7 @@ class ForecastTask(NamedTuple):
     """True if it is paused or waits for its audience, so that no end can be predicted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shares:
     """How the capacity is shared."""
 

@@ -71,14 +71,24 @@ def sent_rate(beats: Sequence[WorkerBeat]) -> float:
     return sum(beat.rate for beat in beats if beat.state in ("serving", "draining"))
 
 
-def job_of_view(task: TaskView, now_ms: int, with_unpublished: bool = False) -> ForecastTask:
+def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:
     """Return the task as the forecast sees it. `whole`: include targets that are expected and not yet published."""
     weight, start_s = max(1, round(task.weight * 1000)), max(0, task.start_ms - now_ms) / 1000
     on_hold = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
     targets = task.targets
     unpublished = max(0, task.expected_targets - targets.total) if with_unpublished and not task.sealed else 0
     pending = float(targets.pending + unpublished)
-    return ForecastTask(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, on_hold)
+    return ForecastTask(
+        id=task.id,
+        app=task.app,
+        channel=task.channel,
+        tier=task.tier,
+        weight=weight,
+        pending=pending,
+        cap=task.cap,
+        start_s=start_s,
+        on_hold=on_hold,
+    )
 
 
 def sendable(job: ForecastTask, settings: Globals) -> bool:
@@ -89,10 +99,10 @@ def sendable(job: ForecastTask, settings: Globals) -> bool:
 def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
     """Return how the capacity is shared. `capacity` replaces the one that is set."""
     return Shares(
-        capacity or settings.capacity or math.inf,
-        settings.tier_milli,
-        {pool: float(cap.rate) for pool, cap in settings.caps.items()},
-        settings.paused_channels,
-        settings.sharing,
-        settings.app_milli,
+        capacity=capacity or settings.capacity or math.inf,
+        tier_weights=settings.tier_milli,
+        caps={pool: float(cap.rate) for pool, cap in settings.caps.items()},
+        paused=settings.paused_channels,
+        sharing=settings.sharing,
+        app_weights=settings.app_milli,
     )

@@ -167,7 +167,15 @@ def why(
     parts = [Part(cause, ms) for cause, ms in (known | {UNKNOWN: known.get(UNKNOWN, 0) + rest_ms}).items() if ms > 0]
     parts.sort(key=lambda part: (part.cause == UNKNOWN, -part.ms))
     now = held_now(task, settings, served) or _sent_now(task, counted, now_ms)
-    return Why(task.id, task.state, age_ms, parts, now, task.channel, task.last_error)
+    return Why(
+        task=task.id,
+        state=task.state,
+        age_ms=age_ms,
+        parts=parts,
+        now=now,
+        channel=task.channel,
+        last_error=task.last_error,
+    )
 
 
 def _sent_now(task: TaskView, counted: Counted, now_ms: int) -> str:
@@ -241,7 +249,7 @@ def _paused(switches: Sequence[Switch], age: TimeSpan) -> list[TimeSpan]:
     """Return the spans from each pause to its resume; a pause without a resume lasts until the end."""
     spans: list[TimeSpan] = []
     since: int | None = None
-    for at_ms, paused in [*switches, Switch(age.to_ms, False)]:
+    for at_ms, paused in [*switches, Switch(age.to_ms, paused=False)]:
         if paused and since is None:
             since = at_ms
         elif not paused and since is not None:

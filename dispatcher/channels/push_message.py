@@ -26,7 +26,7 @@ class LocaleTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: dict[str, str] | None = None
 
 
-class PushMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PushMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A message with texts, data for the app, and options by provider. Texts may contain variables."""
 
     title: Text = ""

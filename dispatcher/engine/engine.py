@@ -24,7 +24,7 @@ EXPIRY_S = 0.25
 """Interval of the search for credit near its use-by in channels that have no room."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EnginePorts:
     """All ports of the engine."""
 
@@ -51,12 +51,12 @@ class Engine:
         logs = Logs(ports.outcomes, ports.publisher, ports.dead_letters, ports.topics)
         partition_of = ports.topics.partition_of
         shared = Shared(
-            settings,
-            clock,
-            self._timers,
-            inbox,
-            self.stats,
-            self.errors,
+            settings=settings,
+            clock=clock,
+            timers=self._timers,
+            inbox=inbox,
+            stats=self.stats,
+            errors=self.errors,
             unsettled=SharedBound(settings.unsettled_targets, partition_of),
             held=SharedBound(settings.held_targets, partition_of),
         )

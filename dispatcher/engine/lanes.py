@@ -330,7 +330,16 @@ class WorkingSet:
     def _report_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         self._stats.given_back += part.targets
         self.given_back.append(
-            GivenBack(part.claim, lane.name, part.task, part.writer, part.attempt, part.first, part.count, part.size)
+            GivenBack(
+                claim=part.claim,
+                lane=lane.name,
+                task=part.task,
+                writer=part.writer,
+                attempt=part.attempt,
+                first=part.first,
+                count=part.count,
+                size=part.size,
+            )
         )
 
     # ------------------------------------------------------------- under way

@@ -164,16 +164,16 @@ class Leases:
         settings = self._settings
         self._number += 1
         self._request = LeaseRequest(
-            FORMAT,
-            settings.worker,
-            self._number,
-            settings.lease_ms,
-            settings.claim_ms,
-            settings.demand_ms,
-            asks,
-            given_back,
-            self.waiting.valid_ms,
-            self._shared_namespace,
+            format=FORMAT,
+            worker=settings.worker,
+            number=self._number,
+            lease_ms=settings.lease_ms,
+            claim_ms=settings.claim_ms,
+            demand_ms=settings.demand_ms,
+            lanes=asks,
+            given_back=given_back,
+            waiting_ms=self.waiting.valid_ms,
+            shared_namespace=self._shared_namespace,
         )
         self._first_asked_s = now_s
         self._call()

@@ -98,7 +98,15 @@ class EnvelopeRun:
         return self
 
     def want(self) -> Want:
-        return Want(self.task, self.writer, self.attempt, self.first, len(self.deliveries), self.size, self.total)
+        return Want(
+            task=self.task,
+            writer=self.writer,
+            attempt=self.attempt,
+            first=self.first,
+            count=len(self.deliveries),
+            size=self.size,
+            total=self.total,
+        )
 
     def continues(self, other: "EnvelopeRun") -> bool:
         """Return whether this run continues where `other` ends. Neither may be granted."""

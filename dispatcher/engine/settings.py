@@ -7,7 +7,7 @@ from dispatcher.backoff import Backoff
 from dispatcher.settle import NamedTargets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EngineSettings:
     """Settings of one worker's engine. Counts are in targets unless stated otherwise.
 

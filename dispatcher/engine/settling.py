@@ -239,19 +239,19 @@ class Settling:
 
     def _letter(self, lane: LaneBuffer, envelope: Envelope, reasons: list[str]) -> DeadLetter:
         return DeadLetter(
-            FORMAT,
-            envelope.task,
-            envelope.writer,
-            envelope.sequence,
-            envelope.attempt,
-            self._clock.wall_ms(),
-            envelope.channel,
-            [],
-            [],
-            [],
-            reasons,
-            encode_envelope(envelope),
-            lane.name,
+            format=FORMAT,
+            task=envelope.task,
+            writer=envelope.writer,
+            sequence=envelope.sequence,
+            attempt=envelope.attempt,
+            at_ms=self._clock.wall_ms(),
+            channel=envelope.channel,
+            positions=[],
+            targets=[],
+            outcomes=[],
+            reasons=reasons,
+            body=encode_envelope(envelope),
+            lane=lane.name,
         )
 
     def _start(

@@ -33,7 +33,7 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shared:
     """The objects that all parts of an engine use: one of each."""
 

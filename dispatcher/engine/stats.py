@@ -46,7 +46,7 @@ class TierCounts:
     """Waits of the envelopes, from published to sent."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EngineStats:
     """Counters (since the start) and gauges of one engine."""
 

@@ -64,7 +64,17 @@ class Waiting:
                 self._queued.discard(name)
                 continue
             self._queue.append(name)
-            asks.append(LaneAsk(lane.name, LaneKind.OWN, "", lane.targets, [], True, lane.task))
+            asks.append(
+                LaneAsk(
+                    lane=lane.name,
+                    kind=LaneKind.OWN,
+                    tier="",
+                    demand=lane.targets,
+                    wants=[],
+                    waiting=True,
+                    task=lane.task,
+                )
+            )
         self._new = max(0, self._new - SLICE)
         self._taken_s, self._due_s = now_s, now_s + self._pause_s()
         return asks

@@ -87,7 +87,7 @@ class Control(msgspec.Struct, frozen=True):
         return CONTROLS[self.name].shown(task)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
     new: Callable[[Any, Any], dict[str, Any]]
     """From a value and a task: the task's new fields."""
@@ -163,61 +163,61 @@ def _after(event: str, task: Any) -> dict[str, Any]:
 
 CONTROLS: dict[str, _Kind] = {
     "weight": _Kind(  # in thousandths
-        lambda milli, _: {"weight": milli / MILLI},
-        lambda record: check.weight(record.value),
-        lambda given: in_milli("weight", given),
+        new=lambda milli, _: {"weight": milli / MILLI},
+        parsed=lambda record: check.weight(record.value),
+        checked=lambda given: in_milli("weight", given),
         shown=lambda task: f"{task.weight:g}",
     ),
     "tier": _Kind(
-        lambda tier, _: {"tier": str(tier)},
-        lambda record: check.tier(record.value),
-        _given_tier,
+        new=lambda tier, _: {"tier": str(tier)},
+        parsed=lambda record: check.tier(record.value),
+        checked=_given_tier,
         shown=lambda task: str(task.tier),
     ),
     "cap": _Kind(
-        lambda cap, _: {"cap": cap.rate, "cap_burst": cap.burst},
-        lambda record: check.cap(record.value, "cap"),
-        _given_cap,
-        lambda cap: cap.text,
-        lambda task: Cap(task.cap, task.cap_burst).text if task.cap else "none",
+        new=lambda cap, _: {"cap": cap.rate, "cap_burst": cap.burst},
+        parsed=lambda record: check.cap(record.value, "cap"),
+        checked=_given_cap,
+        text=lambda cap: cap.text,
+        shown=lambda task: Cap(task.cap, task.cap_burst).text if task.cap else "none",
     ),
     "paused": _Kind(
-        lambda on, task: _after("pause" if on else "resume", task),
-        lambda record: check.switch(record.value, "pause"),
-        _given_pause,
-        lambda on: str(int(on)),
-        lambda task: "yes" if task.state == "paused" else "no",
+        new=lambda on, task: _after("pause" if on else "resume", task),
+        parsed=lambda record: check.switch(record.value, "pause"),
+        checked=_given_pause,
+        text=lambda on: str(int(on)),
+        shown=lambda task: "yes" if task.state == "paused" else "no",
     ),
     "cancelled": _Kind(  # False has no effect: a cancel is never taken back
-        lambda on, task: _after("cancel", task) if on else {},
-        lambda record: check.switch(record.value, "cancel"),
-        bool,
-        lambda on: str(int(on)),
+        new=lambda on, task: _after("cancel", task) if on else {},
+        parsed=lambda record: check.switch(record.value, "cancel"),
+        checked=bool,
+        text=lambda on: str(int(on)),
         end="cancelled",
     ),
     # The reason. Nothing more is sent, open targets end as cancelled, and the task fails with the reason. It cannot be
     # undone; the first reason in the topic counts. Any client or worker may append it.
     "stopped": _Kind(
-        lambda _, task: _after("fail", task),
-        lambda record: check.reason(record.value),
-        _given_reason,
+        new=lambda _, task: _after("fail", task),
+        parsed=lambda record: check.reason(record.value),
+        checked=_given_reason,
         end="failed",
     ),
     # The same, even for a task that was ended before and that something holds up.
     "close": _Kind(
-        lambda _, task: {} if task.ended else {"state": "failed"},
-        lambda record: check.reason(record.value),
-        _given_reason,
+        new=lambda _, task: {} if task.ended else {"state": "failed"},
+        parsed=lambda record: check.reason(record.value),
+        checked=_given_reason,
         end="failed",
     ),
     "lane": _Kind(  # the topic of a task that leaves its shared lane
-        lambda lane, _: {"lane": lane, "shared": False},
-        lambda record: check.lane(record.value, record.task),
+        new=lambda lane, _: {"lane": lane, "shared": False},
+        parsed=lambda record: check.lane(record.value, record.task),
         stored_in="moved_lane",
     ),
     "override": _Kind(
-        lambda edit, task: {"edits": max(edit.number, getattr(task, "edits", 0) + 1)},
-        _override,
+        new=lambda edit, task: {"edits": max(edit.number, getattr(task, "edits", 0) + 1)},
+        parsed=_override,
         text=lambda edit: f"{edit.number}:{msgspec.json.encode(edit.message).decode()}",
     ),
 }

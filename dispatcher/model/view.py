@@ -28,7 +28,7 @@ STATES = ("scheduled", "running", "paused", "completed", "cancelled", "expired",
 ENDED_STATES = ("completed", "cancelled", "expired", "failed")
 
 
-class TargetCounts(msgspec.Struct, frozen=True):
+class TargetCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Targets of a task by outcome. They add up: total = sent + invalid + failed + expired + cancelled + pending."""
 
     total: int = 0
@@ -58,7 +58,7 @@ class InFlight(NamedTuple):
     """Targets recorded as sent so far."""
 
 
-class TaskView(msgspec.Struct, frozen=True):
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """A task as the registry shows it. Times are wall times in ms, 0 for none."""
 
     id: str
@@ -157,7 +157,7 @@ class Unrecorded(msgspec.Struct, frozen=True):
     """Tasks with such outcomes; only some of them if there are many."""
 
 
-class WorkerBeat(msgspec.Struct, frozen=True):
+class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's heartbeat."""
 
     id: str
@@ -213,7 +213,7 @@ class WorkerBeat(msgspec.Struct, frozen=True):
         return unrecorded if unrecorded and self.seen_ms - unrecorded.since_ms >= UNRECORDED_MS else None
 
 
-class Globals(msgspec.Struct, frozen=True):
+class Globals(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the whole service, parsed."""
 
     capacity: int
@@ -269,14 +269,14 @@ def globals_of(fields: Mapping[str, str]) -> Globals:
     """Parse stored settings. Missing and invalid fields take their defaults."""
     total, sharing = stored_cap(fields.get(CAPACITY) or "0"), fields.get(SHARING)
     return Globals(
-        total.rate,
-        _shares(tier_weights_of(fields.get(TIER_WEIGHTS, ""))),
-        total.burst,
-        caps_of(fields),
-        paused_of(fields),
-        sharing if sharing in SHARED_BY else SHARED_BY[0],
-        _shares(app_weights_of(fields)),
-        limits_of(fields),
+        capacity=total.rate,
+        tier_weights=_shares(tier_weights_of(fields.get(TIER_WEIGHTS, ""))),
+        burst=total.burst,
+        caps=caps_of(fields),
+        paused_channels=paused_of(fields),
+        sharing=sharing if sharing in SHARED_BY else SHARED_BY[0],
+        app_weights=_shares(app_weights_of(fields)),
+        limits=limits_of(fields),
     )
 
 

@@ -48,11 +48,13 @@ def page(title: str, head: str, sections: Iterable[tuple[str, str]]) -> str:
 def table(rows: Sequence[Mapping[str, Any]], prose: Collection[str] = ()) -> str:
     """Return a table as HTML. prose: the columns that hold sentences, and may be broken between words."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
-    body = "\n".join(f"<tr>{''.join(_cell(value, name in prose) for name, value in row.items())}</tr>" for row in rows)
+    body = "\n".join(
+        f"<tr>{''.join(_cell(value, prose=name in prose) for name, value in row.items())}</tr>" for row in rows
+    )
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
-def _cell(value: Any, prose: bool) -> str:
+def _cell(value: Any, *, prose: bool) -> str:
     """Return a table cell. A single name breaks only if it is very long."""
     if isinstance(value, bool):
         return f'<td class="{"good" if value else "bad"}">{"yes" if value else "no"}</td>'

@@ -19,7 +19,7 @@ class LaneNeed(IntEnum):
     IDLE = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RotationSettings:
     """Settings of the rotation. (Attaching takes 2 ms of a core, detaching about half of it.)"""
 

@@ -53,7 +53,7 @@ class _Group(Generic[T]):
 
     __slots__ = ("active", "closed", "early", "end", "entries", "floor", "horizon", "later", "run", "rungs", "shift")
 
-    def __init__(self, closed: bool) -> None:
+    def __init__(self, *, closed: bool) -> None:
         self.run: list[_Entry[T]] = []
         """In order of time, last first."""
         self.early: list[_Entry[T]] = []
@@ -213,7 +213,7 @@ class Scheduler(Generic[T]):
         tier = flow.tier
         group = tier.groups.get(flow.group)
         if group is None:
-            group = tier.groups[flow.group] = _Group(flow.group in self._closed)
+            group = tier.groups[flow.group] = _Group(closed=flow.group in self._closed)
         flow.active = True
         if flow.time < tier.now:
             flow.time = tier.now

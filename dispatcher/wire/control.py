@@ -11,7 +11,7 @@ MAIN_WRITER = "0"
 CLI)."""
 
 
-class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
+class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t", kw_only=True):
     """A task as accepted: frozen. Its controls (tier, weight, cap) are the initial ones. *_ms are wall times, 0 for
     none."""
 
@@ -53,7 +53,7 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
     """Digest of that window. If it is empty, this record announces nothing."""
 
 
-class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k"):
+class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k", kw_only=True):
     """All envelopes of `writer` below `sequence` are confirmed."""
 
     format: int
@@ -69,7 +69,7 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k"):
     """Digest of these targets."""
 
 
-class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
+class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s", kw_only=True):
     """The audience is complete."""
 
     format: int
@@ -84,7 +84,7 @@ class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
     """The seal counts only if this is the current submitter at its position. Empty: the seal always counts."""
 
 
-class Announced(msgspec.Struct, array_like=True, frozen=True, tag="a"):
+class Announced(msgspec.Struct, array_like=True, frozen=True, tag="a", kw_only=True):
     """The next window of a task's audience, announced before any of it is published. The last envelope of a window may
     be short. dispatcher.wire.submission defines when an announcement counts."""
 
@@ -146,7 +146,7 @@ class GlobalChange(msgspec.Struct, array_like=True, frozen=True, tag="g"):
     at_ms: int
 
 
-class Finished(msgspec.Struct, array_like=True, frozen=True, tag="f"):
+class Finished(msgspec.Struct, array_like=True, frozen=True, tag="f", kw_only=True):
     """All targets of a task have an outcome: the durable tombstone."""
 
     format: int

@@ -86,4 +86,6 @@ def _cost_of_part(part: Run | Mixed) -> int:
 def _each(run: Run) -> Iterator[Mixed]:
     codes = bytes((run.code,)) * run.size
     for sequence in range(run.first, run.first + run.count):
-        yield Mixed(run.writer, run.attempt, sequence, run.size, None, codes)
+        yield Mixed(
+            writer=run.writer, attempt=run.attempt, sequence=sequence, size=run.size, positions=None, codes=codes
+        )

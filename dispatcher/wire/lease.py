@@ -28,7 +28,7 @@ class LaneKind(StrEnum):
     """Small low tasks of one app on one channel, taken out of a shared lane because of a paused channel or a cap."""
 
 
-class Want(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Want(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """`count` buffered envelopes of consecutive sequences, in the order of delivery."""
 
     task: str
@@ -42,7 +42,7 @@ class Want(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Targets in the first envelope of the sequence (equal to `size` for attempt 0)."""
 
 
-class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """One lane of the worker: its demand and the envelopes to lease. An ask without wants only announces demand."""
 
     lane: str
@@ -65,7 +65,7 @@ class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Delay of a retry lane."""
 
 
-class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """Granted envelopes that were not sent and will not be sent under this claim."""
 
     claim: str
@@ -78,7 +78,7 @@ class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False):
     size: int
 
 
-class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """One call of a worker to the ledger, for all its lanes."""
 
     format: int
@@ -162,7 +162,7 @@ class Closable(NamedTuple):
     """Whether it is closed but still has claims in force, or a seal that does not count yet."""
 
 
-class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """The answer to a lease request: what becomes of each wanted envelope."""
 
     number: int

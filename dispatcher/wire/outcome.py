@@ -85,7 +85,7 @@ Code = Annotated[int, Meta(ge=0, le=RETRY)]
 FinalCode = Annotated[int, Meta(ge=0, lt=len(Outcome))]
 
 
-class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Run(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """`count` envelopes of consecutive sequences with `size` targets each. All targets have the outcome `code`."""
 
     writer: Writer
@@ -96,7 +96,7 @@ class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
     code: Code
 
 
-class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """One envelope whose targets have different results, or fewer targets than the first envelope of its sequence."""
 
     writer: Writer
@@ -112,7 +112,7 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Delay of the next attempt (0: none)."""
 
 
-class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Named(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """Targets of one envelope that the record names, for the journal; a fold skips them."""
 
     writer: Writer
@@ -125,7 +125,7 @@ class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One per target, cut at MAX_REASON characters (None: none has any)."""
 
 
-class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
+class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o", kw_only=True):
     """Outcomes of envelopes of one task, under one claim.
 
     The fields app, latency_ms and named are only for the journal, and are missing in older records.

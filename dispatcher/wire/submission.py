@@ -75,7 +75,7 @@ def submitter_at(record: TaskRecord, entries: Entries, position: str) -> str:
     return written_ahead(record, {at: entry for at, entry in entries.items() if at < position}).submitter
 
 
-class Submission(msgspec.Struct, frozen=True):
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a task's submission."""
 
     record: TaskRecord
@@ -165,4 +165,4 @@ def with_record(known: Submission | None, position: str, record: ControlRecord) 
         return known.after(position, record)
     if not isinstance(record, TaskRecord):
         return None
-    return Submission(record, position, record.lane, record.shared)
+    return Submission(record=record, position=position, lane=record.lane, shared=record.shared)

@@ -7,6 +7,7 @@ keeps its lane when its controls change.
 import re
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from dispatcher.model.tier import TIERS, Tier
 
@@ -25,6 +26,15 @@ OWN_LANE_ABOVE = 5_000
 def stable_hash(text: str) -> int:
     """Return a hash that is the same on every machine and in every process."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+class RetryLane(NamedTuple):
+    """A lane for targets that are tried again."""
+
+    topic: str
+    tier: Tier
+    delay_s: int
+    """Its delay step."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +79,12 @@ class Topics:
     def retry_lane(self, tier: Tier, step_s: int) -> str:
         return f"persistent://{self.shared_namespace}/retry-{tier}-{step_s}s"
 
-    def retry_lanes(self) -> list[tuple[str, Tier, int]]:
-        """Return (topic, tier, delay step in seconds) of every retry lane."""
-        return [(self.retry_lane(tier, step), tier, step) for tier in TIERS for step in RETRY_STEPS_S]
+    def retry_lanes(self) -> "list[RetryLane]":
+        return [RetryLane(self.retry_lane(tier, step), tier, step) for tier in TIERS for step in RETRY_STEPS_S]
 
     def standing_lanes(self) -> list[str]:
         """Return the lanes that always exist: the shared and the retry lanes."""
-        return [self.shared_lane(n) for n in range(self.shared_lanes)] + [name for name, _, _ in self.retry_lanes()]
+        return [self.shared_lane(n) for n in range(self.shared_lanes)] + [lane.topic for lane in self.retry_lanes()]
 
     @property
     def control(self) -> str:

@@ -60,7 +60,7 @@ class MainGroup(CommandGroup):
             formatter.write_dl([(str(code), meaning) for code, meaning in exit_codes.MEANINGS.items()])
 
 
-def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:  # noqa: FBT001 - click calls it
     if is_set:
         from fairlane import __version__
 
@@ -83,13 +83,23 @@ def cli(
     ctx: click.Context,
     config: str | None,
     log_level: str | None,
+    *,
     log_json: bool | None,
     pulsar_url: str | None,
     pulsar_admin_url: str | None,
     redis_url: str | None,
 ) -> None:
     """Fairlane dispatches mass push notifications by priority: one lane per task, one capacity shared by quota."""
-    ctx.obj = Invocation(options_of(config, log_level, log_json, pulsar_url, pulsar_admin_url, redis_url))
+    ctx.obj = Invocation(
+        options_of(
+            config,
+            log_level,
+            log_json=log_json,
+            pulsar_url=pulsar_url,
+            pulsar_admin_url=pulsar_admin_url,
+            redis_url=redis_url,
+        )
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

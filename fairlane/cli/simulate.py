@@ -43,6 +43,7 @@ def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 )
 def simulate(
     scenario: str | None,
+    *,
     listed: bool,
     seed: int,
     seeds: int | None,
@@ -62,7 +63,7 @@ def simulate(
         raise click.UsageError("Give a scenario: a file, or a name of --list.")
     require_packages("simulator", "lupa", "msgpack")
     if seeds is not None:
-        return _many(scenario, seed, seeds, processes or 0, output, bool(pictures))
+        return _many(scenario, seed, seeds, processes or 0, output, pictures=bool(pictures))
     return _one(scenario, seed, output, pictures)
 
 
@@ -126,7 +127,7 @@ def _verdict(result: "Result") -> int:
     return exit_codes.OK if result.good else exit_codes.FAILURE
 
 
-def _many(name: str, first: int, count: int, processes: int, output: str, pictures: bool) -> int:
+def _many(name: str, first: int, count: int, processes: int, output: str, *, pictures: bool) -> int:
     import msgspec
 
     from simulator.run.many import Seeds, run_many, scenario_for

@@ -20,7 +20,7 @@ from producers.files.task_file import TaskEntry
 from producers.handle import TaskHandle
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DemoPlan:
     """Times of the demo's events, in seconds since the first target was sent."""
 
@@ -68,7 +68,7 @@ class Audience:
         return {name: handle.result.accepted for name, handle in self.handles.items() if handle.result}
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Demo:
     """One run of the demo on servers that are already up."""
 
@@ -109,7 +109,7 @@ class Demo:
             while time.monotonic() < deadline and not audience.errors:
                 sample = sampler.take()
                 meter.add(sample)
-                script.follow(sum(sample.sent.values()) > 0)
+                script.follow(sending=sum(sample.sent.values()) > 0)
                 watch.show(sample, script.notes)
                 if all_submitted() and all(task.ended for task in sample.tasks):
                     break
@@ -127,18 +127,18 @@ class Script:
     _began: float | None = None
     _done: set[str] = field(default_factory=set)
 
-    def follow(self, sending: bool) -> None:
+    def follow(self, *, sending: bool) -> None:
         """Make the changes that are due."""
         if self._began is None:
             self._began = time.monotonic() if sending else None
             return
         plan, elapsed = self.demo.plan, time.monotonic() - self._began
-        self._once("join", elapsed >= plan.joins_s, self._join)
-        self._once("reweight", elapsed >= plan.reweights_s, self._reweight)
-        self._once("leave", elapsed >= plan.leaves_s, self._leave)
+        self._once("join", self._join, due=elapsed >= plan.joins_s)
+        self._once("reweight", self._reweight, due=elapsed >= plan.reweights_s)
+        self._once("leave", self._leave, due=elapsed >= plan.leaves_s)
         self._replace_fallen()
 
-    def _once(self, step: str, due: bool, action: Callable[[], None]) -> None:
+    def _once(self, step: str, action: Callable[[], None], *, due: bool) -> None:
         if due and step not in self._done:
             self._done.add(step)
             action()

@@ -33,7 +33,14 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
         with provisioned(own):
             try:
                 with PushClient.connect(own) as client:
-                    return Demo(client, crew, jobs, console_of(), DemoPlan(capacity=capacity), started_s=began).run()
+                    return Demo(
+                        client=client,
+                        crew=crew,
+                        jobs=jobs,
+                        console=console_of(),
+                        plan=DemoPlan(capacity=capacity),
+                        started_s=began,
+                    ).run()
             finally:
                 crew.stop(LEAVE_S)
 

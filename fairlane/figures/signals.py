@@ -87,7 +87,7 @@ class Signals(NamedTuple):
 
 def signals_without_counts(capacity: int) -> Signals:
     """Return the signals of a service whose counts were lost while no worker runs; it needs one worker."""
-    return Signals(capacity, 0.0, workers=0, limited_by="workers", caps=[], workers_needed=1, tiers=[])
+    return Signals(capacity=capacity, rate=0.0, workers=0, limited_by="workers", caps=[], workers_needed=1, tiers=[])
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,15 @@ def job_of_live(task: LiveTask, now_ms: int) -> ForecastTask:
     held = task.state not in ("running", "scheduled") or (task.hold and not task.sealed)
     pending, start_s = float(task.pending), max(0, task.start_ms - now_ms) / 1000
     return ForecastTask(
-        task.id, task.app, task.channel, task.tier, max(1, task.weight), pending, task.cap, start_s, held
+        id=task.id,
+        app=task.app,
+        channel=task.channel,
+        tier=task.tier,
+        weight=max(1, task.weight),
+        pending=pending,
+        cap=task.cap,
+        start_s=start_s,
+        on_hold=held,
     )
 
 
@@ -131,7 +139,16 @@ class SignalMeter:
         limited_by, needed = load.limit(serving, caps)
         tiers = [load.signals(tier) for tier in backlog]
         rate = sum(rates.values())
-        return Signals(state.settings.capacity, rate, serving, limited_by, caps, needed, tiers, missing)
+        return Signals(
+            capacity=state.settings.capacity,
+            rate=rate,
+            workers=serving,
+            limited_by=limited_by,
+            caps=caps,
+            workers_needed=needed,
+            tiers=tiers,
+            missing=missing,
+        )
 
     def _arrivals(self, now_s: float, backlog: dict[str, int], rates: Mapping[str, float]) -> dict[str, float]:
         """Return arrivals in targets/s: the growth of the backlog plus what was sent meanwhile."""
@@ -187,15 +204,15 @@ class _Load:
         weights = sum(self.shares.tier_weights[name] for name, targets in self.backlog.items() if targets)
         spare = self._possible(tier)[tier] - rate if self.shares.capacity < math.inf else None
         return TierSignals(
-            tier,
-            self.shares.tier_weights[tier] / 1000,
-            round(backlog),
-            self.arrivals[tier],
-            rate,
-            0.0 if not backlog else backlog / rate if rate else None,
-            self.shares.tier_weights[tier] / weights if backlog else 0.0,
-            rate / total if total else 0.0,
-            None if spare is None else max(0.0, spare),
+            tier=tier,
+            weight=self.shares.tier_weights[tier] / 1000,
+            backlog=round(backlog),
+            arrival_rate=self.arrivals[tier],
+            rate=rate,
+            drain_s=0.0 if not backlog else backlog / rate if rate else None,
+            wanted=self.shares.tier_weights[tier] / weights if backlog else 0.0,
+            actual=rate / total if total else 0.0,
+            spare=None if spare is None else max(0.0, spare),
         )
 
     def _possible(self, probed: str = "") -> dict[str, float]:

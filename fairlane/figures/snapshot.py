@@ -61,7 +61,7 @@ def failures(row: Row) -> list[str]:
     return [f"broker {one['broker']}: {one['failure']}" for one in row["brokers"] if not one["answered"]]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SnapshotSeries:
     """Stores snapshots at a fixed interval.
 

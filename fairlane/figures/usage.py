@@ -8,7 +8,7 @@ from dispatcher.model.service_settings import Cap
 from dispatcher.model.view import Globals, TaskView
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ChannelUsage:
     """Settings and usage of one channel."""
 
@@ -26,7 +26,7 @@ class ChannelUsage:
     """Targets/s sent recently."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AppUsage:
     """Settings and usage of one app."""
 
@@ -72,22 +72,32 @@ def _capped(settings: Globals) -> dict[Pool, Cap]:
 def _channel(name: str, settings: Globals, tasks: Sequence[TaskView]) -> ChannelUsage:
     cap, paused = settings.cap(pools_of("", name).channel), name in settings.paused_channels
     queued = sum(task.targets.pending for task in tasks)
-    return ChannelUsage(name, paused, cap.rate, cap.burst, len(tasks), queued, sum(task.rate for task in tasks))
+    return ChannelUsage(
+        channel=name,
+        paused=paused,
+        cap=cap.rate,
+        cap_burst=cap.burst,
+        tasks=len(tasks),
+        queued=queued,
+        rate=sum(task.rate for task in tasks),
+    )
 
 
 def _app(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsage:
     cap, limits = settings.cap(pools_of(name, "").app), settings.limits_of(name)
     return AppUsage(
-        name,
-        settings.app_weight(name),
-        cap.rate,
-        cap.burst,
-        {pool.channel: cap.rate for pool, cap in _capped(settings).items() if pool.app == name and pool.channel},
-        limits.tasks,
-        limits.targets,
-        len(tasks),
-        sum(task.targets.pending + _unpublished(task) for task in tasks),
-        sum(task.rate for task in tasks),
+        app=name,
+        weight=settings.app_weight(name),
+        cap=cap.rate,
+        cap_burst=cap.burst,
+        channel_caps={
+            pool.channel: cap.rate for pool, cap in _capped(settings).items() if pool.app == name and pool.channel
+        },
+        task_limit=limits.tasks,
+        target_limit=limits.targets,
+        tasks=len(tasks),
+        queued=sum(task.targets.pending + _unpublished(task) for task in tasks),
+        rate=sum(task.rate for task in tasks),
     )
 
 

@@ -40,7 +40,15 @@ def effects(before: Situation, after: Situation) -> list[Effect]:
     """Return the tasks whose finish times change, the most affected first."""
     was, will = before.done_s(), after.done_s()
     changed = [
-        Effect(task.id, task.app, task.tier, task.targets.pending, was[task.id], will[task.id]) for task in after.tasks
+        Effect(
+            task=task.id,
+            app=task.app,
+            tier=task.tier,
+            pending=task.targets.pending,
+            eta_s=was[task.id],
+            eta_after_s=will[task.id],
+        )
+        for task in after.tasks
     ]
     return sorted((effect for effect in changed if _moves(effect)), key=lambda effect: -abs(effect.later_s))
 

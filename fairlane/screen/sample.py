@@ -24,7 +24,7 @@ class SampleSource(Protocol):
     def live_tasks(self) -> list[TaskView]: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TierFigures:
     """Figures of one tier."""
 
@@ -42,7 +42,7 @@ class TierFigures:
     """Seconds to empty the backlog at the present rate. 0: there is none. None: none of it is being sent."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """The service at one moment."""
 
@@ -116,7 +116,15 @@ class Sampler:
         now_ms, served = self.clock.wall_ms(), Served.by(workers)
         served_tasks = [task for task in tasks if not served.lacks(task.channel)]
         sending = [task for task in served_tasks if sendable(job_of_view(task, now_ms), settings)]
-        return Sample(now_s, settings, tier_figures(settings, sending, rates), tasks, sending, workers, sent)
+        return Sample(
+            at_s=now_s,
+            settings=settings,
+            tiers=tier_figures(settings, sending, rates),
+            tasks=tasks,
+            sending=sending,
+            workers=workers,
+            sent=sent,
+        )
 
 
 def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str, float | None]:

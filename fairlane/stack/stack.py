@@ -21,7 +21,7 @@ PULSAR_STOP_S = 40.0
 REDIS_STOP_S = 15.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ServerStatus:
     """One server as `stack status` shows it; everything but the name is None where it is not running."""
 
@@ -96,7 +96,7 @@ class LocalStack:
             changed = _provision(addresses, provision_as or PulsarSettings(), progress)
             return replace(addresses, already_running=already, changed=tuple(changed))
 
-    def down(self, wipe: bool = False, progress: Progress = quiet) -> bool:
+    def down(self, progress: Progress = quiet, *, wipe: bool = False) -> bool:
         """Stop both servers; with `wipe`, delete their data and logs too. Return whether anything was running."""
         if not self._home.root.is_dir():
             return False
@@ -207,9 +207,17 @@ def _refuse_other_ports(state: StackState, options: StackOptions) -> None:
 
 def _server_status(name: str, server: ServerState | None) -> ServerStatus:
     if server is None:
-        return ServerStatus(name, running=False)
+        return ServerStatus(name=name, running=False)
     memory = processes.resident_bytes(server.pid)
-    return ServerStatus(name, True, server.pid, server.program, server.version, server.ports, memory)
+    return ServerStatus(
+        name=name,
+        running=True,
+        pid=server.pid,
+        program=server.program,
+        version=server.version,
+        ports=server.ports,
+        memory_bytes=memory,
+    )
 
 
 def _provision(addresses: StackAddresses, settings: PulsarSettings, progress: Progress) -> list[str]:

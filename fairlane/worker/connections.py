@@ -23,7 +23,7 @@ from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RedisSide:
     """The whole view in Redis."""
 

@@ -36,7 +36,7 @@ class Peer(msgspec.Struct, frozen=True):
         return tier in self.tiers and (self.channels is None or channel in self.channels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LiveLaneSettings:
     """Settings of LiveLanes."""
 
@@ -120,9 +120,9 @@ class LiveLanes:
         for task in tasks:
             known = self._known.get(task.id)
             if known is None:
-                known = self._known[task.id] = self._new(task, now_ms, is_reported)
+                known = self._known[task.id] = self._new(task, now_ms, is_reported=is_reported)
             else:
-                self._renew(known, task, is_reported)
+                self._renew(known, task, is_reported=is_reported)
             self._note_override(task)
             self._judge(known, now_ms)
         self._follow_count(now_ms)
@@ -220,7 +220,7 @@ class LiveLanes:
             self._judge(known, now_ms)
 
     # ------------------------------------------------------------- inside
-    def _new(self, task: LiveTask, now_ms: int, is_reported: bool) -> _Known:
+    def _new(self, task: LiveTask, now_ms: int, *, is_reported: bool) -> _Known:
         known = _Known(task)
         known.position = self._place(known)
         if is_reported:
@@ -248,7 +248,7 @@ class LiveLanes:
             division = self._by_channel[tier, channel] = Division(able, self._settings.me)
         return division
 
-    def _renew(self, known: _Known, task: LiveTask, is_reported: bool) -> None:
+    def _renew(self, known: _Known, task: LiveTask, *, is_reported: bool) -> None:
         """Update a known task. A lane that the feed reports gets a new description object, which unparks it."""
         before, known.task = known.task, task
         self.rotation.served(task.id, task.finals - before.finals)

@@ -22,7 +22,7 @@ _POLL_S = 0.25
 
 
 def rebuild(
-    settings: Settings, wipe: bool, progress: Progress, timeout_s: float, full: bool = False, adopt: bool = False
+    settings: Settings, progress: Progress, timeout_s: float, *, wipe: bool, full: bool = False, adopt: bool = False
 ) -> Epoch:
     """Empty the view if requested, and return when it is complete again. Running workers take part by themselves.
 

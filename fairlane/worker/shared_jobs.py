@@ -39,7 +39,7 @@ def outcome_job(partition: int) -> str:
 def snapshotter(
     redis: RedisSide, pulsar: PulsarSide, held: Callable[[], bool], clock: Clock, every_s: float
 ) -> Snapshotter:
-    settings = SnapshotSettings(pulsar.topics.outcome_partitions, every_s)
+    settings = SnapshotSettings(partitions=pulsar.topics.outcome_partitions, every_s=every_s)
     return Snapshotter(redis.snapshots, shelf_of(pulsar), pulsar.control, redis.epochs.epoch, held, clock, settings)
 
 
@@ -111,7 +111,7 @@ class SharedJobs:
         """Announce the claims; call it before the first lease (`Rebuilder.announce_claims`). Raises Unreachable."""
         self._rebuilder.announce_claims()
 
-    def start(self, threads: Threads, housekeeping: bool = True) -> None:
+    def start(self, threads: Threads, *, housekeeping: bool = True) -> None:
         """Start each job in its own thread."""
         threads.start("seats", self.held_jobs.run)
         threads.start("rebuild", self._rebuilder.run)

@@ -28,7 +28,7 @@ STANDING_CHUNK = 100
 """Assumed number of targets per envelope in a lane that holds many tasks."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WatchSettings:
     """Settings of the watcher."""
 
@@ -125,10 +125,10 @@ class LaneWatcher:
             self._read(self._lanes.busy(), is_reported=False)
         self._lanes.wake(self._now_ms())
         if rotate or self._lanes.changed or self._sides != self._published_sides:
-            self._tell(rotate)
+            self._tell(rotate=rotate)
 
     # ------------------------------------------------------------- reading
-    def _look(self, caught_up: bool) -> None:
+    def _look(self, *, caught_up: bool) -> None:
         now_s = self._clock.monotonic_s()
         state = self._registry.service.read_state()
         self._ahead_ms = state.now_ms - round(now_s * 1000)
@@ -164,7 +164,7 @@ class LaneWatcher:
         reading.next_at(self._clock.monotonic_s(), settings.page_pause_s, settings.full_s / pages)
 
     # ------------------------------------------------------------- reporting
-    def _tell(self, rotate: bool) -> None:
+    def _tell(self, *, rotate: bool) -> None:
         lanes, published = self._lanes, self._published
         lanes.choose(self._clock.monotonic_s(), rotate=rotate)
         self._published_sides = self._sides
@@ -182,7 +182,15 @@ class LaneWatcher:
             return []
         named = ((side, side_of_lane(side)) for side in sorted(sides))
         return [
-            LaneInfo(side, LaneKind.SIDE, Tier.LOW, MILLI, STANDING_CHUNK, app=names[0], channel=names[1])
+            LaneInfo(
+                name=side,
+                kind=LaneKind.SIDE,
+                tier=Tier.LOW,
+                weight=MILLI,
+                chunk=STANDING_CHUNK,
+                app=names[0],
+                channel=names[1],
+            )
             for side, names in named
             if names and names[1] not in self._lanes.paused and self._lanes.holds(side, Tier.LOW, names[1])
         ]
@@ -242,12 +250,21 @@ class _Reading:
 def standing_lanes(topics: Topics) -> list[LaneInfo]:
     """Return the shared and retry lanes, which are always held."""
     shared = [
-        LaneInfo(topics.shared_lane(number), LaneKind.SHARED, Tier.LOW, MILLI, STANDING_CHUNK)
+        LaneInfo(
+            name=topics.shared_lane(number), kind=LaneKind.SHARED, tier=Tier.LOW, weight=MILLI, chunk=STANDING_CHUNK
+        )
         for number in range(topics.shared_lanes)
     ]
     retry = [
-        LaneInfo(name, LaneKind.RETRY, tier, MILLI, STANDING_CHUNK, delay_s=delay_s)
-        for name, tier, delay_s in topics.retry_lanes()
+        LaneInfo(
+            name=lane.topic,
+            kind=LaneKind.RETRY,
+            tier=lane.tier,
+            weight=MILLI,
+            chunk=STANDING_CHUNK,
+            delay_s=lane.delay_s,
+        )
+        for lane in topics.retry_lanes()
     ]
     return shared + retry
 

@@ -125,7 +125,10 @@ class Worker:
             self._clock,
             LaneSettings(PrefetchSettings(budget_targets=self._settings.worker.buffer_targets)),
             MissingChannels(
-                self._courier.channels, self._redis.registry.tasks.ends, self._move_aside, self._has_channel_elsewhere
+                channels=self._courier.channels,
+                ended=self._redis.registry.tasks.ends,
+                move=self._move_aside,
+                elsewhere=self._has_channel_elsewhere,
             ),
         )
         self._leases = LeaseThread(self._redis.ledger)
@@ -156,10 +159,10 @@ class Worker:
         self._metrics = self._serve_metrics()
         port = self._metrics.port if self._metrics else 0
         identity = WorkerIdentity(
-            self.id,
-            socket.gethostname(),
-            os.getpid(),
-            __version__,
+            id=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
             metrics_port=port,
             tiers=self._settings.worker.tiers,
             channels=self._courier.channels,
@@ -190,7 +193,7 @@ class Worker:
             self._inbox.put,
             self._heartbeat.peers,
             clock,
-            WatchSettings(self._lane_settings()),
+            WatchSettings(lanes=self._lane_settings()),
         )
         self._form = FormWatch(redis.epochs, self._heartbeat.older)
         self._watchdog = Watchdog(
@@ -228,7 +231,7 @@ class Worker:
 
     def _lane_settings(self) -> LiveLaneSettings:
         worker = self._settings.worker
-        return LiveLaneSettings(self.id, worker.tiers, rotation=RotationSettings(max_lanes=worker.max_lanes))
+        return LiveLaneSettings(me=self.id, tiers=worker.tiers, rotation=RotationSettings(max_lanes=worker.max_lanes))
 
     def _serve_metrics(self) -> MetricsServer | None:
         settings = self._settings.worker

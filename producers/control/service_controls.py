@@ -73,7 +73,7 @@ class ServiceControls:
             pool = pools_of(app, _named("channel", channel)).app_channel
             self._cap(pool, cap, f"cap of app {app} on channel {channel}")
 
-    def pause_channel(self, channel: str, paused: bool) -> None:
+    def pause_channel(self, channel: str, *, paused: bool) -> None:
         """Pause or resume a channel. Nothing is sent while it is paused; targets in flight are not called back."""
         self._put({fields.paused_field(_named("channel", channel)): "1" if paused else "0"})
 

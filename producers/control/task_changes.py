@@ -13,7 +13,7 @@ LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)
 """States in which a task accepts changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
     """Selects the live tasks that match all fields. None matches any task."""
 
@@ -49,7 +49,7 @@ class TaskFilter:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """New values of a task's controls; None: unchanged. A value outside its limits raises InvalidInput."""
 

@@ -29,7 +29,7 @@ def standard_input() -> Iterator[BinaryIO]:
         return
     woken, waker = socket.socketpair()
     with woken, waker:
-        waker.setblocking(False)
+        waker.settimeout(0)
         before = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         try:
             yield io.BufferedReader(_Interruptible(sys.stdin.fileno(), woken))

@@ -86,7 +86,7 @@ class TargetsFile:
         for slab in self.slabs(1):
             yield from slab.items
 
-    def check(self, allow_empty: bool = True) -> None:
+    def check(self, *, allow_empty: bool = True) -> None:
         """Raise InvalidInput if the file is missing, its beginning cannot be an audience, or it has no rows to take.
 
         allow_empty: accept a file without rows. Standard input and pipes are not checked.

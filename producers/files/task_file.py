@@ -90,7 +90,7 @@ def read_entries(path: str | Path) -> list[Entry]:
     return [_entry(path, number, task) for number, task in enumerate(tasks, 1)]
 
 
-def read_task_file(path: str | Path, allow_empty: bool = True) -> list[TaskEntry]:
+def read_task_file(path: str | Path, *, allow_empty: bool = True) -> list[TaskEntry]:
     """Return the tasks of a file with their audiences.
 
     Besides the fields of PushTask each task has targets: a file (CSV, JSON lines, one a line; relative to this file),
@@ -108,7 +108,7 @@ def read_task_file(path: str | Path, allow_empty: bool = True) -> list[TaskEntry
         with complaints.of(entry):
             entry.check_names(TABLE_FIELDS, "fairlane ingest")
         with complaints.of(entry):
-            targets = _audience(entry.fields, Path(path).parent, allow_empty)
+            targets = _audience(entry.fields, Path(path).parent, allow_empty=allow_empty)
         with complaints.of(entry):
             jobs.append(TaskEntry(entry.name, PushTask.model_validate(entry.task_fields), targets))
     complaints += _repeated_ids(jobs)
@@ -183,7 +183,7 @@ def _as_text(node: yaml.Node, seen: set[yaml.Node], keep: Sequence[str]) -> None
             _as_text(part, seen, (_NULL, *_NUMBERS))
 
 
-def _audience(fields: Mapping[str, Any], folder: Path, allow_empty: bool) -> TargetsFile | list[Any]:
+def _audience(fields: Mapping[str, Any], folder: Path, *, allow_empty: bool) -> TargetsFile | list[Any]:
     targets, where, limit = fields.get("targets"), fields.get("filter"), fields.get("limit")
     if isinstance(targets, list):
         if where is not None or limit is not None:
@@ -194,7 +194,7 @@ def _audience(fields: Mapping[str, Any], folder: Path, allow_empty: bool) -> Tar
     if not isinstance(targets, str) or not targets:
         raise InvalidInput("targets: is missing; give a list, or the name of a file.")
     file = TargetsFile(targets if targets == STDIN else folder / targets, where=_where(where), limit=_rows(limit))
-    file.check(allow_empty)
+    file.check(allow_empty=allow_empty)
     return file
 
 

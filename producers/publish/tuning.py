@@ -69,7 +69,7 @@ class ProducerNeeds:
         return 2 * self.partitions * self.message_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
     """Settings of a lane's producers. A batch is sent when the first of its three bounds is reached.
 
@@ -115,7 +115,13 @@ def tune(need: ProducerNeeds) -> Tuning:
     batch_bytes = min(memory // need.partitions // 2, LARGEST_BATCH_BYTES)
     delay_ms, why_delay = _delay(need, max(1, min(batch_messages, batch_bytes // need.message_bytes)))
     settings = ProducerSettings(
-        need.partitions, pending, pending * need.partitions, memory, batch_messages, batch_bytes, delay_ms
+        partitions=need.partitions,
+        pending_messages=pending,
+        pending_messages_all=pending * need.partitions,
+        memory_bytes=memory,
+        batch_messages=batch_messages,
+        batch_bytes=batch_bytes,
+        batch_delay_ms=delay_ms,
     )
     small = batch_bytes < LARGEST_BATCH_BYTES
     reasons = {

@@ -54,7 +54,16 @@ class Checkpointer:
             now_s + self._pace.longest_s,
         )
         consumed = targets + refused
-        record = Checkpoint(FORMAT, self._task, MAIN_WRITER, sequence, targets, refused, consumed, digest)
+        record = Checkpoint(
+            format=FORMAT,
+            task=self._task,
+            writer=MAIN_WRITER,
+            sequence=sequence,
+            targets=targets,
+            refused=refused,
+            consumed=consumed,
+            digest=digest,
+        )
         self._pending = self._pool.submit(self._store, record)
 
     def finish(self) -> None:

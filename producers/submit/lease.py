@@ -70,7 +70,7 @@ class Lease:
         """Renew the lease in the background from now on."""
         self._services.renewals.add(self._renew, self._services.leases.renew_s)
 
-    def check(self, wait: bool = True) -> None:
+    def check(self, *, wait: bool = True) -> None:
         """Return if the lease is still ours: everything appended before this call counts.
 
         Raises BeingSubmitted if it is not; Unreachable if Redis is away (wait: for longer than a submission waits).
@@ -84,7 +84,7 @@ class Lease:
         elif lease.state == "held":
             raise _taken_over(self._task, lease.who)
 
-    def close(self, done: bool) -> None:
+    def close(self, *, done: bool) -> None:
         """Stop renewing the lease. done: the task is sealed, which already ended the lease."""
         self._ended.set()
         self._services.renewals.remove(self._renew)

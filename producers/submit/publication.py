@@ -82,10 +82,16 @@ class Publication:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _announce(self, window: Window) -> None:
-        counts = window.first, window.targets, window.refused
-        self._services.control.append(
-            Announced(FORMAT, self._record.task, self._lease.submitter, *counts, window.digest)
+        announced = Announced(
+            format=FORMAT,
+            task=self._record.task,
+            submitter=self._lease.submitter,
+            first=window.first,
+            targets=window.targets,
+            refused=window.refused,
+            digest=window.digest,
         )
+        self._services.control.append(announced)
         self._lease.check()
 
     def _publish_next(self) -> None:
@@ -163,6 +169,6 @@ class Helper:
         early = self._intake.early(self._oldest_s)
         for window in self._windows.add(early) if early is not None else ():
             self._publication.put(window)
-        for window in self._windows.overdue(early is not None):
+        for window in self._windows.overdue(now=early is not None):
             self._publication.put(window)
         self._publication.advance()

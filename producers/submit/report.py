@@ -26,7 +26,7 @@ class SubmitProgress:
     """Time since the submission began."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitResult:
     """The result of a submission."""
 

@@ -122,7 +122,7 @@ class _Run:
             result = self._begin() if known is None else self._go_on(known)
             return replace(result, duplicates=self._intake.duplicates)
         finally:
-            self._lease.close(self._sealed)
+            self._lease.close(done=self._sealed)
 
     # ------------------------------------------------------------ a new task
     def _begin(self) -> SubmitResult:
@@ -139,7 +139,7 @@ class _Run:
                 raise self._report.nothing_accepted()
             if not isinstance(self._targets, Sequence):
                 record = self._accepted(size)  # the first target may have come late
-            windows, first, rest = self._windows(Submission(record)), None, chain(begun, accepted)
+            windows, first, rest = self._windows(Submission(record=record)), None, chain(begun, accepted)
             if isinstance(self._targets, Sequence | SlabSource):  # Sequence first: checking a protocol takes 0.1 ms
                 first = self._first_window(windows, accepted, begun)
                 record = structs.replace(record, announced=windows.targets, announced_digest=windows.digest)
@@ -149,7 +149,7 @@ class _Run:
                 publication = Publication(self._services, record, self._lease, 0)
                 known = admission.reached == "known"  # it was created after the lookup
                 winner = self._services.known.submission(self._id) if known else None
-                winner = winner or self._store(record, publication, first, self._is_fresh(admission))
+                winner = winner or self._store(record, publication, first, fresh=self._is_fresh(admission))
                 if winner is not None:
                     return self._take_up(chain(begun, accepted), winner, admission.lease.since_ms)
                 return self._publish(rest, windows, publication, first)
@@ -194,7 +194,7 @@ class _Run:
         return self._task.id is None or (not admission.reached and admission.lease.state == "fresh")
 
     def _store(
-        self, record: TaskRecord, publication: Publication, first: Window | None, fresh: bool
+        self, record: TaskRecord, publication: Publication, first: Window | None, *, fresh: bool
     ) -> Submission | None:
         """Store the record. If another record of this id came first, return the submission to continue."""
         try:
@@ -355,8 +355,15 @@ class _Run:
         return submission.stopped if submission is not None else ""
 
     def _seal(self, windows: WindowCutter) -> None:
-        counts = windows.targets, self._report.refused, windows.digest
-        seal = Sealed(FORMAT, self._id, *counts, [MAIN_WRITER], self._lease.submitter)
+        seal = Sealed(
+            format=FORMAT,
+            task=self._id,
+            targets=windows.targets,
+            refused=self._report.refused,
+            digest=windows.digest,
+            writers=[MAIN_WRITER],
+            submitter=self._lease.submitter,
+        )
         position = self._services.control.append(seal)
         try:
             if not self._services.registry.submissions.seal_submission(position, seal):

@@ -13,7 +13,7 @@ from producers.submit.cutter import Block, Cutter
 from producers.submit.validation import Accepted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """A range of an audience's targets, in encoded envelopes."""
 
@@ -94,7 +94,7 @@ class WindowCutter:
         for block in self._cutter.add(accepted):
             yield from self._take(block)
 
-    def overdue(self, now: bool = False) -> Iterator[Window]:
+    def overdue(self, *, now: bool = False) -> Iterator[Window]:
         """Yield a short window if it has waited long enough (now: in any case), while no target comes."""
         if self._cutter.within_ends or not (now or self._is_old()):
             return
@@ -152,7 +152,7 @@ class WindowCutter:
     def _is_old(self) -> bool:
         return self._oldest_s is not None and self._clock_s() - self._oldest_s >= self._pace.oldest_s
 
-    def _close(self, announced: bool = False) -> Window:
+    def _close(self, *, announced: bool = False) -> Window:
         cutter, encoded = self._cutter, self._bodies
         window = Window(
             bodies=encoded,

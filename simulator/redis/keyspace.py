@@ -67,7 +67,7 @@ def copy(store: Store, words: Sequence[bytes]) -> Answer:
         raise ResponseError(SYNTAX)
     if words[0] == words[1]:
         raise ResponseError("ERR source and destination objects are the same")
-    return int(store.copy_key(words[0], words[1], len(words) > 2))
+    return int(store.copy_key(words[0], words[1], replace=len(words) > 2))
 
 
 @command("SCAN", 1)

@@ -93,7 +93,7 @@ class MemoryConnection(redis.connection.AbstractConnection):
                 self.redis_connect_func(self)  # type: ignore[call-arg]  # the vendor's type has no argument
             self._run_id = self._server.run_id
 
-    def on_connect_check_health(self, check_health: bool = True) -> None:
+    def on_connect_check_health(self, check_health: bool = True) -> None:  # noqa: FBT001, FBT002 - redis-py's
         """Do nothing: a connection in this process needs no handshake."""
 
     def _connect(self) -> None:
@@ -115,7 +115,7 @@ class MemoryConnection(redis.connection.AbstractConnection):
     def pack_commands(self, commands: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
         return list(commands)
 
-    def send_packed_command(self, command: Iterable[Sequence[Any]], check_health: bool = True) -> None:  # noqa: ARG002
+    def send_packed_command(self, command: Iterable[Sequence[Any]], check_health: bool = True) -> None:  # noqa: ARG002, FBT001, FBT002
         for words in command:
             self._take(words)
 

@@ -58,12 +58,12 @@ def zrevrank(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("ZRANGE", 3, 4)
 def zrange(store: Store, words: Sequence[bytes]) -> Answer:
-    return _by_rank(store, words, False)
+    return _by_rank(store, words, backwards=False)
 
 
 @command("ZREVRANGE", 3, 4)
 def zrevrange(store: Store, words: Sequence[bytes]) -> Answer:
-    return _by_rank(store, words, True)
+    return _by_rank(store, words, backwards=True)
 
 
 @command("ZCOUNT", 3, 3)
@@ -88,7 +88,7 @@ def zrangebyscore(store: Store, words: Sequence[bytes]) -> Answer:
     members = store.get(words[0], SortedSet)
     first, end = _index_range(members, words[1], words[2])
     chosen = [] if members is None or skip < 0 else members.order[first:end][skip:]
-    return _listed(chosen if limit < 0 else chosen[:limit], bool(options))
+    return _listed(chosen if limit < 0 else chosen[:limit], with_scores=bool(options))
 
 
 @command("ZSCAN", 2)
@@ -96,7 +96,7 @@ def zscan(store: Store, words: Sequence[bytes]) -> Answer:
     part, _ = paged(words[1], words[2:])
     members = store.get(words[0], SortedSet)
     order = [] if members is None else members.order
-    return [b"%d" % (part.stop if part.stop < len(order) else 0), _listed(order[part], True)]
+    return [b"%d" % (part.stop if part.stop < len(order) else 0), _listed(order[part], with_scores=True)]
 
 
 def _score(members: SortedSet | None, member: bytes) -> bytes | None:
@@ -104,7 +104,7 @@ def _score(members: SortedSet | None, member: bytes) -> bytes | None:
     return None if score is None else shown(score)
 
 
-def _by_rank(store: Store, words: Sequence[bytes], backwards: bool) -> Answer:
+def _by_rank(store: Store, words: Sequence[bytes], *, backwards: bool) -> Answer:
     key, *ends = words[:3]
     if [word.upper() for word in words[3:]] not in ([], [b"WITHSCORES"]):
         raise ResponseError(SYNTAX)
@@ -114,7 +114,7 @@ def _by_rank(store: Store, words: Sequence[bytes], backwards: bool) -> Answer:
     first, last = (max(0, len(order) + end) if end < 0 else end for end in (first, last))
     if last < 0 or (parse_int(ends[1]) < 0 and len(order) + parse_int(ends[1]) < 0):
         return []
-    return _listed(order[first : last + 1], len(words) > 3)
+    return _listed(order[first : last + 1], with_scores=len(words) > 3)
 
 
 def _index_range(members: SortedSet | None, low: bytes, high: bytes) -> tuple[int, int]:
@@ -138,7 +138,7 @@ def _bound(text: bytes) -> tuple[float, bool]:
     return number(text[is_open:] or b"0", _NOT_A_BOUND), is_open
 
 
-def _listed(chosen: Sequence[tuple[float, bytes]], with_scores: bool) -> Answer:
+def _listed(chosen: Sequence[tuple[float, bytes]], *, with_scores: bool) -> Answer:
     if not with_scores:
         return [member for _, member in chosen]
     return [text for score, member in chosen for text in (member, shown(score))]

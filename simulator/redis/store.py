@@ -149,7 +149,7 @@ class Store:
         """Return the type of an existing key."""
         return type(self._values[key])
 
-    def copy_key(self, source: bytes, target: bytes, replace: bool) -> bool:
+    def copy_key(self, source: bytes, target: bytes, *, replace: bool) -> bool:
         """Copy a value with its expiry. Return whether it was copied."""
         if not self.holds(source) or (self.holds(target) and not replace):
             return False

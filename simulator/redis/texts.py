@@ -104,7 +104,7 @@ def bitcount(store: Store, words: Sequence[bytes]) -> Answer:
     first, last = parse_int(words[1]), parse_int(words[2])
     if last < first < 0:
         return 0
-    bits, count = _range(text, first, last, _in_bits(words[3:]))
+    bits, count = _range(text, first, last, in_bits=_in_bits(words[3:]))
     return bits.bit_count() if count else 0
 
 
@@ -121,7 +121,7 @@ def bitpos(store: Store, words: Sequence[bytes]) -> Answer:
     last = parse_int(words[3]) if len(words) > 3 else -1
     size = len(text) * 8 if in_bits else len(text)
     first, last = _between(first, last, size)
-    bits, count = _range(text, first, last, in_bits)
+    bits, count = _range(text, first, last, in_bits=in_bits)
     if not count:
         return -1
     start = first if in_bits else first * 8
@@ -209,7 +209,7 @@ def _between(first: int, last: int, size: int) -> tuple[int, int]:
     return first, min(last, size - 1)
 
 
-def _range(text: bytes | Text, first: int, last: int, in_bits: bool) -> tuple[int, int]:
+def _range(text: bytes | Text, first: int, last: int, *, in_bits: bool) -> tuple[int, int]:
     """Return the bits of a range as one number, and the number of bits."""
     first, last = _between(first, last, len(text) * 8 if in_bits else len(text))
     if first > last:

@@ -17,7 +17,7 @@ from simulator.scenario.scenario import Tasks
 MESSAGE = encode_message({"title": "hello"})
 
 
-class TaskControls(msgspec.Struct, frozen=True):
+class TaskControls(msgspec.Struct, frozen=True, kw_only=True):
     """The current controls of a task."""
 
     tier: str
@@ -51,24 +51,24 @@ class SimTask:
         """Return the record that the submission writes to the control topic."""
         spec = self.spec
         return TaskRecord(
-            CONTROL_FORMAT,
-            self.name,
-            spec.app,
-            spec.tier,
-            spec.channel,
-            MESSAGE,
-            self.lane,
-            self.shared,
-            spec.envelope_targets,
-            spec.targets,
-            round(spec.weight * MILLI),
-            spec.cap.rate,
-            0,
-            self.expires_ms(now_ms),
-            False,
-            spec.max_attempts,
-            now_ms,
-            "digest",
+            format=CONTROL_FORMAT,
+            task=self.name,
+            app=spec.app,
+            tier=spec.tier,
+            channel=spec.channel,
+            message=MESSAGE,
+            lane=self.lane,
+            shared=self.shared,
+            chunk=spec.envelope_targets,
+            expected_targets=spec.targets,
+            weight=round(spec.weight * MILLI),
+            cap=spec.cap.rate,
+            start_ms=0,
+            expires_ms=self.expires_ms(now_ms),
+            hold_until_sealed=False,
+            max_attempts=spec.max_attempts,
+            created_ms=now_ms,
+            digest="digest",
             cap_burst=spec.cap.burst,
         )
 
@@ -77,14 +77,32 @@ class SimTask:
 
     def controls(self) -> "TaskControls":
         """Return the controls as submitted."""
-        return TaskControls(str(self.spec.tier), self.spec.weight, self.spec.cap.rate, self.shared)
+        return TaskControls(
+            tier=str(self.spec.tier), weight=self.spec.weight, cap=self.spec.cap.rate, shared=self.shared
+        )
 
     def info(self, tier: str, weight: int) -> LaneInfo:
         """Return the lane as a worker sees it."""
         spec = self.spec
         if self.shared:
-            return LaneInfo(self.lane, LaneKind.SHARED, str(Tier.LOW), weight, spec.envelope_targets, "", spec.channel)
-        return LaneInfo(self.lane, LaneKind.OWN, tier, weight, spec.envelope_targets, self.name, spec.channel)
+            return LaneInfo(
+                name=self.lane,
+                kind=LaneKind.SHARED,
+                tier=str(Tier.LOW),
+                weight=weight,
+                chunk=spec.envelope_targets,
+                task="",
+                channel=spec.channel,
+            )
+        return LaneInfo(
+            name=self.lane,
+            kind=LaneKind.OWN,
+            tier=tier,
+            weight=weight,
+            chunk=spec.envelope_targets,
+            task=self.name,
+            channel=spec.channel,
+        )
 
     def envelopes(self, first_target: int, targets: int, now_ms: int, expires_ms: int) -> Iterator[Envelope]:
         """Yield the envelopes of `targets` targets from `first_target`, which is the first target of an envelope.
@@ -96,20 +114,20 @@ class SimTask:
         for start in range(first_target, first_target + targets, chunk):
             count = min(chunk, first_target + targets - start)
             yield Envelope(
-                FORMAT,
-                self.name,
-                MAIN_WRITER,
-                start // chunk,
-                0,
-                spec.app,
-                spec.channel,
-                now_ms,
-                0,
-                expires_ms,
-                count,
-                spec.max_attempts,
-                MESSAGE,
-                full if count == chunk else full[:count],
+                format=FORMAT,
+                task=self.name,
+                writer=MAIN_WRITER,
+                sequence=start // chunk,
+                attempt=0,
+                app=spec.app,
+                channel=spec.channel,
+                published_ms=now_ms,
+                not_before_ms=0,
+                expires_ms=expires_ms,
+                size=count,
+                max_attempts=spec.max_attempts,
+                message=MESSAGE,
+                targets=full if count == chunk else full[:count],
             )
 
 

@@ -23,7 +23,7 @@ AT_ONCE = 10
 REPORT_EVERY_S = 5.0
 
 
-class SeedResult(msgspec.Struct, frozen=True):
+class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one seed."""
 
     seed: int
@@ -36,7 +36,7 @@ class SeedResult(msgspec.Struct, frozen=True):
     repeats: int
 
 
-class ManyResults(msgspec.Struct, frozen=True):
+class ManyResults(msgspec.Struct, frozen=True, kw_only=True):
     """The results of many seeds."""
 
     format: int
@@ -113,16 +113,16 @@ def run_many(seeds: Seeds, report: Callable[[str], None]) -> ManyResults:
 def _sum_up(seeds: Seeds, results: Sequence[SeedResult], took_s: float, processes: int) -> ManyResults:
     bad = sorted((one for one in results if not one.good), key=lambda one: one.seed)
     return ManyResults(
-        1,
-        seeds.name,
-        seeds.count,
-        seeds.first,
-        bad,
-        sum(one.targets for one in results),
-        round(sum(one.ran_s for one in results), 1),
-        sum(one.repeats for one in results),
-        round(took_s, 1),
-        processes,
+        format=1,
+        scenario=seeds.name,
+        seeds=seeds.count,
+        first_seed=seeds.first,
+        bad=bad,
+        targets=sum(one.targets for one in results),
+        simulated_s=round(sum(one.ran_s for one in results), 1),
+        repeats=sum(one.repeats for one in results),
+        took_s=round(took_s, 1),
+        processes=processes,
     )
 
 
@@ -159,8 +159,24 @@ def _run_seed(name: str, seed: int) -> SeedResult:
     try:
         result = run_one(name, seed)
     except Exception as error:  # A crash of the engine is a result like any other: the seed replays it.
-        return SeedResult(seed, False, [f"{type(error).__name__}: {error}"], again, 0, 0.0, 0)
+        return SeedResult(
+            seed=seed,
+            good=False,
+            failures=[f"{type(error).__name__}: {error}"],
+            replay=again,
+            targets=0,
+            ran_s=0.0,
+            repeats=0,
+        )
     failures = [f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations]
     failures += [f"{one.what}: wanted {one.wanted}, found {one.found}" for one in result.expectations if not one.met]
     sent = sum(tier.sent for tier in result.tiers.values())
-    return SeedResult(seed, result.good, failures, again, sent, result.ran_s, result.repeats)
+    return SeedResult(
+        seed=seed,
+        good=result.good,
+        failures=failures,
+        replay=again,
+        targets=sent,
+        ran_s=result.ran_s,
+        repeats=result.repeats,
+    )

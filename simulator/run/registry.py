@@ -21,8 +21,15 @@ class LaneDirectory:
         self._tasks: dict[str, SimTask] = {}
         self._moved: dict[str, LaneInfo] = {}
         self._retry = [
-            LaneInfo(name, LaneKind.RETRY, str(tier), MILLI, RETRY_CHUNK, delay_s=delay_s)
-            for name, tier, delay_s in topics.retry_lanes()
+            LaneInfo(
+                name=lane.topic,
+                kind=LaneKind.RETRY,
+                tier=str(lane.tier),
+                weight=MILLI,
+                chunk=RETRY_CHUNK,
+                delay_s=lane.delay_s,
+            )
+            for lane in topics.retry_lanes()
         ]
         self._infos: list[LaneInfo] | None = None
         self._ranks: dict[tuple[str, str], int] = {}
@@ -39,7 +46,15 @@ class LaneDirectory:
     def move(self, task: SimTask, lane: str) -> None:
         """Move a task from its shared lane to one of its own."""
         spec = task.spec
-        own = LaneInfo(lane, LaneKind.OWN, str(spec.tier), MILLI, spec.envelope_targets, task.name, spec.channel)
+        own = LaneInfo(
+            name=lane,
+            kind=LaneKind.OWN,
+            tier=str(spec.tier),
+            weight=MILLI,
+            chunk=spec.envelope_targets,
+            task=task.name,
+            channel=spec.channel,
+        )
         self._moved[task.name] = own
         self._infos = None
 
@@ -60,7 +75,13 @@ class LaneDirectory:
             for name, info in self._moved.items():
                 state = self._controls[name]
                 infos[info.name] = LaneInfo(
-                    info.name, info.kind, state.tier, state.milli, info.chunk, name, info.channel
+                    name=info.name,
+                    kind=info.kind,
+                    tier=state.tier,
+                    weight=state.milli,
+                    chunk=info.chunk,
+                    task=name,
+                    channel=info.channel,
                 )
             self._infos = [*self._retry, *infos.values()]
         return self._infos

@@ -105,7 +105,7 @@ class SimulatedRun:
         if change.capacity is not None:
             service.set_cap(TOTAL, change.capacity)
         for name, paused in (change.channel_paused or {}).items():
-            service.pause_channel(name, paused)
+            service.pause_channel(name, paused=paused)
         for task in [name for name in service.tasks if fnmatchcase(name, change.task)]:
             for control in _controls(change):
                 service.control(task, control)
@@ -227,7 +227,7 @@ def replay(source: str, seed: int) -> str:
 
 def _engine_settings(scenario: Scenario) -> EngineSettings:
     """Return the engine's settings with the scenario's changes, and the batches per channel of a real worker."""
-    known = EngineSettings("")
+    known = EngineSettings(worker="")
     changed: dict[str, Any] = {}
     for name, value in scenario.engine.items():
         if not isinstance(getattr(known, name, None), int | float):

@@ -111,7 +111,7 @@ class SimService:
         if name == TOTAL:
             self.journal.gaps.set_capacity(cap.rate, cap.allowance)
 
-    def pause_channel(self, name: str, paused: bool) -> None:
+    def pause_channel(self, name: str, *, paused: bool) -> None:
         self._set(paused_field(name), str(int(paused)))
         self._paused[name] = paused
         for task in self.tasks.values():
@@ -156,7 +156,18 @@ class SimService:
         self.journal.publish(task.name, self.controls[task.name].tier, part, chunk)
         published = self.accepted[task.name] = first_target + part
         sequence = -(-published // chunk)
-        self.world.write(Checkpoint(CONTROL_FORMAT, task.name, "0", sequence, published, 0, published, "digest"))
+        self.world.write(
+            Checkpoint(
+                format=CONTROL_FORMAT,
+                task=task.name,
+                writer="0",
+                sequence=sequence,
+                targets=published,
+                refused=0,
+                consumed=published,
+                digest="digest",
+            )
+        )
         copies = [one for one in envelopes if self.network.hits(self._scenario.faults.copies)]
         if copies:
             self.network.carry(lambda: self.broker.publish(task.lane, copies), 1, 2_000)
@@ -167,7 +178,9 @@ class SimService:
             self.network.carry(lambda: self._seal(task), 5, 20)
 
     def _seal(self, task: SimTask) -> None:
-        record = Sealed(CONTROL_FORMAT, task.name, task.spec.targets, 0, "digest", ["0"])
+        record = Sealed(
+            format=CONTROL_FORMAT, task=task.name, targets=task.spec.targets, refused=0, digest="digest", writers=["0"]
+        )
         self._finish_soon(self.world.write(record))
 
     def _is_over(self, task: str) -> bool:

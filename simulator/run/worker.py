@@ -38,7 +38,7 @@ class SimInbox:
         self.events.append(item)
         self._wake()
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Event:  # noqa: ARG002 - as the port has it
+    def get(self, *, block: bool = True, timeout: float | None = None) -> Event:  # noqa: ARG002 - as the port has it
         """Return the next event without waiting: the engine is given its events."""
         if not self.events:
             raise Empty

@@ -62,12 +62,12 @@ class Figures:
         parts = laws.shares(sent)
         return {
             tier: TierFigure(
-                self.weights[tier],
-                published[tier],
-                sent[tier],
-                round(parts[tier], 2),
-                self.jain(tier),
-                self._gap_figure(tier),
+                weight=self.weights[tier],
+                published=published[tier],
+                sent=sent[tier],
+                share=round(parts[tier], 2),
+                jain=self.jain(tier),
+                longest_gap=self._gap_figure(tier),
             )
             for tier in sent
         }
@@ -206,17 +206,17 @@ class Figures:
         task, controls = service.tasks[name], service.controls[name]
         ended_us = service.ended.get(name)
         return TaskFigure(
-            name,
-            task.spec.name,
-            controls.tier,
-            controls.weight,
-            task.spec.targets,
-            sum(amount.targets for amount in amounts),
-            task.arrives_s,
-            amounts[0].at_us / 1e6 if amounts else None,
-            amounts[-1].at_us / 1e6 if amounts else None,
-            None if ended_us is None else ended_us / 1e6,
-            laws.sums_by_window(_timed_targets(amounts), self.window_us, self.count),
+            task=name,
+            entry=task.spec.name,
+            tier=controls.tier,
+            weight=controls.weight,
+            targets=task.spec.targets,
+            sent=sum(amount.targets for amount in amounts),
+            arrived_s=task.arrives_s,
+            first_sent_s=amounts[0].at_us / 1e6 if amounts else None,
+            last_sent_s=amounts[-1].at_us / 1e6 if amounts else None,
+            ended_s=None if ended_us is None else ended_us / 1e6,
+            sent_by_window=laws.sums_by_window(_timed_targets(amounts), self.window_us, self.count),
         )
 
     def outcomes(self) -> dict[str, int]:
@@ -265,29 +265,29 @@ def result_of(run: SimulatedRun) -> Result:
             )
     journal, workers = run.service.journal, run.workers
     return Result(
-        FORMAT,
-        run.scenario.name,
-        run.scenario.about,
-        run.seed,
-        figures.end_us / 1e6,
-        run.service.agenda.events,
-        run.scenario.capacity.rate,
-        figures.use(),
-        figures.tiers(),
-        caps,
-        figures.windows(),
-        figures.tasks(),
-        figures.outcomes(),
-        journal.repeats,
-        {"joined": workers.count, "died": workers.crashes, "stalled": workers.stalls},
-        {
+        format=FORMAT,
+        scenario=run.scenario.name,
+        about=run.scenario.about,
+        seed=run.seed,
+        ran_s=figures.end_us / 1e6,
+        events=run.service.agenda.events,
+        capacity=run.scenario.capacity.rate,
+        use=figures.use(),
+        tiers=figures.tiers(),
+        caps=caps,
+        windows=figures.windows(),
+        tasks=figures.tasks(),
+        outcomes=figures.outcomes(),
+        repeats=journal.repeats,
+        workers={"joined": workers.count, "died": workers.crashes, "stalled": workers.stalls},
+        ledger={
             "calls": journal.lease_calls,
             **{name: journal.counts[name] for name in ("granted", "used", "returned", "expired", "held")},
         },
-        check_expectations(figures),
-        [ViolationFigure(one.rule, one.at_s, one.what) for one in journal.violations],
-        sum(count for name, count in journal.counts.items() if name.startswith("violation:")),
-        run.replay,
+        expectations=check_expectations(figures),
+        violations=[ViolationFigure(one.rule, one.at_s, one.what) for one in journal.violations],
+        violation_count=sum(count for name, count in journal.counts.items() if name.startswith("violation:")),
+        replay=run.replay,
     )
 
 

@@ -37,7 +37,7 @@ class TierCall:
     waits: bool = False
     """Whether envelopes remain that only the tier's credit holds back."""
 
-    def add(self, granted: int, size: int, waits: bool) -> None:
+    def add(self, granted: int, size: int, *, waits: bool) -> None:
         self.granted += granted
         if size > self.largest:
             self.largest = size

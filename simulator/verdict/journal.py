@@ -145,7 +145,7 @@ class RunJournal:
             self.violate("answer", f"{ask.lane}: {first - want.first} of {want.count} envelopes have an answer")
         waits = refused and not self._is_capped(want.task)
         if granted or waits:
-            calls[self._paid_by(ask, want)].add(granted * want.size, want.size, waits)
+            calls[self._paid_by(ask, want)].add(granted * want.size, want.size, waits=waits)
 
     def _paid_by(self, ask: LaneAsk, want: Want) -> str:
         """Return the tier whose credit pays for an envelope."""

@@ -25,7 +25,7 @@ class GapFigure(msgspec.Struct, frozen=True):
     at_s: float
 
 
-class TierFigure(msgspec.Struct, frozen=True):
+class TierFigure(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of a tier."""
 
     weight: float
@@ -54,7 +54,7 @@ class CapFigure(msgspec.Struct, frozen=True):
     """Targets above the limit."""
 
 
-class TaskFigure(msgspec.Struct, frozen=True):
+class TaskFigure(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of a task. Times are seconds from the start; null if the event did not happen."""
 
     task: str
@@ -89,7 +89,7 @@ class ViolationFigure(msgspec.Struct, frozen=True):
     what: str
 
 
-class Result(msgspec.Struct, frozen=True):
+class Result(msgspec.Struct, frozen=True, kw_only=True):
     """All figures of a run, its violations and the results of its expectations."""
 
     format: int

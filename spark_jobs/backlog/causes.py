@@ -36,7 +36,7 @@ _GROUPS = {
 }
 
 
-def grouped(spent_ms: Mapping[str, int], held: bool, window_ms: int) -> dict[str, float]:
+def grouped(spent_ms: Mapping[str, int], *, held: bool, window_ms: int) -> dict[str, float]:
     """Return the parts of a time span by the reason that held a task back in it; they add up to 1.
 
     held: whether it may not be sent now. If so, time that was not counted is taken as held.

@@ -97,14 +97,16 @@ def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
         lanes = _lanes(spark, snapshots, times)
         live = _rows(_live(times, changes, bands, on_grid, lanes))
         return Facts(
-            times,
-            _service(snapshots, times),
-            _rows(_groups(changes)),
-            live,
-            _rows(backlog_series.by_dimension(on_grid)),
-            _rows(backlog_series.heat(bands)),
-            _rows(backlog_series.skewed(lanes, SKEW_TIMES, SKEW_ENTRIES)),
-            _journal(spark, options, times, _tiers(on_grid, changes), [row["task"] for row in live[: options.top]]),
+            times=times,
+            service=_service(snapshots, times),
+            groups=_rows(_groups(changes)),
+            live=live,
+            over_time=_rows(backlog_series.by_dimension(on_grid)),
+            heat=_rows(backlog_series.heat(bands)),
+            skewed=_rows(backlog_series.skewed(lanes, SKEW_TIMES, SKEW_ENTRIES)),
+            journal=_journal(
+                spark, options, times, _tiers(on_grid, changes), [row["task"] for row in live[: options.top]]
+            ),
         )
 
 
@@ -192,7 +194,14 @@ def _journal(
             of_apps[row["name"]] += row["done"]
     apps = sorted(of_apps, key=lambda app: -of_apps[app])[:WAITS_OF_APPS]
     by_time = sums.by_time.filter(pc.is_in(sums.by_time["app"], value_set=pa.array(apps, pa.string())))
-    return JournalFacts(first_ms, step_ms, of_apps.total(), names, sums.tasks.to_pylist(), by_time.to_pylist())
+    return JournalFacts(
+        first_ms=first_ms,
+        step_ms=step_ms,
+        rows=of_apps.total(),
+        names=names,
+        tasks=sums.tasks.to_pylist(),
+        by_time=by_time.to_pylist(),
+    )
 
 
 @contextmanager

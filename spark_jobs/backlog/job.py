@@ -43,9 +43,9 @@ _NAME = "fairlane backlog report"
 def session_settings(master: str, tables: Path) -> SessionSettings:
     """Return the session settings for a report on these tables."""
     if not master.startswith("local"):
-        return SessionSettings(_NAME, master)
+        return SessionSettings(app_name=_NAME, master=master)
     conf = {"spark.sql.shuffle.partitions": "4", "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}
-    return SessionSettings(_NAME, master, conf={**conf, **for_rows(master, outcome_rows(tables))})
+    return SessionSettings(app_name=_NAME, master=master, conf={**conf, **for_rows(master, outcome_rows(tables))})
 
 
 def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> BacklogReport:
@@ -101,7 +101,12 @@ class _Maker:
         weights = {row["tier"]: row["weight"] for row in self.last["tiers"] if row["pool"] == TOTAL}
         last = self.last
         return ServiceStatus(
-            last["capacity"], self._asked, last["workers"], weights, last["sharing"], last["measured_every_s"]
+            capacity=last["capacity"],
+            asked_capacity=self._asked,
+            workers=last["workers"],
+            tier_weights=weights,
+            sharing=last["sharing"],
+            measured_every_s=last["measured_every_s"],
         )
 
     def rate(self, field: str, chosen: Callable[[Fields], bool] = lambda _: True) -> float:
@@ -124,7 +129,15 @@ class _Maker:
         held = row["held"] not in ("", SCHEDULED)
         weight = max(1, round(row["weight"] * MILLI))
         return ForecastTask(
-            row["task"], row["app"], row["channel"], row["tier"], weight, row["pending"], row["cap"], starts_s, held
+            id=row["task"],
+            app=row["app"],
+            channel=row["channel"],
+            tier=row["tier"],
+            weight=weight,
+            pending=row["pending"],
+            cap=row["cap"],
+            start_s=starts_s,
+            on_hold=held,
         )
 
     def _foreseen(self, capacity: float) -> Mapping[str, float | None]:
@@ -133,12 +146,12 @@ class _Maker:
             return {}
         last = self.last
         shares = Shares(
-            capacity,
-            {row["tier"]: round(row["weight"] * MILLI) for row in last["tiers"] if row["pool"] == TOTAL},
-            {pool: float(rate) for pool, rate in (last["caps"] or {}).items()},
-            frozenset(last["paused_channels"] or ()),
-            last["sharing"],
-            {app: round(weight * MILLI) for app, weight in (last["app_weights"] or {}).items()},
+            capacity=capacity,
+            tier_weights={row["tier"]: round(row["weight"] * MILLI) for row in last["tiers"] if row["pool"] == TOTAL},
+            caps={pool: float(rate) for pool, rate in (last["caps"] or {}).items()},
+            paused=frozenset(last["paused_channels"] or ()),
+            sharing=last["sharing"],
+            app_weights={app: round(weight * MILLI) for app, weight in (last["app_weights"] or {}).items()},
         )
         return forecast(self._jobs, shares).done_s
 
@@ -168,19 +181,19 @@ class _Maker:
         live = [row for row in self.facts.live if chosen(row)]
         backlog, rate = sum(row["backlog"] for row in rows), self.rate("done", chosen)
         return BacklogGroup(
-            dimension,
-            name,
-            sum(row["tasks"] for row in rows),
-            backlog,
-            sum(row["pending"] for row in live if row["held"]),
-            self.rate("arrived", chosen),
-            rate,
-            max((row["oldest_s"] for row in live if row["oldest_s"] is not None), default=None),
-            drain_s(backlog, rate),
-            _last_of(self._done_s, live),
-            _last_of(self._done_at_capacity_s, live),
-            mixed([(self._held_back(row), row["pending"]) for row in live]),
-            self._waits("names", lambda row: (dimension == TOTAL and row["dimension"] == DIMENSIONS[0]) or (
+            dimension=dimension,
+            name=name,
+            tasks=sum(row["tasks"] for row in rows),
+            backlog=backlog,
+            held=sum(row["pending"] for row in live if row["held"]),
+            arrival_rate=self.rate("arrived", chosen),
+            service_rate=rate,
+            oldest_s=max((row["oldest_s"] for row in live if row["oldest_s"] is not None), default=None),
+            drain_s=drain_s(backlog, rate),
+            done_s=_last_of(self._done_s, live),
+            done_at_capacity_s=_last_of(self._done_at_capacity_s, live),
+            held_back=mixed([(self._held_back(row), row["pending"]) for row in live]),
+            waits=self._waits("names", lambda row: (dimension == TOTAL and row["dimension"] == DIMENSIONS[0]) or (
                 row["dimension"], row["name"]) == (dimension, name)),
         )  # fmt: skip
 
@@ -213,7 +226,7 @@ class _Maker:
 
     def _held_back(self, row: Fields) -> dict[str, float]:
         window_ms = self.facts.times.last_ms - max(self.facts.times.recent_ms, row["created_ms"])
-        return grouped(row["spent"] or {}, bool(row["held"]), max(0, window_ms))
+        return grouped(row["spent"] or {}, held=bool(row["held"]), window_ms=max(0, window_ms))
 
     def _waits(self, table: str, chosen: Callable[[Fields], bool]) -> Waits | None:
         journal: JournalFacts | None = self.facts.journal
@@ -245,13 +258,13 @@ class _Maker:
         total = sum(done.values())
         return [
             Share(
-                pool,
-                row["tier"],
-                row["cap"],
-                row["backlog"],
-                row["wanted"],
-                done[row["tier"]] / total if total else 0.0,
-                done[row["tier"]],
+                pool=pool,
+                tier=row["tier"],
+                cap=row["cap"],
+                backlog=row["backlog"],
+                wanted=row["wanted"],
+                got=done[row["tier"]] / total if total else 0.0,
+                done=done[row["tier"]],
             )
             for row in self.last["tiers"]
             if row["pool"] == pool
@@ -296,4 +309,12 @@ def waits_of(rows: Iterable[Fields]) -> Waits:
 
 def _skew(row: Fields) -> Skew:
     times = row["most"] * row["partitions"] / row["entries"]
-    return Skew(row["lane"], row["partitions"], row["entries"], row["partition"], row["most"], times, row["consumers"])
+    return Skew(
+        lane=row["lane"],
+        partitions=row["partitions"],
+        entries=row["entries"],
+        partition=row["partition"],
+        most=row["most"],
+        times=times,
+        consumers=row["consumers"],
+    )

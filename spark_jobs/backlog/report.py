@@ -22,7 +22,7 @@ class Waits(msgspec.Struct, frozen=True):
     """The part that was invalid or failed."""
 
 
-class BacklogGroup(msgspec.Struct, frozen=True):
+class BacklogGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The backlog of a tier, app or channel, or all of it."""
 
     dimension: str
@@ -49,7 +49,7 @@ class BacklogGroup(msgspec.Struct, frozen=True):
     waits: Waits | None = None
 
 
-class TaskBacklog(msgspec.Struct, frozen=True):
+class TaskBacklog(msgspec.Struct, frozen=True, kw_only=True):
     """The backlog of one task. Fields are as in BacklogGroup where they have the same name."""
 
     task: str
@@ -106,7 +106,7 @@ class Growth(msgspec.Struct, frozen=True):
     since_ms: int
 
 
-class Skew(msgspec.Struct, frozen=True):
+class Skew(msgspec.Struct, frozen=True, kw_only=True):
     """A lane with one partition that holds far more entries than the others."""
 
     lane: str
@@ -120,7 +120,7 @@ class Skew(msgspec.Struct, frozen=True):
     """The smallest number of consumers of any partition."""
 
 
-class Share(msgspec.Struct, frozen=True):
+class Share(msgspec.Struct, frozen=True, kw_only=True):
     """A tier's recent share in a pool."""
 
     pool: str
@@ -142,7 +142,7 @@ class MissingSnapshots(msgspec.Struct, frozen=True):
     until_ms: int
 
 
-class ReportSeries(msgspec.Struct, frozen=True):
+class ReportSeries(msgspec.Struct, frozen=True, kw_only=True):
     """The series that pictures are drawn from."""
 
     times_ms: list[int] = []
@@ -167,7 +167,7 @@ class ReportSeries(msgspec.Struct, frozen=True):
     """The wait that 95 % did not exceed in each time span, by app."""
 
 
-class ServiceStatus(msgspec.Struct, frozen=True):
+class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the service at the last snapshot."""
 
     capacity: int
@@ -180,7 +180,7 @@ class ServiceStatus(msgspec.Struct, frozen=True):
     measured_every_s: int | None = None
 
 
-class BacklogReport(msgspec.Struct, frozen=True):
+class BacklogReport(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report."""
 
     format: int

@@ -71,7 +71,9 @@ def choose(times: Sequence[int], detail: Detail) -> Times:
     else:
         near = [at_ms for at_ms in times if last_ms - at_ms <= _LAST_HOUR_MS or _just_before(heat, at_ms)]
         chosen = sorted({*thinned(times, detail.max_times), *near[-detail.max_times :], *grid})
-    return Times(times, chosen, grid, heat, before[-1] if before else times[0], last_ms)
+    return Times(
+        all=times, chosen=chosen, grid=grid, heat=heat, recent_ms=before[-1] if before else times[0], last_ms=last_ms
+    )
 
 
 def _just_before(times: Sequence[int], at_ms: int) -> bool:

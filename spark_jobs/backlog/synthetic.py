@@ -36,7 +36,7 @@ class SyntheticBacklog:
     seed: int = 2026
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Task:
     number: int
     size: int
@@ -84,10 +84,10 @@ def make_tables(folder: Path, size: SyntheticBacklog, until: datetime) -> None:
     lasts_s = size.every_s * size.snapshots
     tasks = [
         _Task(
-            number,
-            int(10 ** chance.uniform(3, 6.3)),
-            chance.uniform(-0.1, 0.95) * lasts_s,
-            chance.uniform(10, lasts_s / 4),
+            number=number,
+            size=int(10 ** chance.uniform(3, 6.3)),
+            start_s=chance.uniform(-0.1, 0.95) * lasts_s,
+            publishing_s=chance.uniform(10, lasts_s / 4),
         )
         for number in range(size.tasks)
     ]

@@ -39,7 +39,7 @@ _GOOD = "accepted"
 _MAP = "Choose one of them: `--map COLUMN={name}`, or name another in the task file."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
     """Settings of an ingestion."""
 

@@ -105,7 +105,7 @@ def _complaints(batch: "pa.RecordBatch", columns: Columns) -> Iterator[tuple[int
 def _indexes(mask: "pa.Array[Any]") -> list[int]:
     import pyarrow.compute as pc
 
-    indexes: list[int] = pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()
+    indexes: list[int] = pc.indices_nonzero(pc.fill_null(mask, fill_value=False)).to_pylist()
     return indexes
 
 
@@ -117,7 +117,7 @@ def _doubtful_targets(column: "pa.Array[Any]") -> list[int]:
     good = pc.and_(pc.greater(length, 0), pc.less_equal(length, MAX_TARGET_LENGTH))
     good = pc.and_(good, pc.and_(pc.string_is_ascii(column), pc.utf8_is_printable(column)))
     good = pc.and_not(good, pc.match_substring(column, " "))
-    return _indexes(pc.invert(pc.fill_null(good, False)))
+    return _indexes(pc.invert(pc.fill_null(good, fill_value=False)))
 
 
 def _doubtful_variables(batch: "pa.RecordBatch", columns: Columns) -> list[int]:

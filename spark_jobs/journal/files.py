@@ -110,7 +110,7 @@ class FileWriter:
         self._writer.close()
         sync(self._path)
         name = self._path.relative_to(self._root).as_posix()
-        return TableFile(self._table, name, self._rows, self.size, self._day, self._app)
+        return TableFile(table=self._table, path=name, rows=self._rows, size=self.size, day=self._day, app=self._app)
 
 
 def write_rows(root: Path, table: str, tag: str, rows: Sequence[Mapping[str, Any]]) -> list[TableFile]:

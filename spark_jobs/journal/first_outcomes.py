@@ -45,7 +45,16 @@ def final_pieces(record: Outcomes) -> Iterator[Piece]:
     """Yield all final outcomes of a record, whether or not they are the first of their targets."""
     for run in record.runs:
         if run.code < _FINAL:
-            yield from _cut(UniformOutcome(run.writer, run.attempt, run.first, run.count, run.size, run.code))
+            yield from _cut(
+                UniformOutcome(
+                    writer=run.writer,
+                    attempt=run.attempt,
+                    first=run.first,
+                    envelopes=run.count,
+                    size=run.size,
+                    code=run.code,
+                )
+            )
     for mixed in record.mixed:
         final_codes = {position: code for position, code in _results(mixed) if code < _FINAL}
         if final_codes:
@@ -130,12 +139,25 @@ class _Writer:
         for start, end in self.final.add(run.first, run.first + run.count):
             at = start
             for sequence in self._open_between(start, end):
-                yield from _cut(UniformOutcome(run.writer, run.attempt, at, sequence - at, run.size, run.code))
+                yield from _cut(
+                    UniformOutcome(
+                        writer=run.writer,
+                        attempt=run.attempt,
+                        first=at,
+                        envelopes=sequence - at,
+                        size=run.size,
+                        code=run.code,
+                    )
+                )
                 done = self.open.pop(sequence)
                 positions = [position for position in range(run.size) if not done >> position & 1]
                 yield PartialOutcome(run.writer, run.attempt, sequence, positions, [run.code] * len(positions))
                 at = sequence + 1
-            yield from _cut(UniformOutcome(run.writer, run.attempt, at, end - at, run.size, run.code))
+            yield from _cut(
+                UniformOutcome(
+                    writer=run.writer, attempt=run.attempt, first=at, envelopes=end - at, size=run.size, code=run.code
+                )
+            )
 
     def mixed(self, mixed: Mixed) -> Iterator[PartialOutcome]:
         sequence = mixed.sequence

@@ -46,7 +46,7 @@ class JournalOptions:
     """The maximum number of records of each topic in a batch."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LandedBatch:
     """The result of one batch, or of several together."""
 

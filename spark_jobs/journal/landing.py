@@ -44,7 +44,7 @@ class Landing:
     """The prefix of the names of new files."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Landed:
     """The result of landing a span."""
 
@@ -92,7 +92,7 @@ class Lander:
         self._first.restore(_read_state(landing.root / name) for name in landing.state)
         self._parts: dict[tuple[str, str], _Part] = {}
         self._closes: list[dict[str, Any]] = []
-        self._landed = Landed(landing.span.topic, landing.span.after)
+        self._landed = Landed(topic=landing.span.topic, cursor=landing.span.after)
 
     def take(self, records: Sequence[StoredRecord]) -> None:
         """Add the next records of the span."""

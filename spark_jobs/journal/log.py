@@ -20,7 +20,7 @@ WHOLE_EVERY = 50
 """Every commit whose number is a multiple of this lists all files, so a reader needs at most this many commits."""
 
 
-class TableFile(msgspec.Struct, frozen=True):
+class TableFile(msgspec.Struct, frozen=True, kw_only=True):
     """A Parquet file of a table (outcomes, closes, tasks or invalid_targets)."""
 
     table: str
@@ -34,7 +34,7 @@ class TableFile(msgspec.Struct, frozen=True):
     """The app of all its rows, if the table is partitioned by app."""
 
 
-class Commit(msgspec.Struct, frozen=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """A commit: the change it made, and how far topics had been read."""
 
     number: int
@@ -116,12 +116,12 @@ class JournalLog:
         """Write the commit that follows `base`. Raises Conflict."""
         number = base.number + 1
         commit = Commit(
-            number,
-            at_ms,
-            {**base.cursors, **change.cursors},
-            {topic: list(files) for topic, files in {**base.states, **change.states}.items()},
-            list(change.added),
-            list(change.removed),
+            number=number,
+            at_ms=at_ms,
+            cursors={**base.cursors, **change.cursors},
+            states={topic: list(files) for topic, files in {**base.states, **change.states}.items()},
+            added=list(change.added),
+            removed=list(change.removed),
         )
         after = base.after(commit)
         if number % WHOLE_EVERY == 0:

@@ -69,7 +69,16 @@ class RowBuilder:
 
     def begin(self, record: Outcomes, position: str) -> None:
         """Start a record: the pieces added next belong to it."""
-        self._heads.append(_Head(record.task, record.app, record.channel, record.at_ms, record.latency_ms, position))
+        self._heads.append(
+            _Head(
+                task=record.task,
+                app=record.app,
+                channel=record.channel,
+                at_ms=record.at_ms,
+                latency_ms=record.latency_ms,
+                record=position,
+            )
+        )
         self._named = {(one.writer, one.sequence): one for one in record.named}
 
     def add(self, piece: Piece) -> None:

@@ -30,7 +30,7 @@ _OUTCOME, _NAMED, _GIVEN, _KIND = 0, 1, 2, 3
 
 
 @contextmanager
-def differences(rows: "DataFrame", audience: "DataFrame | None", is_over: bool) -> Iterator["DataFrame"]:
+def differences(rows: "DataFrame", audience: "DataFrame | None", *, is_over: bool) -> Iterator["DataFrame"]:
     """Yield rows of DIFFERENCE_COLUMNS, valid within the block.
 
     They are targets with more than one outcome, and values that occur in one task twice. With an audience (task,
@@ -49,7 +49,9 @@ def differences(rows: "DataFrame", audience: "DataFrame | None", is_over: bool) 
         repeated = _repeated(_with_sums(rows, IDENTITY, suspects, count), IDENTITY, TWICE)
         repeated = repeated.unionByName(_repeated(named, TARGET, SENT_TWICE))
         if audience is not None:
-            repeated = repeated.unionByName(_missing(named, _with_sums(audience, TARGET, suspects, count), is_over))
+            repeated = repeated.unionByName(
+                _missing(named, _with_sums(audience, TARGET, suspects, count), is_over=is_over)
+            )
         yield repeated
 
 
@@ -65,7 +67,7 @@ def checksums(rows: "DataFrame", audience: "DataFrame | None") -> "DataFrame":
     compared = audience is not None
     parts = max(2 * keys.rdd.getNumPartitions(), keys.sparkSession.sparkContext.defaultParallelism)
     parted = keys.repartition(parts, keys["sum"] - keys["sum"].bitwiseAND(_KIND))
-    return parted.mapInArrow(lambda batches: _odd_batches(batches, compared), "sum bigint")
+    return parted.mapInArrow(lambda batches: _odd_batches(batches, compared=compared), "sum bigint")
 
 
 def _sum_of(columns: Sequence[str], kind: int) -> "Column":
@@ -74,14 +76,14 @@ def _sum_of(columns: Sequence[str], kind: int) -> "Column":
     return f.xxhash64(*columns).bitwiseAND(~_KIND).bitwiseOR(kind).alias("sum")
 
 
-def _odd_batches(batches: Iterator[pa.RecordBatch], compared: bool) -> Iterator[pa.RecordBatch]:
+def _odd_batches(batches: Iterator[pa.RecordBatch], *, compared: bool) -> Iterator[pa.RecordBatch]:
     """Find suspicious checksums. Runs in an executor, on all checksums of one part."""
     parts = [batch.column(0).to_numpy() for batch in batches]
     if parts:
-        yield pa.RecordBatch.from_arrays([pa.array(odd(np.concatenate(parts), compared))], ["sum"])
+        yield pa.RecordBatch.from_arrays([pa.array(odd(np.concatenate(parts), compared=compared))], ["sum"])
 
 
-def odd(keys: npt.NDArray[np.int64], compared: bool) -> npt.NDArray[np.int64]:
+def odd(keys: npt.NDArray[np.int64], *, compared: bool) -> npt.NDArray[np.int64]:
     """Return the suspicious checksums, without their kinds. compared: whether an audience is among them."""
     keys = np.sort(keys)
     kinds, sums = keys & _KIND, keys & ~_KIND
@@ -107,7 +109,7 @@ def _repeated(rows: "DataFrame", key: Sequence[str], difference: str) -> "DataFr
     return _labelled(twice, difference)
 
 
-def _missing(named: "DataFrame", given: "DataFrame", is_over: bool) -> "DataFrame":
+def _missing(named: "DataFrame", given: "DataFrame", *, is_over: bool) -> "DataFrame":
     from pyspark.sql import functions as f
 
     both = named.select(*TARGET, f.lit(0).alias("given")).union(given.select(*TARGET, f.lit(1)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSum:
     """The sums of one task."""
 
@@ -111,7 +111,7 @@ def reconcile(
             / "reconcile"
             / (f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}")
         )
-        with differences(rows, given, _is_over(sums)) as frame:
+        with differences(rows, given, is_over=_is_over(sums)) as frame:
             frame.write.mode("overwrite").parquet(folder)
         stored = spark.read.schema(DIFFERENCE_COLUMNS).parquet(folder)
         first = [row.asDict() for row in stored.orderBy(f.col("difference"), f.col("target")).limit(listed).collect()]
@@ -165,8 +165,8 @@ def _sums(spark: "SparkSession", scope: ReconcileScope, chosen: "DataFrame") -> 
     }
     return [
         TaskSum(
-            one["task"], one["app"] or "", one["state"] or "", one["targets"],
-            counts.get(one["task"], {}), closed.get(one["task"], ""), named[one["task"]],
+            task=one["task"], app=one["app"] or "", state=one["state"] or "", audience=one["targets"],
+            counts=counts.get(one["task"], {}), closed=closed.get(one["task"], ""), named=named[one["task"]],
         )
         for one in sorted(known, key=lambda one: str(one["task"]))
     ]  # fmt: skip

@@ -41,7 +41,9 @@ def make_archive() -> None:
         made = Path(folder) / file.name
         options = f'"-XX:ArchiveClassesAtExit={made}" -XX:TieredStopAtLevel=1 {SILENT}'
         conf = {"spark.driver.extraJavaOptions": options, "spark.sql.shuffle.partitions": "2"}
-        spark = make_session(SessionSettings("class archive", "local[2]", "1g", servers={}, conf=conf))
+        spark = make_session(
+            SessionSettings(app_name="class archive", master="local[2]", driver_memory="1g", servers={}, conf=conf)
+        )
         _exercise(spark, Path(folder))
         _end(spark)
         if not made.exists():
@@ -69,7 +71,7 @@ def _exercise(spark: "SparkSession", folder: Path) -> None:
 
 def _ingest(spark: "SparkSession", audience: Path, tables: Path) -> None:
     task = {"id": "a", "app": "a", "tier": "high", "message": "a"}
-    options = IngestOptions(parse_options(task), TableSource(str(audience)), tables)
+    options = IngestOptions(task=parse_options(task), audience=TableSource(str(audience)), tables=tables)
     dry_run(spark, options)
     spark.read.parquet(str(audience)).write.csv(str(tables / "csv"), header=True)
     table = read_table(spark, TableSource(str(tables / "csv"), "csv"))

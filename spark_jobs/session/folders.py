@@ -28,7 +28,7 @@ def folder_name(name: str) -> str:
 def delete_folder(spark: "SparkSession", folder: str) -> None:
     """Delete a folder with its contents, if it exists."""
     path, files = _at(spark, folder)
-    files.delete(path, True)
+    files.delete(path, True)  # noqa: FBT003 - Java has no keywords; with its contents
 
 
 def _at(spark: "SparkSession", folder: str) -> tuple[Any, Any]:

@@ -35,7 +35,7 @@ _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """The variable by which spark-submit passes the JVM's port to a Python driver."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
     """Settings of a session. If spark-submit started this process, its master and memory settings win."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _EVERY_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """The progress of a job."""
 
@@ -81,12 +81,12 @@ class _Watch:
             self._stage, self._stage_s = len(jobs), now_s
         last = known[-1:] if len(jobs) > 1 else known  # stages shared with an earlier job are done
         return Progress(
-            self._rows(),
-            sum(info.numCompletedTasks for info in last),
-            sum(info.numTasks for info in last),
-            self._stage,
-            now_s - self._began_s,
-            now_s - self._stage_s,
+            rows=self._rows(),
+            parts_done=sum(info.numCompletedTasks for info in last),
+            parts=sum(info.numTasks for info in last),
+            stage=self._stage,
+            seconds=now_s - self._began_s,
+            stage_seconds=now_s - self._stage_s,
         )
 
     def _stages(self, job: int) -> list[int]:

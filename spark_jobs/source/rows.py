@@ -85,10 +85,10 @@ def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] |
         column = batch.column(name)
         nulls = nulls or column.null_count > 0
         lists.append((column.cast("string") if name in columns.as_text else column).to_pylist())
-    return _zipped(columns.variables, lists, nulls)
+    return _zipped(columns.variables, lists, nulls=nulls)
 
 
-def _zipped(names: Sequence[str], lists: Sequence[list[Any]], nulls: bool) -> list[Variables]:
+def _zipped(names: Sequence[str], lists: Sequence[list[Any]], *, nulls: bool) -> list[Variables]:
     """Combine columns into variables; null variables are left out."""
     if nulls:
         return [

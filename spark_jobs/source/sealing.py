@@ -55,7 +55,7 @@ class Committed:
 
 
 def commit(
-    services: Services, options: TaskOptions, base: str, attempts: Sequence[Written], strict: bool = True
+    services: Services, options: TaskOptions, base: str, attempts: Sequence[Written], *, strict: bool = True
 ) -> Committed:
     """Seal the tasks that these attempts filled.
 
@@ -70,7 +70,7 @@ def commit(
         raise _nothing(attempts)
     _seal(services, {task: gathered for task, gathered in tasks.items() if not _known(services, task).sealed})
     for task, gathered in tasks.items():
-        _compare(gathered, _known(services, task), strict)
+        _compare(gathered, _known(services, task), strict=strict)
     refused = sum(gathered.refused for gathered in tasks.values()) + sum(attempt.unassigned for attempt in attempts)
     committed = Committed(tuple(tasks), sum(gathered.digest.targets for gathered in tasks.values()), refused)
     _log.info("%s is sealed: targets %s, tasks %s, rows refused %s", base, committed.targets, len(tasks), refused)
@@ -86,10 +86,10 @@ def left_over(
 
 def cancel(services: Services, tasks: Sequence[str]) -> None:
     """Cancel the tasks, so that nothing of them is sent."""
-    change_tasks(services, [TaskChange(task, (Control("cancelled", True),)) for task in tasks])
+    change_tasks(services, [TaskChange(task, (Control("cancelled", value=True),)) for task in tasks])
 
 
-def state_of_tasks(services: Services, base: str, split: bool, attempts: Iterable[Written] = ()) -> str:
+def state_of_tasks(services: Services, base: str, *, split: bool, attempts: Iterable[Written] = ()) -> str:
     """Return the state of a failed job's tasks, and how to go on, as text.
 
     split: whether the tasks are parts of `base`. attempts: those that are known to have succeeded.
@@ -149,7 +149,14 @@ def _seal(services: Services, tasks: Mapping[str, GatheredTask]) -> None:
         if gathered.counted:
             raise NotReady(f"The registry no longer shows the seal of task {task}.", "Run the job again.")
     seals = [
-        Sealed(FORMAT, task, gathered.digest.targets, gathered.refused, gathered.digest.text, gathered.writers)
+        Sealed(
+            format=FORMAT,
+            task=task,
+            targets=gathered.digest.targets,
+            refused=gathered.refused,
+            digest=gathered.digest.text,
+            writers=gathered.writers,
+        )
         for task, gathered in tasks.items()
     ]
     for first in range(0, len(seals), _SEALED_AT_ONCE):
@@ -157,7 +164,7 @@ def _seal(services: Services, tasks: Mapping[str, GatheredTask]) -> None:
         services.registry.control.apply_all(list(zip(services.control.append_many(some), some, strict=True)))
 
 
-def _compare(gathered: GatheredTask, sealed: Submission, strict: bool) -> None:
+def _compare(gathered: GatheredTask, sealed: Submission, *, strict: bool) -> None:
     """Check that the seal has this audience.
 
     The first seal in the topic is in force: ours, an earlier run's, or that of another job at the same time.

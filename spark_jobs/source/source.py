@@ -64,7 +64,8 @@ class FairlaneSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
-    def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":
+    # Spark calls both writers, with `overwrite` by position.
+    def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":  # noqa: FBT001
         if overwrite:
             raise Refused("A task is never overwritten.", 'Write with `.mode("append")` and another task id.')
         target = self._target(schema)
@@ -73,7 +74,7 @@ class FairlaneSource(DataSource):
         check_task(target.options, target.base)
         return BatchWriter(target)
 
-    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802, ARG002  # pyspark's
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802, ARG002, FBT001
         target = self._target(schema)
         check_task(target.options, target.base or "query")
         return StreamWriter(target)
@@ -149,7 +150,7 @@ def _write(target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Message:
         return Message(write(connection.services(), target, chain((first,), batches)))
 
 
-def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool) -> None:
+def commit_write(target: WriteTarget, attempts: Sequence[Written], *, strict: bool) -> None:
     """Seal the tasks that these attempts filled, and cancel those that only other attempts had made.
 
     Raises as `commit`.
@@ -157,7 +158,7 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool)
     options, base = target.options, target.base
     with _connected(target) as connection:
         services = connection.services()
-        committed = commit(services, options, base, attempts, strict)
+        committed = commit(services, options, base, attempts, strict=strict)
         if options.split:
             ours = [TaskSelection(state=state, id_prefix=f"{base}.") for state in _LIVE]
             pages = [connection.registry.tasks.page(selection, TASK_VIEW, _MAX_LIVE) for selection in ours]
@@ -169,7 +170,9 @@ def _log_state_of_tasks(target: WriteTarget, attempts: Sequence[Written]) -> Non
     """Log the state of the tasks. Never fails, so that the caller gets the error that ended the job."""
     try:
         with _connected(target) as connection:
-            state = state_of_tasks(connection.services(), target.base, bool(target.options.split), attempts)
+            state = state_of_tasks(
+                connection.services(), target.base, split=bool(target.options.split), attempts=attempts
+            )
     except FairlaneError as error:
         state = f"Nothing is sent of a task before its seal. The state of the tasks cannot be read: {error}"
     _log.warning("The job failed. %s", state)

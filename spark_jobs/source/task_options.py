@@ -30,7 +30,7 @@ _SAFE_LENGTH = 32
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
     """The parsed options: the task to write, and how."""
 

@@ -11,7 +11,7 @@ from producers.submit.acceptance import accept, check_admitted, check_same
 _log = logging.getLogger(__name__)
 
 
-def ensure(services: Services, task: PushTask, first_stays: bool = False) -> Submission:
+def ensure(services: Services, task: PushTask, *, first_stays: bool = False) -> Submission:
     """Return the task of this id, and create it if there is none. Its lane can be written to unless it is sealed.
 
     Any number of callers may do this at once: the first of several records in the control topic is the task. Raises

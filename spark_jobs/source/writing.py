@@ -132,8 +132,8 @@ class _Attempt:
         except InvalidInput as error:
             self._take([Refusal(self._rows, error.cause, str(rows.column(self._target.columns.target)[0]))])
             return None
-        known = ensure(self._services, task, self._target.first_stays)
-        return _Stream(known.record, self._writer, not known.sealed, self._services.clock)
+        known = ensure(self._services, task, first_stays=self._target.first_stays)
+        return _Stream(record=known.record, writer=self._writer, published=not known.sealed, clock=self._services.clock)
 
     def _take(self, refusals: list[Refusal]) -> None:
         if refusals and not self._target.options.refuse:
@@ -156,7 +156,7 @@ def _refused(refusal: Refusal) -> InvalidInput:
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Stream:
     """The rows of one task: full envelopes are sent, the remaining rows wait for more."""
 

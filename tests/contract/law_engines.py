@@ -54,7 +54,7 @@ class Outage(NamedTuple):
         return self.from_s + LEASE_S
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Push:
     """A task. standing: its lane does not run dry."""
 
@@ -113,9 +113,19 @@ class LawEngines(LawWorld):
 
     def arrive(self, name: str, tier: str, *, channel: str = "null", standing: bool = False) -> Push:
         """A task with one envelope, or with a standing backlog."""
-        push = self.pushes[name] = Push(name, channel, standing)
+        push = self.pushes[name] = Push(name=name, channel=channel, standing=standing)
         self.write(task_record(name, tier, app="app", channel=channel, chunk=self.size))
-        self.add_lane(LaneInfo(own_lane(name), LaneKind.OWN, tier, MILLI, self.size, name, channel))
+        self.add_lane(
+            LaneInfo(
+                name=own_lane(name),
+                kind=LaneKind.OWN,
+                tier=tier,
+                weight=MILLI,
+                chunk=self.size,
+                task=name,
+                channel=channel,
+            )
+        )
         self.more(push, 1)
         self._top_up()
         return push

@@ -56,7 +56,7 @@ class Dose(NamedTuple):
     targets: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Work:
     """A task. lane: where its envelopes stand. retries: those that wait for their second attempt, in retry_lane."""
 
@@ -115,7 +115,16 @@ class LawService:
         """A task arrives, with a backlog that does not end."""
         record = task_record(name, tier, shared=shared, **fields)
         self.world.apply(record)
-        work = Work(name, tier, size, record.app, record.channel, shared, record.lane, record.weight)
+        work = Work(
+            name=name,
+            tier=tier,
+            size=size,
+            app=record.app,
+            channel=record.channel,
+            shared=shared,
+            lane=record.lane,
+            weight=record.weight,
+        )
         work.starts_ms, work.expires_ms = record.start_ms, record.expires_ms
         if record.channel in self._stopped_channels:
             work.stopped.add("channel")
@@ -227,7 +236,19 @@ class LawService:
         tier = lane.tier or ("low" if lane.kind != LaneKind.OWN else work.tier)
         for piece in pieces:
             if piece.status == Status.GRANTED:
-                self._granted(work, tier, Held(claim, lane.lane, wanted, place, piece.count, self._lease_end(), tier))
+                self._granted(
+                    work,
+                    tier,
+                    Held(
+                        claim=claim,
+                        lane=lane.lane,
+                        want=wanted,
+                        first=place,
+                        count=piece.count,
+                        lease_end_ms=self._lease_end(),
+                        tier=tier,
+                    ),
+                )
             if piece.status == Status.MOVE and wanted.attempt:
                 work.retry_lane = piece.lane
             elif piece.status == Status.MOVE:
@@ -271,7 +292,14 @@ class LawService:
             self._dose(self.works[held.want.task], held.tier, -held.count * held.want.size)
         wanted = held.want
         return GivenBack(
-            held.claim, held.lane, wanted.task, wanted.writer, wanted.attempt, held.first, held.count, wanted.size
+            claim=held.claim,
+            lane=held.lane,
+            task=wanted.task,
+            writer=wanted.writer,
+            attempt=wanted.attempt,
+            first=held.first,
+            count=held.count,
+            size=wanted.size,
         )
 
     def retry(self, held: Held) -> None:

@@ -27,7 +27,7 @@ class Grant(NamedTuple):
     targets: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Backlog:
     """Tasks of one envelope size with more targets than can be sent. held: worker -> tasks it holds the lanes of.
     period_ms: worker -> time between its calls."""
@@ -130,7 +130,7 @@ def crowd_of(
     tasks = [task for names in add_tasks(world, lanes).values() for task in names]
     world.set_capacity(rate)
     names = [f"w{number}" for number in range(workers)]
-    return Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, period_ms), **more)
+    return Backlog(world=world, held=dict.fromkeys(names, tasks), period_ms=dict.fromkeys(names, period_ms), **more)
 
 
 def jain(sums: Sequence[int]) -> float:

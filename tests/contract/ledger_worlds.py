@@ -225,15 +225,15 @@ def capacity(targets_s: int) -> GlobalChange:
 
 
 def sealed(task: str, targets: int, writers: Sequence[str] = ("0",)) -> Sealed:
-    return Sealed(FORMAT, task, targets, 0, "", list(writers))
+    return Sealed(format=FORMAT, task=task, targets=targets, refused=0, digest="", writers=list(writers))
 
 
 def finished(task: str, state: str = "completed") -> Finished:
-    return Finished(FORMAT, task, state, [0, 0, 0, 0, 0], 1)
+    return Finished(format=FORMAT, task=task, state=state, counts=[0, 0, 0, 0, 0], at_ms=1)
 
 
 def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Want:
-    return Want(task, writer, attempt, first, count, size, size)
+    return Want(task=task, writer=writer, attempt=attempt, first=first, count=count, size=size, total=size)
 
 
 def ask(
@@ -246,8 +246,19 @@ def ask(
 ) -> LaneAsk:
     task = task_of_lane(lane) or ""
     app, channel = side_of_lane(lane) or ("", "")
-    delay_s = next((step for name, _, step in TOPICS.retry_lanes() if name == lane), 0)
-    return LaneAsk(lane, kind, tier, demand, list(wants), waiting, task, app, channel, delay_s)
+    delay_s = next((retry.delay_s for retry in TOPICS.retry_lanes() if retry.topic == lane), 0)
+    return LaneAsk(
+        lane=lane,
+        kind=kind,
+        tier=tier,
+        demand=demand,
+        wants=list(wants),
+        waiting=waiting,
+        task=task,
+        app=app,
+        channel=channel,
+        delay_s=delay_s,
+    )
 
 
 def ask_own(task: str, first: int, count: int, **more: Any) -> LaneAsk:
@@ -267,25 +278,46 @@ def ask_side(*wants: Want, app: str = "shop", channel: str = "null") -> LaneAsk:
 
 
 def request(number: int, *asks: LaneAsk, worker: str = "w", **fields: object) -> LeaseRequest:
-    made = LeaseRequest(1, worker, number, 1_000, 3_000, 400, list(asks), [], 3_000, TOPICS.shared_namespace)
+    made = LeaseRequest(
+        format=1,
+        worker=worker,
+        number=number,
+        lease_ms=1_000,
+        claim_ms=3_000,
+        demand_ms=400,
+        lanes=list(asks),
+        given_back=[],
+        waiting_ms=3_000,
+        shared_namespace=TOPICS.shared_namespace,
+    )
     return msgspec.structs.replace(made, **fields)
 
 
 def run(first: int, count: int, code: int = 0, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Run:
-    return Run(writer, attempt, first, count, size, code)
+    return Run(writer=writer, attempt=attempt, first=first, count=count, size=size, code=code)
 
 
 def mixed(
     sequence: int, codes: Sequence[int], *, attempt: int = 0, size: int = 0, positions: Sequence[int] | None = None
 ) -> Mixed:
     places = None if positions is None else list(positions)
-    return Mixed("0", attempt, sequence, size or len(codes), places, bytes(codes))
+    return Mixed(
+        writer="0", attempt=attempt, sequence=sequence, size=size or len(codes), positions=places, codes=bytes(codes)
+    )
 
 
 def outcomes(task: str, *parts: Run | Mixed, claim: str = "w.1") -> Outcomes:
     runs = [part for part in parts if isinstance(part, Run)]
     mixed_ones = [part for part in parts if isinstance(part, Mixed)]
-    return Outcomes(RECORD_FORMAT, task, claim, 1_700_000_000_500, "null", runs, mixed_ones)
+    return Outcomes(
+        format=RECORD_FORMAT,
+        task=task,
+        claim=claim,
+        at_ms=1_700_000_000_500,
+        channel="null",
+        runs=runs,
+        mixed=mixed_ones,
+    )
 
 
 def fold(world: LawWorld, *records: OutcomeRecord, partition: int = 0) -> FoldResult:

@@ -48,7 +48,7 @@ def change(task: str, field: str, value: str) -> ControlChange:
 
 
 def sealed(task: str, targets: int, writers: tuple[str, ...] = ("0",)) -> Sealed:
-    return Sealed(FORMAT, task, targets, 3, "seal", list(writers))
+    return Sealed(format=FORMAT, task=task, targets=targets, refused=3, digest="seal", writers=list(writers))
 
 
 def ready(view: RedisView) -> None:

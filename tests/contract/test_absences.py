@@ -19,7 +19,21 @@ MINUTE_MS = 60_000
 
 def beat(state: str = "serving", channels: tuple[str, ...] = ("http",), started_ms: int = 0) -> WorkerBeat:
     extra = {"channels": list(channels)}
-    return WorkerBeat("w", "host", 1, state, started_ms, 0, "0.3.0", 0, 0, 0, 0.0, {}, extra=extra)
+    return WorkerBeat(
+        id="w",
+        host="host",
+        pid=1,
+        state=state,
+        started_ms=started_ms,
+        seen_ms=0,
+        version="0.3.0",
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=0.0,
+        tiers={},
+        extra=extra,
+    )
 
 
 @pytest.fixture
@@ -98,5 +112,20 @@ def test_while_a_worker_does_not_say_what_it_has_nothing_is_said_of_absences(
     )
     with PushClient.connect(settings) as client:
         assert [part.cause for part in client.why("t1").parts] == ["no_worker_runs"]
-        workers.beat(WorkerBeat("old", "host", 1, "serving", 0, 0, "0.2.0", 0, 0, 0, 0.0, {}))
+        workers.beat(
+            WorkerBeat(
+                id="old",
+                host="host",
+                pid=1,
+                state="serving",
+                started_ms=0,
+                seen_ms=0,
+                version="0.2.0",
+                lanes=0,
+                in_flight=0,
+                buffered=0,
+                rate=0.0,
+                tiers={},
+            )
+        )
         assert [part.cause for part in client.why("t1").parts] == ["no_worker"]

@@ -73,7 +73,9 @@ def test_live_tasks_are_limited_and_ended_ones_make_room(registry: Registry) -> 
     assert [accept(registry, n, f"t{n}") for n in range(2)] == [ADMITTED] * 2
     assert accept(registry, 5, "t5") == Admission("tasks", 2, 2)
     assert accept(registry, 6, "other", app="news") == ADMITTED
-    registry.control.apply(position(7), Finished(FORMAT, "t0", "completed", [1, 0, 0, 0, 0], 3))
+    registry.control.apply(
+        position(7), Finished(format=FORMAT, task="t0", state="completed", counts=[1, 0, 0, 0, 0], at_ms=3)
+    )
     assert accept(registry, 8, "t5") == ADMITTED
 
 
@@ -89,7 +91,10 @@ def test_queued_targets_are_what_is_expected_or_published_less_what_is_settled(
     set_to(registry, limit__targets__shop="1000")
     assert accept(registry, 2, "t1", 400) == ADMITTED
     assert accept(registry, 3, "t2", -1) == ADMITTED
-    registry.control.apply(position(4), Checkpoint(FORMAT, "t2", "0", 3, 300, 0, 300, "d"))
+    registry.control.apply(
+        position(4),
+        Checkpoint(format=FORMAT, task="t2", writer="0", sequence=3, targets=300, refused=0, consumed=300, digest="d"),
+    )
 
     def there_is(queued: int) -> bool:
         return accept(registry, 5, "huge", 10**9) == Admission("targets", 1_000, queued)
@@ -146,7 +151,7 @@ def test_a_view_being_rebuilt_does_not_admit_what_it_cannot_count(registry: Regi
 def test_a_rebuilt_view_counts_the_same(registry: Registry, view: RedisView) -> None:
     records: list[ControlRecord] = [
         GlobalChange(FORMAT, "limit:tasks:shop", "2", 0), new("t1"), new("t2"), new("t3"),
-        Finished(FORMAT, "t2", "completed", [1, 0, 0, 0, 0], 3),
+        Finished(format=FORMAT, task="t2", state="completed", counts=[1, 0, 0, 0, 0], at_ms=3),
     ]  # fmt: skip
     stored = placed(*records)
     registry.control.apply_all(stored)

@@ -89,7 +89,7 @@ def test_every_task_is_told_once_in_one_round_trip_whatever_came_and_went(
     reader = BacklogReader(world.view)
     assert names_of(reader.read()) == names
     names += add_tasks(world, 10, 3)
-    world.apply(Finished(FORMAT, "task-02", "completed", [0, 0, 0, 0, 0], 1))
+    world.apply(Finished(format=FORMAT, task="task-02", state="completed", counts=[0, 0, 0, 0, 0], at_ms=1))
     names.remove("task-02")
     round_trips.clear()
     assert names_of(reader.read()) == names
@@ -119,7 +119,7 @@ def test_a_task_that_ended_is_told_once_more(world: LawWorld) -> None:
     at_ms = reader.read().at_ms
     world.seal("task-00", 3)
     world.record("task-00", run(0, 3))
-    world.apply(Finished(FORMAT, "task-00", "completed", [3, 0, 0, 0, 0], at_ms + 1))
+    world.apply(Finished(format=FORMAT, task="task-00", state="completed", counts=[3, 0, 0, 0, 0], at_ms=at_ms + 1))
     look = reader.read()
     assert names_of(look) == ["task-01"]
     assert [(task.view.id, task.view.targets.sent) for task in look.ended] == [("task-00", 3)]

@@ -140,7 +140,7 @@ def read_everything(view: RedisView) -> Iterator[object]:
 
 
 def live_lanes(live: list[LiveTask]) -> LiveLanes:
-    lanes = LiveLanes(LiveLaneSettings("w"))
+    lanes = LiveLanes(LiveLaneSettings(me="w"))
     lanes.put(live, 5, is_reported=True)
     lanes.choose(1.0, rotate=True)
     return lanes
@@ -153,7 +153,15 @@ def lease(view: RedisView, number: int) -> object:
 
 def ask_of(task: LiveTask) -> LaneAsk:
     kind = LaneKind.SHARED if task.shared else LaneKind.OWN
-    return LaneAsk(task.lane, kind, "", 10, [Want(task.id, "0", 0, 0, 1, 1, 1)], False, task.id)
+    return LaneAsk(
+        lane=task.lane,
+        kind=kind,
+        tier="",
+        demand=10,
+        wants=[Want(task=task.id, writer="0", attempt=0, first=0, count=1, size=1, total=1)],
+        waiting=False,
+        task=task.id,
+    )
 
 
 def innocent(view: RedisView) -> list[Any]:

@@ -51,9 +51,11 @@ def test_of_each_target_the_same_outcome_counts(worlds: Worlds, log: list[Outcom
 
 def test_an_attempt_that_is_tried_again_has_no_outcome_yet(live: LawWorld) -> None:
     log: list[Outcomes | CloseTask] = [
-        outcomes("t", Mixed("0", 0, 3, 4, None, bytes((0, RETRY, 1, RETRY)))),
-        outcomes("t", Run("0", 0, 3, 1, 4, 2)),
-        outcomes("t", Mixed("0", 1, 3, 4, [1, 3], bytes((1, 0)))),
+        outcomes(
+            "t", Mixed(writer="0", attempt=0, sequence=3, size=4, positions=None, codes=bytes((0, RETRY, 1, RETRY)))
+        ),
+        outcomes("t", Run(writer="0", attempt=0, first=3, count=1, size=4, code=2)),
+        outcomes("t", Mixed(writer="0", attempt=1, sequence=3, size=4, positions=[1, 3], codes=bytes((1, 0)))),
     ]
     fold(live, *log)
     assert Counter(live.counts("t")) == journaled(log)["t"] == Counter(sent=1, invalid=1, failed=2)

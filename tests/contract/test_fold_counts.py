@@ -126,14 +126,18 @@ def test_a_close_that_a_rebuild_reads_before_the_control_topic_closes_all_that_i
     """A cancelled, unsealed task of which 100 of 5,000 had an outcome ends as cancelled, with all 5,000."""
     controls: list[ControlRecord] = [
         task_record("t"),
-        Checkpoint(1, "t", "0", 3, 300, 0, 300, "d"),
+        Checkpoint(format=1, task="t", writer="0", sequence=3, targets=300, refused=0, consumed=300, digest="d"),
         change("t", "cancelled", "1"),
     ]
     world.restart_epoch(0)
     for record in controls[: ["nothing", "the task", "a part of its audience"].index(known)]:
         world.apply(record)
     assert fold(world, outcomes("t", run(0, 100)), CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == []
-    rest: list[ControlRecord] = [*controls, Checkpoint(1, "t", "0", 50, 5_000, 0, 5_000, "d"), EpochMark(1, "again")]
+    rest: list[ControlRecord] = [
+        *controls,
+        Checkpoint(format=1, task="t", writer="0", sequence=50, targets=5_000, refused=0, consumed=5_000, digest="d"),
+        EpochMark(1, "again"),
+    ]
     for record in rest:
         world.apply(record)
     for partition in range(TOPICS.outcome_partitions):
@@ -180,14 +184,14 @@ def test_a_task_shows_when_its_first_target_had_an_outcome(live: LawWorld) -> No
 
 
 def test_a_task_closed_behind_its_last_checkpoint_has_no_fewer_targets_than_outcomes(live: LawWorld) -> None:
-    live.apply(Checkpoint(1, "t", "0", 1, 2, 0, 0, "d"))
+    live.apply(Checkpoint(format=1, task="t", writer="0", sequence=1, targets=2, refused=0, consumed=0, digest="d"))
     fold(live, outcomes("t", run(0, 5)), CloseTask(1, "t", Outcome.CANCELLED, 5))
     [view] = live.registry.tasks.named(["t"], TASK_VIEW)
     assert (view.targets.sent, view.targets.total, view.targets.pending) == (5, 5, 0)
 
 
 def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_end(live: LawWorld) -> None:
-    live.apply(Checkpoint(1, "t", "s1", 1, 10, 0, 10, "d"))
+    live.apply(Checkpoint(format=1, task="t", writer="s1", sequence=1, targets=10, refused=0, consumed=10, digest="d"))
     assert fold(live, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
     live.seal("t", 4, ["s2"])
     assert live.ledger.closable() == []

@@ -7,8 +7,8 @@ from dispatcher.wire.outcome import Mixed, Named, Outcomes, Run
 from tests.contract.ledger_worlds import LawWorld, Worlds, fold, mixed, outcomes, run
 
 NAMED = [
-    Named("0", 0, 4, [1], ["tok\u00e9n"], ["unregistered"]),
-    Named("0", 0, 5, None, ["a", "b", "c"]),
+    Named(writer="0", attempt=0, sequence=4, positions=[1], targets=["tok\u00e9n"], reasons=["unregistered"]),
+    Named(writer="0", attempt=0, sequence=5, positions=None, targets=["a", "b", "c"]),
 ]
 
 

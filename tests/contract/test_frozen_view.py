@@ -85,7 +85,15 @@ def test_restated_it_makes_the_same_tasks_and_settings(old_view: RedisView) -> N
 def test_its_envelopes_are_folded_and_leased(old_view: RedisView) -> None:
     fold, ledger = RedisFold(old_view), RedisLedger(old_view, TOPICS)
     partition = TOPICS.partition_of("running")
-    record = Outcomes(1, "running", "w-1.2", 5, "http", [Run("0", 0, 4, 2, 10, 0)], [])
+    record = Outcomes(
+        format=1,
+        task="running",
+        claim="w-1.2",
+        at_ms=5,
+        channel="http",
+        runs=[Run(writer="0", attempt=0, first=4, count=2, size=10, code=0)],
+        mixed=[],
+    )
     assert fold.apply(partition, fold.cursor(partition), "9", [encode_record(record)]).applied
     [running] = Registry(old_view).tasks.named(["running"], TASK_VIEW)
     assert running.targets.sent == 47

@@ -60,7 +60,7 @@ def test_nothing_of_a_call_that_failed_is_claimed_or_counted(world: LawWorld, ke
 def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(world: LawWorld, key: str) -> None:
     world = a_world(world)
     assert world.statuses(2, ask_own("t", 0, 5)) == [(GRANTED, 5)]
-    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, 5, 1)
+    back = GivenBack(claim="w.2", lane=own_lane("t"), task="t", writer="0", attempt=0, first=0, count=5, size=1)
     with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
         world.lease(3, ask_own("t", 5, 1), given_back=[back])
     assert_tallied(world)

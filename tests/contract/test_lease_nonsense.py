@@ -51,7 +51,19 @@ def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Wo
         cursor = world.fold.cursor(0)
         assert world.fold.apply(0, cursor, str(number), records).applied
         number += 1
-        back = [GivenBack(claim, "lane", w.task, w.writer, w.attempt, w.first, w.count, w.size) for w in wants]
+        back = [
+            GivenBack(
+                claim=claim,
+                lane="lane",
+                task=w.task,
+                writer=w.writer,
+                attempt=w.attempt,
+                first=w.first,
+                count=w.count,
+                size=w.size,
+            )
+            for w in wants
+        ]
         world.lease(number, given_back=back)
 
     leases()
@@ -64,5 +76,15 @@ def _outcomes(claim: str, body: bytes, code: int) -> Outcomes:
     """Return the outcome record that a worker writes for this envelope."""
     one = decode_envelope(body)
     codes = bytes([code] * len(one.targets))
-    mixed = Mixed(one.writer, one.attempt, one.sequence, one.size, one.positions, codes, 600 if code == RETRY else 0)
-    return Outcomes(1, one.task, claim, 1, one.channel, [], [mixed], one.app)
+    mixed = Mixed(
+        writer=one.writer,
+        attempt=one.attempt,
+        sequence=one.sequence,
+        size=one.size,
+        positions=one.positions,
+        codes=codes,
+        delay_s=600 if code == RETRY else 0,
+    )
+    return Outcomes(
+        format=1, task=one.task, claim=claim, at_ms=1, channel=one.channel, runs=[], mixed=[mixed], app=one.app
+    )

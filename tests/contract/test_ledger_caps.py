@@ -25,7 +25,13 @@ def test_the_total_is_never_exceeded(worlds: Worlds, envelope: int, cap: int, wo
     tasks = [task for names in add_tasks(world, {"high": 2, "medium": 1, "low": 1}).values() for task in names]
     world.set_capacity(cap)
     names = [f"w{number}" for number in range(workers)]
-    crowd = Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, period_ms), envelope, ask_targets=1_000)
+    crowd = Backlog(
+        world=world,
+        held=dict.fromkeys(names, tasks),
+        period_ms=dict.fromkeys(names, period_ms),
+        size=envelope,
+        ask_targets=1_000,
+    )
     crowd.run_until(3_000)
     for window_ms in (100, 1_000, 2_500):
         assert crowd.most_in(window_ms) <= cap * (window_ms / 1_000 + WINDOW_S) + 3 * envelope
@@ -46,7 +52,7 @@ def test_a_tasks_cap_is_never_exceeded_and_is_used(worlds: Worlds, envelope: int
     world = worlds()
     task = add_tasks(world, {"high": 1}, cap=cap)["high"]
     world.set_capacity(total)
-    crowd = Backlog(world, {"a": task, "b": task}, {"a": 100, "b": 40}, envelope)
+    crowd = Backlog(world=world, held={"a": task, "b": task}, period_ms={"a": 100, "b": 40}, size=envelope)
     crowd.run_until(6_000)
     for window_ms in (100, 1_000, 5_000):
         assert crowd.most_in(window_ms) <= cap * window_ms / 1_000 + max(cap * WINDOW_S, 1) + envelope
@@ -138,7 +144,9 @@ def granted_again(live: LawWorld, **lease: int) -> tuple[GivenBack, int]:
     live.lease(1, ask_own("t", 0, 500))
     live.advance(100)
     granted = live.statuses(2, ask_own("t", 0, 500), **lease)[0][1]
-    return GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1), granted
+    return GivenBack(
+        claim="w.2", lane=own_lane("t"), task="t", writer="0", attempt=0, first=0, count=granted, size=1
+    ), granted
 
 
 def test_what_is_given_back_in_time_can_be_granted_to_others(live: LawWorld) -> None:
@@ -175,7 +183,9 @@ def test_what_is_given_back_to_a_full_bucket_is_not_saved_up(world: LawWorld, fi
     world.advance(250)
     granted = world.statuses(2, ask_own("t", 1_000, 900))[0][1]
     world.advance(500)
-    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 1_000, granted, 1)
+    back = GivenBack(
+        claim="w.2", lane=own_lane("t"), task="t", writer="0", attempt=0, first=1_000, count=granted, size=1
+    )
     pieces = world.statuses(3, ask_own("t", 2_000, 900), given_back=[back])
     assert pieces[0][0] == Status.GRANTED
     assert pieces[0][1] <= 1_000 * WINDOW_S + 1

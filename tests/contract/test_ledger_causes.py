@@ -28,7 +28,9 @@ PERIOD_MS = 100
 def backlog(world: LawWorld, *tasks: str, workers: int = 2) -> Backlog:
     """All tasks have a backlog; every worker asks for all of them, for a while."""
     names = [f"w{number}" for number in range(workers)]
-    crowd = Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, PERIOD_MS), ask_targets=2_000)
+    crowd = Backlog(
+        world=world, held=dict.fromkeys(names, tasks), period_ms=dict.fromkeys(names, PERIOD_MS), ask_targets=2_000
+    )
     crowd.run_until(LASTS_MS)
     return crowd
 

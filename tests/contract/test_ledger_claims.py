@@ -209,7 +209,12 @@ def test_what_is_given_back_after_a_step_of_the_clock_is_refunded(world: LawWorl
         world.advance(100)
     world.advance(60_000)
     world.ledger.lengthen_claims(60_000)
-    world.lease(3, given_back=[GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, 1, 1)])
+    world.lease(
+        3,
+        given_back=[
+            GivenBack(claim="w.2", lane=own_lane("t"), task="t", writer="0", attempt=0, first=0, count=1, size=1)
+        ],
+    )
     assert world.stats()["returned:high"] == world.stats()["granted:high"]
 
 
@@ -248,7 +253,7 @@ def test_a_doubled_record_does_not_end_a_claim_on_other_envelopes(live: LawWorld
 
 def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 0, 10))
-    back = GivenBack("w.1", own_lane("t"), "t", "0", 0, 3, 4, 1)
+    back = GivenBack(claim="w.1", lane=own_lane("t"), task="t", writer="0", attempt=0, first=3, count=4, size=1)
     answer = live.lease(2, ask_own("t", 0, 10), given_back=[back], claim_ms=60_000)
     assert statuses(answer) == [(HELD, 3), (GRANTED, 4), (HELD, 3)]
     live.advance(3_000)
@@ -260,15 +265,20 @@ def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(li
 def test_giving_back_what_is_recorded_or_of_a_claim_that_ended_changes_nothing(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 0, 4))
     live.record("t", run(0, 2))
-    recorded = GivenBack("w.1", own_lane("t"), "t", "0", 0, 0, 2, 1)
-    unknown = GivenBack("w.99", own_lane("t"), "t", "0", 0, 2, 2, 1)
+    recorded = GivenBack(claim="w.1", lane=own_lane("t"), task="t", writer="0", attempt=0, first=0, count=2, size=1)
+    unknown = GivenBack(claim="w.99", lane=own_lane("t"), task="t", writer="0", attempt=0, first=2, count=2, size=1)
     answer = live.lease(2, ask_own("t", 0, 4), given_back=[recorded, unknown])
     assert statuses(answer) == [(DROP, 2), (HELD, 2)]
 
 
 def test_giving_all_back_ends_the_claim(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 0, 4))
-    live.lease(2, given_back=[GivenBack("w.1", own_lane("t"), "t", "0", 0, 0, 4, 1)])
+    live.lease(
+        2,
+        given_back=[
+            GivenBack(claim="w.1", lane=own_lane("t"), task="t", writer="0", attempt=0, first=0, count=4, size=1)
+        ],
+    )
     assert live.claims("t") == 0
     live.advance(10_000)
     assert live.ledger.due_claims() == {}

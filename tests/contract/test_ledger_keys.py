@@ -12,7 +12,7 @@ def busy(world: LawWorld) -> LawWorld:
     world.add("small", "low", shared=True)
     for field, value in {"capacity": "1000", "cap:channel:null": "300", "sharing": "apps"}.items():
         world.set_global(field, value)
-    Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100}).run_until(1_000)
+    Backlog(world=world, held={"a": tasks, "b": tasks}, period_ms={"a": 100, "b": 100}).run_until(1_000)
     world.lease(1, ask_shared(want("small", 0, 900)), worker="c")
     return world
 

@@ -91,7 +91,11 @@ def test_a_lane_that_gives_its_credit_back_has_not_lost_its_turn(world: LawWorld
         raise AssertionError
 
     number, _ = until_granted()
-    _, calls = until_granted(GivenBack(f"w.{number}", own_lane("light"), "light", "0", 0, 0, 1, 20))
+    _, calls = until_granted(
+        GivenBack(
+            claim=f"w.{number}", lane=own_lane("light"), task="light", writer="0", attempt=0, first=0, count=1, size=20
+        )
+    )
     assert calls <= 3
 
 

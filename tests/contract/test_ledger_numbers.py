@@ -48,7 +48,7 @@ def test_times_begin_again_without_a_trace(world: LawWorld) -> None:
     tasks = [task for names in add_tasks(world, lanes).values() for task in names]
     world.set_capacity(2_000)
     world.set_global("cap:channel:null", "1500")
-    crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 70})
+    crowd = Backlog(world=world, held={"a": tasks, "b": tasks}, period_ms={"a": 100, "b": 70})
     crowd.run_until(1_000)
     for pool in ("total", "channel/null"):
         make_old(world, pool)

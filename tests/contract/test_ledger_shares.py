@@ -24,7 +24,7 @@ def test_tiers_share_by_weight_in_each_window_whoever_holds_their_lanes(world: L
     world.set_capacity(CAPACITY)
     holds, periods = HOLDINGS[name]
     held = {worker: [task for tier in tiers for task in tasks[tier]] for worker, tiers in holds.items()}
-    crowd = Backlog(world, held, periods)
+    crowd = Backlog(world=world, held=held, period_ms=periods)
     crowd.run_until(11_000)
     for from_ms in (1_000, 6_000):
         shares = crowd.shares(from_ms, from_ms + 5_000)
@@ -46,7 +46,13 @@ def test_shares_hold_for_any_holding_and_rhythm(worlds: Worlds, envelope, period
     workers = [f"w{number}" for number in range(len(periods))]
     holder = {task: holders.choice(workers) for task in tasks}
     held = {worker: [task for task in tasks if holder[task] == worker or holders.random() < 0.3] for worker in workers}
-    crowd = Backlog(world, held, dict(zip(workers, periods, strict=True)), envelope, ask_targets=rate // 8 + envelope)
+    crowd = Backlog(
+        world=world,
+        held=held,
+        period_ms=dict(zip(workers, periods, strict=True)),
+        size=envelope,
+        ask_targets=rate // 8 + envelope,
+    )
     crowd.run_until(7_000)
     slack = 0.02 + 3 * envelope / (6 * rate)
     assert crowd.shares(1_000, 7_000) == pytest.approx(WEIGHTS, abs=slack)
@@ -67,7 +73,7 @@ def test_what_a_capped_task_cannot_use_goes_to_the_others(world: LawWorld) -> No
     add_tasks(world, {"low": 2})
     world.set_capacity(CAPACITY)
     tasks = ["high0", "low0", "low1"]
-    crowd = Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100})
+    crowd = Backlog(world=world, held={"a": tasks, "b": tasks}, period_ms={"a": 100, "b": 100})
     crowd.run_until(6_000)
     granted = crowd.sums(1_000, 6_000)
     assert granted.total() >= 0.98 * 5 * CAPACITY
@@ -80,7 +86,7 @@ def test_what_a_paused_task_cannot_use_goes_to_the_others(world: LawWorld, other
     add_tasks(world, {"high": 2, "low": 1})
     world.set_capacity(CAPACITY)
     world.change("high0", "paused", "1")
-    crowd = Backlog(world, {"a": ["high0", other]}, {"a": 200}, ask_targets=1_000)
+    crowd = Backlog(world=world, held={"a": ["high0", other]}, period_ms={"a": 200}, ask_targets=1_000)
     crowd.run_until(6_000)
     granted = crowd.sums(1_000, 6_000)
     assert granted[other] >= 0.97 * 5 * CAPACITY
@@ -91,7 +97,7 @@ def test_equal_lanes_of_a_tier_get_equal_parts(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 10})["high"]
     world.set_capacity(CAPACITY)
     held = {"a": tasks[:7], "b": tasks[5:]}
-    crowd = Backlog(world, held, {"a": 100, "b": 20})
+    crowd = Backlog(world=world, held=held, period_ms={"a": 100, "b": 20})
     crowd.run_until(6_000)
     granted = crowd.sums(1_000, 6_000)
     assert jain([granted[task] for task in tasks]) >= 0.995
@@ -157,7 +163,7 @@ def test_neither_a_capped_task_nor_its_peer_owes_for_the_time_of_the_cap(world: 
 def test_one_that_had_the_tier_alone_does_not_pay_for_it(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 2})["high"]
     world.set_capacity(CAPACITY)
-    crowd = Backlog(world, {"a": tasks[:1], "b": tasks[1:]}, {"a": 50, "b": 100})
+    crowd = Backlog(world=world, held={"a": tasks[:1], "b": tasks[1:]}, period_ms={"a": 50, "b": 100})
     crowd.left["high1"] = 0
     crowd.run_until(5_000)
     crowd.left["high1"] = 1 << 40

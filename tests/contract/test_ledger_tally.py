@@ -53,7 +53,12 @@ class Tally(RuleBasedStateMachine):
             ask(own_lane(task), want(task, rng.randint(0, 50), rng.choice([1, 10, 60]), size=size)) for task in TASKS
         ]
         asks.append(ask_retry(want(rng.choice([*TASKS]), rng.randint(0, 20), 3, attempt=1, size=1)))
-        back = [GivenBack(c, own_lane(t), t, "0", a, f, rng.randint(1, n), s) for c, t, a, f, n, s in self._some(rng)]
+        back = [
+            GivenBack(
+                claim=c, lane=own_lane(t), task=t, writer="0", attempt=a, first=f, count=rng.randint(1, n), size=s
+            )
+            for c, t, a, f, n, s in self._some(rng)
+        ]
         asked = request(self.number, *asks, given_back=back, lease_ms=lease_ms, claim_ms=1_500)
         for lane, wants in zip(asks, self.world.ledger.lease(asked).lanes, strict=True):
             wanted, place = lane.wants[0], lane.wants[0].first

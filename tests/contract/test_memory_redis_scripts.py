@@ -129,7 +129,18 @@ class Twins(RuleBasedStateMachine):
             return []
         claim, lane, wanted, first, count = rng.choice(self.held)
         some = rng.randint(1, count)
-        return [GivenBack(claim, lane, wanted.task, wanted.writer, wanted.attempt, first, some, wanted.size)]
+        return [
+            GivenBack(
+                claim=claim,
+                lane=lane,
+                task=wanted.task,
+                writer=wanted.writer,
+                attempt=wanted.attempt,
+                first=first,
+                count=some,
+                size=wanted.size,
+            )
+        ]
 
     @rule(rng=randoms, times=st.sampled_from([1, 1, 1, 2]))
     def record(self, rng: random.Random, times: int) -> None:
@@ -315,7 +326,14 @@ def test_grants_are_the_same_one_by_one(
             world.change(task, "weight", str(weight))
         world.change("high1", "cap", str(rate // 10))
         world.set_capacity(rate)
-        crowd = Backlog(world, {"a": tasks, "b": tasks[1:]}, {"a": 90, "b": 20}, envelope, rate // 4, seed)
+        crowd = Backlog(
+            world=world,
+            held={"a": tasks, "b": tasks[1:]},
+            period_ms={"a": 90, "b": 20},
+            size=envelope,
+            ask_targets=rate // 4,
+            seed=seed,
+        )
         crowd.run_until(2_000)
         granted.append(crowd.grants)
     assert granted[0] == granted[1]

@@ -110,7 +110,10 @@ def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Regist
 
 def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Registry, view: RedisView) -> None:
     registry.control.apply_all(placed(task_record(), change("t1", "stopped", "stopped first")))
-    registry.control.apply(position(3), Finished(FORMAT, "t1", "failed", [1, 0, 0, 0, 2], 5, "no credential"))
+    registry.control.apply(
+        position(3),
+        Finished(format=FORMAT, task="t1", state="failed", counts=[1, 0, 0, 0, 2], at_ms=5, reason="no credential"),
+    )
     before = task_of(registry)
     assert (before.state, before.reason) == ("failed", "no credential")
     assert [task.id for task in registry.tasks.page(TaskSelection(state="failed"), TASK_VIEW).tasks] == ["t1"]
@@ -129,7 +132,16 @@ def test_a_reason_is_cut_to_what_a_record_can_hold(reason: str, stored: int) -> 
 def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
     for number, sequence in enumerate((2, 7, 5), 2):
-        point = Checkpoint(FORMAT, "t1", "0", sequence, sequence * 100, sequence, sequence * 101, f"digest {sequence}")
+        point = Checkpoint(
+            format=FORMAT,
+            task="t1",
+            writer="0",
+            sequence=sequence,
+            targets=sequence * 100,
+            refused=sequence,
+            consumed=sequence * 101,
+            digest=f"digest {sequence}",
+        )
         registry.control.apply(position(number), point)
 
     found = submission_of(registry)
@@ -143,7 +155,19 @@ def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> Non
 def test_checkpoints_of_several_writers_add_up(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
     for number, writer in enumerate(("a", "b", "a"), 2):
-        registry.control.apply(position(number), Checkpoint(FORMAT, "t1", writer, number, number * 10, 1, 0, ""))
+        registry.control.apply(
+            position(number),
+            Checkpoint(
+                format=FORMAT,
+                task="t1",
+                writer=writer,
+                sequence=number,
+                targets=number * 10,
+                refused=1,
+                consumed=0,
+                digest="",
+            ),
+        )
     assert [task.published for task in registry.tasks.live(LIVE_TASK)] == [30 + 40]
 
 
@@ -166,7 +190,9 @@ def test_a_seal_that_was_read_completes_a_task_until_its_end_is_written(registry
     assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == []
     view.command("HSET", view.keys.control, "cursor", position(2))
     assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == ["t1"]
-    registry.control.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 5))
+    registry.control.apply(
+        position(3), Finished(format=FORMAT, task="t1", state="completed", counts=[10, 0, 0, 0, 0], at_ms=5)
+    )
     registry.control.apply(position(2), sealed("t1", 10))
     assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == []
 
@@ -194,7 +220,9 @@ def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: Redis
     for key in (keys.final("t1", "a"), keys.touched("t1", "a"), keys.final("t1", "0"), keys.open("t1")):
         view.command("SET", key, "x")
     registry.control.apply(position(2), sealed("t1", 10, ("a", "b")))
-    registry.control.apply(position(3), Finished(FORMAT, "t1", "cancelled", [4, 1, 0, 0, 5], 77))
+    registry.control.apply(
+        position(3), Finished(format=FORMAT, task="t1", state="cancelled", counts=[4, 1, 0, 0, 5], at_ms=77)
+    )
 
     shown = task_of(registry)
     assert (shown.state, shown.ended, shown.finished_ms, shown.eta_s) == ("cancelled", True, 77, 0.0)
@@ -215,13 +243,17 @@ def test_a_task_of_thousands_of_writers_ends(registry: Registry, view: RedisView
     writers = [f"part-{number}" for number in range(5_000)]
     registry.control.apply_all(placed(task_record(), sealed("t1", 10, tuple(writers))))
     view.command("SET", view.keys.final("t1", writers[-1]), "x")
-    registry.control.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77))
+    registry.control.apply(
+        position(3), Finished(format=FORMAT, task="t1", state="completed", counts=[10, 0, 0, 0, 0], at_ms=77)
+    )
     assert {end.id: end.ended for end in registry.tasks.named(["t1"], TASK_VIEW)} == {"t1": True}
     assert sorted(view.client.scan_iter("test:*:t1*")) == [view.keys.task("t1").encode()]
 
 
 def test_a_tombstone_that_expired_leaves_the_lists(registry: Registry, view: RedisView) -> None:
-    registry.control.apply_all(placed(task_record(), Finished(FORMAT, "t1", "completed", [0] * 5, 77)))
+    registry.control.apply_all(
+        placed(task_record(), Finished(format=FORMAT, task="t1", state="completed", counts=[0] * 5, at_ms=77))
+    )
     view.command("DEL", view.keys.task("t1"))
     assert registry.tasks.page(ANY, TASK_VIEW)[1:] == ([], None)
     assert registry.tasks.named(registry.tasks.ended_since(0), TASK_VIEW, ended=True) == []
@@ -244,9 +276,9 @@ def test_a_shared_lane_weighs_what_its_live_tasks_weigh(registry: Registry, view
     registry.control.apply_all(placed(task_record("a", shared=True), task_record("b", shared=True, weight=2_000)))
     registry.control.apply_all(placed(task_record("c", weight=5_000), change("a", "weight", "4000"), first=3))
     assert view.command("HGETALL", lane) == {b"weight": b"6000", b"tasks": b"2"}
-    registry.control.apply(position(5), Finished(FORMAT, "b", "completed", [0] * 5, 1))
+    registry.control.apply(position(5), Finished(format=FORMAT, task="b", state="completed", counts=[0] * 5, at_ms=1))
     assert view.command("HGETALL", lane) == {b"weight": b"4000", b"tasks": b"1"}
-    registry.control.apply(position(6), Finished(FORMAT, "a", "completed", [0] * 5, 1))
+    registry.control.apply(position(6), Finished(format=FORMAT, task="a", state="completed", counts=[0] * 5, at_ms=1))
     assert view.command("EXISTS", lane) == 0
 
 
@@ -280,21 +312,24 @@ RECORDS = st.one_of(
     st.builds(change, _tasks, st.just("paused"), st.sampled_from(["0", "1"])),
     st.builds(change, _tasks, st.just("cancelled"), st.just("1")),
     st.builds(
-        lambda task, writer, n: Checkpoint(FORMAT, task, writer, n, n * 10, n % 3, n, str(n)),
+        lambda task, writer, n: Checkpoint(
+            format=FORMAT, task=task, writer=writer, sequence=n, targets=n * 10, refused=n % 3, consumed=n,
+            digest=str(n),
+        ),
         _tasks,
         st.sampled_from(["0", "w"]),
         _small,
     ),
     st.builds(sealed, _tasks, _small, st.sampled_from([("0",), ("w", "x")])),
     st.builds(
-        lambda task, state, counts: Finished(FORMAT, task, state, counts, 9),
+        lambda task, state, counts: Finished(format=FORMAT, task=task, state=state, counts=counts, at_ms=9),
         _tasks,
         st.sampled_from(["completed", "cancelled"]),
         st.lists(_small, min_size=5, max_size=5),
     ),
     st.builds(lambda value: GlobalChange(FORMAT, "capacity", value, 0), _small.map(str)),
     st.builds(lambda low: GlobalChange(FORMAT, "tiers", f"6000:3000:{low}", 0), st.integers(1, 999)),
-)
+)  # fmt: skip
 
 
 def everything(view: RedisView) -> dict[bytes, object]:
@@ -328,7 +363,7 @@ def test_wipe_leaves_other_prefixes_alone_and_applying_again_restores(registry: 
         task_record("t2", shared=True),
         change("t1", "paused", "1"),
         sealed("t1", 5),
-        Finished(FORMAT, "t2", "completed", [1, 0, 0, 0, 0], 3),
+        Finished(format=FORMAT, task="t2", state="completed", counts=[1, 0, 0, 0, 0], at_ms=3),
         GlobalChange(FORMAT, "capacity", "3000", 0),
     ]
     stored = placed(*records)

@@ -34,7 +34,7 @@ def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
 
 def test_lists_are_filtered(registry: Registry) -> None:
     registry.control.apply_all(placed(task_record("a"), task_record("b", tier=Tier.LOW), task_record("c", app="bank")))
-    registry.control.apply(position(4), Finished(FORMAT, "c", "completed", [0] * 5, 1))
+    registry.control.apply(position(4), Finished(format=FORMAT, task="c", state="completed", counts=[0] * 5, at_ms=1))
     assert listed(registry, tier="low") == ["b"]
     assert listed(registry, app="bank") == ["c"]
     assert listed(registry, state="running") == ["b", "a"]
@@ -103,9 +103,15 @@ def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
 def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
     version = registry.service.version()
-    registry.control.apply(position(2), Checkpoint(FORMAT, "t1", "0", 1, 10, 0, 10, "d"))
+    registry.control.apply(
+        position(2),
+        Checkpoint(format=FORMAT, task="t1", writer="0", sequence=1, targets=10, refused=0, consumed=10, digest="d"),
+    )
     assert registry.service.version() == version + 1
-    registry.control.apply(position(3), Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d"))
+    registry.control.apply(
+        position(3),
+        Checkpoint(format=FORMAT, task="t1", writer="0", sequence=2, targets=20, refused=0, consumed=20, digest="d"),
+    )
     assert registry.service.version() == version + 1
 
 

@@ -52,11 +52,25 @@ changes: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(lambda task, why: change(task, "stopped", str(why)), tasks, numbers),
     st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-{to:02d}/t2"), numbers),
     st.builds(lambda task, to: change(task, "override", edit_text(1, {"n": to})), tasks, numbers),
-    st.builds(lambda task, at: Checkpoint(FORMAT, task, "0", at, at * 10, at, at * 11, "d"), tasks, numbers),
-    st.builds(lambda task, at: Checkpoint(FORMAT, task, "b", at, at * 10, at, at * 11, "e"), tasks, numbers),
+    st.builds(
+        lambda task, at: Checkpoint(
+            format=FORMAT, task=task, writer="0", sequence=at, targets=at * 10, refused=at, consumed=at * 11, digest="d"
+        ),
+        tasks,
+        numbers,
+    ),
+    st.builds(
+        lambda task, at: Checkpoint(
+            format=FORMAT, task=task, writer="b", sequence=at, targets=at * 10, refused=at, consumed=at * 11, digest="e"
+        ),
+        tasks,
+        numbers,
+    ),
     st.builds(lambda task, at: sealed(task, at * 100, ("0", "b")), tasks, numbers),
-    st.builds(lambda at: Finished(FORMAT, "t2", "completed", [at, 0, 0, 0, 0], at), numbers),
-)  # fmt: skip
+    st.builds(
+        lambda at: Finished(format=FORMAT, task="t2", state="completed", counts=[at, 0, 0, 0, 0], at_ms=at), numbers
+    ),
+)
 logs = st.lists(changes, max_size=12)
 
 LAWS = settings(
@@ -157,7 +171,9 @@ def test_a_task_whose_end_is_restated_behind_it_has_ended(registry: Registry, vi
     """It ended while it was read and written; the topic has forgotten its end, but not that it was restated."""
     registry.control.apply_all(placed(*ACCEPTED))
     first = as_read(restated_of(view))
-    registry.control.apply(position(5), Finished(FORMAT, "t1", "completed", [7, 0, 0, 0, 0], 77))
+    registry.control.apply(
+        position(5), Finished(format=FORMAT, task="t1", state="completed", counts=[7, 0, 0, 0, 0], at_ms=77)
+    )
     second = as_read(restated_of(view))
     for order in itertools.permutations([first, second]):
         view.wipe()
@@ -174,7 +190,9 @@ def old_and_new(registry: Registry, view: RedisView) -> ViewRecords:
     for task, (accepted, ended) in lives.items():
         registry.control.apply(position(1), task_record(task, created_ms=accepted * DAY_MS))
         if ended is not None:
-            registry.control.apply(position(2), Finished(FORMAT, task, "completed", [0] * 5, ended * DAY_MS))
+            registry.control.apply(
+                position(2), Finished(format=FORMAT, task=task, state="completed", counts=[0] * 5, at_ms=ended * DAY_MS)
+            )
     return ViewRecords(view)
 
 

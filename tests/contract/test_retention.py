@@ -32,7 +32,7 @@ from tests.contract.ledger_worlds import task_record as ledger_task
 from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_record
 from tests.edits import edit_text
 
-ENDED = Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 5)
+ENDED = Finished(format=FORMAT, task="t1", state="completed", counts=[10, 0, 0, 0, 0], at_ms=5)
 SLACK_MS = 60_000
 
 

@@ -118,7 +118,7 @@ def _get_under_way(world: LawWorld) -> None:
 
 
 def _lease(world: LawWorld) -> None:
-    back = GivenBack("w.1", own_lane("a"), "a", "0", 0, 6, 4, 1)
+    back = GivenBack(claim="w.1", lane=own_lane("a"), task="a", writer="0", attempt=0, first=6, count=4, size=1)
     shared, retry = ask_shared(want("s1", 3, 3)), ask_retry(want("a", 4, 1, attempt=1))
     world.lease(2, ask_own("a", 10, 10), ask_own("b", 5, 5), shared, retry, given_back=[back])
 
@@ -157,7 +157,9 @@ ACTS: dict[str, Act] = {
     "move": _applies(change("s1", "lane", own_lane("s1"))),
     "setting": _applies(setting("cap:app:shop", "3")),
     "end": _applies(finished("a")),
-    "checkpoint": _applies(Checkpoint(1, "a", "0", 5, 5, 0, 5, "d")),
+    "checkpoint": _applies(
+        Checkpoint(format=1, task="a", writer="0", sequence=5, targets=5, refused=0, consumed=5, digest="d")
+    ),
     "heartbeat": lambda world: world.ledger.due_claims(),
     "sweep": _sweep,
 }

@@ -92,7 +92,9 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: LawWorld) -> 
     world.add("shared", shared=True, tier="low")
     world.add("done")
     world.set_capacity(500)
-    world.apply(Checkpoint(1, "own", MAIN_WRITER, 3, 30, 1, 31, "d"))
+    world.apply(
+        Checkpoint(format=1, task="own", writer=MAIN_WRITER, sequence=3, targets=30, refused=1, consumed=31, digest="d")
+    )
     world.apply(ControlChange(1, "own", "weight", "2500", 0))
     world.apply(ControlChange(1, "shared", "paused", "1", 0))
     world.seal("done", 0)
@@ -129,7 +131,7 @@ def test_a_tombstone_comes_back_for_as_long_as_its_records_are_kept(
 ) -> None:
     ended_ms = world.view.now_ms() - ended_days_ago * DAY_MS  # the scripts of snapshots go by Redis' own time
     world.add("done")
-    world.apply(Finished(1, "done", "completed", [0] * 5, ended_ms))
+    world.apply(Finished(format=1, task="done", state="completed", counts=[0] * 5, at_ms=ended_ms))
     world.view.client.pexpire(world.view.keys.task("done"), kept_days * DAY_MS)
     dump = snapshot_of(world)
     who = empty(world)
@@ -178,7 +180,9 @@ def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(live: LawWorld
     if known == "by the seal":
         live.seal("t", 3, ["0", "s1"])
     else:
-        live.apply(Checkpoint(1, "t", "s1", 3, 3, 0, 3, "d"))
+        live.apply(
+            Checkpoint(format=1, task="t", writer="s1", sequence=3, targets=3, refused=0, consumed=3, digest="d")
+        )
     live.record("t", run(0, 2, writer="s1"))
     restore(live)
     live.seal("t", 3, ["0", "s1"])

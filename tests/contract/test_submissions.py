@@ -27,7 +27,9 @@ def of(submitter: str) -> TaskRecord:
 
 
 def announced(by: str, first: int, targets: int) -> Announced:
-    return Announced(FORMAT, "t1", by, first, targets, 0, f"d{targets}")
+    return Announced(
+        format=FORMAT, task="t1", submitter=by, first=first, targets=targets, refused=0, digest=f"d{targets}"
+    )
 
 
 def taken(by: str, at_ms: int) -> TakenOver:
@@ -131,7 +133,13 @@ def test_the_view_has_what_is_announced_behind_the_last_checkpoint(registry: Reg
     registry.control.apply(position(5), announced("b", 20, 40))
     assert [end.targets for end in ahead(registry).ends] == [10, 20, 40]
     registry.control.apply_all(
-        placed(Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d20"), announced("b", 40, 50), first=6)
+        placed(
+            Checkpoint(
+                format=FORMAT, task="t1", writer="0", sequence=2, targets=20, refused=0, consumed=20, digest="d20"
+            ),
+            announced("b", 40, 50),
+            first=6,
+        )
     )
     assert [end.targets for end in ahead(registry).ends] == [40, 50]
     row = submission_of(registry)

@@ -35,7 +35,21 @@ TOPICS = Topics(outcome_partitions=2)
 
 
 def beat(worker: str, state: str = "serving", form: int = 1) -> WorkerBeat:
-    return WorkerBeat(worker, "host", 1, state, 0, 0, "0.1.0", 0, 0, 0, 0.0, {}, form=form)
+    return WorkerBeat(
+        id=worker,
+        host="host",
+        pid=1,
+        state=state,
+        started_ms=0,
+        seen_ms=0,
+        version="0.1.0",
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=0.0,
+        tiers={},
+        form=form,
+    )
 
 
 @pytest.fixture
@@ -149,7 +163,17 @@ def test_nothing_is_granted_or_folded_in_a_view_of_a_higher_form_or_beside_anoth
     newer(view)
     view.command("HSET", view.keys.epoch, "form", FORM, field, closed)
     fold, ask = RedisFold(view), ask_own("t", 0, 1)
-    body = encode_record(Outcomes(1, "t", "w.1", 5, "null", [Run("0", 0, 0, 1, 1, 0)], []))
+    body = encode_record(
+        Outcomes(
+            format=1,
+            task="t",
+            claim="w.1",
+            at_ms=5,
+            channel="null",
+            runs=[Run(writer="0", attempt=0, first=0, count=1, size=1, code=0)],
+            mixed=[],
+        )
+    )
     assert not RedisLedger(view, TOPICS).lease(request(1, ask)).ready
     assert not fold.apply(0, None, position(1), [body]).applied
     assert not Registry(view).control.move_cursor(None, position(1), "e", marked=False)

@@ -30,7 +30,23 @@ def envelope_of(kind: Kind) -> Envelope:
     writer, sequence, attempt, positions = kind
     targets = [f"{writer}:{sequence}:{position}" for position in positions]
     places = None if attempt == 0 else list(positions)
-    return Envelope(FORMAT, TASK, writer, sequence, attempt, "app", "null", 0, 0, 0, SIZE, 2, MESSAGE, targets, places)
+    return Envelope(
+        format=FORMAT,
+        task=TASK,
+        writer=writer,
+        sequence=sequence,
+        attempt=attempt,
+        app="app",
+        channel="null",
+        published_ms=0,
+        not_before_ms=0,
+        expires_ms=0,
+        size=SIZE,
+        max_attempts=2,
+        message=MESSAGE,
+        targets=targets,
+        positions=places,
+    )
 
 
 def answers(kind: Kind) -> tuple[tuple[str, Report, int], ...]:

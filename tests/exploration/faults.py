@@ -86,7 +86,7 @@ class Faults:
         back = [place[:2] for place in hands.held if place[2]]
         lane = tuple(sorted((*world.lane, *back))) if back else world.lane
         without = [OWN] if "finished" in world.control and self._scene.variant.letting_go else []
-        after = world.with_hands(i, Hands(self._scene.workers.start(without)))
+        after = world.with_hands(i, Hands(state=self._scene.workers.start(without)))
         return after._replace(
             view=self._scene.ledger.gone(world.view, i), lane=lane,
             excused=world.excused | hands.unrecorded, left=world.left - 1,

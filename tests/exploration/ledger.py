@@ -45,7 +45,7 @@ def name_of(claim: str) -> Name:
     return int(worker), int(rest.partition("|")[0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ViewState:
     """State of the view that the world sees. claims: live ones; names: all it mentions. last: by
     worker, the number of the call whose answer it keeps. held: workers that have yet to record what they sent before
@@ -167,7 +167,21 @@ class LedgerMachine:
     def report(self, state: int, worker: int) -> int:
         """A heartbeat reports outcomes that no topic has, known before this view granted anything."""
         extra = {"unrecorded": {"since_ms": STARTED_MS - 1, "targets": 1, "tasks": [TASK]}}
-        beat = WorkerBeat(f"{NAME}{worker}", "", 1, "serving", 0, 0, "", 0, 0, 0, 0.0, {}, extra=extra)
+        beat = WorkerBeat(
+            id=f"{NAME}{worker}",
+            host="",
+            pid=1,
+            state="serving",
+            started_ms=0,
+            seen_ms=0,
+            version="",
+            lanes=0,
+            in_flight=0,
+            buffered=0,
+            rate=0.0,
+            tiers={},
+            extra=extra,
+        )
 
         def report() -> None:
             Workers(self._world.view).beat(beat)
@@ -247,16 +261,16 @@ class LedgerMachine:
         ready, ended = self._epoch()[b"ready"] == b"1", bool(task.get("ended"))
         sealed = "lane" in task and task.get("sealed") == b"1"
         return ViewState(
-            state,
-            ready,
-            live,
-            frozenset((*live, *(name_of(claim) for claim in opened if claim), *calls.items())),
-            calls,
-            sealed and not ended and sum(counts) >= int(task["total"]),
-            ready and bool(self._world.ledger.closable()),
-            ended,
-            counts,
-            tuple(worker for worker in (0, 1) if f"|{NAME}{worker}|".encode() in holds),
+            id=state,
+            ready=ready,
+            claims=live,
+            names=frozenset((*live, *(name_of(claim) for claim in opened if claim), *calls.items())),
+            last=calls,
+            complete=sealed and not ended and sum(counts) >= int(task["total"]),
+            closable=ready and bool(self._world.ledger.closable()),
+            ended=ended,
+            counts=counts,
+            held=tuple(worker for worker in (0, 1) if f"|{NAME}{worker}|".encode() in holds),
         )
 
     def _epoch(self) -> Hash:

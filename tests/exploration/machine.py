@@ -26,7 +26,7 @@ class CallState:
     checked: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkerState:
     """State of a worker that the world sees. mask: numbers (bits) of the claims it may still send or record under.
     all_ahead: no call's use-by has passed. names: all claim numbers it knows. slots: how many deliveries it holds.
@@ -147,20 +147,20 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...], use_by
     given = list(worker.engine._working.given_back) + (list(request.given_back) if request else [])
     in_hand = (in_hand | {fixed}) - {0}
     return WorkerState(
-        number,
-        history,
-        sum(1 << one for one in in_hand),
-        all(call.ahead for call in calls),
-        request,
-        encode(request),
-        fixed,
-        calls,
-        stores,
-        tuple(ports.acks),
-        frozenset(in_hand | {number_of(one.claim) for one in given}),
-        len(worker.moved),
-        tuple(ports.attached),
-        worker.engine._timers.next_s is not None and worker.engine._timers.next_s <= now_s,
+        id=number,
+        history=history,
+        mask=sum(1 << one for one in in_hand),
+        all_ahead=all(call.ahead for call in calls),
+        request=request,
+        request_key=encode(request),
+        fixed=fixed,
+        calls=calls,
+        stores=stores,
+        acks=tuple(ports.acks),
+        names=frozenset(in_hand | {number_of(one.claim) for one in given}),
+        slots=len(worker.moved),
+        attached=tuple(ports.attached),
+        overdue=worker.engine._timers.next_s is not None and worker.engine._timers.next_s <= now_s,
     )
 
 

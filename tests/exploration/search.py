@@ -27,7 +27,7 @@ AT_ONCE = 1 << 16
 """States visited together."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Found:
     """violations: by law, the shortest sequence of steps, and their places for `replay`. workers, views: states of the
     real parts. outcomes: of all targets, at good ends. doubts: states that reacted in two ways, so that
@@ -74,7 +74,7 @@ class Search:
         self._places = Known()
         self._edges: list[tuple[Columns, Columns]] = []
         self._ends: list[int] = []
-        self.found = Found(variant.name)
+        self.found = Found(variant=variant.name)
 
     def run(self, *, first_only: bool = False) -> Found:
         """first_only: stops at the first violation."""

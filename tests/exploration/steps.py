@@ -60,12 +60,12 @@ class Steps:
         view = ledger.empty(0)
         for name in variant.before:
             view = ledger.control(view, variant.record(name))
-        hands = Hands(self.scene.workers.start())
+        hands = Hands(state=self.scene.workers.start())
         lane = tuple(sorted((0, self.scene.kind(kind)) for kind in variant.envelopes))
         return WorldState(
-            hands, hands, view, lane, acked=(), done=(), rest=(), control=variant.before, known=len(variant.before),
-            epoch=0, waiting=False, marked=False, acknowledged=False, deleted=False, called=0, excused=0, accepted=0,
-            left=variant.faults,
+            one=hands, two=hands, view=view, lane=lane, acked=(), done=(), rest=(), control=variant.before,
+            known=len(variant.before), epoch=0, waiting=False, marked=False, acknowledged=False, deleted=False,
+            called=0, excused=0, accepted=0, left=variant.faults,
         )  # fmt: skip
 
     def of(self, world: WorldState) -> Iterator[Step]:

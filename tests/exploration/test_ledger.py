@@ -36,4 +36,11 @@ def test_without_the_rule_a_call_begins_at_any_time() -> None:
 
 
 def _batch() -> Batch:
-    return Batch(OWN, "w.1", "null", [Delivery(envelope_of(first()), 0, 0.0)], use_by_s=USE_BY_S, leased_s=0.0)
+    return Batch(
+        lane=OWN,
+        claim="w.1",
+        channel="null",
+        deliveries=[Delivery(envelope_of(first()), 0, 0.0)],
+        use_by_s=USE_BY_S,
+        leased_s=0.0,
+    )

@@ -96,7 +96,7 @@ def changed(search: Search, count: int, change: Callable[[WorldState], WorldStat
 
 def test_what_is_remembered_of_a_step_is_what_it_does() -> None:
     """Whatever the parts are that it was found out without."""
-    variant = Variant("one that may be cancelled", faults=1, hands=2, events=("cancel",))
+    variant = Variant(name="one that may be cancelled", faults=1, hands=2, events=("cancel",))
     search = Search(variant)
     search.run()
     remembered = steps_by_world(search)

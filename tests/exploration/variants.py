@@ -24,7 +24,7 @@ LEFT_OUT = "x"
 """A writer that the seal does not name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Variant:
     """faults: how many of them in a run, of those in `kinds`. envelopes: what is published, twice where there are
     copies. before: the contents of the control topic; events: what somebody may do at any time. writers: those that the
@@ -67,11 +67,13 @@ class Variant:
         return tuple(dict.fromkeys(kind for kind in self.envelopes if kind[0] in self.writers))
 
     def lanes(self) -> list[LaneInfo]:
-        own = LaneInfo(OWN, LaneKind.OWN, str(self.tier), 1000, SIZE, TASK, "null")
-        retry = LaneInfo(self.retry, LaneKind.RETRY, str(self.tier), 1000, SIZE, delay_s=1)
+        own = LaneInfo(
+            name=OWN, kind=LaneKind.OWN, tier=str(self.tier), weight=1000, chunk=SIZE, task=TASK, channel="null"
+        )
+        retry = LaneInfo(name=self.retry, kind=LaneKind.RETRY, tier=str(self.tier), weight=1000, chunk=SIZE, delay_s=1)
         if not self.shared:
             return [own, retry]
-        shared = LaneInfo(SHARED, LaneKind.SHARED, "low", 1000, SIZE)
+        shared = LaneInfo(name=SHARED, kind=LaneKind.SHARED, tier="low", weight=1000, chunk=SIZE)
         return [shared, retry, own] if "move" in self.events else [shared, retry]
 
     def record(self, name: str) -> ControlRecord:
@@ -81,11 +83,29 @@ class Variant:
             case "task":
                 chunk, most = SIZE, 2
                 return TaskRecord(
-                    1, TASK, "app", self.tier, "null", MESSAGE, self.lane, self.shared, chunk, targets, 1000, 0, 0, 0,
-                    False, most, 0, "digest",
-                )  # fmt: skip
+                    format=1,
+                    task=TASK,
+                    app="app",
+                    tier=self.tier,
+                    channel="null",
+                    message=MESSAGE,
+                    lane=self.lane,
+                    shared=self.shared,
+                    chunk=chunk,
+                    expected_targets=targets,
+                    weight=1000,
+                    cap=0,
+                    start_ms=0,
+                    expires_ms=0,
+                    hold_until_sealed=False,
+                    max_attempts=most,
+                    created_ms=0,
+                    digest="digest",
+                )
             case "seal":
-                return Sealed(1, TASK, targets, 0, "digest", list(self.writers))
+                return Sealed(
+                    format=1, task=TASK, targets=targets, refused=0, digest="digest", writers=list(self.writers)
+                )
             case "cancel":
                 return ControlChange(1, TASK, "cancelled", "1", 0)
             case "move":
@@ -93,13 +113,13 @@ class Variant:
             case "pause" | "resume":
                 return ControlChange(1, TASK, "paused", "1" if name == "pause" else "0", 0)
             case _:
-                return Finished(1, TASK, "completed", [0] * 5, 0)
+                return Finished(format=1, task=TASK, state="completed", counts=[0] * 5, at_ms=0)
 
 
 def _writers(name: str, **given: Any) -> Variant:
     """Two writers, one of which the seal leaves out."""
     envelopes = (first(0, "y"), first(0, LEFT_OUT))
-    return Variant(name, envelopes=envelopes, writers=("y",), before=("task",), events=("seal",), **given)
+    return Variant(name=name, envelopes=envelopes, writers=("y",), before=("task",), events=("seal",), **given)
 
 
 DROPPED_EARLY = "a writer is dropped only if the seal leaves it out"
@@ -108,34 +128,36 @@ TWO = (first(), first(1))
 
 
 VARIANTS = (
-    Variant("two envelopes", envelopes=TWO, hands=1),
-    Variant("a copy of it (a resumed submission)", envelopes=COPY, hands=1),
-    Variant("cancelled", events=("cancel",), letting_go=True, hands=1),
-    Variant("moved to a lane of its own", events=("move",), shared=True, letting_go=True, hands=1),
-    Variant("paused and resumed", events=("pause", "resume"), hands=1),
+    Variant(name="two envelopes", envelopes=TWO, hands=1),
+    Variant(name="a copy of it (a resumed submission)", envelopes=COPY, hands=1),
+    Variant(name="cancelled", events=("cancel",), letting_go=True, hands=1),
+    Variant(name="moved to a lane of its own", events=("move",), shared=True, letting_go=True, hands=1),
+    Variant(name="paused and resumed", events=("pause", "resume"), hands=1),
     _writers("a writer left out by the seal", hands=1),
-    Variant("cancelled in a shared lane", events=("cancel",), shared=True, hands=1),
-    Variant("one envelope, and several in hand", hands=2),
-    Variant("one envelope", hands=1),
-    Variant("a copy of it, and several in hand", 1, envelopes=COPY, hands=2),
-    Variant("cancelled, any number in hand", 1, events=("cancel",), letting_go=True),
-    Variant("cancelled in a shared lane, any number in hand", 1, events=("cancel",), shared=True),
-    Variant("records that come late", 3, kinds=LATE, hands=1),
-    Variant("records that come late of a cancelled task", kinds=LATE, events=("cancel",), hands=1),
-    Variant("two envelopes received together", faults=0, envelopes=TWO, together=True),
+    Variant(name="cancelled in a shared lane", events=("cancel",), shared=True, hands=1),
+    Variant(name="one envelope, and several in hand", hands=2),
+    Variant(name="one envelope", hands=1),
+    Variant(name="a copy of it, and several in hand", faults=1, envelopes=COPY, hands=2),
+    Variant(name="cancelled, any number in hand", faults=1, events=("cancel",), letting_go=True),
+    Variant(name="cancelled in a shared lane, any number in hand", faults=1, events=("cancel",), shared=True),
+    Variant(name="records that come late", faults=3, kinds=LATE, hands=1),
+    Variant(name="records that come late of a cancelled task", kinds=LATE, events=("cancel",), hands=1),
+    Variant(name="two envelopes received together", faults=0, envelopes=TWO, together=True),
 )
 """The longest first. In all worlds two faults of the seven, with one delivery at a time in a worker's hands. With
 several: two faults for one envelope; one for a copy, and for what is cancelled; none for what is received together."""
 DEEP = (
-    Variant("two envelopes received together, 1 fault", faults=1, envelopes=TWO, together=True),
-    Variant("one envelope, any number held", faults=2),
-    Variant("one envelope, 3 faults", faults=3, hands=1),
+    Variant(name="two envelopes received together, 1 fault", faults=1, envelopes=TWO, together=True),
+    Variant(name="one envelope, any number held", faults=2),
+    Variant(name="one envelope, 3 faults", faults=3, hands=1),
 )
 """On demand."""
 
 
 def _without(rule: str, breaks: str, *kinds: str, **given: Any) -> Variant:
-    return Variant(f"without: {rule}", len(kinds), kinds, broken=rule, breaks=breaks, hands=2, **given)
+    return Variant(
+        name=f"without: {rule}", faults=len(kinds), kinds=kinds, broken=rule, breaks=breaks, hands=2, **given
+    )
 
 
 BROKEN = (

@@ -166,7 +166,15 @@ class LiveWorker:
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.ports = Ports(self.inbox)
         outcomes, envelopes = OutcomePort(self.ports), EnvelopePort(self.ports)
-        ports = EnginePorts(self.ports, self.ports, self.ports, outcomes, envelopes, LetterPort(), topics)
+        ports = EnginePorts(
+            lanes=self.ports,
+            courier=self.ports,
+            leases=self.ports,
+            outcomes=outcomes,
+            publisher=envelopes,
+            dead_letters=LetterPort(),
+            topics=topics,
+        )
         self.engine = Engine(AT_ONCE, ports, self.clock, self.inbox)
         self.moved: tuple[int, ...] = ()
         """By slot of a delivery: which slot it had before the last input."""

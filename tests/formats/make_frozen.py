@@ -74,11 +74,20 @@ def change(name: str, field: str, value: str) -> ControlChange:
 
 
 def checkpoint(name: str, sequence: int = 6, writer: str = MAIN_WRITER) -> Checkpoint:
-    return Checkpoint(1, name, writer, sequence, sequence * SIZE, 1, sequence * SIZE + 1, "aa" * 16)
+    return Checkpoint(
+        format=1,
+        task=name,
+        writer=writer,
+        sequence=sequence,
+        targets=sequence * SIZE,
+        refused=1,
+        consumed=sequence * SIZE + 1,
+        digest="aa" * 16,
+    )
 
 
 def seal(name: str, targets: int = 60, writers: tuple[str, ...] = (MAIN_WRITER,)) -> Sealed:
-    return Sealed(1, name, targets, 1, "aa" * 16, list(writers))
+    return Sealed(format=1, task=name, targets=targets, refused=1, digest="aa" * 16, writers=list(writers))
 
 
 def setting(field: str, value: str) -> GlobalChange:
@@ -87,14 +96,18 @@ def setting(field: str, value: str) -> GlobalChange:
 
 ENVELOPES = {
     "first attempt": Envelope(
-        1, "running", "0", 3, 0, "shop", "http", AT_MS, 0, 0, 3, 5, MESSAGE, ["a", "b", "c"]
+        format=1, task="running", writer="0", sequence=3, attempt=0, app="shop", channel="http", published_ms=AT_MS,
+        not_before_ms=0, expires_ms=0, size=3, max_attempts=5, message=MESSAGE, targets=["a", "b", "c"],
     ),
     "later attempt, with variables": Envelope(
-        1, "running", "0", 4, 2, "shop", "http", AT_MS, AT_MS + 5_000, FAR_MS, 10, 5, MESSAGE, ["d", "é"], [0, 7],
-        [{"name": "Ann", "n": [1, 2.5, None]}, None],
+        format=1, task="running", writer="0", sequence=4, attempt=2, app="shop", channel="http", published_ms=AT_MS,
+        not_before_ms=AT_MS + 5_000, expires_ms=FAR_MS, size=10, max_attempts=5, message=MESSAGE, targets=["d", "é"],
+        positions=[0, 7], variables=[{"name": "Ann", "n": [1, 2.5, None]}, None],
     ),
     "of a Spark writer": Envelope(
-        1, "spark", "-Qm_3x0Zb", 0, 0, "shop", "log", AT_MS, 0, 0, 1, 20, MESSAGE, ["x"], None, [{}]
+        format=1, task="spark", writer="-Qm_3x0Zb", sequence=0, attempt=0, app="shop", channel="log",
+        published_ms=AT_MS, not_before_ms=0, expires_ms=0, size=1, max_attempts=20, message=MESSAGE, targets=["x"],
+        positions=None, variables=[{}],
     ),
 }  # fmt: skip
 
@@ -130,12 +143,12 @@ CONTROL: list[ControlRecord] = [
     change("moved", "paused", "0"),
     task("completed"),
     seal("completed", 20),
-    Finished(1, "completed", "completed", [18, 1, 1, 0, 0], AT_MS + 9_000),
+    Finished(format=1, task="completed", state="completed", counts=[18, 1, 1, 0, 0], at_ms=AT_MS + 9_000),
     task("cancelled"),
     change("cancelled", "cancelled", "1"),
-    Finished(1, "cancelled", "cancelled", [5, 0, 0, 0, 55], AT_MS + 9_500),
+    Finished(format=1, task="cancelled", state="cancelled", counts=[5, 0, 0, 0, 55], at_ms=AT_MS + 9_500),
     task("lapsed", expires_ms=AT_MS + 60_000),
-    Finished(1, "lapsed", "expired", [5, 0, 0, 55, 0], AT_MS + 60_500),
+    Finished(format=1, task="lapsed", state="expired", counts=[5, 0, 0, 55, 0], at_ms=AT_MS + 60_500),
     change("unknown", "weight", "3000"),
     setting("capacity", "5000:1000"),
     setting("tiers", "5000:3000:2000"),
@@ -154,22 +167,49 @@ CONTROL: list[ControlRecord] = [
 ]
 
 OUTCOMES = [
-    Outcomes(1, "running", "w-1.7", AT_MS + 900, "http", [Run("0", 0, 0, 2, SIZE, 0), Run("0", 0, 2, 1, SIZE, 9)], []),
     Outcomes(
-        1, "running", "w-1.8", AT_MS + 950, "http", [],
-        [Mixed("0", 0, 3, SIZE, None, bytes([0, 0, 1, 2, 9, 9, 0, 0, 0, 0]), 5)],
-        "shop", 120, [Named("0", 0, 3, [2, 3], ["t2", "t3"], ["gone", "refused"]), Named("0", 0, 3, None, ["t0"])],
+        format=1, task="running", claim="w-1.7", at_ms=AT_MS + 900, channel="http",
+        runs=[
+            Run(writer="0", attempt=0, first=0, count=2, size=SIZE, code=0),
+            Run(writer="0", attempt=0, first=2, count=1, size=SIZE, code=9),
+        ],
+        mixed=[],
     ),
-    Outcomes(1, "running", "w-1.9", AT_MS + 990, "http", [], [Mixed("0", 1, 3, SIZE, [4, 5], bytes([0, 9]), 30)]),
+    Outcomes(
+        format=1, task="running", claim="w-1.8", at_ms=AT_MS + 950, channel="http", runs=[],
+        mixed=[
+            Mixed(
+                writer="0", attempt=0, sequence=3, size=SIZE, positions=None,
+                codes=bytes([0, 0, 1, 2, 9, 9, 0, 0, 0, 0]), delay_s=5,
+            )
+        ],
+        app="shop", latency_ms=120,
+        named=[
+            Named(
+                writer="0", attempt=0, sequence=3, positions=[2, 3], targets=["t2", "t3"], reasons=["gone", "refused"]
+            ),
+            Named(writer="0", attempt=0, sequence=3, positions=None, targets=["t0"]),
+        ],
+    ),
+    Outcomes(
+        format=1, task="running", claim="w-1.9", at_ms=AT_MS + 990, channel="http", runs=[],
+        mixed=[Mixed(writer="0", attempt=1, sequence=3, size=SIZE, positions=[4, 5], codes=bytes([0, 9]), delay_s=30)],
+    ),
     CloseTask(1, "expired", 3, AT_MS + 61_000),
     ClaimsEnded(1, ["w-0.1|running", "w-0.2|small"]),
     EpochMark(1, "3f2a"),
 ]  # fmt: skip
 
 LETTERS = {
-    "targets": DeadLetter(1, "running", "0", 3, 0, AT_MS, "http", [2, 3], ["t2", "t3"], [1, 2], ["gone", "refused"]),
-    "unknown task": DeadLetter(1, "", "", 0, 0, AT_MS, "", [], [], [], ["not an envelope"], b"\x93garbage\xff"),
-}
+    "targets": DeadLetter(
+        format=1, task="running", writer="0", sequence=3, attempt=0, at_ms=AT_MS, channel="http", positions=[2, 3],
+        targets=["t2", "t3"], outcomes=[1, 2], reasons=["gone", "refused"],
+    ),
+    "unknown task": DeadLetter(
+        format=1, task="", writer="", sequence=0, attempt=0, at_ms=AT_MS, channel="", positions=[], targets=[],
+        outcomes=[], reasons=["not an envelope"], body=b"\x93garbage\xff",
+    ),
+}  # fmt: skip
 
 
 def text(body: bytes) -> str:
@@ -218,24 +258,44 @@ def belongs(record: Any, partition: int) -> bool:
 
 def own_lane(task: str, demand: int, *wants: Want) -> LaneAsk:
     """Without wants nobody is attached to it."""
-    return LaneAsk(TOPICS.own_lane(task), LaneKind.OWN, "", demand, list(wants), not wants, task)
+    return LaneAsk(
+        lane=TOPICS.own_lane(task), kind=LaneKind.OWN, tier="", demand=demand, wants=list(wants), waiting=not wants,
+        task=task,
+    )  # fmt: skip
 
 
 def lease(view: RedisView) -> None:
     """Ask for leases that are granted, parked, moved and announced. Ask twice: a new cap grants nothing at first."""
     shared = TOPICS.shared_lane_of("small")
-    small, moved = (Want(task, "0", 0, 0, 1, SIZE, SIZE) for task in ("small", "moved"))
-    again = Want("running", "0", 1, 2, 1, SIZE, SIZE)
+    small, moved = (
+        Want(task=task, writer="0", attempt=0, first=0, count=1, size=SIZE, total=SIZE) for task in ("small", "moved")
+    )
+    again = Want(task="running", writer="0", attempt=1, first=2, count=1, size=SIZE, total=SIZE)
     asks = [
-        own_lane("running", 30, Want("running", "0", 0, 4, 2, SIZE, SIZE)),
-        own_lane("paused", 20, Want("paused", "0", 0, 0, 2, SIZE, SIZE)),
-        LaneAsk(shared, LaneKind.SHARED, "", 10, [small, moved]),
-        LaneAsk(TOPICS.retry_lane(Tier.HIGH, 5), LaneKind.RETRY, "high", 10, [again], delay_s=5),
-        own_lane("cancelling", 10, Want("cancelling", "0", 0, 0, 1, SIZE, SIZE)),
+        own_lane("running", 30, Want(task="running", writer="0", attempt=0, first=4, count=2, size=SIZE, total=SIZE)),
+        own_lane("paused", 20, Want(task="paused", writer="0", attempt=0, first=0, count=2, size=SIZE, total=SIZE)),
+        LaneAsk(lane=shared, kind=LaneKind.SHARED, tier="", demand=10, wants=[small, moved]),
+        LaneAsk(
+            lane=TOPICS.retry_lane(Tier.HIGH, 5), kind=LaneKind.RETRY, tier="high", demand=10, wants=[again], delay_s=5
+        ),
+        own_lane(
+            "cancelling", 10, Want(task="cancelling", writer="0", attempt=0, first=0, count=1, size=SIZE, total=SIZE)
+        ),
         own_lane("spark", 30),
     ]
     for number in (1, 2):
-        request = LeaseRequest(1, "w-1", number, 2_000, 13_000, 400, asks, [], 3_000, TOPICS.shared_namespace)
+        request = LeaseRequest(
+            format=1,
+            worker="w-1",
+            number=number,
+            lease_ms=2_000,
+            claim_ms=13_000,
+            demand_ms=400,
+            lanes=asks,
+            given_back=[],
+            waiting_ms=3_000,
+            shared_namespace=TOPICS.shared_namespace,
+        )
         answer = RedisLedger(view, TOPICS).lease(request)
         assert answer.ready
         time.sleep(0.2)
@@ -244,8 +304,9 @@ def lease(view: RedisView) -> None:
 
 def beat(view: RedisView) -> None:
     worker = WorkerBeat(
-        "w-1", "host", 4711, "serving", AT_MS, AT_MS, "0.1.0", 7, 20, 100, 12.5,
-        {"high": TierStats(30, 20, 2, [1, 1], 12.5)}, 9100, {"holds": ["high", "low"]},
+        id="w-1", host="host", pid=4711, state="serving", started_ms=AT_MS, seen_ms=AT_MS, version="0.1.0", lanes=7,
+        in_flight=20, buffered=100, rate=12.5, tiers={"high": TierStats(30, 20, 2, [1, 1], 12.5)}, metrics_port=9100,
+        extra={"holds": ["high", "low"]},
     )  # fmt: skip
     Workers(view).beat(worker)
 

@@ -42,7 +42,7 @@ class CutOff:
 
     def _set(self, cut: bool) -> None:
         for proxy in self.proxies:
-            proxy.set_cut(cut)
+            proxy.set_cut(cut=cut)
 
     def is_sending(self) -> bool:
         """Return whether w1 is in full swing, with more in hand."""

@@ -20,7 +20,22 @@ PREFETCH = 2_000
 
 def envelope(sequence: int, targets: int = 1) -> Envelope:
     names = [f"target-{sequence}-{number}" for number in range(targets)]
-    return Envelope(FORMAT, "a-task", "0", sequence, 0, "shop", "null", 0, 0, 0, targets, 5, MESSAGE, names)
+    return Envelope(
+        format=FORMAT,
+        task="a-task",
+        writer="0",
+        sequence=sequence,
+        attempt=0,
+        app="shop",
+        channel="null",
+        published_ms=0,
+        not_before_ms=0,
+        expires_ms=0,
+        size=targets,
+        max_attempts=5,
+        message=MESSAGE,
+        targets=names,
+    )
 
 
 def publish(client: pulsar.Client, lane: str, bodies: Sequence[bytes]) -> None:
@@ -62,7 +77,12 @@ class Dock:
         self.lanes = PulsarLanes(client, self.ready.put, self.letters, SystemClock(), settings)
 
     def attach(self, lane: str, prefetch: int = PREFETCH, chunk: int = 1) -> None:
-        self.lanes.attach(LaneInfo(lane, LaneKind.OWN, "high", 1_000, chunk, "a-task", "null"), prefetch)
+        self.lanes.attach(
+            LaneInfo(
+                name=lane, kind=LaneKind.OWN, tier="high", weight=1_000, chunk=chunk, task="a-task", channel="null"
+            ),
+            prefetch,
+        )
 
     def attached(self, lane: str) -> None:
         """Returns once the lane's consumer is open."""

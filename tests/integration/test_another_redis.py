@@ -40,7 +40,7 @@ def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
             assert going.wait(60).targets.sent == 20_000
             assert members.targets(going.id) == Counter(audience(20_000, "g"))
 
-            assert rebuild(there, True, lambda _: None, 120, adopt=True).ready
+            assert rebuild(there, lambda _: None, 120, wipe=True, adopt=True).ready
             eventually(lambda: members.members["w1"].poll() is not None, 60, "the worker on the other Redis leaves")
             assert members.members["w1"].returncode == Refused.exit_code
             assert "this worker stops: The view of this installation is in another Redis" in members.log_of("w1")

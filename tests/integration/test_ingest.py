@@ -49,7 +49,7 @@ def store(spark: "SparkSession", path: Path, bad: int = 0, doubles: int = 0) -> 
 
 
 def options(settings: Settings, audience: TableSource, tables: Path, **given: Any) -> IngestOptions:
-    return IngestOptions(parse_options({**values_of(settings), **TASK}), audience, tables, **given)
+    return IngestOptions(task=parse_options({**values_of(settings), **TASK}), audience=audience, tables=tables, **given)
 
 
 def run(spark: "SparkSession", chosen: IngestOptions) -> Ingested:

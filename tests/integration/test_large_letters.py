@@ -68,8 +68,32 @@ def test_a_record_that_is_too_large_fails_alone_and_others_are_stored(client: pu
 def test_a_letter_of_long_reasons_is_stored_and_keeps_no_other_waiting(client: pulsar.Client, names: Topics) -> None:
     topic, done = DeadLetterTopic(client, names), Answers()
     targets = [f"{n:03d}" + "\U0001f600" * 1_000 for n in range(500)]
-    large = DeadLetter(1, "t", "0", 0, 0, 5, "x", list(range(500)), targets, [2] * 500, ["é" * 80_000] * 500)
-    other = DeadLetter(1, "other", "0", 0, 0, 5, "x", [0], ["a"], [2], ["no"])
+    large = DeadLetter(
+        format=1,
+        task="t",
+        writer="0",
+        sequence=0,
+        attempt=0,
+        at_ms=5,
+        channel="x",
+        positions=list(range(500)),
+        targets=targets,
+        outcomes=[2] * 500,
+        reasons=["é" * 80_000] * 500,
+    )
+    other = DeadLetter(
+        format=1,
+        task="other",
+        writer="0",
+        sequence=0,
+        attempt=0,
+        at_ms=5,
+        channel="x",
+        positions=[0],
+        targets=["a"],
+        outcomes=[2],
+        reasons=["no"],
+    )
     for letter in (large, other):
         topic.publish(letter, done)
     assert done.wait(2) == [None, None]

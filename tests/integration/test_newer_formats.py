@@ -99,7 +99,7 @@ def test_in_a_lane_of_many_the_message_alone_is_refused_and_comes_to_another_wor
 ) -> None:
     for one in (body(0), NEWER, body(1), body(2)):
         publish(client, lane, [one])
-    dock.lanes.attach(LaneInfo(lane, LaneKind.SHARED, "low", 1_000, 1), 2_000)
+    dock.lanes.attach(LaneInfo(name=lane, kind=LaneKind.SHARED, tier="low", weight=1_000, chunk=1), 2_000)
     taken = dock.take(3)
     assert [delivery.envelope.sequence for delivery in taken] == [0, 1, 2]
     dock.lanes.ack(lane, taken)

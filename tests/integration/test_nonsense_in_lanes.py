@@ -81,7 +81,7 @@ def test_nonsense_in_live_lanes_ends_no_worker_and_no_task_but_its_own(
             for tier, size in {"high": 6_000, "medium": 3_000, "low": 1_000}.items()
         }
         live, shared = names.own_lane(tasks["high"].id), names.shared_lane_of(tasks["low"].id)
-        for lane in (live, shared, names.retry_lanes()[0][0]):
+        for lane in (live, shared, names.retry_lanes()[0].topic):
             publish(client, lane, nonsense(tasks["high"].id))
         publish(
             client, names.own_lane(tasks["medium"].id), [msgspec.msgpack.encode([FORMAT + 1, "of a later version"])]

@@ -65,7 +65,19 @@ def lanes_of(admin: PulsarAdmin, names: Topics) -> list[str]:
 def wide_dock(client: pulsar.Client, wide: str) -> Dock:
     """A dock that has attached to all partitions."""
     dock = Dock(client)
-    dock.lanes.attach(LaneInfo(wide, LaneKind.OWN, "high", 1_000, 1, "a-task", "null", partitions=PARTITIONS), 2_000)
+    dock.lanes.attach(
+        LaneInfo(
+            name=wide,
+            kind=LaneKind.OWN,
+            tier="high",
+            weight=1_000,
+            chunk=1,
+            task="a-task",
+            channel="null",
+            partitions=PARTITIONS,
+        ),
+        2_000,
+    )
     eventually(lambda: dock.lanes.attached() == 1, "attached")
     return dock
 
@@ -154,7 +166,15 @@ def test_what_is_moved_to_a_lane_goes_to_one_of_its_partitions(
 def test_what_pulsar_cannot_follow_is_spilled_and_published_later(
     client: pulsar.Client, wide: str, tmp_path: Path
 ) -> None:
-    made = ProducerSettings(PARTITIONS, 40, 40 * PARTITIONS, 40_000 * PARTITIONS, 10, 20_000, 5)
+    made = ProducerSettings(
+        partitions=PARTITIONS,
+        pending_messages=40,
+        pending_messages_all=40 * PARTITIONS,
+        memory_bytes=40_000 * PARTITIONS,
+        batch_messages=10,
+        batch_bytes=20_000,
+        batch_delay_ms=5,
+    )
     producers = open_producers(client, topics_of_lane(wide, PARTITIONS), made)
     spill = Spill(tmp_path, 100_000_000)
     router = Router(producers, made, RouterSettings("spill"), time.monotonic, spill)

@@ -104,7 +104,22 @@ def test_there_is_no_producer_for_a_lane_that_was_never_made(client: pulsar.Clie
 def envelopes(count: int, task: str = "a-task") -> list[Envelope]:
     message = encode_message({"title": "hello"})
     return [
-        Envelope(1, task, "0", number, 1, "app", "null", 0, 0, 0, 1, 5, message, [f"target-{number}"])
+        Envelope(
+            format=1,
+            task=task,
+            writer="0",
+            sequence=number,
+            attempt=1,
+            app="app",
+            channel="null",
+            published_ms=0,
+            not_before_ms=0,
+            expires_ms=0,
+            size=1,
+            max_attempts=5,
+            message=message,
+            targets=[f"target-{number}"],
+        )
         for number in range(count)
     ]
 

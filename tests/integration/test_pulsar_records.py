@@ -125,7 +125,15 @@ def test_nothing_is_opened_on_topics_that_were_not_provisioned(client: pulsar.Cl
 
 # ---------------------------------------------------------------- outcomes
 def outcomes(task: str, number: int) -> Outcomes:
-    return Outcomes(1, task, f"w.{number}", 0, "null", [Run("0", 0, number, 1, 1, 0)], [])
+    return Outcomes(
+        format=1,
+        task=task,
+        claim=f"w.{number}",
+        at_ms=0,
+        channel="null",
+        runs=[Run(writer="0", attempt=0, first=number, count=1, size=1, code=0)],
+        mixed=[],
+    )
 
 
 def test_a_tasks_records_are_in_its_partition_in_order(client: pulsar.Client, names: Topics) -> None:
@@ -198,7 +206,18 @@ def letter(task: str, sequence: int, positions: list[int], attempt: int = 0, bod
     count = len(positions)
     targets = [f"target-{sequence}-{position}" for position in positions]
     return DeadLetter(
-        1, task, "0", sequence, attempt, 0, "null", positions, targets, [2] * count, ["gone"] * count, body
+        format=1,
+        task=task,
+        writer="0",
+        sequence=sequence,
+        attempt=attempt,
+        at_ms=0,
+        channel="null",
+        positions=positions,
+        targets=targets,
+        outcomes=[2] * count,
+        reasons=["gone"] * count,
+        body=body,
     )
 
 

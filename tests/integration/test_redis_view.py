@@ -337,12 +337,11 @@ def test_a_seat_that_is_not_renewed_is_free_again(view: RedisView) -> None:
 
 
 # ------------------------------------------------------------------------------------------- heartbeats
-
-
 def beat_of(worker: str, state: str = "serving") -> WorkerBeat:
     return WorkerBeat(
-        worker, "host", 7, state, 1, 2, "0.1", 3, 4, 5, 6.5, {"high": TierStats(1, 2, 3, [4])}, 9, {"a": 1}
-    )
+        id=worker, host="host", pid=7, state=state, started_ms=1, seen_ms=2, version="0.1", lanes=3, in_flight=4,
+        buffered=5, rate=6.5, tiers={"high": TierStats(1, 2, 3, [4])}, metrics_port=9, extra={"a": 1},
+    )  # fmt: skip
 
 
 def test_heartbeats_are_judged_by_their_age(view: RedisView) -> None:

@@ -37,8 +37,38 @@ def older_worker(view: RedisView) -> object:
 
     def run(stop: threading.Event) -> None:
         while not stop.wait(0.3):
-            Workers(view).beat(WorkerBeat("old", "h", 1, "serving", 0, 0, "0.1.0", 0, 0, 0, 0.0, {}))
-        Workers(view).beat(WorkerBeat("old", "h", 1, "stopped", 0, 0, "0.1.0", 0, 0, 0, 0.0, {}))
+            Workers(view).beat(
+                WorkerBeat(
+                    id="old",
+                    host="h",
+                    pid=1,
+                    state="serving",
+                    started_ms=0,
+                    seen_ms=0,
+                    version="0.1.0",
+                    lanes=0,
+                    in_flight=0,
+                    buffered=0,
+                    rate=0.0,
+                    tiers={},
+                )
+            )
+        Workers(view).beat(
+            WorkerBeat(
+                id="old",
+                host="h",
+                pid=1,
+                state="stopped",
+                started_ms=0,
+                seen_ms=0,
+                version="0.1.0",
+                lanes=0,
+                in_flight=0,
+                buffered=0,
+                rate=0.0,
+                tiers={},
+            )
+        )
 
     return run
 
@@ -53,7 +83,22 @@ def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_vie
     write_nonsense(fresh_settings)
     view = open_view(fresh_settings.redis)
     put_view("0.1.0", view)
-    Workers(view).beat(WorkerBeat("w-1", "h", 1, "stopped", 0, 0, "0.1.0", 0, 0, 0, 0.0, {}))
+    Workers(view).beat(
+        WorkerBeat(
+            id="w-1",
+            host="h",
+            pid=1,
+            state="stopped",
+            started_ms=0,
+            seen_ms=0,
+            version="0.1.0",
+            lanes=0,
+            in_flight=0,
+            buffered=0,
+            rate=0.0,
+            tiers={},
+        )
+    )
     task = PushTask(app="a", tier="high", channel="log", message={"title": "hi"})
     with crew(fresh_settings, tmp_path) as members, PushClient.connect(fresh_settings) as client:
         with running(older_worker(view)):  # type: ignore[arg-type]

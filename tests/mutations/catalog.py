@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LISTS = Path(__file__).parent
 
 
-class Mutation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Mutation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A piece of a file that is replaced."""
 
     name: str

@@ -124,7 +124,7 @@ class Worker:
         self.engine = Engine(EngineSettings(worker=name, **settings), ports, clock, self.inbox)
         self.heart = Heartbeat(
             Workers(world.view),
-            WorkerIdentity(name, "host", 1, "0"),
+            WorkerIdentity(id=name, host="host", pid=1, version="0"),
             self.engine.stats,
             lambda: "serving",
             ServiceClock(clock),
@@ -196,8 +196,13 @@ class EngineWorld(World):
         self._house_s = self._beat_s = 0.0
         if capacity:
             self.set_global("capacity", str(capacity))
-        for topic, tier, delay_s in self.topics.retry_lanes():
-            self.add_lane(LaneInfo(topic, LaneKind.RETRY, str(tier), 1000, 100, delay_s=delay_s))
+        for lane in self.topics.retry_lanes():
+            self.add_lane(
+                LaneInfo(
+                    name=lane.topic, kind=LaneKind.RETRY, tier=str(lane.tier), weight=1000, chunk=100,
+                    delay_s=lane.delay_s,
+                )
+            )  # fmt: skip
 
     def answer(self, envelope: Envelope) -> Any:
         self.provider_calls.append(envelope)
@@ -265,9 +270,19 @@ class EngineWorld(World):
         if known:
             self.write(record)
         if known and seal:
-            self.write(Sealed(1, task, targets, 0, "digest", ["0"]))
+            self.write(Sealed(format=1, task=task, targets=targets, refused=0, digest="digest", writers=["0"]))
         owner = "" if shared else task
-        self.add_lane(LaneInfo(lane, kind, str(tier), record.weight, chunk, owner, record.channel))
+        self.add_lane(
+            LaneInfo(
+                name=lane,
+                kind=kind,
+                tier=str(tier),
+                weight=record.weight,
+                chunk=chunk,
+                task=owner,
+                channel=record.channel,
+            )
+        )
         if publish:
             of_all: dict[str, Any] = {
                 "channel": record.channel,

@@ -116,7 +116,7 @@ def test_a_lane_that_is_let_go_of_gives_back_its_part_of_the_bound() -> None:
     world.remove_lane(lane)
     world.run(within_s=1.0)
     assert worker.engine.stats.held_envelopes == 0
-    world.add_lane(LaneInfo(info.name, LaneKind.RETRY, info.tier, info.weight, info.chunk))
+    world.add_lane(LaneInfo(name=info.name, kind=LaneKind.RETRY, tier=info.tier, weight=info.weight, chunk=info.chunk))
     world.run(within_s=5.0)
     assert 0 < worker.engine.stats.held_envelopes <= 1_000
 

@@ -4,6 +4,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -39,7 +40,22 @@ MUTATORS = frozenset(
 
 def delivery(task: str, sequence: int, targets: int) -> Delivery:
     names = ["x"] * targets
-    envelope = Envelope(FORMAT, task, "0", sequence, 0, "app", "null", 0, 0, 0, targets, 3, b"{}", names)  # type: ignore[arg-type]
+    envelope = Envelope(
+        format=FORMAT,
+        task=task,
+        writer="0",
+        sequence=sequence,
+        attempt=0,
+        app="app",
+        channel="null",
+        published_ms=0,
+        not_before_ms=0,
+        expires_ms=0,
+        size=targets,
+        max_attempts=3,
+        message=msgspec.Raw(b"{}"),
+        targets=names,
+    )
     return Delivery(envelope, None, 0.0)
 
 
@@ -53,7 +69,7 @@ class Lanes:
         self.scheduler: Scheduler[Credit] = Scheduler()
 
     def lane(self, name: str) -> LaneBuffer:
-        info = LaneInfo(name, LaneKind.SHARED, "low", 1_000, 10)
+        info = LaneInfo(name=name, kind=LaneKind.SHARED, tier="low", weight=1_000, chunk=10)
         return LaneBuffer(info, self.drains, self.totals, self.held)
 
 

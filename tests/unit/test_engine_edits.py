@@ -77,7 +77,9 @@ def leave_shared_lane(world: EngineWorld, task: str) -> str:
     lane = world.topics.own_lane(task)
     world.broker.create(lane)
     world.write(ControlChange(1, task, "lane", lane, 0))
-    world.lanes[lane] = LaneInfo(lane, LaneKind.OWN, "low", 1000, 1, task, "null")
+    world.lanes[lane] = LaneInfo(
+        name=lane, kind=LaneKind.OWN, tier="low", weight=1000, chunk=1, task=task, channel="null"
+    )
     for worker in world.workers:
         worker.look()
     return lane

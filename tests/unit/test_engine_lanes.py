@@ -90,7 +90,15 @@ def test_a_turn_brings_some_of_every_tier_by_weight_and_no_more_than_is_soon_dec
 def test_a_lane_that_yields_nothing_delays_nobody(world: EngineWorld) -> None:
     world.add_task("t", 1_000)
     worker = world.worker()
-    dead = LaneInfo("persistent://fairlane/tasks-00/dead", LaneKind.OWN, "high", 1000, 1, "dead", "null")
+    dead = LaneInfo(
+        name="persistent://fairlane/tasks-00/dead",
+        kind=LaneKind.OWN,
+        tier="high",
+        weight=1000,
+        chunk=1,
+        task="dead",
+        channel="null",
+    )
     drain = worker.lanes.drain
     asked = []
 
@@ -140,7 +148,7 @@ def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on(wo
     asked = len(worker.leases.requests)
     world.run(within_s=10.0)
     assert len(worker.leases.requests) - asked < 60
-    world.write(Sealed(1, "t", 5_000, 0, "digest", ["stage-1"]))
+    world.write(Sealed(format=1, task="t", targets=5_000, refused=0, digest="digest", writers=["stage-1"]))
     world.run_out("t")
     assert world.counts("t") == {"sent": 5_000}
 
@@ -210,7 +218,9 @@ def test_a_task_that_changes_its_tier_is_served_by_the_new_one() -> None:
     world.run(within_s=3.0)
     world.change("mover", "tier", "high")
     old = world.lanes[lane]
-    world.lanes[lane] = LaneInfo(lane, old.kind, "high", old.weight, old.chunk, old.task, old.channel)
+    world.lanes[lane] = LaneInfo(
+        name=lane, kind=old.kind, tier="high", weight=old.weight, chunk=old.chunk, task=old.task, channel=old.channel
+    )
     worker.look()
     world.run(within_s=2.0)
     seen = len(world.provider_calls)
@@ -247,7 +257,7 @@ def test_a_lane_that_was_given_up_for_missing_is_attached_again(world: EngineWor
 def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed(world: EngineWorld) -> None:
     lane = world.add_task("t", 10)
     worker = world.worker()
-    held = LaneInfo(lane, LaneKind.OWN, Tier.HIGH, 1_000, 1, task="t", channel="null")
+    held = LaneInfo(name=lane, kind=LaneKind.OWN, tier=Tier.HIGH, weight=1_000, chunk=1, task="t", channel="null")
     asked = []
     for nearly_empty in (False, True, False):
         worker.inbox.put(LanesChanged([structs.replace(held, nearly_empty=nearly_empty)]))

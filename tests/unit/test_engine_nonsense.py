@@ -21,7 +21,7 @@ def test_any_envelopes_in_any_lane_change_nothing_for_other_tasks(bodies: list[b
     lanes = {
         "own": world.add_task("bad", 4),
         "shared": world.topics.shared_lane(0),
-        "retry": world.topics.retry_lanes()[0][0],
+        "retry": world.topics.retry_lanes()[0].topic,
     }
     world.add_task("shared-bad", 2, shared=True)
     for body, place in zip(bodies, places, strict=False):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dispatcher.engine.rhythm import Rhythm
 from dispatcher.engine.settings import EngineSettings
 
-SETTINGS = EngineSettings("w")
+SETTINGS = EngineSettings(worker="w")
 
 
 def calls(targets_s: float, seconds: float) -> int:

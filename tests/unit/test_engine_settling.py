@@ -314,7 +314,7 @@ def test_what_was_to_be_moved_to_a_lane_that_is_gone_is_dropped_once_the_task_ha
     world.remove_lane(lane)
     world.broker.delete(lane)
     world.run(lambda: worker.engine.stats.moved > 1)
-    world.write(Finished(1, "t", "cancelled", [0, 0, 0, 0, 3], 1))
+    world.write(Finished(format=1, task="t", state="cancelled", counts=[0, 0, 0, 0, 3], at_ms=1))
     world.run(world.settled, within_s=10.0)
     assert worker.engine.stats.dropped == 1
     assert len(world.provider_calls) == 1

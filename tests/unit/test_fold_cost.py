@@ -11,7 +11,7 @@ from dispatcher.wire.outcome import FORMAT, RETRY, ClaimsEnded, CloseTask, Epoch
 
 
 def record(runs: list[Run], mixed: list[Mixed]) -> Outcomes:
-    return Outcomes(FORMAT, "t", "w.1", 1, "null", runs, mixed)
+    return Outcomes(format=FORMAT, task="t", claim="w.1", at_ms=1, channel="null", runs=runs, mixed=mixed)
 
 
 def envelopes(found: Outcomes) -> list[tuple[str, int, int, bytes]]:
@@ -65,5 +65,19 @@ def test_records_of_one_step_are_never_cut(small: CloseTask | EpochMark | Claims
 
 
 def test_what_a_worker_writes_at_most_is_one_call() -> None:
-    assert cost_of(record([], [Mixed("0", 0, i, 500, None, bytes(500)) for i in range(500)])) <= CALL_COST
-    assert cost_of(record([Run("0", 0, 2 * i, 1, 500, 0) for i in range(500)], [])) <= CALL_COST
+    assert (
+        cost_of(
+            record(
+                [],
+                [
+                    Mixed(writer="0", attempt=0, sequence=i, size=500, positions=None, codes=bytes(500))
+                    for i in range(500)
+                ],
+            )
+        )
+        <= CALL_COST
+    )
+    assert (
+        cost_of(record([Run(writer="0", attempt=0, first=2 * i, count=1, size=500, code=0) for i in range(500)], []))
+        <= CALL_COST
+    )

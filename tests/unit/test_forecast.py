@@ -77,7 +77,7 @@ def test_without_caps_tiers_with_demand_share_by_weight_and_their_tasks_too(
     jobs: list[ForecastTask], capacity: float
 ) -> None:
     jobs = [job._replace(cap=0) for job in jobs]
-    shares = Shares(capacity, TIER_WEIGHTS)
+    shares = Shares(capacity=capacity, tier_weights=TIER_WEIGHTS)
     rates = rates_of(flows_of(jobs, shares), shares)
     present = {job.tier for job in jobs}
     weights = sum(TIER_WEIGHTS[tier] for tier in present)
@@ -104,7 +104,12 @@ def test_everything_that_may_be_sent_ends_and_no_sooner_than_capacity_allows(
 @given(jobs_of(6), SHARES, st.integers(2, 9))
 def test_more_weight_never_makes_a_task_later(jobs: list[ForecastTask], shares: Shares, factor: int) -> None:
     """Caps of pools apart: where several bind, whom a faster task holds up may be one that made room for it."""
-    shares = Shares(shares.capacity, shares.tier_weights, sharing=shares.sharing, app_weights=shares.app_weights)
+    shares = Shares(
+        capacity=shares.capacity,
+        tier_weights=shares.tier_weights,
+        sharing=shares.sharing,
+        app_weights=shares.app_weights,
+    )
     jobs = [job._replace(cap=0) for job in jobs]
     favoured = [jobs[0]._replace(weight=jobs[0].weight * factor), *jobs[1:]]
     before, after = forecast(jobs, shares).done_s["t0"], forecast(favoured, shares).done_s["t0"]
@@ -120,9 +125,13 @@ def test_with_all_rates_doubled_all_is_done_in_half_the_time(
     now = [job._replace(start_s=0.0) for job in jobs]
     before = forecast(now, shares).done_s
     wider = Shares(
-        shares.capacity * factor, shares.tier_weights, {pool: cap * factor for pool, cap in shares.caps.items()},
-        shares.paused, shares.sharing, shares.app_weights,
-    )  # fmt: skip
+        capacity=shares.capacity * factor,
+        tier_weights=shares.tier_weights,
+        caps={pool: cap * factor for pool, cap in shares.caps.items()},
+        paused=shares.paused,
+        sharing=shares.sharing,
+        app_weights=shares.app_weights,
+    )
     after = forecast([job._replace(cap=job.cap * factor) for job in now], wider).done_s
     for job in now:
         assert (after[job.id] or 0) * factor == pytest.approx(before[job.id], rel=1e-4)
@@ -130,39 +139,45 @@ def test_with_all_rates_doubled_all_is_done_in_half_the_time(
 
 def test_a_pool_that_binds_is_shared_by_tier_weight() -> None:
     """The high tasks elsewhere do not count in the capped channel."""
-    shares = Shares(1_000.0, TIER_WEIGHTS, {"channel/x": 70.0})
+    shares = Shares(capacity=1_000.0, tier_weights=TIER_WEIGHTS, caps={"channel/x": 70.0})
     jobs = [
-        ForecastTask("h1", "a", "x", "high", 1_000, 1.0), ForecastTask("l1", "a", "x", "low", 1_000, 1.0),
-        ForecastTask("h2", "a", "y", "high", 1_000, 1.0), ForecastTask("m2", "a", "y", "medium", 1_000, 1.0),
-    ]  # fmt: skip
+        ForecastTask(id="h1", app="a", channel="x", tier="high", weight=1_000, pending=1.0),
+        ForecastTask(id="l1", app="a", channel="x", tier="low", weight=1_000, pending=1.0),
+        ForecastTask(id="h2", app="a", channel="y", tier="high", weight=1_000, pending=1.0),
+        ForecastTask(id="m2", app="a", channel="y", tier="medium", weight=1_000, pending=1.0),
+    ]
     rates = rates_of(flows_of(jobs, shares), shares)
     assert rates[:2] == pytest.approx([60, 10])
     assert sum(rates) == pytest.approx(1_000)
 
 
 def test_paused_held_and_empty_tasks() -> None:
-    shares = Shares(100.0, TIER_WEIGHTS, paused=frozenset({"off"}))
+    shares = Shares(capacity=100.0, tier_weights=TIER_WEIGHTS, paused=frozenset({"off"}))
     jobs = [
-        ForecastTask("a", "shop", "on", "low", 1_000, 200.0),
-        ForecastTask("b", "shop", "off", "high", 1_000, 5.0),
-        ForecastTask("c", "shop", "on", "high", 1_000, 5.0, on_hold=True),
-        ForecastTask("d", "shop", "on", "high", 1_000, 0.0),
+        ForecastTask(id="a", app="shop", channel="on", tier="low", weight=1_000, pending=200.0),
+        ForecastTask(id="b", app="shop", channel="off", tier="high", weight=1_000, pending=5.0),
+        ForecastTask(id="c", app="shop", channel="on", tier="high", weight=1_000, pending=5.0, on_hold=True),
+        ForecastTask(id="d", app="shop", channel="on", tier="high", weight=1_000, pending=0.0),
     ]
     assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": None, "c": None, "d": 0.0}
 
 
 def test_unlimited_capacity_is_limited_by_caps_alone() -> None:
-    shares = Shares(inf, TIER_WEIGHTS, {"app/shop": 50.0})
+    shares = Shares(capacity=inf, tier_weights=TIER_WEIGHTS, caps={"app/shop": 50.0})
     jobs = [
-        ForecastTask("a", "shop", "x", "high", 1_000, 100.0), ForecastTask("b", "news", "x", "high", 1_000, 1.0),
-        ForecastTask("c", "news", "x", "high", 1_000, 60.0, cap=30),
-    ]  # fmt: skip
+        ForecastTask(id="a", app="shop", channel="x", tier="high", weight=1_000, pending=100.0),
+        ForecastTask(id="b", app="news", channel="x", tier="high", weight=1_000, pending=1.0),
+        ForecastTask(id="c", app="news", channel="x", tier="high", weight=1_000, pending=60.0, cap=30),
+    ]
     assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": 0.0, "c": pytest.approx(2.0)}
 
 
 def test_many_tasks_are_foreseen_with_ends_taken_together() -> None:
-    jobs = [ForecastTask(f"t{n}", "shop", "x", "low", 1_000, float(n + 1)) for n in range(6_000)]
-    found = forecast(jobs, Shares(1_000.0, TIER_WEIGHTS)).done_s
+    jobs = [
+        ForecastTask(id=f"t{n}", app="shop", channel="x", tier="low", weight=1_000, pending=float(n + 1))
+        for n in range(6_000)
+    ]
+    found = forecast(jobs, Shares(capacity=1_000.0, tier_weights=TIER_WEIGHTS)).done_s
     total = sum(job.pending for job in jobs) / 1_000
     assert found["t5999"] == pytest.approx(total, rel=1e-3)
     assert found["t2999"] == pytest.approx(sum(min(n + 1, 3_000) for n in range(6_000)) / 1_000, rel=0.01)

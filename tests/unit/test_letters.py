@@ -14,7 +14,21 @@ encode = msgspec.msgpack.encode
 
 def letter(targets: list[str], reasons: list[str], body: bytes = b"") -> DeadLetter:
     positions = list(range(len(targets)))
-    return DeadLetter(1, "t", "0", 7, 0, 5, "null", positions, targets, [1] * len(targets), reasons, body, "lane")
+    return DeadLetter(
+        format=1,
+        task="t",
+        writer="0",
+        sequence=7,
+        attempt=0,
+        at_ms=5,
+        channel="null",
+        positions=positions,
+        targets=targets,
+        outcomes=[1] * len(targets),
+        reasons=reasons,
+        body=body,
+        lane="lane",
+    )
 
 
 texts = st.sampled_from(["", "a", "é" * 1_000, "\U0001f600" * 1_024, "x" * 80_000])

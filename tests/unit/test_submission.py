@@ -8,7 +8,7 @@ RECORD = task_record(submitter="a", announced=10, announced_digest="d10")
 
 
 def announced(by: str, first: int, targets: int) -> Announced:
-    return Announced(1, "t1", by, first, targets, 0, f"d{targets}")
+    return Announced(format=1, task="t1", submitter=by, first=first, targets=targets, refused=0, digest=f"d{targets}")
 
 
 def at(*entries: Announced | TakenOver) -> Entries:

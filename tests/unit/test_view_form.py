@@ -10,7 +10,21 @@ from dispatcher.model.view_form import FORM, ViewRole, judge
 
 
 def beat(form: int, state: str = "serving", version: str = "0.1.0") -> WorkerBeat:
-    return WorkerBeat(f"w-{form}", "host", 1, state, 0, 0, version, 0, 0, 0, 0.0, {}, form=form)
+    return WorkerBeat(
+        id=f"w-{form}",
+        host="host",
+        pid=1,
+        state=state,
+        started_ms=0,
+        seen_ms=0,
+        version=version,
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=0.0,
+        tiers={},
+        form=form,
+    )
 
 
 @pytest.mark.parametrize(

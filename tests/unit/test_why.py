@@ -60,7 +60,21 @@ def task(**fields: object) -> TaskView:
 def test_workers_that_hold_outcomes_of_the_task_are_named_while_they_live() -> None:
     def beat(worker: str, state: str, *tasks: str) -> WorkerBeat:
         extra = {"unrecorded": {"since_ms": 7, "targets": 1, "tasks": list(tasks)}} if tasks else {}
-        return WorkerBeat(worker, "h", 1, state, 0, 9_000, "0", 0, 0, 0, 0.0, {}, extra=extra)
+        return WorkerBeat(
+            id=worker,
+            host="h",
+            pid=1,
+            state=state,
+            started_ms=0,
+            seen_ms=9_000,
+            version="0",
+            lanes=0,
+            in_flight=0,
+            buffered=0,
+            rate=0.0,
+            tiers={},
+            extra=extra,
+        )
 
     beats = [beat("a", "serving", "t", "u"), beat("b", "draining", "t"), beat("c", "lost", "t")]
     beats += [beat("d", "serving", "u"), beat("e", "serving"), beat("f", "stopped", "t")]
@@ -181,7 +195,11 @@ def test_an_ended_task_has_the_age_it_ended_with() -> None:
         ({"state": "paused"}, SETTINGS, "paused"),
         ({"state": "scheduled"}, SETTINGS, "scheduled"),
         ({"hold_until_sealed": True, "sealed": False}, SETTINGS, "held_until_sealed"),
-        ({}, Globals(1, SETTINGS.tier_weights, paused_channels=frozenset({"null"})), "channel_paused"),
+        (
+            {},
+            Globals(capacity=1, tier_weights=SETTINGS.tier_weights, paused_channels=frozenset({"null"})),
+            "channel_paused",
+        ),
     ],
 )
 def test_what_holds_it_back_now(fields: dict[str, object], settings: Globals, now: str) -> None:

@@ -79,7 +79,7 @@ class FixedService(ServiceTable):
         self.paused: frozenset[str] = frozenset()
 
     def globals(self) -> Globals:
-        return Globals(self.capacity, {"high": 6, "medium": 3, "low": 1})
+        return Globals(capacity=self.capacity, tier_weights={"high": 6, "medium": 3, "low": 1})
 
     def now_ms(self) -> int:
         return self.time_ms

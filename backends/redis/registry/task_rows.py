@@ -253,12 +253,12 @@ def submission_of(row: Row) -> Submission:
     seal = None
     if row.values["sealed_pos"]:
         seal = Sealed(
-            FORMAT,
-            row.id,
-            row.number("total"),
-            row.number("sealed_refused"),
-            row.text("sealed_digest"),
-            row.text("writers").split(","),
+            format=FORMAT,
+            task=row.id,
+            targets=row.number("total"),
+            refused=row.number("sealed_refused"),
+            digest=row.text("sealed_digest"),
+            writers=row.text("writers").split(","),
         )
     return Submission(
         record=record,

@@ -20,7 +20,7 @@ _SWEPT = 200
 """The same limit for scripts that run repeatedly over all live tasks."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSelection:
     """Which tasks to list. None selects any value."""
 

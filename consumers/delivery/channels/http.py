@@ -19,7 +19,7 @@ from dispatcher.wire.envelope import Envelope, decode_message
 from dispatcher.wire.outcome import Report
 
 
-class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of the `http` channel."""
 
     url: str | None = None
@@ -55,7 +55,7 @@ class HttpChannel:
         self.concurrency = self._settings.concurrency
         self._url = self._settings.url or ""
         self._wall_s = wall_s
-        self._answers = AnswerReader(self.name, self._settings.strict_answers)
+        self._answers = AnswerReader(self.name, strict=self._settings.strict_answers)
         secret = self._settings.signing_secret
         self._key = None if secret is None else signing_key(secret)
         self._session: aiohttp.ClientSession | None = None

@@ -60,7 +60,7 @@ class AnswerReader:
     another attempt can find out more. If not `strict`, errors in an answer are ignored, and the status decides.
     """
 
-    def __init__(self, channel: str, strict: bool) -> None:
+    def __init__(self, channel: str, *, strict: bool) -> None:
         self._channel = channel
         self._strict = strict
         self._objects = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -47,6 +47,7 @@ def pass_settings(command: Callable[Concatenate["Settings", P], R]) -> Callable[
 def options_of(
     config: str | None,
     log_level: str | None,
+    *,
     log_json: bool | None,
     pulsar_url: str | None,
     pulsar_admin_url: str | None,

@@ -57,7 +57,7 @@ def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
 @click.pass_context
 def pause(ctx: click.Context, trial: Trial, name: str) -> None:
     """Pause a channel until `resume`; targets in flight are not recalled."""
-    change_service(ctx, trial, lambda service: service.pause_channel(name, True), f"channel {name} paused")
+    change_service(ctx, trial, lambda service: service.pause_channel(name, paused=True), f"channel {name} paused")
 
 
 @channel.command()
@@ -66,4 +66,4 @@ def pause(ctx: click.Context, trial: Trial, name: str) -> None:
 @click.pass_context
 def resume(ctx: click.Context, trial: Trial, name: str) -> None:
     """Resume a paused channel."""
-    change_service(ctx, trial, lambda service: service.pause_channel(name, False), f"channel {name} resumed")
+    change_service(ctx, trial, lambda service: service.pause_channel(name, paused=False), f"channel {name} resumed")

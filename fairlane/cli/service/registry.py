@@ -62,12 +62,12 @@ def status(settings: "Settings", output: Output) -> None:
 )
 @output_option
 @pass_settings
-def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output: Output) -> None:
+def rebuild(settings: "Settings", *, wipe: bool, full: bool, timeout: float, output: Output) -> None:
     """Rebuild the view from the newest snapshot and from Pulsar's control and outcome topics. Workers do this by
     themselves when Redis is empty."""
     from fairlane.worker.rebuild_by_hand import rebuild as by_hand
 
-    output.emit_record(fields_of(by_hand(settings, wipe, _progress(), timeout, full)))
+    output.emit_record(fields_of(by_hand(settings, _progress(), timeout, wipe=wipe, full=full)))
 
 
 @registry.command()
@@ -77,7 +77,7 @@ def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output
 )
 @output_option
 @pass_settings
-def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> None:
+def adopt(settings: "Settings", *, yes: bool, timeout: float, output: Output) -> None:
     """Move the view of the installation to this Redis: keys under the prefix are deleted, and the view is rebuilt
     from Pulsar. Workers on the other Redis stop within seconds; start them with the new redis.url."""
     from backends.redis.epochs import Epochs
@@ -94,7 +94,7 @@ def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> No
     say(f"The view moves to {address}" + (f" from {epoch.foreign}." if epoch is not None and epoch.foreign else "."))
     if not yes:
         confirm(ctx, "Move it?")
-    output.emit_record(fields_of(by_hand(settings, True, _progress(), timeout, adopt=True)))
+    output.emit_record(fields_of(by_hand(settings, _progress(), timeout, wipe=True, adopt=True)))
 
 
 @registry.command()

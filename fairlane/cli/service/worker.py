@@ -68,7 +68,7 @@ def _channels(given: tuple[str, ...]) -> dict[str, str]:
 @click.option("--all", "everybody", is_flag=True, help="Include workers that stopped in the last hour.")
 @output_option
 @pass_settings
-def list_workers(settings: "Settings", everybody: bool, output: Output) -> None:
+def list_workers(settings: "Settings", *, everybody: bool, output: Output) -> None:
     """Show the workers: state, lanes, targets in flight and buffered, targets sent a second."""
     from backends.redis.view import open_view
     from backends.redis.workers import Workers

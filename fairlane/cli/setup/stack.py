@@ -57,12 +57,12 @@ def up(
 @stack.command()
 @click.option("--wipe", is_flag=True, help="delete all its data and logs too")
 @pass_invocation
-def down(invocation: Invocation, wipe: bool) -> None:
+def down(invocation: Invocation, *, wipe: bool) -> None:
     """Stop Pulsar and Redis; their data stays unless --wipe."""
     from fairlane.cli.base.steps import steps
 
     with steps() as progress:
-        stopped = _local_stack(invocation.settings()).down(wipe, progress)
+        stopped = _local_stack(invocation.settings()).down(progress, wipe=wipe)
     say(("stopped" if stopped else "nothing was running") + (", data deleted" if wipe else ""))
 
 

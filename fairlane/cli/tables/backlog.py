@@ -63,6 +63,7 @@ def snapshot(
     ctx: click.Context,
     output: Output,
     every_s: float,
+    *,
     once: bool,
     file_s: float,
     keep_days: int,
@@ -135,7 +136,7 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
         if taken_up := written.take_up():
             say(f"recovered {taken_up:,} snapshots of a run that was interrupted")
         say(f"a snapshot every {every_s:g} s to {files.tables / 'backlog'}")
-        series = SnapshotSeries(opened.take, written, SystemClock(), every_s, say)
+        series = SnapshotSeries(take=opened.take, files=written, clock=SystemClock(), every_s=every_s, tell=say)
         series.run(stop)
     say(f"{series.taken:,} snapshots")
 

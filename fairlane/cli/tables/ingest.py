@@ -58,6 +58,7 @@ def ingest(
     output: Output,
     spark: SparkOptions,
     taskfile: Path,
+    *,
     dry_run: bool,
     strict: bool,
     **given: Any,
@@ -86,7 +87,7 @@ def ingest(
         require_addresses(settings.pulsar, settings.redis)  # Spark takes seconds to start
     options = _options(settings, taskfile, given)
     if not dry_run and options.task.channel is not None:
-        _check_channel(settings, options.task.channel, strict)
+        _check_channel(settings, options.task.channel, strict=strict)
     with spark.session("fairlane ingest") as session:
         if dry_run:
             result = job.dry_run(session, options)
@@ -97,7 +98,7 @@ def ingest(
     output.emit_record({"tasks": ", ".join(result.tasks), **asdict(result.counts), "rejects": result.rejects})
 
 
-def _check_channel(settings: "Settings", channel: str, strict: bool) -> None:
+def _check_channel(settings: "Settings", channel: str, *, strict: bool) -> None:
     """Warn if no live worker has the channel. With `strict`, raise Refused instead."""
     from producers.client import PushClient
     from producers.submit.channel_check import ChannelCheck

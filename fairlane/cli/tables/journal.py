@@ -51,6 +51,7 @@ def run(
     tables: Path | None,
     max_records: int,
     every_s: float,
+    *,
     once: bool,
 ) -> None:
     """Write outcomes to Parquet files by day and app until SIGTERM or SIGINT.

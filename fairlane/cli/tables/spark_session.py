@@ -36,7 +36,14 @@ class SparkOptions:
         from spark_jobs.session.session import SessionSettings, for_rows, make_session
 
         conf = {**({} if rows is None else for_rows(self.master, rows)), **dict(self.conf)}
-        settings = SessionSettings(name, self.master, self.memory, self.memory, servers=servers, conf=conf)
+        settings = SessionSettings(
+            app_name=name,
+            master=self.master,
+            driver_memory=self.memory,
+            executor_memory=self.memory,
+            servers=servers,
+            conf=conf,
+        )
         spark = make_session(settings)
         try:
             yield spark

@@ -60,7 +60,7 @@ def asked_options(command: F) -> F:
     @wraps(command)
     def called(*args: Any, yes: bool, dry_run: bool, limit: int | None, ids: tuple[str, ...] = (), **rest: Any) -> Any:
         names = ("app", "tier", "channel", "state", "id_prefix")
-        filter_ = TaskFilter(ids, **{name: rest.pop(name) for name in names})
+        filter_ = TaskFilter(ids=ids, **{name: rest.pop(name) for name in names})
         return command(*args, asked=Selection(filter_, yes, dry_run, limit), **rest)
 
     options = (
@@ -96,7 +96,7 @@ def change_many(
             _show_plan(output, plan, before, _after_plan(before, plan), asked.limit)
             return
         if asked.by_filter:
-            _ask(ctx, plan, asked.yes)
+            _ask(ctx, plan, yes=asked.yes)
         from fairlane.cli.base.progress import counted
 
         with counted("tasks", len(plan.changing)) as on_progress:
@@ -142,7 +142,7 @@ def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situat
     show_effects(output, before, after, limit)
 
 
-def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
+def _ask(ctx: click.Context, plan: "Plan", *, yes: bool) -> None:
     count = len(plan.changing)
     already = len(plan.steps) - count
     say(f"{_tasks(count)} will be changed" + (f" ({already:,} already set)" if already else ""))

@@ -55,7 +55,7 @@ def _emit(output: Output, view: TaskView) -> None:
 @output_option
 @click.pass_context
 def list_tasks(
-    ctx: click.Context, /, output: Output, limit: int, cursor: str | None, everything: bool, **only: str | None
+    ctx: click.Context, /, output: Output, limit: int, cursor: str | None, *, everything: bool, **only: str | None
 ) -> None:
     """List tasks, newest first, including those that ended in the last days."""
     from fairlane.screen.render import tasks_table
@@ -102,7 +102,7 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
 @click.option("--fail-on-failures", is_flag=True, help="Exit code 1 also if targets of a completed task failed.")
 @output_option
 @click.pass_context
-def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None, fail_on_failures: bool) -> None:
+def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None, *, fail_on_failures: bool) -> None:
     """Wait until every target has an outcome. Shows progress on a terminal.
 
     Exit code 0 if the task completed, 1 if it was cancelled, expired or failed (`reason` says why). Targets that are
@@ -125,7 +125,7 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 @click.option("--limit", type=click.IntRange(1), help=f"Maximum number of rows.  [default: {_SHOWN:,}; as JSON all]")
 @output_option
 @click.pass_context
-def failures(ctx: click.Context, output: Output, task_id: str, by_reason: bool, limit: int | None) -> None:
+def failures(ctx: click.Context, output: Output, task_id: str, *, by_reason: bool, limit: int | None) -> None:
     """List the targets that failed or are invalid, with the reason."""
     max_rows = limit or (None if output.as_json else _SHOWN)
     columns = REASON_COLUMNS if by_reason else FAILURE_COLUMNS

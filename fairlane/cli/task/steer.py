@@ -52,9 +52,9 @@ _no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for the out
 @asked_options
 @output_option
 @click.pass_context
-def cancel(ctx: click.Context, output: Output, asked: Selection, no_wait: bool) -> None:
+def cancel(ctx: click.Context, output: Output, asked: Selection, *, no_wait: bool) -> None:
     """Cancel tasks: targets not sent yet end as cancelled. Prints the number of targets in flight."""
-    _end_many(ctx, output, asked, Changes(cancelled=True), no_wait)
+    _end_many(ctx, output, asked, Changes(cancelled=True), no_wait=no_wait)
 
 
 @click.command()
@@ -64,9 +64,9 @@ def cancel(ctx: click.Context, output: Output, asked: Selection, no_wait: bool) 
 @asked_options
 @output_option
 @click.pass_context
-def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, no_wait: bool) -> None:
+def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, *, no_wait: bool) -> None:
     """Stop tasks for a reason: like `cancel`, but they end as failed."""
-    _end_many(ctx, output, asked, Changes(stopped=reason), no_wait)
+    _end_many(ctx, output, asked, Changes(stopped=reason), no_wait=no_wait)
 
 
 @click.command()
@@ -76,14 +76,14 @@ def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, no_w
 @asked_options
 @output_option
 @click.pass_context
-def close(ctx: click.Context, output: Output, asked: Selection, reason: str, no_wait: bool) -> None:
+def close(ctx: click.Context, output: Output, asked: Selection, reason: str, *, no_wait: bool) -> None:
     """End tasks that cannot end by themselves, cancelled and stopped ones included. They end as failed within 30 s.
     `fairlane doctor` names such tasks."""
-    _end_many(ctx, output, asked, Changes(closed=reason), no_wait, "is closed")
+    _end_many(ctx, output, asked, Changes(closed=reason), no_wait=no_wait, done="is closed")
 
 
 def _end_many(
-    ctx: click.Context, output: Output, asked: Selection, changes: Changes, no_wait: bool, done: str = ""
+    ctx: click.Context, output: Output, asked: Selection, changes: Changes, *, no_wait: bool, done: str = ""
 ) -> None:
     follow = partial(_follow_in_flight, wait_s=0.0 if no_wait else IN_FLIGHT_S)
     change_many(ctx, output, asked, changes, done or changes.end, follow)

@@ -95,7 +95,7 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
                 results.append(_submit(client, task, audience, rules, channels))
     finally:
         if results:  # includes results before a failed one
-            rows = [_fields(result, options["unique"]) for result in results]
+            rows = [_fields(result, unique=options["unique"]) for result in results]
             output.emit_rows(rows, ["id", "accepted", "refused", "seconds"])
     if any(result.refused or result.stopped for result in results):
         ctx.exit(FAILURE)
@@ -107,7 +107,9 @@ def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> "list[tuple[PushTa
 
     if not files:
         return [(_task(options), _targets(options))]
-    return [(job.task, job.targets) for file in files for job in read_task_file(file, options["allow_empty"])]
+    return [
+        (job.task, job.targets) for file in files for job in read_task_file(file, allow_empty=options["allow_empty"])
+    ]
 
 
 def _targets(options: dict[str, Any]) -> "Audience":
@@ -196,7 +198,7 @@ def _duplicates(result: "SubmitResult", rules: "AudienceRules") -> Iterator[str]
         yield f"duplicates are not counted beyond the first {COUNTED:,} targets; --unique removes them"
 
 
-def _fields(result: "SubmitResult", unique: bool) -> dict[str, Any]:
+def _fields(result: "SubmitResult", *, unique: bool) -> dict[str, Any]:
     from producers.files.duplicates import COUNTED
 
     return {

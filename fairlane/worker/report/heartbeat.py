@@ -28,7 +28,7 @@ STOPPED_KEPT_S = 3_600.0
 STOPPED = "stopped"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkerIdentity:
     """Facts that do not change while the worker lives."""
 

@@ -33,7 +33,19 @@ class Reader:
 def test_one_that_cannot_be_read_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    letter = DeadLetter(1, "t", "0", 7, 0, 5, "null", [0], ["a"], [1], ["gone"])
+    letter = DeadLetter(
+        format=1,
+        task="t",
+        writer="0",
+        sequence=7,
+        attempt=0,
+        at_ms=5,
+        channel="null",
+        positions=[0],
+        targets=["a"],
+        outcomes=[1],
+        reasons=["gone"],
+    )
     uneven = msgspec.structs.replace(letter, reasons=[])
     records = [
         StoredRecord("1", b"\xc1", "t"),
@@ -73,7 +85,23 @@ def test_a_letter_counts_as_stored_once_all_its_parts_are() -> None:
     client = Client()
     reported: list[Exception | None] = []
     topic = DeadLetterTopic(client, Topics())
-    topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [], [], [], ["?"], b"x" * 3_000_000), reported.append)
+    topic.publish(
+        DeadLetter(
+            format=1,
+            task="t",
+            writer="0",
+            sequence=7,
+            attempt=0,
+            at_ms=5,
+            channel="",
+            positions=[],
+            targets=[],
+            outcomes=[],
+            reasons=["?"],
+            body=b"x" * 3_000_000,
+        ),
+        reported.append,
+    )
     assert [(one.part, one.parts) for one in client.letters] == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert reported == [None]
     assert topic.close()
@@ -83,8 +111,38 @@ def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> No
     client = Client(pulsar.Result.MessageTooBig)
     reported: list[Exception | None] = []
     topic = DeadLetterTopic(client, Topics())
-    topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [3], ["a"], [2], ["no"]), reported.append)
-    topic.publish(DeadLetter(1, "t", "0", 8, 0, 5, "", [3], ["b"], [2], ["no"]), reported.append)
+    topic.publish(
+        DeadLetter(
+            format=1,
+            task="t",
+            writer="0",
+            sequence=7,
+            attempt=0,
+            at_ms=5,
+            channel="",
+            positions=[3],
+            targets=["a"],
+            outcomes=[2],
+            reasons=["no"],
+        ),
+        reported.append,
+    )
+    topic.publish(
+        DeadLetter(
+            format=1,
+            task="t",
+            writer="0",
+            sequence=8,
+            attempt=0,
+            at_ms=5,
+            channel="",
+            positions=[3],
+            targets=["b"],
+            outcomes=[2],
+            reasons=["no"],
+        ),
+        reported.append,
+    )
     eventually(lambda: len(reported) == 2)
     assert reported == [None, None]
     rest, other = sorted(client.letters, key=lambda letter: letter.sequence)
@@ -96,7 +154,24 @@ def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> No
 def test_letters_without_a_task_are_counted_by_lane() -> None:
     topic = DeadLetterTopic(Client(), Topics())
     for lane in ("x", "x", *map(str, range(30))):
-        topic.publish(DeadLetter(1, "", lane, 0, 0, 5, "", [], [], [], ["?"], b"", lane), lambda _: None)
+        topic.publish(
+            DeadLetter(
+                format=1,
+                task="",
+                writer=lane,
+                sequence=0,
+                attempt=0,
+                at_ms=5,
+                channel="",
+                positions=[],
+                targets=[],
+                outcomes=[],
+                reasons=["?"],
+                body=b"",
+                lane=lane,
+            ),
+            lambda _: None,
+        )
     counts = topic.without_task()
     assert (counts["x"], sum(counts.values()), len(counts)) == (2, 32, 21)
     assert counts[OTHER_LANES] == 11
@@ -132,7 +207,19 @@ class Topic:
 
 
 def letter_of(task: str, sequence: int) -> DeadLetter:
-    return DeadLetter(1, task, "0", sequence, 0, 5, "null", [0], [f"{task}-{sequence}"], [2], ["no"])
+    return DeadLetter(
+        format=1,
+        task=task,
+        writer="0",
+        sequence=sequence,
+        attempt=0,
+        at_ms=5,
+        channel="null",
+        positions=[0],
+        targets=[f"{task}-{sequence}"],
+        outcomes=[2],
+        reasons=["no"],
+    )
 
 
 @pytest.fixture
@@ -165,7 +252,23 @@ def test_where_the_index_has_gaps_all_letters_are_found_all_the_same(topic: Topi
 def test_where_letters_are_is_noted_again_until_it_is_stored() -> None:
     topic = DeadLetterTopic(Client(), Topics())
     topic.publish(letter_of("t", 1), lambda _: None)
-    topic.publish(DeadLetter(1, "", "0", 0, 0, 5, "", [], [], [], ["?"], b"x"), lambda _: None)
+    topic.publish(
+        DeadLetter(
+            format=1,
+            task="",
+            writer="0",
+            sequence=0,
+            attempt=0,
+            at_ms=5,
+            channel="",
+            positions=[],
+            targets=[],
+            outcomes=[],
+            reasons=["?"],
+            body=b"x",
+        ),
+        lambda _: None,
+    )
 
     def fail(_: object) -> None:
         raise Unreachable("Redis is gone.")

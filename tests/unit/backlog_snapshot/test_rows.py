@@ -30,7 +30,20 @@ def task(name: str, tier: str, pending: int, sent: int = 0, **fields: Any) -> Ba
 
 def beat(name: str, seen_ms: int = NOW_MS, **rates: float) -> WorkerBeat:
     tiers = {tier: TierStats(rate=rate) for tier, rate in rates.items()}
-    return WorkerBeat(name, "host", 1, "serving", 0, seen_ms, "1", 3, 4, 5, sum(rates.values()), tiers)
+    return WorkerBeat(
+        id=name,
+        host="host",
+        pid=1,
+        state="serving",
+        started_ms=0,
+        seen_ms=seen_ms,
+        version="1",
+        lanes=3,
+        in_flight=4,
+        buffered=5,
+        rate=sum(rates.values()),
+        tiers=tiers,
+    )
 
 
 def look(*tasks: BacklogTask, **fields: Any) -> BacklogState:
@@ -165,7 +178,7 @@ def series(clock: VirtualClock, answers: Iterator[Any], reported: list[str]) -> 
         return {"brokers": []}
 
     kept = Kept()
-    return SnapshotSeries(take, kept, clock, 10.0, reported.append), kept  # type: ignore[arg-type]
+    return SnapshotSeries(take=take, files=kept, clock=clock, every_s=10.0, tell=reported.append), kept  # type: ignore[arg-type]
 
 
 def test_snapshots_keep_their_pace_and_one_that_takes_long_skips_those_it_missed() -> None:

@@ -101,7 +101,10 @@ class Table(Registry):
         finals = sum(counts.values())
         self.control.apply(position(0), task_record(task, created_ms=self.clock.wall_ms()))
         if sealed:
-            self.control.apply(position(0), Sealed(FORMAT, task, finals + pending, 0, "", ["0"]))
+            self.control.apply(
+                position(0),
+                Sealed(format=FORMAT, task=task, targets=finals + pending, refused=0, digest="", writers=["0"]),
+            )
         stored = {"finals": finals, "published": finals + pending, "closed": int(closed), **counts}
         fields = [word for name, value in stored.items() for word in (COUNT_NAMES.get(name, name), value)]
         self.view.command("HSET", self.view.keys.task(task), *fields)

@@ -97,15 +97,15 @@ class Lane:
         self.aside: list[int] = []
         self.room_aside = 0
         around = AttachmentContext(
-            cast("Opener", self),
-            cast("Background", None),
-            VirtualClock(),
-            self.ready.append,
-            lambda *_: None,
-            lambda _lane: None,
-            MissingChannels(frozenset({"null"}), **missing),
-            self._move_aside,
-            cast("Background", self.later),
+            opener=cast("Opener", self),
+            background=cast("Background", None),
+            clock=VirtualClock(),
+            ready=self.ready.append,
+            undecodable=lambda *_: None,
+            newer=lambda _lane: None,
+            missing=MissingChannels(channels=frozenset({"null"}), **missing),
+            move_to_side_lane=self._move_aside,
+            returner=cast("Background", self.later),
         )
         self.attachment = Attachment("lane", QUEUE, around)
         self._opening.opened(self.consumer)

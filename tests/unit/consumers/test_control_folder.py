@@ -179,7 +179,7 @@ def test_the_mark_of_another_epoch_does_not_count() -> None:
 
 def test_a_task_that_a_seal_completes_is_told_once_the_cursor_is_behind_the_seal() -> None:
     view, topic, reported = View(), topic_of(2), list[str]()
-    topic.append(Sealed(1, "t9", 10, 0, "", ["0"]))
+    topic.append(Sealed(format=1, task="t9", targets=10, refused=0, digest="", writers=["0"]))
     view.complete_at = {"t9": position(2), "t1": position(1)}
     with running(folder(view, topic, reported).run):
         eventually(lambda: reported == ["t9"])

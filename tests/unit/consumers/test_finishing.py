@@ -60,7 +60,9 @@ ENDS = [
 def test_how_a_task_ends(asked: str, counts: dict[str, int], end: str) -> None:
     """Stopped for a reason, a task is shown as failed before it has ended."""
     reason = "no credential" if asked == "failed" else ""
-    view = task_view("t", state=asked, reason=reason, targets=TargetCounts(sum(counts.values()), **ALL_ZERO | counts))
+    view = task_view(
+        "t", state=asked, reason=reason, targets=TargetCounts(total=sum(counts.values()), **ALL_ZERO | counts)
+    )
     state, why = end_of(view)
     assert state == end
     assert bool(why) == (end == "failed")
@@ -129,14 +131,16 @@ def test_a_complete_task_gets_its_tombstone_in_the_control_topic_and_the_view() 
     table.put("a", sent=3, invalid=1)
     assert finisher_of(table, control).finish(["a"]) == ["a"]
     now_ms = VirtualClock().wall_ms()
-    assert control_records(control) == [Finished(1, "a", "completed", [3, 1, 0, 0, 0], now_ms)]
+    assert control_records(control) == [
+        Finished(format=1, task="a", state="completed", counts=[3, 1, 0, 0, 0], at_ms=now_ms)
+    ]
     (end,) = table.tasks.named(["a"], TASK_VIEW, ended=True)
     assert (end.state, end.targets, end.finished_ms) == ("completed", TargetCounts(total=4, sent=3, invalid=1), now_ms)
 
 
 def ended(table: Table) -> None:
     table.put("a", sent=1)
-    table.control.apply(position(0), Finished(1, "a", "completed", [1, 0, 0, 0, 0], 5))
+    table.control.apply(position(0), Finished(format=1, task="a", state="completed", counts=[1, 0, 0, 0, 0], at_ms=5))
 
 
 @pytest.mark.parametrize(

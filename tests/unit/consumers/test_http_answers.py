@@ -156,7 +156,7 @@ _failures = st.fixed_dictionaries({}, optional=dict.fromkeys(("target", "reason"
 def test_any_answer_becomes_a_report_by_its_status(
     status: int, body: bytes, headers: dict[str, str], strict: bool
 ) -> None:
-    report = AnswerReader("http", strict).report(THREE.targets, Answer(status, headers, body), 0.0)
+    report = AnswerReader("http", strict=strict).report(THREE.targets, Answer(status, headers, body), 0.0)
     faults: list[str] = []
     assert read_reports([report], [THREE], faults.append) == [report]
     assert faults == []

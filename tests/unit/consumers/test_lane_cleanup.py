@@ -38,7 +38,15 @@ class Known:
 
     def end(self, task: str, after_s: float = 0) -> None:
         """after_s: how far the end is dated in the future."""
-        self._apply(Finished(FORMAT, task, "completed", [0] * 5, self._clock.wall_ms() + round(after_s * 1000)))
+        self._apply(
+            Finished(
+                format=FORMAT,
+                task=task,
+                state="completed",
+                counts=[0] * 5,
+                at_ms=self._clock.wall_ms() + round(after_s * 1000),
+            )
+        )
 
     def _apply(self, record: ControlRecord) -> None:
         self.registry.control.apply(position(next(self._records)), record)
@@ -197,7 +205,9 @@ def test_a_lane_that_cannot_be_deleted_keeps_no_other_from_it(error: FairlaneErr
     registry = Registry(view_of(clock))
     for number, name in enumerate(names):
         registry.control.apply(position(number), task_record(name, lane=lane(name)))
-        registry.control.apply(position(number), Finished(FORMAT, name, "completed", [0] * 5, 1))
+        registry.control.apply(
+            position(number), Finished(format=FORMAT, task=name, state="completed", counts=[0] * 5, at_ms=1)
+        )
     settings = CleanupSettings(sweep_s=1e9, slowest=40)
     cleaner = LaneCleaner(topics, registry.tasks, lambda: True, ["t/tasks-00"], clock, settings)
     reported = 0

@@ -5,8 +5,8 @@ from dispatcher.clock import VirtualClock
 from dispatcher.ports import LaneInfo
 from dispatcher.wire.lease import LaneKind
 
-OWN = LaneInfo("own", LaneKind.OWN, "high", 1_000, 1)
-SHARED = LaneInfo("shared", LaneKind.SHARED, "low", 1_000, 1)
+OWN = LaneInfo(name="own", kind=LaneKind.OWN, tier="high", weight=1_000, chunk=1)
+SHARED = LaneInfo(name="shared", kind=LaneKind.SHARED, tier="low", weight=1_000, chunk=1)
 
 
 def formats() -> tuple[NewerFormats, VirtualClock]:

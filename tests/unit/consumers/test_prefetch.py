@@ -12,7 +12,7 @@ SETTINGS = PrefetchSettings(budget_targets=100_000, producer_batch=100, batches=
 
 
 def lane(name: str = "a", chunk: int = 1, tier: str = "medium") -> LaneInfo:
-    return LaneInfo(name, LaneKind.OWN, tier, 1_000, chunk)
+    return LaneInfo(name=name, kind=LaneKind.OWN, tier=tier, weight=1_000, chunk=chunk)
 
 
 def test_a_queue_follows_what_is_wanted() -> None:

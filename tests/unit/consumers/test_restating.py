@@ -23,7 +23,7 @@ def restated(name: str) -> Restated:
     return Restated(FORMAT, "p", Raw(encode_control(GlobalChange(FORMAT, name, "1", 0))))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class View(ViewRecords):
     """asked: for which tasks. flush: the view is another one once tasks are read. full: nothing can be written."""
 

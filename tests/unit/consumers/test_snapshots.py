@@ -21,7 +21,7 @@ from tests.unit.consumers.fakes import ControlTopic, control_records, epoch_of, 
 SETTINGS = SnapshotSettings(partitions=1, every_s=600.0, chunk_bytes=1, pause_s=0.0, keep=2)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FakeView(RedisSnapshots):
     """The folds' cursors, the parts of a snapshot and what was restored. breaks: raised behind the first page."""
 

@@ -22,11 +22,21 @@ ENVELOPE = ("0", 7)
 
 
 def call(worker: str, at_ms: int, attempt: int = 0, target: str = "x", position: int = 0) -> Call:
-    return Call(at_ms, worker, "t", target, ENVELOPE, position, attempt)
+    return Call(
+        at_ms=at_ms, worker=worker, task="t", target=target, envelope=ENVELOPE, position=position, attempt=attempt
+    )
 
 
 def record(worker: str, stored_ms: int, code: int = SENT, attempt: int = 0, position: int = 0) -> Recorded:
-    return Recorded(stored_ms, worker, f"{worker}-abc.1", "t", ENVELOPE, attempt, {position: code})
+    return Recorded(
+        stored_ms=stored_ms,
+        worker=worker,
+        claim=f"{worker}-abc.1",
+        task="t",
+        envelope=ENVELOPE,
+        attempt=attempt,
+        codes={position: code},
+    )
 
 
 def fault(worker: str, from_ms: int, until_ms: int | None = None, kind: Kind = Kind.KILL_WORKER) -> Fault:
@@ -173,7 +183,9 @@ def test_a_line_that_is_not_written_to_its_end_is_left_out(tmp_path: Path) -> No
 
 def test_examples_name_target_workers_times_and_the_nearest_fault(tmp_path: Path) -> None:
     verdict = judged(*TWICE, record("a", 200), fault("a", 50, 99))
-    (line,) = Report(1, 20, verdict, [], [], Submissions(tmp_path), {}).examples()
+    (line,) = Report(
+        seed=1, seconds=20, verdict=verdict, faults=[], failed=[], submissions=Submissions(tmp_path), ended={}
+    ).examples()
     assert line == (
         "twice and not excused: x: a called (attempt 0), then b (0); called by a at 00:00:00.100, b at 00:00:00.500; "
         "nearest fault: kill worker a, 00:00:00.050"

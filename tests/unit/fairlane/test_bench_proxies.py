@@ -77,8 +77,8 @@ def test_one_client_is_cut_off_by_its_name_and_the_others_go_on(later: bool) -> 
         ):
             if not later:
                 assert answer_to(cut, names["w0"]) == names["w0"]
-            proxy.set_cut_of("w0", True)
+            proxy.set_cut_of("w0", cut=True)
             assert (answer_to(cut, names["w0"]) if later else cut.recv(1)) == b""
             assert answer_to(other, names["w1"]) == names["w1"]
-        proxy.set_cut_of("w0", False)
+        proxy.set_cut_of("w0", cut=False)
         assert asked(proxy.port, names["w0"]) == names["w0"]

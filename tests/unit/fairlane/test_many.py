@@ -51,7 +51,7 @@ class Client:
         return []
 
     def globals(self) -> Globals:
-        return Globals(100, {"high": 6, "medium": 3, "low": 1})
+        return Globals(capacity=100, tier_weights={"high": 6, "medium": 3, "low": 1})
 
 
 Connect = Callable[[Client], Client]

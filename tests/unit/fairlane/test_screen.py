@@ -43,7 +43,7 @@ class Service:
     paused_channels: frozenset[str] = frozenset()
 
     def globals(self) -> Globals:
-        return Globals(100, dict(WEIGHTS), paused_channels=self.paused_channels)
+        return Globals(capacity=100, tier_weights=dict(WEIGHTS), paused_channels=self.paused_channels)
 
     def workers(self) -> list[WorkerBeat]:
         return self.beats

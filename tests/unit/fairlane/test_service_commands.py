@@ -13,7 +13,7 @@ from fairlane.figures.signals import TierSignals
 from fairlane.screen.sample import Sample, tier_figures
 from tests.unit.command_line import CommandLine
 
-SETTINGS = Globals(0, {"high": 6, "medium": 3, "low": 1}, caps={"channel/push": Cap(500, 20)})
+SETTINGS = Globals(capacity=0, tier_weights={"high": 6, "medium": 3, "low": 1}, caps={"channel/push": Cap(500, 20)})
 
 
 class Client:
@@ -27,7 +27,7 @@ class Client:
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = tier_figures(SETTINGS, [], {"high": 7.0, "medium": 0.0, "low": 0.0})
-    sample = Sample(0.0, SETTINGS, figures, [], [], [], {})
+    sample = Sample(at_s=0.0, settings=SETTINGS, tiers=figures, tasks=[], sending=[], workers=[], sent={})
     for command in (usage, capacity, tier):
         monkeypatch.setattr(command, "client_of", lambda _: nullcontext(Client()))
     for command in (capacity, tier):
@@ -80,7 +80,20 @@ class Restarted(Client):
 
 
 def beat(state: str) -> WorkerBeat:
-    return WorkerBeat("w", "h", 1, state, 0, 0, "0", 0, 0, 0, 0.0, {})
+    return WorkerBeat(
+        id="w",
+        host="h",
+        pid=1,
+        state=state,
+        started_ms=0,
+        seen_ms=0,
+        version="0",
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=0.0,
+        tiers={},
+    )
 
 
 @pytest.mark.parametrize("beats", [(), (beat("stopped"), beat("lost"))])

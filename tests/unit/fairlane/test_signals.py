@@ -16,15 +16,31 @@ WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 
 def beat(worker: str, high: float = 0.0, low: float = 0.0, state: str = "serving") -> WorkerBeat:
     tiers = {"high": TierStats(rate=high), "medium": TierStats(), "low": TierStats(rate=low)}
-    return WorkerBeat(worker, "h", 1, state, 0, 0, "0", 0, 0, 0, high + low, tiers)
+    return WorkerBeat(
+        id=worker,
+        host="h",
+        pid=1,
+        state=state,
+        started_ms=0,
+        seen_ms=0,
+        version="0",
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=high + low,
+        tiers=tiers,
+    )
 
 
 def job(tier: str, pending: float, **fields: object) -> ForecastTask:
-    return ForecastTask(f"{tier}-{fields}", "shop", "http", tier, 1_000, pending)._replace(**fields)  # type: ignore[arg-type]
+    return ForecastTask(
+        id=f"{tier}-{fields}", app="shop", channel="http", tier=tier, weight=1_000, pending=pending
+    )._replace(**fields)  # type: ignore[arg-type]
 
 
 def signals(*jobs: ForecastTask, beats: list[WorkerBeat], capacity: int = 1_000, **settings: object) -> Signals:
-    return SignalMeter().take(ServiceState(0.0, jobs, Globals(capacity, WEIGHTS, **settings), beats))  # type: ignore[arg-type]
+    stored = Globals(capacity=capacity, tier_weights=WEIGHTS, **settings)  # type: ignore[arg-type]
+    return SignalMeter().take(ServiceState(0.0, jobs, stored, beats))
 
 
 def test_a_service_with_nothing_to_do() -> None:
@@ -111,7 +127,7 @@ def test_what_is_merely_under_way_is_no_backlog() -> None:
 
 
 def test_arrivals_are_what_queues_grew_by_and_what_was_sent() -> None:
-    meter, settings = SignalMeter(), Globals(1_000, dict(WEIGHTS))
+    meter, settings = SignalMeter(), Globals(capacity=1_000, tier_weights=dict(WEIGHTS))
     found = [
         meter.take(ServiceState(float(at_s), [job("high", 1_000 + 50.0 * at_s)], settings, [beat("a", 200)])).of("high")
         for at_s in range(0, 20, 2)

@@ -109,7 +109,16 @@ beats = st.builds(
     tiers=st.dictionaries(tiers, st.builds(TierStats, sent=counts)),
 )
 parts = st.none() | st.floats(0, 1)
-figures = st.builds(TierFigures, tiers, st.integers(1, 10**7), parts, parts, rates, counts, seconds)
+figures = st.builds(
+    TierFigures,
+    tier=tiers,
+    weight=st.integers(1, 10**7),
+    wanted=parts,
+    actual=parts,
+    rate=rates,
+    backlog=counts,
+    drain_s=seconds,
+)
 widths = st.integers(80, 220)
 
 
@@ -132,7 +141,7 @@ def test_no_number_of_a_tier_is_cut(width: int, found: list[TierFigures], wait_s
     check(tiers_table(found, {tier.tier: wait_s for tier in found}), width)
 
 
-effects = st.builds(Effect, names, names, tiers, counts, seconds, seconds)
+effects = st.builds(Effect, task=names, app=names, tier=tiers, pending=counts, eta_s=seconds, eta_after_s=seconds)
 
 
 @given(widths, st.lists(effects, min_size=1, max_size=3))
@@ -279,7 +288,20 @@ def test_top_and_the_demo_show_every_number_whole(width: int) -> None:
 
 
 def test_an_app_without_limits_shows_one_sign_for_none() -> None:
-    usage = asdict(AppUsage("shop", 1.0, 0, 0, {}, 0, 0, 2, 60_000, 0.0))
+    usage = asdict(
+        AppUsage(
+            app="shop",
+            weight=1.0,
+            cap=0,
+            cap_burst=0,
+            channel_caps={},
+            task_limit=0,
+            target_limit=0,
+            tasks=2,
+            queued=60_000,
+            rate=0.0,
+        )
+    )
     _, row = drawn(table_of([usage], app.COLUMNS), 120)
     assert row.split() == ["shop", "1", "-", "-", "-", "2", "-", "60,000", "-", "0"]
 

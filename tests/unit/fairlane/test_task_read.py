@@ -20,12 +20,22 @@ class Task:
     def failures(self) -> Iterator[Failure]:
         for number in range(MANY):
             self.taken += 1
-            yield Failure("sale", f"target-{number}", "failed", "no route", 1, "http", 0)
+            yield Failure(
+                task="sale",
+                target=f"target-{number}",
+                outcome="failed",
+                reason="no route",
+                attempt=1,
+                channel="http",
+                at_ms=0,
+            )
 
     def failures_by_reason(self) -> list[FailureGroup]:
         return [
-            FailureGroup("failed", "no route", MANY - 1, "target-0", 0, 1),
-            FailureGroup("invalid", "gone", 1, "target-9", 0, 0),
+            FailureGroup(
+                outcome="failed", reason="no route", count=MANY - 1, example="target-0", first_ms=0, last_ms=1
+            ),
+            FailureGroup(outcome="invalid", reason="gone", count=1, example="target-9", first_ms=0, last_ms=0),
         ]
 
 

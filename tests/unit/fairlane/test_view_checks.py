@@ -20,7 +20,21 @@ from tests.unit.tasks import task_view
 
 
 def beat(form: int, state: str) -> WorkerBeat:
-    return WorkerBeat(f"w-{form}", "host", 1, state, 0, 0, "0.1.0", 0, 0, 0, 0.0, {}, form=form)
+    return WorkerBeat(
+        id=f"w-{form}",
+        host="host",
+        pid=1,
+        state=state,
+        started_ms=0,
+        seen_ms=0,
+        version="0.1.0",
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=0.0,
+        tiers={},
+        form=form,
+    )
 
 
 def test_nothing_is_said_of_a_view_that_may_be_served() -> None:

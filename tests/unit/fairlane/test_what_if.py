@@ -13,7 +13,7 @@ from producers.control.steering import PlannedChange
 from producers.control.task_changes import Changes
 from tests.unit.tasks import task_view
 
-SETTINGS = Globals(100, {"high": 6, "medium": 3, "low": 1})
+SETTINGS = Globals(capacity=100, tier_weights={"high": 6, "medium": 3, "low": 1})
 
 
 def view(task: str, pending: int = 1_000, **fields: object) -> TaskView:
@@ -42,7 +42,9 @@ def test_what_ends_never_or_again_is_most_affected() -> None:
     assert next(iter(found)) == "c"
     assert found["c"][0] is None
     assert found["c"][1] is not None
-    off = before._replace(settings=Globals(100, SETTINGS.tier_weights, paused_channels=frozenset({"null"})))
+    off = before._replace(
+        settings=Globals(capacity=100, tier_weights=SETTINGS.tier_weights, paused_channels=frozenset({"null"}))
+    )
     assert [effect.eta_after_s for effect in effects(before, off)] == [None, None]
 
 
@@ -63,14 +65,14 @@ def test_what_is_expected_and_a_start_time_count() -> None:
 
 
 def test_without_a_capacity_the_measured_rate_counts() -> None:
-    unlimited = Globals(0, SETTINGS.tier_weights)
+    unlimited = Globals(capacity=0, tier_weights=SETTINGS.tier_weights)
     assert Situation([view("a")], unlimited, 50.0, 0).done_s()["a"] == pytest.approx(20.0)
 
 
 def test_channels_and_apps_are_those_that_tasks_or_settings_name() -> None:
     settings = Globals(
-        100,
-        SETTINGS.tier_weights,
+        capacity=100,
+        tier_weights=SETTINGS.tier_weights,
         caps={"channel/http": Cap(5), "app_channel/shop/log": Cap(7), "app/news": Cap(9, 3)},
         paused_channels=frozenset({"apns"}),
         app_weights={"shop": 2.5},

@@ -58,7 +58,7 @@ class View:
     sealed_at: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FakeService:
     """fault: called with the name of every step; it may raise. first: the envelopes the last lane was opened with.
     ready: whether the view is complete; else all that is known is read back from the control topic."""
@@ -163,7 +163,7 @@ class FakeService:
         return [encode_control(Restated(1, position(number), Raw(body))) for number, body in enumerate(self.log)]
 
     def finish(self, task: str, state: str = "completed") -> None:
-        self.log.append(encode_control(Finished(1, task, state, [0] * 5, 0)))
+        self.log.append(encode_control(Finished(format=1, task=task, state=state, counts=[0] * 5, at_ms=0)))
 
 
 @dataclass

@@ -12,7 +12,21 @@ from producers.submit.channel_check import ChannelCheck
 
 def beat(state: str, *channels: str, says: bool = True) -> WorkerBeat:
     extra: dict[str, Any] = {"channels": list(channels)} if says else {}
-    return WorkerBeat("w", "h", 1, state, 0, 0, "0.3.0", 0, 0, 0, 0.0, {}, extra=extra)
+    return WorkerBeat(
+        id="w",
+        host="h",
+        pid=1,
+        state=state,
+        started_ms=0,
+        seen_ms=0,
+        version="0.3.0",
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=0.0,
+        tiers={},
+        extra=extra,
+    )
 
 
 def warnings(*beats: WorkerBeat, channel: str = "sms") -> list[str]:

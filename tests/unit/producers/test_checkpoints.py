@@ -41,7 +41,11 @@ def test_a_checkpoint_is_stored_once_all_below_it_is_confirmed() -> None:
     while not points(world):
         time.sleep(0.001)
     checkpoints.finish()
-    assert points(world) == [Checkpoint(FORMAT, "t", MAIN_WRITER, 15, 30, 2, 32, "d")]
+    assert points(world) == [
+        Checkpoint(
+            format=FORMAT, task="t", writer=MAIN_WRITER, sequence=15, targets=30, refused=2, consumed=32, digest="d"
+        )
+    ]
 
 
 def test_one_that_is_never_confirmed_is_given_up() -> None:

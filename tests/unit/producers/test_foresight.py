@@ -17,7 +17,20 @@ JUST_NOW_MS, LONG_AGO_MS = NOW_MS - 1_000, NOW_MS - 60_000
 
 
 def serving(rate: float, state: str = "serving") -> WorkerBeat:
-    return WorkerBeat("w", "h", 1, state, 0, 0, "0", 0, 0, 0, rate, {})
+    return WorkerBeat(
+        id="w",
+        host="h",
+        pid=1,
+        state=state,
+        started_ms=0,
+        seen_ms=0,
+        version="0",
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=rate,
+        tiers={},
+    )
 
 
 class Service(FixedRegistry):

@@ -62,7 +62,15 @@ class Clock:
 
 
 def producer(partitions: int, pending: int = 8, batch: int = 4, share: int = 10_000) -> ProducerSettings:
-    return ProducerSettings(partitions, pending, pending * partitions, share * partitions, batch, share // 2, 100)
+    return ProducerSettings(
+        partitions=partitions,
+        pending_messages=pending,
+        pending_messages_all=pending * partitions,
+        memory_bytes=share * partitions,
+        batch_messages=batch,
+        batch_bytes=share // 2,
+        batch_delay_ms=100,
+    )
 
 
 def numbered(start: int, count: int, size: int = 10) -> list[bytes]:

@@ -155,7 +155,9 @@ def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> Non
     lanes = MissingLanes(broker, registry)
     for name, partitions in (("live0", 0), ("live4", 4), ("ended", 0)):
         registry.control.apply(position(0), task_record(name, partitions=partitions))
-    registry.control.apply(position(1), Finished(FORMAT, "ended", "completed", [0] * 5, 1))
+    registry.control.apply(
+        position(1), Finished(format=FORMAT, task="ended", state="completed", counts=[0] * 5, at_ms=1)
+    )
     wanted = [(topics.own_lane("live0"), 0), (topics.own_lane("live4"), 4), (topics.side_lane("shop", "http"), 0)]
     for lane, _ in wanted:
         lanes.create(lane)

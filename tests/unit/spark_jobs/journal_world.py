@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from backends.settings import PulsarSettings
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, Run, encode_record
+from spark_jobs.journal.files import NO_APP
 from spark_jobs.journal.landing import Landed, Lander, Landing
 from spark_jobs.journal.log import CommitChange, JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan
@@ -21,13 +23,36 @@ def stored(records: Sequence[OutcomeRecord | bytes], first: int = 0) -> list[Sto
     return [StoredRecord(position(first + index), body, "") for index, body in enumerate(bodies)]
 
 
+def ran(*, writer: str = "0", attempt: int = 0, first: int = 0, count: int = 1, size: int = 1, code: int = 0) -> Run:
+    return Run(writer=writer, attempt=attempt, first=first, count=count, size=size, code=code)
+
+
+def mixed(*, sequence: int, size: int, codes: bytes, positions: list[int] | None = None, attempt: int = 0) -> Mixed:
+    return Mixed(writer="0", attempt=attempt, sequence=sequence, size=size, positions=positions, codes=codes)
+
+
+def named_targets(
+    *, sequence: int, targets: list[str], positions: list[int] | None = None, reasons: list[str] | None = None
+) -> Named:
+    return Named(writer="0", attempt=0, sequence=sequence, positions=positions, targets=targets, reasons=reasons)
+
+
 def outcomes(
     *parts: Run | Mixed | Named, task: str = "t", app: str = "shop", at_ms: int = AT_MS, latency_ms: int = 5
 ) -> Outcomes:
     runs = [part for part in parts if isinstance(part, Run)]
-    mixed = [part for part in parts if isinstance(part, Mixed)]
-    named = [part for part in parts if isinstance(part, Named)]
-    return Outcomes(1, task, "w.1", at_ms, "push", runs, mixed, app, latency_ms, named)
+    return Outcomes(
+        format=1,
+        task=task,
+        claim="w.1",
+        at_ms=at_ms,
+        channel="push",
+        runs=runs,
+        mixed=[part for part in parts if isinstance(part, Mixed)],
+        app=app,
+        latency_ms=latency_ms,
+        named=[part for part in parts if isinstance(part, Named)],
+    )
 
 
 class Topic:
@@ -54,3 +79,23 @@ class Topic:
     def commit(self, landed: Landed) -> None:
         change = CommitChange({"0": landed.cursor}, {"0": landed.state}, landed.files)
         self.log.append(self.log.read(), change, AT_MS)
+
+
+def rows(topic: Topic) -> list[dict[str, Any]]:
+    """Return the rows of the outcomes, in the order of their commits."""
+    import pyarrow.parquet as pq
+
+    files = topic.log.read().table("outcomes")
+    assert {file.app for file in files} <= {"shop", "bank", NO_APP}
+    return [row for file in files for row in pq.ParquetFile(topic.log.root / file.path).read().to_pylist()]
+
+
+def landed(tmp_path: Path, *records: Any, at_once: int = 100) -> Topic:
+    topic = Topic(tmp_path, records)
+    while (one := topic.land(at_once)) is not None:
+        topic.commit(one)
+    return topic
+
+
+def brief(topic: Topic) -> list[tuple[int, int, str]]:
+    return [(row["sequence"], row["position"], row["outcome"]) for row in rows(topic)]

@@ -65,7 +65,7 @@ OVER_TIME: list[Mapping[str, Any]] = [
     {"dimension": "app", "name": "news", "at_ms": ms(20), "backlog": 300},
 ]
 FACTS = Facts(
-    times=Times(GRID, GRID, GRID, GRID, ms(0), ms(20)),
+    times=Times(all=GRID, chosen=GRID, grid=GRID, heat=GRID, recent_ms=ms(0), last_ms=ms(20)),
     service=[service(0, 0, 0), service(10, 600, 200), service(20, 1_200, 400)],
     groups=[
         group("high", "shop", "push", tasks=1, backlog=1_200, arrived=2_000, done=1_200),
@@ -81,9 +81,9 @@ FACTS = Facts(
     heat=[{"at_ms": ms(20), "band": 1, "targets": 1_500}, {"at_ms": ms(20), "band": 4, "targets": 600}],
     skewed=[{"lane": "l", "partitions": 4, "entries": 100, "most": 70, "partition": 2, "consumers": 1}],
     journal=JournalFacts(
-        ms(0),
-        10_000,
-        200,
+        first_ms=ms(0),
+        step_ms=10_000,
+        rows=200,
         names=[
             {"dimension": "tier", "name": "high", "bucket": 0, "done": 100, "sent": 90, "lost": 10, "retried": 5},
             {"dimension": "tier", "name": "low", "bucket": 40, "done": 100, "sent": 100, "lost": 0, "retried": 0},
@@ -194,8 +194,11 @@ def test_what_holds_a_task_back_adds_up_to_the_time_of_late(made: BacklogReport)
 
 
 def test_causes_that_were_counted_for_longer_than_the_time_are_cut_in_proportion() -> None:
-    assert grouped({"task_cap": 30_000, "retry_wait": 10_000}, False, 20_000) == {"cap": 0.75, "retries": 0.25}
-    assert grouped({"sending": 500, "no_worker": 0}, False, 1_000) == {"provider": 0.5, "unknown": 0.5}
+    assert grouped({"task_cap": 30_000, "retry_wait": 10_000}, held=False, window_ms=20_000) == {
+        "cap": 0.75,
+        "retries": 0.25,
+    }
+    assert grouped({"sending": 500, "no_worker": 0}, held=False, window_ms=1_000) == {"provider": 0.5, "unknown": 0.5}
     assert mixed([]) == {}
     assert MEANINGS.keys() == ADVICE.keys() == CAUSE_COLOURS.keys()
 

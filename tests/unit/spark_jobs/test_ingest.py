@@ -25,7 +25,7 @@ TEN = [
 
 def options(path: Path, task: Mapping[str, str] = {}, **given: Any) -> IngestOptions:
     made = parse_options({**TASK, "variables": "name", **task})
-    return IngestOptions(made, TableSource(str(path)), path.parent / "tables", **given)
+    return IngestOptions(task=made, audience=TableSource(str(path)), tables=path.parent / "tables", **given)
 
 
 def stored(spark: "SparkSession", path: Path, columns: str = "target string, name string, age int") -> Path:

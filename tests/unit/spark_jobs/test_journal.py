@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dispatcher.clock import VirtualClock
 from dispatcher.wire.control import ControlChange, Finished, Restated, Sealed, encode_control
-from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Named, Outcome, Run, encode_record
+from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Outcome, Run, encode_record
 from dispatcher.wire.retention import TOMBSTONE_MS
 from simulator.world import World
 from tests.contract.fold_records import parts
@@ -32,31 +32,24 @@ from spark_jobs.journal.tables import closes, invalid_targets, tasks
 from spark_jobs.journal.tables import outcomes as outcome_table
 from spark_jobs.journal.tasks import accepts, rows_of
 from tests.contract.registry_records import position
-from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, stored
+from tests.unit.spark_jobs.journal_world import (
+    AT_MS,
+    DAY,
+    DAY_MS,
+    Topic,
+    brief,
+    landed,
+    mixed,
+    named_targets,
+    outcomes,
+    ran,
+    rows,
+    stored,
+)
 
 pytestmark = pytest.mark.timeout(300)  # some run on Spark, whose first job takes long on a busy machine
-ONE_SENT = outcomes(Run("0", 0, 0, 1, 1, 0))
+ONE_SENT = outcomes(ran())
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def rows(topic: Topic) -> list[dict[str, Any]]:
-    """Return the rows of the outcomes, in the order of their commits."""
-    import pyarrow.parquet as pq
-
-    files = topic.log.read().table("outcomes")
-    assert {file.app for file in files} <= {"shop", "bank", NO_APP}
-    return [row for file in files for row in pq.ParquetFile(topic.log.root / file.path).read().to_pylist()]
-
-
-def landed(tmp_path: Path, *records: Any, at_once: int = 100) -> Topic:
-    topic = Topic(tmp_path, records)
-    while (one := topic.land(at_once)) is not None:
-        topic.commit(one)
-    return topic
-
-
-def brief(topic: Topic) -> list[tuple[int, int, str]]:
-    return [(row["sequence"], row["position"], row["outcome"]) for row in rows(topic)]
 
 
 # ------------------------------------------------------------------ which outcomes count
@@ -103,9 +96,9 @@ def test_each_target_has_its_first_outcome_once_however_often_the_journal_is_kil
 def test_a_retried_target_has_the_outcome_and_the_number_of_its_last_attempt(tmp_path: Path) -> None:
     topic = landed(
         tmp_path,
-        outcomes(Mixed("0", 0, 3, 4, None, bytes((0, RETRY, 1, RETRY)))),
-        outcomes(Mixed("0", 1, 3, 4, [1, 3], bytes((0, RETRY))), latency_ms=9),
-        outcomes(Mixed("0", 2, 3, 4, [3], bytes((2,)))),
+        outcomes(mixed(sequence=3, size=4, codes=bytes((0, RETRY, 1, RETRY)))),
+        outcomes(mixed(attempt=1, sequence=3, size=4, positions=[1, 3], codes=bytes((0, RETRY))), latency_ms=9),
+        outcomes(mixed(attempt=2, sequence=3, size=4, positions=[3], codes=bytes((2,)))),
         at_once=1,
     )
     assert brief(topic) == [(3, 0, "sent"), (3, 2, "invalid"), (3, 1, "sent"), (3, 3, "failed")]
@@ -115,9 +108,9 @@ def test_a_retried_target_has_the_outcome_and_the_number_of_its_last_attempt(tmp
 def test_after_a_task_is_closed_its_outcomes_count_no_more(tmp_path: Path) -> None:
     topic = landed(
         tmp_path,
-        outcomes(Run("0", 0, 0, 1, 2, 0)),
+        outcomes(ran(size=2)),
         CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS),
-        outcomes(Run("0", 0, 1, 1, 2, 0)),
+        outcomes(ran(first=1, size=2)),
         CloseTask(1, "t", int(Outcome.EXPIRED), AT_MS),
         EpochMark(1, "e"),
         at_once=1,
@@ -128,20 +121,21 @@ def test_after_a_task_is_closed_its_outcomes_count_no_more(tmp_path: Path) -> No
 
 def test_writers_have_sequences_of_their_own(tmp_path: Path) -> None:
     topic = landed(
-        tmp_path, outcomes(Run("a", 0, 0, 2, 1, 0), Run("b", 0, 1, 1, 1, 1)), outcomes(Run("a", 0, 1, 1, 1, 0))
+        tmp_path,
+        outcomes(ran(writer="a", count=2), ran(writer="b", first=1, code=1)),
+        outcomes(ran(writer="a", first=1)),
     )
     assert [(row["writer"], row["sequence"]) for row in rows(topic)] == [("a", 0), ("a", 1), ("b", 1)]
 
 
 def test_an_id_that_is_used_again_after_its_tombstone_is_another_task(tmp_path: Path) -> None:
-    again = AT_MS + TOMBSTONE_MS + 1
-    topic = landed(tmp_path, ONE_SENT, outcomes(Run("0", 0, 0, 1, 1, 1), at_ms=again), at_once=1)
+    topic = landed(tmp_path, ONE_SENT, outcomes(ran(code=1), at_ms=AT_MS + TOMBSTONE_MS + 1), at_once=1)
     assert [row["outcome"] for row in rows(topic)] == ["sent", "invalid"]
 
 
 def test_what_is_remembered_stays_in_few_files_and_forgets_tasks_of_long_ago(tmp_path: Path) -> None:
-    many = [outcomes(Run("0", 0, number, 1, 1, 0), task="new", at_ms=AT_MS + TOMBSTONE_MS + 1) for number in range(50)]
-    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 1, 0), task="old"), *many, at_once=1)
+    many = [outcomes(ran(first=number), task="new", at_ms=AT_MS + TOMBSTONE_MS + 1) for number in range(50)]
+    topic = landed(tmp_path, outcomes(ran(), task="old"), *many, at_once=1)
     state = topic.log.read().states["0"]
     assert len(state) <= LONGEST_CHAIN + 1
     assert b"old" not in b"".join((topic.log.root / name).read_bytes() for name in state)
@@ -156,7 +150,7 @@ def test_what_cannot_be_read_is_counted_and_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_run_of_absurd_length_is_told_in_pieces() -> None:
-    pieces = FirstOutcomes().of(outcomes(Run("0", 0, 0, 1 << 30, 500, 0)))
+    pieces = FirstOutcomes().of(outcomes(ran(count=1 << 30, size=500)))
     first, second = next(pieces), next(pieces)
     assert 500 * first[3] <= 1 << 16  # type: ignore[operator]
     assert second[2] == first[3]
@@ -164,8 +158,8 @@ def test_a_run_of_absurd_length_is_told_in_pieces() -> None:
 
 # ------------------------------------------------------------------ rows and files
 def test_a_row_tells_all_that_is_known_of_a_target(tmp_path: Path) -> None:
-    named = Named("0", 0, 5, [1], ["tok-1"], ["unregistered"])
-    (one, two) = rows(landed(tmp_path, outcomes(Mixed("0", 0, 5, 2, None, bytes((0, 1))), named, latency_ms=70)))
+    named = named_targets(sequence=5, positions=[1], targets=["tok-1"], reasons=["unregistered"])
+    (one, two) = rows(landed(tmp_path, outcomes(mixed(sequence=5, size=2, codes=bytes((0, 1))), named, latency_ms=70)))
     assert two == {
         "task": "t",
         "channel": "push",
@@ -185,14 +179,17 @@ def test_a_row_tells_all_that_is_known_of_a_target(tmp_path: Path) -> None:
 
 
 def test_targets_named_whole_stand_at_their_rows(tmp_path: Path) -> None:
-    names = [Named("0", 0, number, None, [f"{number}a", f"{number}b"]) for number in (1, 2, 3)]
-    found = rows(landed(tmp_path, outcomes(Run("0", 0, 1, 3, 2, 0), *names)))
+    names = [named_targets(sequence=number, targets=[f"{number}a", f"{number}b"]) for number in (1, 2, 3)]
+    found = rows(landed(tmp_path, outcomes(ran(first=1, count=3, size=2), *names)))
     assert [row["target"] for row in found] == ["1a", "1b", "2a", "2b", "3a", "3b"]
 
 
 def test_names_that_do_not_fit_their_positions_keep_no_row_from_its_table(tmp_path: Path) -> None:
-    names = [Named("0", 0, 1, [0, 1, 7], ["a", "b"], ["gone"]), Named("0", 0, 2, None, ["c"] * 9, None)]
-    found = rows(landed(tmp_path, outcomes(Run("0", 0, 1, 2, 2, 1), *names)))
+    names = [
+        named_targets(sequence=1, positions=[0, 1, 7], targets=["a", "b"], reasons=["gone"]),
+        named_targets(sequence=2, targets=["c"] * 9),
+    ]
+    found = rows(landed(tmp_path, outcomes(ran(first=1, count=2, size=2, code=1), *names)))
     assert [row["target"] for row in found] == ["a", None, "c", "c"]
 
 
@@ -200,9 +197,9 @@ def test_days_and_apps_have_files_of_their_own(tmp_path: Path) -> None:
     topic = landed(
         tmp_path,
         ONE_SENT,
-        outcomes(Run("0", 0, 1, 1, 1, 0), app="bank"),
-        outcomes(Run("0", 0, 2, 1, 1, 0), at_ms=AT_MS + DAY_MS),
-        outcomes(Run("0", 0, 3, 1, 1, 0), app=""),
+        outcomes(ran(first=1), app="bank"),
+        outcomes(ran(first=2), at_ms=AT_MS + DAY_MS),
+        outcomes(ran(first=3), app=""),
     )
     files = topic.log.read().table("outcomes")
     assert {str(Path(file.path).parent) for file in files} == {
@@ -218,7 +215,7 @@ EVIL_APPS = ("../../../out", "..", "a/b", "a\\b", "nul\0", "a=b%2F:c", "Grüße"
 
 def test_no_app_of_a_record_leaves_the_tables_folder(tmp_path: Path) -> None:
     tables = tmp_path / "deep" / "deeper" / "tables"
-    records = [outcomes(Run("0", 0, number, 1, 1, 0), app=app) for number, app in enumerate(EVIL_APPS)]
+    records = [outcomes(ran(first=number), app=app) for number, app in enumerate(EVIL_APPS)]
     topic = landed(tables, *records)
     files = topic.log.read().table("outcomes")
     assert sorted(file.app for file in files) == sorted(EVIL_APPS)
@@ -230,7 +227,7 @@ def test_no_app_of_a_record_leaves_the_tables_folder(tmp_path: Path) -> None:
 
 def test_an_app_with_any_name_is_read_back_from_its_folder(spark: "SparkSession", tmp_path: Path) -> None:
     names = [app for app in EVIL_APPS if len(app) < 100]
-    records = [outcomes(Run("0", 0, number, 1, 1, 0), app=app) for number, app in enumerate(names)]
+    records = [outcomes(ran(first=number), app=app) for number, app in enumerate(names)]
     topic = landed(tmp_path, *records)
     found = outcome_table(spark, topic.log.root.parent)
     assert sorted(row.app for row in found.select("app").collect()) == sorted(names)
@@ -251,7 +248,7 @@ def test_what_was_not_committed_is_in_no_table_and_is_swept_away(tmp_path: Path)
 
 # ------------------------------------------------------------------ the log
 def file(name: str) -> TableFile:
-    return TableFile("outcomes", name, 1, 10)
+    return TableFile(table="outcomes", path=name, rows=1, size=10)
 
 
 def test_of_two_who_write_the_same_commit_one_is_told(tmp_path: Path) -> None:
@@ -291,8 +288,8 @@ def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> Non
         accepted,
         ControlChange(1, "t", "paused", "1", 0),
         ControlChange(1, "t", "tier", "low", 0),
-        Sealed(1, "t", 7, 2, "sum:1f", ["a", "b"]),
-        Finished(1, "t", "completed", [5, 2, 0, 0, 0], AT_MS),
+        Sealed(format=1, task="t", targets=7, refused=2, digest="sum:1f", writers=["a", "b"]),
+        Finished(format=1, task="t", state="completed", counts=[5, 2, 0, 0, 0], at_ms=AT_MS),
         restated(accepted),
     )
     assert [row["record"] for row in found] == [position(index) for index in (0, 2, 3, 4, 0)]
@@ -309,9 +306,7 @@ def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> Non
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Topic:
     """A journal of two days in eleven files; the last record is stored twice."""
-    records = [
-        outcomes(Run("0", 0, number, 2, 1, 0), at_ms=AT_MS + number * DAY_MS // 10) for number in range(0, 20, 2)
-    ]
+    records = [outcomes(ran(first=number, count=2), at_ms=AT_MS + number * DAY_MS // 10) for number in range(0, 20, 2)]
     closing = CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS, "no credential")
     return landed(tmp_path_factory.mktemp("tables"), *records, records[-1], closing, at_once=1)
 
@@ -330,16 +325,12 @@ def test_the_tables_are_read_by_the_log(spark: "SparkSession", journal: Topic) -
 
 def test_what_a_provider_said_is_dead_stands_in_a_table_of_its_own(spark: "SparkSession", tmp_path: Path) -> None:
     codes = bytes((Outcome.SENT, Outcome.INVALID, Outcome.FAILED, Outcome.INVALID))
-    named = Named("0", 0, 5, [1, 2], ["tok-1", "tok-2"], ["unregistered", "no answer"])
-    landed(tmp_path, outcomes(Mixed("0", 0, 5, 4, None, codes), named), outcomes(Run("0", 0, 6, 1, 4, 0)))
+    reasons = ["unregistered", "no answer"]
+    named = named_targets(sequence=5, positions=[1, 2], targets=["tok-1", "tok-2"], reasons=reasons)
+    landed(tmp_path, outcomes(mixed(sequence=5, size=4, codes=codes), named), outcomes(ran(first=6, size=4)))
     (dead,) = invalid_targets(spark, tmp_path).collect()
-    assert (dead.target, dead.channel, dead.app, dead.reason, dead.task) == (
-        "tok-1",
-        "push",
-        "shop",
-        "unregistered",
-        "t",
-    )
+    found = (dead.target, dead.channel, dead.app, dead.reason, dead.task)
+    assert found == ("tok-1", "push", "shop", "unregistered", "t")
     assert outcome_table(spark, tmp_path).where("outcome = 'invalid'").count() == 2  # one of them without a name
     assert invalid_targets(spark, tmp_path / "none").count() == 0
 
@@ -390,9 +381,18 @@ def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp
     from spark_jobs.journal.files import write_rows
 
     log = JournalLog(tmp_path)
-    accepted, end = task_record("t"), Finished(1, "t", "failed", [5, 2, 0, 0, 0], AT_MS, "no credential")
+    accepted, end = (
+        task_record("t"),
+        Finished(format=1, task="t", state="failed", counts=[5, 2, 0, 0, 0], at_ms=AT_MS, reason="no credential"),
+    )
     moved = ControlChange(1, "t", "tier", "low", 0)
-    found = facts(accepted, moved, Sealed(1, "t", 7, 2, "sum:1f", ["a"]), end, restated(accepted))
+    found = facts(
+        accepted,
+        moved,
+        Sealed(format=1, task="t", targets=7, refused=2, digest="sum:1f", writers=["a"]),
+        end,
+        restated(accepted),
+    )
     log.append(log.read(), CommitChange(added=write_rows(log.root, "tasks", "1", found)), AT_MS)
     (row,) = tasks(spark, tmp_path).collect()
     assert (row.task, row.app, row.tier, row.targets, row.refused, row.writers) == ("t", "shop", "low", 7, 2, ["a"])

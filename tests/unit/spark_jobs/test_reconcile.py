@@ -11,7 +11,7 @@ import pytest
 from dispatcher.model.errors import InvalidInput, Malformed, NotFound
 from dispatcher.wire.control import Finished, Sealed
 from dispatcher.wire.outcome import CloseTask, Mixed, Named, Outcome, Run
-from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes
+from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, landed, outcomes
 
 pytest.importorskip("pyarrow")
 import numpy as np
@@ -23,7 +23,6 @@ from spark_jobs.journal.log import CommitChange
 from spark_jobs.journal.tasks import rows_of
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
 from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
-from tests.unit.spark_jobs.test_journal import landed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +41,10 @@ def say(topic: Topic, *records: Any) -> None:
 
 
 def named(first: int, targets: list[str]) -> list[Any]:
-    return [Run("0", 0, first, 1, len(targets), 0), Named("0", 0, first, None, targets)]
+    return [
+        Run(writer="0", attempt=0, first=first, count=1, size=len(targets), code=0),
+        Named(writer="0", attempt=0, sequence=first, positions=None, targets=targets),
+    ]
 
 
 def people(spark: "SparkSession", *targets: str) -> "DataFrame":
@@ -56,8 +58,14 @@ def sums(found: "Reconciled") -> dict[str, int]:
 
 def test_a_task_under_way_adds_up_with_what_is_pending(spark: "SparkSession", tmp_path: Path) -> None:
     codes = bytes((Outcome.SENT, Outcome.INVALID, Outcome.FAILED))
-    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 2, 3, 0), Mixed("0", 0, 2, 3, None, codes)))
-    say(topic, task_record("t"), Sealed(1, "t", 12, 0, "", ["0"]))
+    topic = landed(
+        tmp_path,
+        outcomes(
+            Run(writer="0", attempt=0, first=0, count=2, size=3, code=0),
+            Mixed(writer="0", attempt=0, sequence=2, size=3, positions=None, codes=codes),
+        ),
+    )
+    say(topic, task_record("t"), Sealed(format=1, task="t", targets=12, refused=0, digest="", writers=["0"]))
     found = reconcile(spark, ReconcileScope(tmp_path, "t"))
     assert sums(found) == {
         "audience": 12, "sent": 7, "invalid": 1, "failed": 1, "expired": 0, "cancelled": 0, "pending": 3,
@@ -67,15 +75,27 @@ def test_a_task_under_way_adds_up_with_what_is_pending(spark: "SparkSession", tm
 
 
 def test_a_task_that_ended_with_targets_pending_does_not_add_up(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)))
-    say(topic, task_record("t"), Sealed(1, "t", 4, 0, "", ["0"]), Finished(1, "t", "completed", [4, 0, 0, 0, 0], AT_MS))
+    topic = landed(tmp_path, outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0)))
+    say(
+        topic,
+        task_record("t"),
+        Sealed(format=1, task="t", targets=4, refused=0, digest="", writers=["0"]),
+        Finished(format=1, task="t", state="completed", counts=[4, 0, 0, 0, 0], at_ms=AT_MS),
+    )
     assert not reconcile(spark, ReconcileScope(tmp_path, "t")).sums[0].adds_up
 
 
 def test_a_task_closed_as_a_whole_has_that_outcome_for_the_rest(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)), CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS))
+    topic = landed(
+        tmp_path,
+        outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0)),
+        CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS),
+    )
     say(
-        topic, task_record("t"), Sealed(1, "t", 10, 0, "", ["0"]), Finished(1, "t", "cancelled", [3, 0, 0, 0, 7], AT_MS)
+        topic,
+        task_record("t"),
+        Sealed(format=1, task="t", targets=10, refused=0, digest="", writers=["0"]),
+        Finished(format=1, task="t", state="cancelled", counts=[3, 0, 0, 0, 7], at_ms=AT_MS),
     )
     (one,) = reconcile(spark, ReconcileScope(tmp_path, "t")).sums
     assert (one.totals["sent"], one.totals["cancelled"], one.totals["pending"], one.adds_up) == (3, 7, 0, True)
@@ -83,7 +103,12 @@ def test_a_task_closed_as_a_whole_has_that_outcome_for_the_rest(spark: "SparkSes
 
 def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: Path) -> None:
     topic = landed(tmp_path, outcomes(*named(0, ["a", "b"]), *named(1, ["c", "a"])))
-    say(topic, task_record("t"), Sealed(1, "t", 4, 0, "", ["0"]), Finished(1, "t", "completed", [4, 0, 0, 0, 0], AT_MS))
+    say(
+        topic,
+        task_record("t"),
+        Sealed(format=1, task="t", targets=4, refused=0, digest="", writers=["0"]),
+        Finished(format=1, task="t", state="completed", counts=[4, 0, 0, 0, 0], at_ms=AT_MS),
+    )
     found = reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a", "b", "d"))
     reported = {(row["target"], row["difference"]) for row in found.differences}
     assert reported == {("a", SENT_TWICE), ("c", NOT_IN_AUDIENCE), ("d", NO_OUTCOME)}
@@ -92,8 +117,8 @@ def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: 
 
 
 def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run("0", 0, 7, 1, 3, 0)))
-    say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
+    topic = landed(tmp_path, outcomes(Run(writer="0", attempt=0, first=7, count=1, size=3, code=0)))
+    say(topic, task_record("t"), Sealed(format=1, task="t", targets=3, refused=0, digest="", writers=["0"]))
     log = topic.log
     state = log.read()
     (file,) = state.table("outcomes")
@@ -115,7 +140,7 @@ def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "Sp
     ([9, 18, 34, 34, 0, 4], True, [8, 16, 32]),
 ])  # fmt: skip
 def test_checksums_that_tell_of_differences(keys: list[int], compared: bool, found: list[int]) -> None:
-    assert odd(np.array(keys, np.int64), compared).tolist() == found
+    assert odd(np.array(keys, np.int64), compared=compared).tolist() == found
 
 
 def test_the_planted_differences_are_found_and_no_others(spark: "SparkSession", tmp_path: Path) -> None:
@@ -129,13 +154,13 @@ def test_a_target_without_an_outcome_is_no_difference_while_its_task_is_under_wa
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     topic = landed(tmp_path, outcomes(*named(0, ["a", "b"])))
-    say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
+    say(topic, task_record("t"), Sealed(format=1, task="t", targets=3, refused=0, digest="", writers=["0"]))
     assert reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a", "b", "d")).count == 0
 
 
 def test_without_names_it_says_that_targets_cannot_be_compared(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)))
-    say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
+    topic = landed(tmp_path, outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0)))
+    say(topic, task_record("t"), Sealed(format=1, task="t", targets=3, refused=0, digest="", writers=["0"]))
     found = reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a"))
     assert "journal.targets = all" in found.note
     assert found.count == 0
@@ -164,14 +189,17 @@ def test_a_table_that_is_no_audience_is_refused(
 def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_path: Path) -> None:
     topic = landed(
         tmp_path,
-        outcomes(Run("0", 0, 0, 1, 3, 0), task="one"),
-        outcomes(Run("0", 0, 0, 1, 2, 0), task="two"),
-        outcomes(Run("0", 0, 0, 1, 2, 0), task="later", at_ms=AT_MS + 2 * DAY_MS),
+        outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0), task="one"),
+        outcomes(Run(writer="0", attempt=0, first=0, count=1, size=2, code=0), task="two"),
+        outcomes(Run(writer="0", attempt=0, first=0, count=1, size=2, code=0), task="later", at_ms=AT_MS + 2 * DAY_MS),
     )
     records = [
         record
         for name, accepted_ms in (("one", AT_MS), ("two", AT_MS - DAY_MS), ("later", AT_MS + 2 * DAY_MS))
-        for record in (task_record(name, created_ms=accepted_ms), Sealed(1, name, 3, 0, "", ["0"]))
+        for record in (
+            task_record(name, created_ms=accepted_ms),
+            Sealed(format=1, task=name, targets=3, refused=0, digest="", writers=["0"]),
+        )
     ]
     say(topic, *records)
     found = reconcile(spark, ReconcileScope(tmp_path, day=DAY))
@@ -179,8 +207,8 @@ def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_pat
 
 
 def test_a_file_of_the_journal_that_cannot_be_read_is_named(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)))
-    say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
+    topic = landed(tmp_path, outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0)))
+    say(topic, task_record("t"), Sealed(format=1, task="t", targets=3, refused=0, digest="", writers=["0"]))
     (file,) = topic.log.read().table("outcomes")
     (topic.log.root / file.path).write_text("no table")
     with pytest.raises(Malformed, match=f"{Path(file.path).name} cannot be read: .* Restore it"):

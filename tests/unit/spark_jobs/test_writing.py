@@ -29,7 +29,7 @@ class Job:
         return attempt(self.services, self.to, *batches)
 
     def commit(self, *attempts: Written, strict: bool = True) -> sealing.Committed:
-        return commit(self.services, self.to.options, self.to.base, attempts, strict)
+        return commit(self.services, self.to.options, self.to.base, attempts, strict=strict)
 
     def write(self, *batches: Sequence[Mapping[str, Any]]) -> sealing.Committed:
         return self.commit(self.attempt(*batches))
@@ -237,13 +237,15 @@ def test_a_job_that_dies_at_any_step_is_completed_by_the_next(step: str) -> None
 
 def test_what_stands_after_a_failure_is_told() -> None:
     job = Job()
-    assert state_of_tasks(job.services, "sale", False).startswith("Nothing was created of task sale.")
+    assert state_of_tasks(job.services, "sale", split=False).startswith("Nothing was created of task sale.")
     held = job.attempt(people(0, 1))
-    reported = state_of_tasks(job.services, "sale", False)
+    reported = state_of_tasks(job.services, "sale", split=False)
     assert reported.startswith("Nothing is sent of task sale: a task is held until its seal")
     assert "fairlane task cancel" in reported
     job.commit(held)
-    assert state_of_tasks(job.services, "sale", False, [held]).startswith("Complete and sent: task sale.")
+    assert state_of_tasks(job.services, "sale", split=False, attempts=[held]).startswith(
+        "Complete and sent: task sale."
+    )
 
 
 def test_a_seal_that_is_no_longer_shown_is_not_written_again() -> None:

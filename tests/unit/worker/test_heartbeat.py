@@ -43,13 +43,27 @@ def heart(
     **is_: Any,
 ) -> Heartbeat:
     """Return the heartbeat of a serving worker."""
-    identity = WorkerIdentity(name, "h", 1, version, **is_)
+    identity = WorkerIdentity(id=name, host="h", pid=1, version=version, **is_)
     clock, counted = ServiceClock(redis.clock), stats or EngineStats()
     return Heartbeat(redis.workers, identity, counted, lambda: "serving", clock, newer_lanes=lambda: lanes)
 
 
 def other(name: str = "b", version: str = "1", **fields: Any) -> WorkerBeat:
-    return WorkerBeat(name, "h", 2, "serving", 0, 0, version, 0, 0, 0, 0.0, {}, **fields)
+    return WorkerBeat(
+        id=name,
+        host="h",
+        pid=2,
+        state="serving",
+        started_ms=0,
+        seen_ms=0,
+        version=version,
+        lanes=0,
+        in_flight=0,
+        buffered=0,
+        rate=0.0,
+        tiers={},
+        **fields,
+    )
 
 
 class Seconds(threading.Event):

@@ -20,7 +20,7 @@ class Ledger:
         self.asked.append(request.number)
         if self.raised:
             raise self.raised.pop()
-        return LeaseAnswer(request.number, True, [])
+        return LeaseAnswer(number=request.number, ready=True, lanes=[])
 
 
 @pytest.mark.parametrize("error", [Unreachable("Redis is gone."), RuntimeError("who knows why")])

@@ -17,7 +17,7 @@ def lanes_of(
 ) -> LiveLanes:
     """Return the lanes of a worker with these peers and tasks; from 1 ms on the tasks are reported ones."""
     division = DivisionSettings() if lanes_each is None else DivisionSettings(lanes_each=lanes_each)
-    lanes = LiveLanes(LiveLaneSettings(me, division=division))
+    lanes = LiveLanes(LiveLaneSettings(me=me, division=division))
     lanes.set_peers(peers, 0)
     lanes.put(tasks, now_ms, is_reported=now_ms > 0)
     return lanes

@@ -68,7 +68,22 @@ class OneWorker:
 
     def sends(self, rate: float) -> None:
         tiers = {"high": TierStats(rate=rate), "low": TierStats(rate=rate)}
-        self.workers.beats = [WorkerBeat("w", "h", 1, "serving", 0, 0, "0", 0, 0, 0, 0.0, tiers)]
+        self.workers.beats = [
+            WorkerBeat(
+                id="w",
+                host="h",
+                pid=1,
+                state="serving",
+                started_ms=0,
+                seen_ms=0,
+                version="0",
+                lanes=0,
+                in_flight=0,
+                buffered=0,
+                rate=0.0,
+                tiers=tiers,
+            )
+        ]
 
 
 def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:

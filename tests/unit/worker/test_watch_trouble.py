@@ -55,7 +55,7 @@ def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost(error: Fai
     """All tasks are read only every 15 s; this one is looked at long before."""
     tasks, service, reported = Tasks(), FixedService(), list[LanesChanged]()
     registry, feed = FixedRegistry(tasks, service), ToldFeed(service)
-    settings = WatchSettings(LiveLaneSettings("me"), look_s=0.02)
+    settings = WatchSettings(lanes=LiveLaneSettings(me="me"), look_s=0.02)
     topics = Topics(tenant="t", namespaces=1)
     watcher = LaneWatcher(registry, feed, topics, reported.append, lambda: [Peer("me")], SystemClock(), settings)
     with running(watcher.run):

@@ -71,7 +71,7 @@ class Watch:
         self.registry = Registry(self.clock, *tasks)
         self.published: list[LanesChanged] = []
         self.peers = [Peer("me")]
-        lanes = LiveLaneSettings("me", tiers, rotation=RotationSettings(max_lanes=max_lanes, hold_s=0.0))
+        lanes = LiveLaneSettings(me="me", tiers=tiers, rotation=RotationSettings(max_lanes=max_lanes, hold_s=0.0))
         self.watcher = LaneWatcher(
             self.registry,
             NoFeed(),
@@ -79,7 +79,7 @@ class Watch:
             self.published.append,
             lambda: self.peers,
             self.clock,
-            WatchSettings(lanes, page_tasks=page),
+            WatchSettings(lanes=lanes, page_tasks=page),
         )
         self.rounds(2 + len(tasks) // page)
 

@@ -60,7 +60,7 @@ class Plan:
     answer: bytes = b'{"name": "projects/p/messages/1"}'
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Seen:
     """A record of what reached the server. A request's id is its header `x-id`."""
 
