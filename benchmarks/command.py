@@ -1,25 +1,15 @@
 """`python -m benchmarks`: measure throughput, shares, latency, fairness, memory and idle cost on the real servers."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, get_args
+from typing import get_args
 
 import click
 
-from dispatcher.model import values
+from benchmarks.measured import Benchmark, chunk_option, measured, number_option
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, say
 from producers.settings import CompressionRule
-
-if TYPE_CHECKING:
-    from fairlane.settings import Settings
-
-Run = Callable[["Settings", int], dict[str, float]]
-"""One run, given the seed of its random targets: returns figures by name."""
-Benchmark = tuple[str, Run]
-"""Its name in the output, and one run of it."""
 
 
 @click.group(cls=CommandGroup)
@@ -30,60 +20,12 @@ def bench() -> None:
     """
 
 
-def _measured(command: Callable[..., Benchmark]) -> Callable[..., None]:
-    """Make a command of a function that returns a benchmark.
-
-    With --runs, --seed and -o, the command runs the benchmark and prints the figures.
-    """
-
-    @wraps(command)
-    def called(ctx: click.Context, /, output: Output, runs: int, seed: int, **options: Any) -> None:
-        name, run = command(**options)
-        _repeat(name, lambda run_seed: run(settings_of(ctx), run_seed), runs, seed, output)
-
-    made: Any = called
-    for option in (
-        output_option,
-        click.option("--seed", type=int, default=2026, show_default=True, help="Seed of the synthetic targets."),
-        click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="Number of runs."),
-        click.pass_context,
-    ):
-        made = option(made)
-    return made  # type: ignore[no-any-return]
-
-
-def _repeat(name: str, run: Callable[[int], dict[str, float]], runs: int, seed: int, output: Output) -> None:
-    from benchmarks.stage import Figures, machine
-
-    figures = Figures()
-    for number in range(runs):
-        run_figures = run(seed + 1_000 * number)
-        figures.add(run_figures)
-        say(
-            f"{name} {number + 1}/{runs}: "
-            + ", ".join(f"{key} {values.number(value)}" for key, value in run_figures.items())
-        )
-    summary = figures.summary()
-    document = {"benchmark": name, "runs": runs, "seed": seed, "machine": machine(), "figures": summary}
-    output.emit_document(document, [{"figure": key, **value} for key, value in summary.items()])
-
-
-def _number(
-    *names: str, text: str, min_value: int, max_value: int | None = None, default: int | None = None
-) -> Callable[..., Any]:
-    """Return an option for a whole number within bounds, whose default is shown in its help."""
-    kind = click.IntRange(min_value, max_value)
-    return click.option(*names, type=kind, default=default, show_default=default is not None, help=text)
-
-
-def _chunk(default: int) -> Callable[..., Any]:
-    return _number("--chunk", min_value=1, max_value=500, default=default, text="Targets per envelope.")
-
-
 @bench.command()
-@_chunk(1)
-@_number("--targets", "count", min_value=1_000, text="Number of targets (1,000,000 at chunk 1, 15,000,000 from 15 on).")
-@_measured
+@chunk_option(1)
+@number_option(
+    "--targets", "count", min_value=1_000, text="Number of targets (1,000,000 at chunk 1, 15,000,000 from 15 on)."
+)
+@measured
 def throughput(chunk: int, count: int | None) -> Benchmark:
     """Measure throughput on an existing backlog.
 
@@ -97,7 +39,7 @@ def throughput(chunk: int, count: int | None) -> Benchmark:
 
 @bench.command()
 @click.option("--low-only", is_flag=True, help="One of the two workers holds only low lanes.")
-@_measured
+@measured
 def shares(*, low_only: bool) -> Benchmark:
     """Measure the shares of the tiers at 2,000/s, all with a backlog: the worst deviation in four windows of 5 s."""
     from benchmarks.shares import run
@@ -106,9 +48,9 @@ def shares(*, low_only: bool) -> Benchmark:
 
 
 @bench.command()
-@_number("--workers", min_value=1, max_value=50, default=8, text="Workers started at the same time.")
+@number_option("--workers", min_value=1, max_value=50, default=8, text="Workers started at the same time.")
 @click.option("--no-capacity", is_flag=True, help="Set no capacity: the workers are the limit, 0.1 s a call.")
-@_measured
+@measured
 def laws(workers: int, *, no_capacity: bool) -> Benchmark:
     """Judge every delivery while all tiers have a backlog.
 
@@ -122,10 +64,10 @@ def laws(workers: int, *, no_capacity: bool) -> Benchmark:
 
 
 @bench.command("full-speed")
-@_number("--workers", min_value=1, max_value=50, default=1, text="Workers started at the same time.")
-@_number("--chunk", min_value=1, max_value=500, default=500, text="Targets per envelope.")
-@_number("--seconds", min_value=1, max_value=600, default=6, text="Approximate duration.")
-@_measured
+@number_option("--workers", min_value=1, max_value=50, default=1, text="Workers started at the same time.")
+@number_option("--chunk", min_value=1, max_value=500, default=500, text="Targets per envelope.")
+@number_option("--seconds", min_value=1, max_value=600, default=6, text="Approximate duration.")
+@measured
 def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
     """Judge every delivery with no capacity set and a channel that takes no time.
 
@@ -140,7 +82,7 @@ def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
 
 
 @bench.command()
-@_measured
+@measured
 def latency() -> Benchmark:
     """Measure a new high task of 10 targets among a backlog of 250,000 at 2,000/s: from submit to delivery."""
     from benchmarks.latency import run
@@ -149,7 +91,7 @@ def latency() -> Benchmark:
 
 
 @bench.command()
-@_measured
+@measured
 def controls() -> Benchmark:
     """Measure how soon live controls take effect at 2,000/s, with eight workers and a million targets queued.
 
@@ -165,7 +107,7 @@ def controls() -> Benchmark:
 
 
 @bench.command()
-@_measured
+@measured
 def fairness() -> Benchmark:
     """Measure one task of 100,000 and nine of 1,000 in a tier at 2,000/s: times of the small ones over fair times."""
     from benchmarks.fairness import run
@@ -174,7 +116,7 @@ def fairness() -> Benchmark:
 
 
 @bench.command()
-@_measured
+@measured
 def idle() -> Benchmark:
     """Measure the CPU of a worker that holds 500 live lanes with no messages."""
     from benchmarks.resources import idle as run
@@ -183,7 +125,7 @@ def idle() -> Benchmark:
 
 
 @bench.command()
-@_measured
+@measured
 def memory() -> Benchmark:
     """Measure the maximum memory of a submission and of a worker.
 
@@ -195,9 +137,9 @@ def memory() -> Benchmark:
 
 
 @bench.command()
-@_chunk(1)
-@_number("--rate", min_value=1, default=25_000, text="Total targets/s.")
-@_measured
+@chunk_option(1)
+@number_option("--rate", min_value=1, default=25_000, text="Total targets/s.")
+@measured
 def steady(chunk: int, rate: int) -> Benchmark:
     """Measure a steady load on existing lanes, a task a tier: from published to sent, p50 and p99."""
     from benchmarks.steady import SteadyLoad, run
@@ -206,9 +148,9 @@ def steady(chunk: int, rate: int) -> Benchmark:
 
 
 @bench.command()
-@_number("--lanes", min_value=1, default=100_000, text="Backlogged lanes.")
+@number_option("--lanes", min_value=1, default=100_000, text="Backlogged lanes.")
 @click.option("--mixed", is_flag=True, help="Random weights and sizes instead of equal ones.")
-@_measured
+@measured
 def picks(lanes: int, *, mixed: bool) -> Benchmark:
     """Measure the scheduler alone, on one thread, without servers: picks per second."""
     from benchmarks.picks import run
@@ -217,11 +159,11 @@ def picks(lanes: int, *, mixed: bool) -> Benchmark:
 
 
 @bench.command()
-@_number("--latency-ms", min_value=0, default=80, text="Time until the server answers.")
-@_number("--connections", min_value=1, default=10, text="Connections.")
-@_number("--streams", min_value=1, default=100, text="Concurrent requests on each of them.")
-@_number("--requests", "count", min_value=1_000, default=100_000, text="Requests.")
-@_measured
+@number_option("--latency-ms", min_value=0, default=80, text="Time until the server answers.")
+@number_option("--connections", min_value=1, default=10, text="Connections.")
+@number_option("--streams", min_value=1, default=100, text="Concurrent requests on each of them.")
+@number_option("--requests", "count", min_value=1_000, default=100_000, text="Requests.")
+@measured
 def delivery(latency_ms: int, connections: int, streams: int, count: int) -> Benchmark:
     """Measure the HTTP/2 client alone, on one core, against a server on another: rate, CPU and time of a request."""
     from benchmarks.delivery.client_alone import Load, run
@@ -231,10 +173,10 @@ def delivery(latency_ms: int, connections: int, streams: int, count: int) -> Ben
 
 
 @bench.command("many-lanes")
-@_number("--lanes", min_value=1, default=10_000, text="Live lanes besides the busy ones.")
-@_number("--targets", "count", min_value=1_000, default=600_000, text="Targets in the busy lanes.")
-@_chunk(1)
-@_measured
+@number_option("--lanes", min_value=1, default=10_000, text="Live lanes besides the busy ones.")
+@number_option("--targets", "count", min_value=1_000, default=600_000, text="Targets in the busy lanes.")
+@chunk_option(1)
+@measured
 def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
     """Measure many live lanes of which 20 are busy, against the 20 alone before and after.
 
@@ -246,9 +188,9 @@ def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
 
 
 @bench.command("many-tasks")
-@_number("--tasks", min_value=1, default=10_000, text="Number of tasks.")
-@_number("--targets", min_value=1, default=100, text="Targets per task.")
-@_measured
+@number_option("--tasks", min_value=1, default=10_000, text="Number of tasks.")
+@number_option("--targets", min_value=1, default=100, text="Targets per task.")
+@measured
 def many_tasks(tasks: int, targets: int) -> Benchmark:
     """Measure small tasks with a lane each: seconds until all are delivered, and what is left 2 minutes later."""
     from benchmarks.many_tasks import ManyTasks, run
@@ -257,11 +199,11 @@ def many_tasks(tasks: int, targets: int) -> Benchmark:
 
 
 @bench.command()
-@_number("--lanes", min_value=2, default=1_000, text="Backlogged lanes of one tier.")
-@_number("--max-lanes", min_value=1, default=200, text="Maximum lanes that a worker is attached to.")
-@_chunk(20)
-@_number("--rate", min_value=1, default=2_000, text="Capacity, targets/s.")
-@_measured
+@number_option("--lanes", min_value=2, default=1_000, text="Backlogged lanes of one tier.")
+@number_option("--max-lanes", min_value=1, default=200, text="Maximum lanes that a worker is attached to.")
+@chunk_option(20)
+@number_option("--rate", min_value=1, default=2_000, text="Capacity, targets/s.")
+@measured
 def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
     """Measure more backlogged lanes than workers attach to: Jain's index of what each was sent in a minute."""
     from benchmarks.rotation import Turns, run
@@ -270,15 +212,15 @@ def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
 
 
 @bench.command()
-@_number("--targets", "count", min_value=20_000, default=10_000_000, text="Number of targets.")
-@_chunk(10)
+@number_option("--targets", "count", min_value=20_000, default=10_000_000, text="Number of targets.")
+@chunk_option(10)
 @click.option(
     "--snapshot/--no-snapshot",
     default=True,
     show_default=True,
     help="Store a snapshot before the last tenth of them is sent.",
 )
-@_measured
+@measured
 def rebuild(count: int, chunk: int, *, snapshot: bool) -> Benchmark:
     """Empty Redis behind a history of sent targets.
 
@@ -292,8 +234,8 @@ def rebuild(count: int, chunk: int, *, snapshot: bool) -> Benchmark:
 
 
 @bench.command()
-@_number("--targets", "count", min_value=50_000, default=1_000_000, text="Number of targets, 500 per envelope.")
-@_measured
+@number_option("--targets", "count", min_value=50_000, default=1_000_000, text="Number of targets, 500 per envelope.")
+@measured
 def fold(count: int) -> Benchmark:
     """Measure the largest calls of Redis' scripts under mixed outcomes.
 
@@ -306,9 +248,11 @@ def fold(count: int) -> Benchmark:
 
 
 @bench.command()
-@_number("--partitions", min_value=2, max_value=64, default=4, text="Partitions of the topic.")
-@_chunk(1)
-@_number("--targets", "count", min_value=1_000, text="Number of targets (200,000 at chunk 1, 10,000,000 from 50 on).")
+@number_option("--partitions", min_value=2, max_value=64, default=4, text="Partitions of the topic.")
+@chunk_option(1)
+@number_option(
+    "--targets", "count", min_value=1_000, text="Number of targets (200,000 at chunk 1, 10,000,000 from 50 on)."
+)
 @click.option(
     "--compression",
     type=click.Choice(get_args(CompressionRule)),
@@ -317,7 +261,7 @@ def fold(count: int) -> Benchmark:
     help="Compression of the tuned producer.",
 )
 @click.option("--blocked", is_flag=True, help="Use two private brokers instead, one of which stops for 10 s.")
-@_measured
+@measured
 def producer(
     partitions: int, chunk: int, count: int | None, compression: CompressionRule, *, blocked: bool
 ) -> Benchmark:
@@ -336,14 +280,14 @@ def producer(
 
 
 @bench.command()
-@_number("--rows", min_value=1_000, default=10_000_000, text="Rows of the table.")
+@number_option("--rows", min_value=1_000, default=10_000_000, text="Rows of the table.")
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @click.option(
     "--memory", metavar="SIZE", default="1g", show_default=True, help="Memory of Spark's driver and executors."
 )
-@_number("--kills", min_value=0, default=0, text="Number of executors to kill in mid-run.")
-@_number("--driver-kills", min_value=0, default=0, text="Number of drivers to kill before that.")
-@_measured
+@number_option("--kills", min_value=0, default=0, text="Number of executors to kill in mid-run.")
+@number_option("--driver-kills", min_value=0, default=0, text="Number of drivers to kill before that.")
+@measured
 def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -> Benchmark:
     """Turn a Parquet table into a task, beside the same job that writes Parquet.
 
@@ -367,9 +311,9 @@ def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -
 
 
 @bench.command()
-@_number("--outcomes", min_value=1_000, default=10_000_000, text="Outcomes in the journal.")
+@number_option("--outcomes", min_value=1_000, default=10_000_000, text="Outcomes in the journal.")
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
-@_measured
+@measured
 def report(outcomes: int, master: str) -> Benchmark:
     """Measure the report on the backlog over a synthetic day: 8,640 snapshots and the journal.
 
@@ -381,9 +325,9 @@ def report(outcomes: int, master: str) -> Benchmark:
 
 
 @bench.command()
-@_number("--targets", min_value=1_000, default=10_000_000, text="Targets of the audience.")
+@number_option("--targets", min_value=1_000, default=10_000_000, text="Targets of the audience.")
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
-@_measured
+@measured
 def reconcile(targets: int, master: str) -> Benchmark:
     """Compare a synthetic task and its journal with its audience, target by target, with some planted differences.
 
