@@ -21,6 +21,7 @@ COMMANDS = {
     "doctor": "check Java, Pulsar, Redis, clock and namespaces, and suggest fixes",
     "config": "show every setting, its value and where it comes from",
     "demo": "run the whole service on this machine with sample tasks",
+    "fake": "play FCM or APNs on this machine, to rehearse deliveries",
     "worker": "run workers, or list them",
     "task": "submit, watch and change tasks",
     "tier": "show or set the weights of the tiers",
@@ -39,7 +40,7 @@ COMMANDS = {
 }
 """Help of each command, by name."""
 _FOLDERS = {
-    "setup": ("stack", "provision", "doctor", "config", "demo", "tune"),
+    "setup": ("stack", "provision", "doctor", "config", "demo", "fake", "tune"),
     "task": ("task",),
     "service": ("worker", "tier", "capacity", "channel", "app", "signals", "top", "registry"),
     "tables": ("backlog", "ingest", "journal", "reconcile"),

@@ -12,7 +12,7 @@ PROMISED = {
     *("stack up", "stack down", "stack status", "provision", "doctor", "demo", "simulate", "top", "signals"),
     *("config show", "worker", "worker list"),
     *(f"registry {name}" for name in ("rebuild", "status", "snapshot", "adopt")),
-    *("journal run", "journal compact", "tune producer"),
+    *("journal run", "journal compact", "tune producer", "fake fcm", "fake apns"),
     *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "pause", "resume", "cancel", "set")),
     *("task edit", "task why", "tier show", "tier set", "tier sharing", "capacity show", "capacity set"),
     *(f"channel {name}" for name in ("list", "show", "cap", "pause", "resume")),
@@ -24,7 +24,7 @@ WITH_OUTPUT = {
     *(f"task {name}" for name in ("pause", "resume", "cancel", "set", "edit")),
     *(f"registry {name}" for name in ("snapshot", "rebuild", "adopt")),
     *("signals", "task why", "channel list", "channel show", "app list", "app show", "capacity set", "tier set"),
-    *("journal run", "journal compact", "tune producer"),
+    *("journal run", "journal compact", "tune producer", "fake fcm", "fake apns"),
 }
 
 

@@ -1,0 +1,131 @@
+"""`fairlane fake`: FCM and APNs on this machine."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from backends.extras import require_packages
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.invocation import Invocation, pass_invocation
+from fairlane.cli.base.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from fairlane.fake.certificates import TlsFiles
+    from fairlane.fake.messages import Provider
+    from fairlane.fake.site import Site
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(cls=CommandGroup)
+def fake() -> None:
+    """FCM and APNs on this machine, over TLS with HTTP/2 or HTTP/1.1, to rehearse deliveries.
+
+    A fake refuses what the provider would refuse, and knows which targets it accepted: never, once, twice. Everything
+    else it does by rules (docs/delivery.md): shares of each kind of answer, Retry-After, latency, limits of streams,
+    GOAWAY, resets, half-open connections, expired tokens, quotas. Rules come from a file (--rules) or, while it runs,
+    by PUT /_fake/rules.
+    """
+
+
+def _serving_options(port: int) -> Callable[[F], F]:
+    """Give a command the options that all fakes have."""
+    a_file, a_folder = click.Path(dir_okay=False, path_type=Path), click.Path(file_okay=False, path_type=Path)
+    seeds = click.IntRange(0, 2**63 - 1)
+    options = (
+        click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on."),
+        click.option("--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="0: a free one."),
+        click.option("--rules", type=a_file, help="TOML or JSON file of rules to begin with."),
+        click.option("--folder", type=a_folder, help="Where to write keys. Default: in Fairlane's home."),
+        click.option("--ca-file", type=a_file, help="Where to write the authority. Default: ca.pem in the folder."),
+        click.option("--seed", type=seeds, default=1, show_default=True, help="Seed of all random choices."),
+    )
+
+    def decorated(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+@fake.command()
+@_serving_options(8443)
+@click.option("--project-id", default="demo", show_default=True, help="The Firebase project that it plays.")
+@output_option
+@pass_invocation
+def fcm(invocation: Invocation, /, project_id: str, output: Output, **given: Any) -> None:
+    """Play FCM until SIGTERM or SIGINT.
+
+    Prints the address, the file of its certificate authority, and a service account with a fresh key, whose token
+    endpoint is this fake: what settings need. At the end it says what it accepted.
+    """
+    require_packages("fakes", "cryptography", "hpack")
+    from fairlane.fake.making import make_fcm
+
+    folder = given["folder"] or invocation.settings().home / "fake" / "fcm"
+    made = make_fcm(project_id)
+    site, files = _site(made.provider, given), _tls_files(folder, given, asks=False)
+
+    def ready(url: str) -> None:
+        account = folder / "service-account.json"
+        made.write_account(account, url)
+        _show(output, url, files, {"project_id": project_id, "credentials": f"file:{account}"})
+
+    _run(site, files, given, ready)
+
+
+@fake.command()
+@_serving_options(2197)
+@click.option("--topic", default="com.example.app", show_default=True, help="The bundle id of the app that it knows.")
+@output_option
+@pass_invocation
+def apns(invocation: Invocation, /, topic: str, output: Output, **given: Any) -> None:
+    """Play APNs until SIGTERM or SIGINT.
+
+    Prints the address, the file of its certificate authority, a fresh signing key with its ids, and a client
+    certificate, which is accepted instead of a provider token. At the end it says what it accepted.
+    """
+    require_packages("fakes", "cryptography", "hpack")
+    from fairlane.fake.making import KEY_ID, TEAM_ID, make_apns
+
+    folder = given["folder"] or invocation.settings().home / "fake" / "apns"
+    key = folder / f"AuthKey_{KEY_ID}.p8"
+    site, files = _site(make_apns(topic, key), given), _tls_files(folder, given, asks=True)
+
+    def ready(url: str) -> None:
+        more = {"topic": topic, "key_id": KEY_ID, "team_id": TEAM_ID, "credentials": f"file:{key}"}
+        _show(output, url, files, {**more, "client_certificate": f"file:{files.client}"})
+
+    _run(site, files, given, ready)
+
+
+def _site(provider: "Provider", given: dict[str, Any]) -> "Site":
+    from fairlane.fake.making import STREAMS
+    from fairlane.fake.rules import Rules, load_rules
+    from fairlane.fake.site import Site
+
+    rules = load_rules(given["rules"], provider.table) if given["rules"] else Rules()
+    return Site(provider, rules, seed=given["seed"], streams=STREAMS[provider.name])
+
+
+def _tls_files(folder: Path, given: dict[str, Any], *, asks: bool) -> "TlsFiles":
+    from fairlane.fake.certificates import make_tls_files
+
+    return make_tls_files(folder, given["host"], given["ca_file"], asks=asks)
+
+
+def _run(site: "Site", files: "TlsFiles", given: dict[str, Any], ready: Callable[[str], None]) -> None:
+    from fairlane.fake.running import run_fake
+
+    run_fake(site, files, given["host"], given["port"], ready)
+    accounts = site.accounts
+    accepted, targets = accounts.accepted.total(), len(accounts.accepted)
+    say(f"{accounts.answers.total():,} requests; {accepted:,} messages accepted, for {targets:,} targets")
+
+
+def _show(output: Output, url: str, files: "TlsFiles", more: dict[str, str]) -> None:
+    output.emit_record({"url": url, "ca_file": str(files.authority), **more})
+    say(f"serving; live: GET {url}/_fake/counts, PUT {url}/_fake/rules; stop with Ctrl-C")

@@ -1,0 +1,1 @@
+"""The Apple Push Notification service."""

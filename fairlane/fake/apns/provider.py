@@ -1,0 +1,80 @@
+"""The fake of APNs: which notifications it takes, and its answers."""
+
+from dispatcher.channels import apns_answers
+from dispatcher.channels.verdict_table import Answer
+from fairlane.fake.apns.bodies import reply_of
+from fairlane.fake.apns.checks import header_problem, payload_problem, token_problem, topic_problem
+from fairlane.fake.apns.provider_tokens import ProviderTokens
+from fairlane.fake.messages import Peer, Push, Reply, Request
+from fairlane.fake.rules import Rules
+
+_PREFIX = "/3/device/"
+_STATUS = {
+    "ExpiredProviderToken": 403,
+    "InvalidProviderToken": 403,
+    "MissingProviderToken": 403,
+    "BadPath": 404,
+    "MethodNotAllowed": 405,
+    "PayloadTooLarge": 413,
+    "TooManyProviderTokenUpdates": 429,
+}
+"""Statuses of reasons; 400 of all others."""
+
+
+class ApnsProvider:
+    """See Provider."""
+
+    name = "apns"
+    table = apns_answers.TABLE
+    side_paths: tuple[str, ...] = ()
+    first_streams: int | None = 1
+
+    def __init__(self, topic: str, tokens: ProviderTokens) -> None:
+        self._topic, self._tokens = topic, tokens
+
+    def side_reply(self, request: Request, _rules: Rules, /) -> Reply:
+        """See Provider. All requests are pushes."""
+        return self.reply(Answer(status=404), request)
+
+    def check(self, request: Request, peer: Peer, rules: Rules) -> Push | Answer:
+        """See Provider."""
+        headers, token = request.headers, request.path.removeprefix(_PREFIX)
+        reason = (
+            _line_problem(request, peer)
+            or self._credential_problem(headers.get("authorization", ""), peer, rules)
+            or topic_problem(headers.get("apns-topic", ""), self._topic, peer.has_certificate)
+            or header_problem(headers)
+            or token_problem(token)
+            or payload_problem(request.body, headers.get("apns-push-type", ""))
+        )
+        if reason:
+            return Answer(status=_STATUS.get(reason, 400), code=reason, reason=reason)
+        return Push(token, headers.get("apns-id", ""))
+
+    def _credential_problem(self, authorization: str, peer: Peer, rules: Rules) -> str:
+        if not authorization and peer.has_certificate:
+            peer.trusted = True
+            return ""
+        reason = self._tokens.problem(authorization, peer, rules)
+        peer.trusted = peer.trusted or not reason
+        return reason
+
+    def over_quota(self, _retry_after_s: int, /) -> Answer:
+        """See Provider. Apple names no delay."""
+        return Answer(status=429, code="TooManyRequests")
+
+    def reply(self, answer: Answer, request: Request, /) -> Reply:
+        """See Provider."""
+        return reply_of(answer, request.headers.get("apns-id", ""))
+
+    def expire_tokens(self) -> int:
+        """See Provider."""
+        return self._tokens.expire()
+
+
+def _line_problem(request: Request, peer: Peer) -> str:
+    if request.has_repeated:
+        return "DuplicateHeaders"
+    if not peer.is_http2 or not request.path.startswith(_PREFIX):
+        return "BadPath"
+    return "" if request.method == "POST" else "MethodNotAllowed"

@@ -1,0 +1,85 @@
+"""A certificate authority of one fake, with the server's and a client's certificate."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from fairlane.fake.files import write_private
+
+_LASTS = timedelta(days=90)
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files."""
+
+    authority: Path
+    server: Path
+    server_key: Path
+    client: Path
+    """Certificate and key to show to a fake that takes certificates."""
+    asks_for_certificate: bool = False
+
+
+def make_tls_files(folder: Path, host: str, ca_file: Path | None = None, *, asks: bool = False) -> TlsFiles:
+    """Write the files of a new authority. Raises InvalidInput."""
+    files = TlsFiles(
+        ca_file or folder / "ca.pem", folder / "server.pem", folder / "server.key", folder / "client.pem", asks
+    )
+    authority_key, server_key, client_key = (generate_private_key(SECP256R1()) for _ in range(3))
+    issuer = _name("Fairlane's fake authority")
+    authority = (
+        _unsigned(issuer, authority_key, issuer)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(authority_key, SHA256())
+    )
+    server = (
+        _unsigned(_name(host), server_key, issuer)
+        .add_extension(_addresses(host), critical=False)
+        .sign(authority_key, SHA256())
+    )
+    client = _unsigned(_name("client"), client_key, issuer).sign(authority_key, SHA256())
+    write_private(files.authority, authority.public_bytes(Encoding.PEM))
+    write_private(files.server, server.public_bytes(Encoding.PEM))
+    write_private(files.server_key, private_pem(server_key))
+    write_private(files.client, client.public_bytes(Encoding.PEM) + private_pem(client_key))
+    return files
+
+
+def private_pem(key: EllipticCurvePrivateKey) -> bytes:
+    """Return a private key as PEM without a password."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _unsigned(name: x509.Name, key: EllipticCurvePrivateKey, issuer: x509.Name) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + _LASTS)
+    )
+
+
+def _addresses(host: str) -> x509.SubjectAlternativeName:
+    names: list[x509.GeneralName] = [x509.DNSName("localhost")]
+    for one in dict.fromkeys(("127.0.0.1", "::1", host)):
+        try:
+            names.append(x509.IPAddress(ip_address(one)))
+        except ValueError:
+            names.append(x509.DNSName(one))
+    return x509.SubjectAlternativeName(names)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])

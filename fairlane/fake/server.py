@@ -1,0 +1,62 @@
+"""A running fake: one port, TLS, HTTP/2 or HTTP/1.1 as the client asks."""
+
+import asyncio
+import errno
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from dispatcher.model.errors import InvalidInput, Refused
+from fairlane.fake.certificates import TlsFiles
+from fairlane.fake.site import Site
+from fairlane.fake.wire.http1 import Http1
+from fairlane.fake.wire.http2 import Http2Connection
+
+
+class _Choosing(asyncio.Protocol):
+    """A new connection: hands over to the protocol that TLS has agreed on."""
+
+    def __init__(self, site: Site, http1: Http1) -> None:
+        self._site, self._http1 = site, http1
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        tls = transport.get_extra_info("ssl_object")
+        has_certificate = bool(transport.get_extra_info("peercert"))
+        protocol: asyncio.Protocol
+        if tls.selected_alpn_protocol() == "h2":
+            protocol = Http2Connection(self._site, has_certificate)
+        else:
+            protocol = self._http1.protocol(has_certificate)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+
+
+@asynccontextmanager
+async def serving(site: Site, files: TlsFiles, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
+    """Serve; yields the port, a free one for 0. Raises Refused if it is taken."""
+    http1 = Http1(site)
+    loop = asyncio.get_running_loop()
+    try:
+        server = await loop.create_server(lambda: _Choosing(site, http1), host, port, ssl=_context(files))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            cause = f"Port {port} of {host} is taken."
+            raise Refused(cause, "Name another with --port, or 0 for a free one.") from error
+        raise InvalidInput(f"{host}:{port} cannot be served: {error}.", "Name an address of this machine.") from error
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for connection in list(site.open):
+            connection.shut()
+        await http1.close()
+
+
+def _context(files: TlsFiles) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.server, files.server_key)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    if files.asks_for_certificate:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(files.authority)
+    return context

@@ -1,0 +1,133 @@
+"""A fake without its connections: requests in, replies with their delay out."""
+
+import time
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple, Protocol
+
+from dispatcher.channels.verdict_table import Answer
+from fairlane.fake.accounts import Accounts
+from fairlane.fake.choice import Choice
+from fairlane.fake.messages import Peer, Provider, Push, Reply, Request
+from fairlane.fake.rules import AnswerRule, Rules
+
+ADMIN_PREFIX = "/_fake/"
+_MINUTE_S = 60.0
+
+
+class Handling(NamedTuple):
+    """A reply, and when to send it."""
+
+    reply: Reply
+    delay_s: float = 0.0
+
+
+class Connection(Protocol):
+    """An open connection, told of new rules."""
+
+    def follow_rules(self) -> None:
+        """Apply the rules that hold from now on."""
+        ...
+
+    def shut(self) -> None:
+        """Break the connection."""
+        ...
+
+
+class Site:
+    """One fake: its provider, its rules and its accounts."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        rules: Rules,
+        *,
+        seed: int = 0,
+        streams: int = 100,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.provider = provider
+        self.open: set[Connection] = set()
+        self._seed, self._rng = seed, Random(seed)
+        self._usual_streams = streams
+        self._now_s = monotonic_s
+        self.accounts = Accounts(monotonic_s())
+        self._minute_began_s, self._minute_count = float("-inf"), 0
+        self.set_rules(rules)
+
+    def set_rules(self, rules: Rules) -> None:
+        """Replace the rules, also on open connections."""
+        self.rules = rules
+        self._choice = Choice(rules, self.provider.table, self._rng, self._seed)
+        for connection in self.open:
+            connection.follow_rules()
+
+    def forget(self) -> None:
+        """Begin the accounts again."""
+        self.accounts = Accounts(self._now_s())
+
+    def is_push(self, path: str) -> bool:
+        """Return whether requests to a path are pushes; others are no part of a connection's course."""
+        return not path.startswith(ADMIN_PREFIX) and path not in self.provider.side_paths
+
+    def streams_for(self, peer: Peer) -> int:
+        """Return the number of streams that a connection may have now."""
+        usual = self.rules.streams or self._usual_streams
+        first = self.provider.first_streams
+        return usual if peer.trusted or first is None else min(first, usual)
+
+    def receive(self, request: Request, peer: Peer) -> Handling:
+        """Take a push: count it and return the reply."""
+        self.accounts.rates.count(self._now_s())
+        answer = self._answer(request, peer)
+        self.accounts.answers[_name(answer)] += 1
+        return Handling(self.provider.reply(answer, request), self._delay_s())
+
+    def _answer(self, request: Request, peer: Peer) -> Answer:
+        wait_s = self._over_quota()
+        if wait_s:
+            return self.provider.over_quota(wait_s)
+        found = self.provider.check(request, peer, self.rules)
+        if isinstance(found, Answer):
+            self.accounts.reasons[found.reason or _name(found)] += 1
+            return found
+        return _DRY if found.dry_run else self._decided(found)
+
+    def _decided(self, push: Push) -> Answer:
+        now_s = self._now_s()
+        self.accounts.ask(push.target, now_s)
+        rule = self._choice.answer_for(push.target)
+        if rule is None or rule.taken or rule.status == _SENT.status:
+            self.accounts.accept(push.target, push.message_id)
+        return _SENT if rule is None else self._ruled(push, rule, now_s)
+
+    def _ruled(self, push: Push, rule: AnswerRule, now_s: float) -> Answer:
+        if rule.retry_after_s is not None:
+            self.accounts.put_off(push.target, now_s + rule.retry_after_s)
+        return rule.answer(died_ms=int(time.time() * 1000))
+
+    def _over_quota(self) -> int:
+        """Return the seconds until the next minute if this one's quota is used up, else 0."""
+        quota, now_s = self.rules.quota_per_minute, self._now_s()
+        if quota is None:
+            return 0
+        if now_s >= self._minute_began_s + _MINUTE_S:
+            self._minute_began_s, self._minute_count = now_s, 0
+        if self._minute_count >= quota:
+            return int(self._minute_began_s + _MINUTE_S - now_s) + 1
+        self._minute_count += 1
+        return 0
+
+    def _delay_s(self) -> float:
+        low, high = self.rules.latency_ms
+        return (low if low == high else self._rng.uniform(low, high)) / 1_000
+
+
+_SENT = Answer(status=200)
+_DRY = Answer(status=200, detail="dry run")
+
+
+def _name(answer: Answer) -> str:
+    if answer.code or answer.detail:
+        return " ".join(str(part) for part in (answer.status, answer.code, answer.detail) if part)
+    return str(answer.status)

@@ -1,0 +1,28 @@
+"""The course of a connection by the rules: which of its requests are answered, and which are its last."""
+
+import enum
+
+from fairlane.fake.rules import Rules
+
+
+class Step(enum.Enum):
+    """What becomes of a request."""
+
+    ANSWER = "taken and answered"
+    LAST = "taken and answered, then the connection takes no more"
+    UNTAKEN = "above the last stream id"
+    RESET = "taken, then the connection breaks"
+    SILENT = "taken; no more is written"
+
+
+def step_of(number: int, rules: Rules) -> Step:
+    """Return what becomes of the request with this number on its connection; the first is 1."""
+    if rules.reset_after is not None and number >= rules.reset_after:
+        return Step.RESET
+    if rules.half_open_after is not None and number > rules.half_open_after:
+        return Step.SILENT
+    if rules.goaway is not None and number > rules.goaway.after:
+        return Step.UNTAKEN
+    if rules.goaway is not None and number == rules.goaway.after and not rules.goaway.untaken:
+        return Step.LAST
+    return Step.ANSWER
