@@ -21,6 +21,8 @@ _SCOPES = {
     "https://www.googleapis.com/auth/firebase.messaging",
     "https://www.googleapis.com/auth/cloud-platform",
 }
+_GOOGLE = "https://oauth2.googleapis.com/token"
+"""The audience that google-auth names, whatever the account's token_uri."""
 _MAX_LIFETIME_S = 3_600
 _SKEW_S = 300
 _BYTES = 750  # access tokens of service accounts have about 1,000 characters
@@ -63,7 +65,7 @@ class AccessTokens:
         except (ValueError, Base64Error, InvalidSignature):
             return "Invalid JWT Signature."
         now_s, issued_s, ends_s = self._now_s(), claims.get("iat"), claims.get("exp")
-        if header.get("alg") != "RS256" or claims.get("aud") != self.token_uri:
+        if header.get("alg") != "RS256" or claims.get("aud") not in (self.token_uri, _GOOGLE):
             return f"Invalid JWT: alg must be RS256, aud {self.token_uri}."
         if claims.get("iss") != self._email:
             return "Invalid grant: account not found"

@@ -144,6 +144,7 @@ def test_a_request_for_a_token_is_checked(tmp_path: Path, changes: dict[str, Any
             response = await grant(playing, **changes)
             assert (response.status, json.loads(response.body)["error"]) == (400, "invalid_grant")
             assert (await grant(playing, scope=f"openid {SCOPE}")).status == 200
+            assert (await grant(playing, aud="https://oauth2.googleapis.com/token")).status == 200  # as google-auth
 
     run(main())
 
