@@ -22,11 +22,11 @@ def run_fake(site: Site, files: TlsFiles, host: str, port: int, on_ready: Callab
             on_ready(f"https://{f'[{host}]' if ':' in host else host}:{served}")
             await stop.wait()
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(main())
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Use uvloop where it is installed."""
     if find_spec("uvloop") is None:
         return None

@@ -26,6 +26,7 @@ DOCUMENTS = (
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "docs/operations.md",
+    "docs/delivery.md",
     "docs/fairness.md",
     "docs/spark.md",
     *(f"docs/how-to/{page.name}" for page in sorted((ROOT / "docs" / "how-to").glob("*.md"))),
@@ -36,7 +37,7 @@ DOCUMENTS = (
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
 MADE_LATER = (
     "fairlane.toml", "./fairlane.toml", "my_push.py", "ca.pem", "tasks.yaml", "mine.yaml", "people.py", "sale.yaml",
-    "vip.py", "provider.py", "fairlane_job.py", "my_blocking_push.py",
+    "vip.py", "provider.py", "rules.toml", "fairlane_job.py", "my_blocking_push.py",
 )  # fmt: skip
 """Files that the reader makes."""
 

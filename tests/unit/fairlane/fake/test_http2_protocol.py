@@ -1,19 +1,28 @@
 """The fakes speak HTTP/2 as the package h2 does, and end connections that do not."""
 
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
 from hpack import Encoder
 from hyperframe.frame import ContinuationFrame, DataFrame, Frame, HeadersFrame, PushPromiseFrame, SettingsFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlane.fake.fcm.access_tokens import AccessTokens
+from fairlane.fake.fcm.provider import FcmProvider
+from fairlane.fake.rules import read_rules
+from fairlane.fake.site import Site
+from fairlane.fake.wire.frames import frame
 from fairlane.fake.wire.header_blocks import BadBlock, HeaderReader
+from fairlane.fake.wire.http2 import Http2Connection
 from tests.unit.fairlane.fake.playing import fcm, run
 from tests.unit.fairlane.fake.raw_client import HEAD, connected
 
+KEY = generate_private_key(public_exponent=65_537, key_size=2_048).public_key()
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -98,6 +107,56 @@ def test_a_malformed_request_ends_its_stream_only(tmp_path: Path) -> None:
             raw.writer.close()
 
     run(main())
+
+
+# ---------------------------------------------------------------- any bytes
+class Written:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+
+ANY_FRAME = st.tuples(
+    st.integers(0, 10),
+    st.sampled_from([0, 1, 4, 5, 8, 13, 32, 45]),
+    st.integers(0, 7),
+    st.binary(max_size=20) | st.just(bytes(Encoder().encode(HEAD))),
+)
+
+
+@given(st.lists(ANY_FRAME, max_size=12), st.integers(1, 50))
+def test_any_frames_are_taken_or_end_the_connection(given_frames: list[tuple[int, int, int, bytes]], step: int) -> None:
+    data = PREFACE + b"".join(frame(*one) for one in given_frames)
+
+    async def main() -> None:
+        provider = FcmProvider("demo", AccessTokens(KEY, "", ""))
+        site = Site(provider, read_rules({"goaway": {"after": 2, "untaken": 2}}, provider.table))
+        connection, transport = Http2Connection(site, False), Written()
+        connection.connection_made(transport)  # type: ignore[arg-type]  # enough of one
+        for at in range(0, len(data), step):
+            if not transport.closed:
+                connection.data_received(data[at : at + step])
+        await asyncio.sleep(0)
+        connection.connection_lost(None)
+        assert not site.open
+        assert not site.accounts.accepted
+
+    asyncio.run(main())
 
 
 # ---------------------------------------------------------------- header blocks
