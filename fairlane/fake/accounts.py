@@ -1,4 +1,4 @@
-"""What a fake has accepted and answered."""
+"""Accounts of a fake: what it has accepted and answered."""
 
 from collections import Counter
 from collections.abc import Iterable

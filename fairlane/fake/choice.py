@@ -8,7 +8,7 @@ from dispatcher.channels.verdict_table import Effect, VerdictTable
 from fairlane.fake.rules import AnswerRule, Rules, row_of
 
 _LASTING = (Effect.DEAD, Effect.WRONG)
-"""What a provider says of a target today, it says tomorrow."""
+"""Answers about a target that stay the same on every request."""
 
 
 class Choice:

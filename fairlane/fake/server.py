@@ -24,9 +24,9 @@ class _Choosing(asyncio.Protocol):
         has_certificate = bool(transport.get_extra_info("peercert"))
         protocol: asyncio.Protocol
         if tls.selected_alpn_protocol() == "h2":
-            protocol = Http2Connection(self._site, has_certificate)
+            protocol = Http2Connection(self._site, has_certificate=has_certificate)
         else:
-            protocol = self._http1.protocol(has_certificate)
+            protocol = self._http1.protocol(has_certificate=has_certificate)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
 

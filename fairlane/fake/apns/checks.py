@@ -25,7 +25,7 @@ _token_problem = ApnsSpec().check_target
 _decode = msgspec.json.Decoder().decode
 
 
-def topic_problem(topic: str, ours: str, has_certificate: bool) -> str:
+def topic_problem(topic: str, ours: str, *, has_certificate: bool) -> str:
     """A certificate names the app; a provider token does not."""
     if not topic:
         return "" if has_certificate else "MissingTopic"

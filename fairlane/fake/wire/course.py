@@ -6,7 +6,7 @@ from fairlane.fake.rules import Rules
 
 
 class Step(enum.Enum):
-    """What becomes of a request."""
+    """How a request ends."""
 
     ANSWER = "taken and answered"
     LAST = "taken and answered, then the connection takes no more"

@@ -20,9 +20,9 @@ class Http1:
         """Open connections by aiohttp's protocol."""
         self._server = web.Server(self._serve, access_log=None)
 
-    def protocol(self, has_certificate: bool) -> asyncio.Protocol:
+    def protocol(self, *, has_certificate: bool) -> asyncio.Protocol:
         """Return the protocol of a new connection."""
-        return Http1Connection(self, self._server(), has_certificate)
+        return Http1Connection(self, self._server(), has_certificate=has_certificate)
 
     async def close(self) -> None:
         """End all connections."""
@@ -46,7 +46,7 @@ class Http1:
 class Http1Connection(asyncio.Protocol):
     """See Connection. Passes bytes on to aiohttp's protocol."""
 
-    def __init__(self, owner: Http1, parser: asyncio.Protocol, has_certificate: bool) -> None:
+    def __init__(self, owner: Http1, parser: asyncio.Protocol, *, has_certificate: bool) -> None:
         self._owner, self._parser, self._site = owner, parser, owner.site
         self._peer = Peer(has_certificate=has_certificate, is_http2=False)
         self._pushes = 0

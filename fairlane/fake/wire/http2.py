@@ -34,7 +34,7 @@ class _Stream:
 class Http2Connection(asyncio.Protocol):
     """See Connection."""
 
-    def __init__(self, site: Site, has_certificate: bool) -> None:
+    def __init__(self, site: Site, *, has_certificate: bool) -> None:
         self._site = site
         self._peer = Peer(has_certificate=has_certificate)
         self._headers = HeaderReader()
@@ -242,7 +242,7 @@ class Http2Connection(asyncio.Protocol):
             self._go_away()
 
     def _reply(self, stream: _Stream) -> tuple[Reply, float]:
-        request = _request(stream.head.fields, bytes(stream.body), stream.head.has_repeated)
+        request = _request(stream.head.fields, bytes(stream.body), has_repeated=stream.head.has_repeated)
         if not self._site.is_push(request.path):
             return side_reply(self._site, request), 0.0
         was_trusted = self._peer.trusted
@@ -281,5 +281,5 @@ class Http2Connection(asyncio.Protocol):
             self._loop.call_later(_LINGER_S, self._transport.close)
 
 
-def _request(fields: Mapping[str, str], body: bytes, has_repeated: bool) -> Request:
+def _request(fields: Mapping[str, str], body: bytes, *, has_repeated: bool) -> Request:
     return Request(fields[":method"], fields[":path"], fields, body, has_repeated)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[4]
 
 @contextmanager
 def started(*arguments: str, number: int = signal.SIGTERM) -> Iterator[dict[str, Any]]:
-    """Yield what the command printed. Afterwards `said` holds its last message."""
+    """Yield what the command printed. Afterwards `message` holds its last message."""
     command = [sys.executable, "-m", "fairlane", "fake", *arguments, "--port", "0", "-o", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -38,8 +38,8 @@ def started(*arguments: str, number: int = signal.SIGTERM) -> Iterator[dict[str,
             yield printed
         finally:
             process.send_signal(number)
-            _, said = process.communicate(timeout=20)
-            printed["said"], printed["code"] = said, process.returncode
+            _, message = process.communicate(timeout=20)
+            printed["message"], printed["code"] = message, process.returncode
 
 
 def test_a_push_with_what_fcm_prints(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_push_with_what_fcm_prints(tmp_path: Path) -> None:
         assert printed["ca_file"] == str(ca_file)
         run(main(printed, json.loads(Path(printed["credentials"].removeprefix("file:")).read_text())))
     assert printed["code"] == 0
-    assert "2 requests; 1 messages accepted, for 1 targets" in printed["said"]
+    assert "2 requests; 1 messages accepted, for 1 targets" in printed["message"]
     for file in folder.iterdir():
         assert file.stat().st_mode & 0o077 == 0
 
@@ -84,17 +84,17 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--rules", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["--host", "192.0.2.1"], "Name an address of this machine"),
     ],
 )
 def test_wrong_options_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert run_command(["fake", "apns", "--port", "0", "--folder", str(tmp_path), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,9 +108,9 @@ def test_without_the_extra_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     assert run_command(["fake", "fcm"]) == 1
-    said = capsys.readouterr().err
-    assert "This needs cryptography and hpack installed." in said
-    assert "[fakes]" in said
+    message = capsys.readouterr().err
+    assert "This needs cryptography and hpack installed." in message
+    assert "[fakes]" in message
 
 
 def test_without_uvloop_it_uses_the_ordinary_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

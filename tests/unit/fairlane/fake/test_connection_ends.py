@@ -15,7 +15,7 @@ async def many(playing: Playing, count: int) -> dict[str, Outcome]:
 
 
 def check(playing: Playing, found: dict[str, Outcome]) -> None:
-    """What was answered was taken once; what was not taken is not in the accounts."""
+    """A request that was answered was taken once; one that was not taken is not in the accounts."""
     accepted = playing.site.accounts.accepted
     for target, one in found.items():
         if isinstance(one, HttpResponse):

@@ -146,7 +146,7 @@ def test_any_frames_are_taken_or_end_the_connection(given_frames: list[tuple[int
     async def main() -> None:
         provider = FcmProvider("demo", AccessTokens(KEY, "", ""))
         site = Site(provider, read_rules({"goaway": {"after": 2, "untaken": 2}}, provider.table))
-        connection, transport = Http2Connection(site, False), Written()
+        connection, transport = Http2Connection(site, has_certificate=False), Written()
         connection.connection_made(transport)  # type: ignore[arg-type]  # enough of one
         for at in range(0, len(data), step):
             if not transport.closed:
