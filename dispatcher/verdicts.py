@@ -105,12 +105,12 @@ def _report(report: object, targets: Sequence[str], fault: Fault) -> Report:
         return ALL_SENT
     try:
         if isinstance(report, Report):
-            verdict = _verdict(report.verdict, fault)
+            verdict = read_verdict(report.verdict, fault)
             exceptions = _exceptions(report.exceptions, targets, fault)
             return Report(verdict, exceptions or None)
         if isinstance(report, (Verdict, Outcome)):
             fault(f"deliver() returned a {_type(report)} among its reports")
-            return Report(_verdict(report, fault))
+            return Report(read_verdict(report, fault))
         problem = f"deliver() returned a {_type(report)} among its reports"
     except _NoTarget as error:
         problem = str(error)
@@ -133,7 +133,7 @@ def _exceptions(exceptions: object, targets: Sequence[str], fault: Fault) -> dic
         by_target = _indexes_by_target(targets) if by_name else {}
         for key, value in islice(exceptions.items(), _MAX_EXCEPTIONS):
             for index in _indexes(key, by_target, len(targets), fault):
-                sound[index] = _verdict(value, fault)
+                sound[index] = read_verdict(value, fault)
     except _NoTarget:
         raise
     except Exception as error:
@@ -183,7 +183,8 @@ def _integer(value: object) -> int | None:
 
 
 # ---------------------------------------------------------------- verdicts
-def _verdict(verdict: object, fault: Fault) -> Verdict:
+def read_verdict(verdict: object, fault: Fault) -> Verdict:
+    """Convert a channel's verdict on a target to one that can be recorded."""
     try:
         if type(verdict) is Verdict and _is_plain(verdict):
             return verdict

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from dispatcher.verdicts import read_verdict
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Outcome, Report, Verdict
 
@@ -35,9 +36,12 @@ class TargetResults:
         self._started[index] = 0
 
     def report(self, index: int, verdict: Verdict) -> None:
-        """Report on the target at `index`."""
+        """Report on the target at `index`. Raises ValueError for something that is no verdict, IndexError for an index
+        that no target has."""
+        if index < 0:
+            raise IndexError(index)
         if self._verdicts[index] is None:
-            self._verdicts[index] = verdict
+            self._verdicts[index] = read_verdict(verdict, _refuse)
 
     def close(self, reason: str) -> Report | None:
         """Return the report on the envelope; None if nothing of it was started. No target can be started any more.
@@ -71,6 +75,10 @@ class ProviderCall:
     def close(self, reason: str) -> list[Report | None]:
         """Return a report for each envelope; see TargetResults.close."""
         return [results.close(reason) for results in self.envelopes]
+
+
+def _refuse(fault: str) -> None:
+    raise ValueError(fault)
 
 
 def _report(verdicts: list[Verdict]) -> Report:

@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from dispatcher.channels.calls import ProviderCall, TargetResults
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, SENT, UNKNOWN, UNSENT, Outcome, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, MAX_REASON_BYTES, SENT, UNKNOWN, UNSENT, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import office
@@ -94,6 +95,26 @@ def test_the_first_verdict_on_a_target_counts() -> None:
     results.report(0, SENT)
     results.report(1, SENT)
     assert results.close("") == Report(SENT, {0: INVALID})
+
+
+@pytest.mark.parametrize(
+    ("index", "verdict"),
+    [(0, None), (0, "sent"), (0, Verdict(5)), (-1, SENT), (2, SENT)],
+)
+def test_a_report_that_makes_no_sense_fails_in_the_channel(index: int, verdict: Any) -> None:
+    results = TargetResults(envelope(0, "ab"))
+    with pytest.raises((ValueError, IndexError)):
+        results.report(index, verdict)
+    assert results.close("") is None
+
+
+def test_a_long_reason_in_any_language_is_cut() -> None:
+    results = TargetResults(envelope(0, "a"))
+    results.report(0, Verdict(int(Outcome.INVALID), "不" * 5_000))
+    report = results.close("")
+    assert report is not None
+    assert report.verdict.reason.startswith("不")
+    assert len(report.verdict.reason.encode()) <= MAX_REASON_BYTES
 
 
 def test_a_started_target_that_the_provider_cannot_have_taken_is_unsent() -> None:
