@@ -61,8 +61,10 @@ class RedisLedger:
             raise FairlaneError(f"The ledger's answer cannot be read: {error}.", "Report this as a defect.") from error
 
     def due_claims(self, limit: int = MAX_CLAIMS) -> dict[int, list[str]]:
-        """Return overdue claims by outcome partition, for a ClaimsEnded record. Each is returned again only after a few
-        seconds. Claims of a live worker are returned later than others."""
+        """Return overdue claims, grouped by outcome partition, to be written into ClaimsEnded records.
+
+        A claim is not returned again for a few seconds. Claims of workers that are still alive become overdue later.
+        """
         due: dict[int, list[str]] = {}
         for name in self._call("due_claims", limit, DUE_AGAIN_MS, SPARED_MS):
             member = name.decode()

@@ -21,7 +21,7 @@ def topics(settings: PulsarSettings) -> Topics:
 
 
 class PulsarClient(pulsar.Client):  # type: ignore[misc]  # the vendor's has no types
-    """A client that keeps the address it was given, for error messages."""
+    """A client that remembers its service address, for error messages."""
 
     address: Address
 

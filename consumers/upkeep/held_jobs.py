@@ -71,7 +71,7 @@ class HeldJobs:
         self._leave()
 
     def renew(self) -> None:
-        """Renew our locks once, take free jobs, and release the surplus."""
+        """Renew the locks of this worker's jobs, take free jobs, and release jobs beyond its fair share."""
         asked_s = self._clock.monotonic_s()
         before = self._held
         workers = max(1, self._workers())

@@ -88,11 +88,11 @@ class LaneCleaner:
         self._delete_due()
 
     def sweep(self) -> None:
-        """Check every topic in the task namespaces for orphans. Raises Unreachable.
+        """Find lanes whose task has ended, or has been unknown for the grace period, and note them for deletion.
 
-        The topics are listed before the view is checked for completeness. A task is in the control topic before its
-        lane is created, so a complete view knows the task of every listed lane, or will know it within the grace
-        period.
+        The topics are listed before the view in Redis is checked for completeness. A task is in the control topic
+        before its lane is created, so a complete view contains the task of every listed lane, or will within the grace
+        period. Raises Unreachable if a broker or Redis does not answer.
         """
         listed = [topic for namespace in self._namespaces for topic in self._topics.list_topics(namespace)]
         lanes = {topic: task for topic in listed if (task := task_of_lane(topic))}

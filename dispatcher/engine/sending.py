@@ -157,7 +157,7 @@ class Sending:
 
     # ------------------------------------------------------------- picks
     def pump(self, now_s: float) -> None:
-        """Send batches for as long as there is credit and room."""
+        """Hand granted envelopes to their channels, in batches, until all are handed over or no channel has room."""
         if self._without_room:
             self._bring_back()
         pick, charge, has_room = self.scheduler.pick, self.scheduler.charge, self._unsettled.has_room

@@ -29,7 +29,7 @@ class SuspectGroup:
         return sum(part.count for _, part in self.parts) + len(self.given_back) == 1
 
     def halves(self) -> tuple["SuspectGroup", "SuspectGroup"]:
-        """Split into envelopes and returned credit; if there is only one kind, split that in half."""
+        """Split the group in two: envelopes and returned credit if it has both, else two halves of what it has."""
         if self.parts and self.given_back:
             return SuspectGroup([], self.given_back), SuspectGroup(self.parts, [])
         if len(self.parts) == 1:

@@ -26,7 +26,7 @@ def partitions_for(expected_targets: int | None, need_bytes: int, options: Produ
 
 
 def need_of(record: TaskRecord, options: ProducerOptions) -> ProducerNeeds:
-    """Return the needs of a submission's producer."""
+    """Return what a submission's producer has to carry: partitions, bytes per message, messages per second."""
     size = envelope_bytes(record.chunk, len(record.message))
     return ProducerNeeds(
         partitions=max(1, record.partitions),

@@ -15,7 +15,7 @@ LONGEST_S = 1_200
 
 
 def random_scenario(seed: int, name: str = NAME) -> Scenario:
-    """Return a scenario; the same seed gives the same one."""
+    """Return the scenario of a seed: always the same one. `name` selects the kind of scenario."""
     maker = _Maker(Random(f"{name} {seed}"), ENVELOPES[name])
     return check({"name": name, **maker.scenario()})
 

@@ -31,7 +31,7 @@ def app() -> None:
 @output_option
 @click.pass_context
 def list_apps(ctx: click.Context, output: Output) -> None:
-    """List the apps that appear in a live task or a setting; * means every app without limits of its own.
+    """List the apps that live tasks use or that have limits; * means every app without limits of its own.
 
     `queued` is the number that the limit applies to: targets of live tasks without an outcome (paused and scheduled
     tasks included), and targets that are expected but not published yet.
@@ -75,11 +75,16 @@ def weight(ctx: click.Context, trial: Trial, name: str, number: float) -> None:
 
 @app.command()
 @_name
-@click.option("--tasks", metavar="N", type=LimitText(), help="Maximum number of live tasks; none for no limit.")
-@click.option("--targets", metavar="N", type=LimitText(), help="Maximum number of queued targets; none for no limit.")
+@click.option("--tasks", metavar="N", type=LimitText(), help="Maximum number of live tasks; `none` removes the limit.")
+@click.option(
+    "--targets", metavar="N", type=LimitText(), help="Maximum number of queued targets; `none` removes the limit."
+)
 @click.pass_context
 def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None) -> None:
-    """Limit an app's live tasks or queued targets; submissions beyond are refused (exit 5); * is every other app."""
+    """Limit an app's live tasks or queued targets. Submissions over a limit are refused (exit code 5).
+
+    The app '*' (quoted for the shell) means every app without limits of its own.
+    """
     if tasks is None and targets is None:
         raise click.UsageError("Give --tasks, --targets or both.")
     with client_of(ctx) as client:

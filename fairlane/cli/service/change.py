@@ -48,12 +48,14 @@ def dry_run_option(command: F) -> F:
 
 
 limit_option = click.option(
-    "--limit", type=click.IntRange(1), help=f"Maximum number of affected tasks shown.  [default: {SHOWN}; as JSON all]"
+    "--limit",
+    type=click.IntRange(1),
+    help=f"Maximum number of affected tasks shown.  [default: {SHOWN}; all with -o json]",
 )
 
 
 def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceControls], None]", done: str) -> None:
-    """Change settings, or show the effects of the change."""
+    """Change settings of the service and print `done`; with --dry-run only show what the change would do."""
     with client_of(ctx) as client:
         if not trial.dry_run:
             client.change_service(change)

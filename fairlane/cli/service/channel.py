@@ -25,9 +25,9 @@ def channel() -> None:
 @output_option
 @click.pass_context
 def list_channels(ctx: click.Context, output: Output) -> None:
-    """List the channels that appear in a live task or a setting.
+    """List the channels that live tasks use or that are configured.
 
-    `queued` counts all targets of live tasks without an outcome, paused and scheduled tasks included.
+    `queued` counts the targets that have no outcome yet, those of paused and scheduled tasks included.
     """
     list_usage(ctx, output, channels, COLUMNS, leaving=["cap_burst"])
 
@@ -56,7 +56,7 @@ def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
 @dry_run_option
 @click.pass_context
 def pause(ctx: click.Context, trial: Trial, name: str) -> None:
-    """Pause a channel until `resume`; targets in flight are not recalled."""
+    """Pause a channel until `fairlane channel resume`. Targets already in flight are still sent."""
     change_service(ctx, trial, lambda service: service.pause_channel(name, paused=True), f"channel {name} paused")
 
 

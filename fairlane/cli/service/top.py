@@ -12,7 +12,7 @@ from fairlane.cli.base.connect import client_of
 @click.option("--count", type=click.IntRange(1), help="Stop after this many updates.")
 @click.pass_context
 def top(ctx: click.Context, every: float, count: int | None) -> None:
-    """Watch tiers, tasks and workers live; Ctrl-C ends it. Without a terminal it prints lines."""
+    """Watch tiers, tasks and workers live; quit with Ctrl-C. If output is not a terminal, print plain lines."""
     from backends.system_clock import SystemClock
     from fairlane.screen.console import console_of
     from fairlane.screen.sample import Sampler

@@ -15,18 +15,26 @@ if TYPE_CHECKING:
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
-@click.option("--processes", type=click.IntRange(1, 256), help="Worker processes to start (default 1).")
+@click.option("--processes", type=click.IntRange(1, 256), help="Number of worker processes.  [default: 1]")
 @click.option("--name", help="Name of the worker; with several processes NAME-1, NAME-2, ...")
 @click.option(
-    "--channel", "channels", multiple=True, metavar="NAME=MODULE:CLASS", help="A channel of your own; may be repeated."
+    "--channel",
+    "channels",
+    multiple=True,
+    metavar="NAME=MODULE:CLASS",
+    help="Add a channel of your own; may be repeated.",
 )
-@click.option("--tiers", metavar="TIER,...", help="Serve the lanes of these tiers only; all by default.")
+@click.option("--tiers", metavar="TIER,...", help="Serve only the lanes of these tiers.  [default: all]")
 @click.option(
     "--metrics-port",
     type=click.IntRange(-1, 65_535),
     help="Port of the Prometheus metrics; 0 for any free port, -1 for none.",
 )
-@click.option("--drain-timeout", type=Duration(), help="Maximum time a worker takes to finish: 20s, 1m.")
+@click.option(
+    "--drain-timeout",
+    type=Duration(),
+    help="How long a worker may take to finish, such as 20s; others take over the rest.",
+)
 @click.pass_context
 def worker(
     ctx: click.Context,
@@ -37,7 +45,7 @@ def worker(
     metrics_port: int | None,
     drain_timeout: float | None,
 ) -> int | None:
-    """Run workers until SIGTERM or SIGINT; then they finish what they have claimed and exit."""
+    """Run workers. On SIGTERM or SIGINT they finish the work they have claimed, and exit."""
     if ctx.invoked_subcommand is not None:
         return None
     from fairlane.worker.process.process import run_workers
@@ -69,7 +77,7 @@ def _channels(given: tuple[str, ...]) -> dict[str, str]:
 @output_option
 @pass_settings
 def list_workers(settings: "Settings", *, everybody: bool, output: Output) -> None:
-    """Show the workers: state, lanes, targets in flight and buffered, targets sent a second."""
+    """Show the workers: state, lanes, targets in flight and buffered, targets sent per second."""
     from backends.redis.view import open_view
     from backends.redis.workers import Workers
     from fairlane.screen.render import workers_table

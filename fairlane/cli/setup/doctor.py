@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 @output_option
 @pass_settings
 def doctor(settings: "Settings", output: Output) -> int:
-    """Check Java, Maven, Pulsar and its settings, namespaces, Redis and the clock. Exits with 1 if a check fails."""
+    """Check Java, Maven, Pulsar with its broker settings and namespaces, Redis, the clock, workers and stuck tasks.
+
+    Exits with 1 if a check fails.
+    """
     from backends.system_clock import SystemClock
     from fairlane.checks.doctor import examine
 

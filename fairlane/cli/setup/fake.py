@@ -36,10 +36,14 @@ def _serving_options(port: int) -> Callable[[F], F]:
     seeds = click.IntRange(0, 2**63 - 1)
     options = (
         click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on."),
-        click.option("--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="0: a free one."),
-        click.option("--rules", type=a_file, help="TOML or JSON file of rules to begin with."),
-        click.option("--folder", type=a_folder, help="Where to write keys. Default: in Fairlane's home."),
-        click.option("--ca-file", type=a_file, help="Where to write the authority. Default: ca.pem in the folder."),
+        click.option(
+            "--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="0 picks a free port."
+        ),
+        click.option("--rules", type=a_file, help="TOML or JSON file of rules; docs/delivery.md describes them."),
+        click.option("--folder", type=a_folder, help="Where to write keys.  [default: in Fairlane's home]"),
+        click.option(
+            "--ca-file", type=a_file, help="Where to write the CA certificate.  [default: ca.pem in the folder]"
+        ),
         click.option("--seed", type=seeds, default=1, show_default=True, help="Seed of all random choices."),
     )
 
@@ -53,14 +57,14 @@ def _serving_options(port: int) -> Callable[[F], F]:
 
 @fake.command()
 @_serving_options(8443)
-@click.option("--project-id", default="demo", show_default=True, help="The Firebase project that it plays.")
+@click.option("--project-id", default="demo", show_default=True, help="Name of the Firebase project.")
 @output_option
 @pass_invocation
 def fcm(invocation: Invocation, /, project_id: str, output: Output, **given: Any) -> None:
-    """Play FCM until SIGTERM or SIGINT.
+    """Run a fake FCM server until SIGTERM or SIGINT.
 
-    Prints the address, the file of its certificate authority, and a service account with a fresh key, whose token
-    endpoint is this fake: what settings need. At the end it says what it accepted.
+    Prints the address, the file with its CA certificate, and a service account whose tokens this server issues: copy
+    them into your settings. On exit it prints how many messages it accepted.
     """
     require_packages("fakes", "cryptography", "hpack")
     from fairlane.fake.making import make_fcm
@@ -79,14 +83,14 @@ def fcm(invocation: Invocation, /, project_id: str, output: Output, **given: Any
 
 @fake.command()
 @_serving_options(2197)
-@click.option("--topic", default="com.example.app", show_default=True, help="The bundle id of the app that it knows.")
+@click.option("--topic", default="com.example.app", show_default=True, help="Bundle id of the app.")
 @output_option
 @pass_invocation
 def apns(invocation: Invocation, /, topic: str, output: Output, **given: Any) -> None:
-    """Play APNs until SIGTERM or SIGINT.
+    """Run a fake APNs server until SIGTERM or SIGINT.
 
-    Prints the address, the file of its certificate authority, a fresh signing key with its ids, and a client
-    certificate, which is accepted instead of a provider token. At the end it says what it accepted.
+    Prints the address, the file with its CA certificate, a fresh signing key with its ids, and a client certificate,
+    which is accepted instead of a provider token. On exit it prints how many notifications it accepted.
     """
     require_packages("fakes", "cryptography", "hpack")
     from fairlane.fake.making import KEY_ID, TEAM_ID, make_apns

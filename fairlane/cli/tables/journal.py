@@ -90,7 +90,7 @@ def _tell(batch: "LandedBatch") -> None:
     type=ByteSize(),
     default="128MiB",
     show_default=True,
-    help="Wanted size of a file; files of half this size or more are left unchanged.",
+    help="Target size of a file; files of at least half this size are left unchanged.",
 )
 @click.option(
     "--keep",
@@ -109,8 +109,8 @@ def compact(
 ) -> None:
     """Merge small files of the journal, and delete files that are no longer needed.
 
-    May run beside `fairlane journal run`, and be killed at any moment. Readers of the tables see the old files or the
-    new ones.
+    Safe to run alongside `fairlane journal run` and to kill at any time: readers of the tables see either the old
+    files or the new ones, never a mix.
     """
     from spark_jobs.session.requirements import require_spark
 

@@ -59,12 +59,12 @@ def spark_options(command: F) -> F:
         metavar="URL",
         default="local[*]",
         show_default=True,
-        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL. spark-submit's own setting wins.",
+        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL. spark-submit takes precedence.",
     )
     @click.option(
         "--memory", metavar="SIZE", default="1g", show_default=True, help="Memory of Spark's driver and executors."
     )
-    @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="Another setting of Spark; may be repeated.")
+    @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="Additional Spark setting; may be repeated.")
     @wraps(command)
     def with_spark(*args: Any, master: str, memory: str, conf: Sequence[str], **kwargs: Any) -> Any:
         return command(*args, spark=SparkOptions(master, memory, tuple(map(_setting, conf))), **kwargs)

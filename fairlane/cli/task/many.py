@@ -64,12 +64,16 @@ def asked_options(command: F) -> F:
         return command(*args, asked=Selection(filter_, yes, dry_run, limit), **rest)
 
     options = (
-        click.option("--app", help="All live tasks of this app.", shell_complete=app_names),
-        click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="All live tasks of this tier."),
-        click.option("--channel", help="All live tasks on this channel.", shell_complete=channel_names),
-        click.option("--state", type=click.Choice(LIVE_STATES), help="All live tasks in this state."),
-        click.option("--id-prefix", help="All live tasks whose ids begin with this."),
-        click.option("--yes", is_flag=True, help="Change tasks found by a filter without asking."),
+        click.option(
+            "--app",
+            help="Live tasks of this app. Filters combine: a task must match all of them.",
+            shell_complete=app_names,
+        ),
+        click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Live tasks of this tier."),
+        click.option("--channel", help="Live tasks on this channel.", shell_complete=channel_names),
+        click.option("--state", type=click.Choice(LIVE_STATES), help="Live tasks in this state."),
+        click.option("--id-prefix", help="Live tasks with this prefix of their ids."),
+        click.option("--yes", is_flag=True, help="Skip the question that is asked when filters select the tasks."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
         limit_option,
     )

@@ -48,7 +48,7 @@ def _emit(output: Output, view: TaskView) -> None:
 @click.option("--app", help="Only tasks of this app.", shell_complete=app_names)
 @click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Only tasks of this tier.")
 @click.option("--channel", help="Only tasks on this channel.", shell_complete=channel_names)
-@click.option("--id-prefix", help="Only tasks whose ids begin with this.")
+@click.option("--id-prefix", help="Only tasks with this prefix of their ids.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of tasks.")
 @click.option("--cursor", help="Continue where an earlier list ended (it printed the cursor on stderr).")
 @click.option("--all", "everything", is_flag=True, help="No limit.")
@@ -122,7 +122,9 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 @click.command()
 @task_argument
 @click.option("--by-reason", is_flag=True, help="Count the failures of each reason, with an example.")
-@click.option("--limit", type=click.IntRange(1), help=f"Maximum number of rows.  [default: {_SHOWN:,}; as JSON all]")
+@click.option(
+    "--limit", type=click.IntRange(1), help=f"Maximum number of rows.  [default: {_SHOWN:,}; all with -o json]"
+)
 @output_option
 @click.pass_context
 def failures(ctx: click.Context, output: Output, task_id: str, *, by_reason: bool, limit: int | None) -> None:

@@ -58,27 +58,29 @@ def cancel(ctx: click.Context, output: Output, asked: Selection, *, no_wait: boo
 
 
 @click.command()
-@click.option("--reason", required=True, metavar="TEXT", help="Why; shown with the task's state.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, shown with the state of the task.")
 @_no_wait
 @_ids
 @asked_options
 @output_option
 @click.pass_context
 def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, *, no_wait: bool) -> None:
-    """Stop tasks for a reason: like `cancel`, but they end as failed."""
+    """Stop tasks and record why: like `cancel`, but they end as failed."""
     _end_many(ctx, output, asked, Changes(stopped=reason), no_wait=no_wait)
 
 
 @click.command()
-@click.option("--reason", required=True, metavar="TEXT", help="Why; shown with the task's state.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, shown with the state of the task.")
 @_no_wait
 @_ids
 @asked_options
 @output_option
 @click.pass_context
 def close(ctx: click.Context, output: Output, asked: Selection, reason: str, *, no_wait: bool) -> None:
-    """End tasks that cannot end by themselves, cancelled and stopped ones included. They end as failed within 30 s.
-    `fairlane doctor` names such tasks."""
+    """Force tasks to end that are stuck, for example because envelopes were lost. `fairlane doctor` lists them.
+
+    Also ends tasks that were cancelled or stopped. Within 30 s they end as failed, and their open targets as cancelled.
+    """
     _end_many(ctx, output, asked, Changes(closed=reason), no_wait=no_wait, done="is closed")
 
 
