@@ -99,7 +99,7 @@ SYSTEM_POLICIES: tuple[Policy, ...] = (
 
 
 def at_creation(policies: tuple[Policy, ...], bundles: int) -> dict[str, Any]:
-    """Return the body that creates a namespace with all its policies, in one call."""
+    """Return the request body that creates a namespace and sets all its policies in one call."""
     return {"bundles": {"numBundles": bundles}, **{policy.field: policy.required for policy in policies}}
 
 

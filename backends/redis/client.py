@@ -29,7 +29,7 @@ Arg = str | bytes | int
 
 
 class RedisClient(redis.Redis):
-    """A client that keeps the address it was given, for error messages."""
+    """A client that remembers its service address, for error messages."""
 
     address: Address
     closed = False

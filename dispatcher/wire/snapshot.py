@@ -88,7 +88,7 @@ class Chunk(msgspec.Struct, array_like=True, frozen=True, tag="chunk"):
 
 
 class Closed(msgspec.Struct, array_like=True, frozen=True, tag="closed"):
-    """The last record. A snapshot is used only if it has this record, and all chunks with this digest."""
+    """The last record. A snapshot counts only if it has this record, and all its chunks together have this digest."""
 
     chunks: int
     tasks: int

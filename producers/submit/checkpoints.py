@@ -12,10 +12,11 @@ _POLL_S: Final = 0.01
 
 
 class Checkpointer:
-    """Stores one checkpoint at a time; a new one is made only when the last is stored.
+    """Stores the checkpoints of a submission (how far it has published), one at a time.
 
-    base: the sequence of the first envelope given to `writer`. After each checkpoint the task is read: `stopped` then
-    says why its submission should end (cancelled, ...), or is empty.
+    A new one starts only after the one before is stored. After each, the task is read again, and `stopped` has the
+    reason why the submission should end, such as a cancel; it is empty if there is none. `base` is the sequence number
+    of the first envelope that `writer` publishes.
     """
 
     def __init__(self, services: Services, writer: LaneWriter, task: str, base: int) -> None:

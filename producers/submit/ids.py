@@ -11,7 +11,7 @@ _RANDOM_LETTERS = 16
 
 
 def id_maker(clock: Clock, random_bits: Callable[[int], int] = secrets.randbits) -> Callable[[], str]:
-    """Return a generator of ids of 26 letters and digits: the time in milliseconds, then 80 random bits. They sort by
+    """Return a function that makes ids of 26 letters and digits: time in milliseconds, then 80 random bits. Ids sort by
     time."""
 
     def new_id() -> str:

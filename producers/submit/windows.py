@@ -15,7 +15,7 @@ from producers.submit.validation import Accepted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A range of an audience's targets, in encoded envelopes."""
+    """Consecutive targets of an audience, encoded as envelopes. They are published together."""
 
     bodies: list[list[bytes]]
     """The encoded envelopes, in parts; the last envelope may be short."""

@@ -100,7 +100,7 @@ class JournalLog:
         return state
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all commits that are kept."""
+        """Return the number of every commit that still exists. A commit lists the files of the journal's tables."""
         names = [path.stem for path in self._folder.glob("*.json")] if self._folder.is_dir() else []
         return [int(name) for name in names if name.isdecimal()]
 

@@ -55,7 +55,7 @@ def up(
 
 
 @stack.command()
-@click.option("--wipe", is_flag=True, help="delete all its data and logs too")
+@click.option("--wipe", is_flag=True, help="Delete all data and logs, too.")
 @pass_invocation
 def down(invocation: Invocation, *, wipe: bool) -> None:
     """Stop Pulsar and Redis; their data stays unless --wipe."""

@@ -149,18 +149,18 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
     type=Duration(),
     default="5m",
     show_default=True,
-    help="Measure rates over this last part of the time.",
+    help="Measure rates over only this last part of the period.",
 )
 @click.option(
     "--capacity",
     type=click.IntRange(1),
     metavar="RATE",
-    help="Forecast the end at this rate (targets/s) instead of the capacity in force.",
+    help="Forecast the time to drain at this rate (targets/s) instead of the capacity in force.",
 )
 @click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Number of tasks shown.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @tables_option
-@report_option("Output format; html is one page with charts, to redirect to a file.")
+@report_option("Output format; html is a single page with charts; redirect it to a file.")
 @click.pass_context
 def report(
     ctx: click.Context,

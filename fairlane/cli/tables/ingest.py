@@ -46,7 +46,9 @@ _SHOWN_REASONS = 10
     show_default=True,
     help="Send nothing if more than this part of the rows is invalid.",
 )
-@click.option("--strict", is_flag=True, help="Refuse a task whose channel no live worker has, instead of warning.")
+@click.option(
+    "--strict", is_flag=True, help="Refuse a task whose channel no live worker serves; without it, only warn."
+)
 @click.option("--dry-run", is_flag=True, help="Only report what would be accepted and left out. Needs no servers.")
 @tables_option
 @spark_options

@@ -72,8 +72,8 @@ def asked_options(command: F) -> F:
         click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Live tasks of this tier."),
         click.option("--channel", help="Live tasks on this channel.", shell_complete=channel_names),
         click.option("--state", type=click.Choice(LIVE_STATES), help="Live tasks in this state."),
-        click.option("--id-prefix", help="Live tasks with this prefix of their ids."),
-        click.option("--yes", is_flag=True, help="Skip the question that is asked when filters select the tasks."),
+        click.option("--id-prefix", help="Live tasks whose id starts with this."),
+        click.option("--yes", is_flag=True, help="Do not ask for confirmation when filters select the tasks."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
         limit_option,
     )

@@ -48,7 +48,7 @@ def _emit(output: Output, view: TaskView) -> None:
 @click.option("--app", help="Only tasks of this app.", shell_complete=app_names)
 @click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Only tasks of this tier.")
 @click.option("--channel", help="Only tasks on this channel.", shell_complete=channel_names)
-@click.option("--id-prefix", help="Only tasks with this prefix of their ids.")
+@click.option("--id-prefix", help="Only tasks whose id starts with this.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of tasks.")
 @click.option("--cursor", help="Continue where an earlier list ended (it printed the cursor on stderr).")
 @click.option("--all", "everything", is_flag=True, help="No limit.")
@@ -57,7 +57,7 @@ def _emit(output: Output, view: TaskView) -> None:
 def list_tasks(
     ctx: click.Context, /, output: Output, limit: int, cursor: str | None, *, everything: bool, **only: str | None
 ) -> None:
-    """List tasks, newest first, including those that ended in the last days."""
+    """List tasks, newest first, including those that ended in the last 16 days."""
     from fairlane.screen.render import tasks_table
 
     views: list[TaskView] = []

@@ -29,7 +29,7 @@ IN_FLIGHT_S = 5.0
 @output_option
 @click.pass_context
 def pause(ctx: click.Context, output: Output, asked: Selection) -> None:
-    """Pause tasks until `resume`: those named, or all live ones that the options select."""
+    """Pause tasks until `resume`: either the given ids, or all live tasks that match the filters."""
     change_many(ctx, output, asked, Changes(paused=True), "paused")
 
 
@@ -39,7 +39,7 @@ def pause(ctx: click.Context, output: Output, asked: Selection) -> None:
 @output_option
 @click.pass_context
 def resume(ctx: click.Context, output: Output, asked: Selection) -> None:
-    """Resume paused tasks: those named, or all that the options select."""
+    """Resume paused tasks: either the given ids, or all that match the filters."""
     change_many(ctx, output, asked, Changes(paused=False), "resumed")
 
 

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 @click.option(
     "--targets",
     metavar="FILE|-",
-    help="CSV (a column target or token; the others are variables), JSON (an array, or a value a line), or one a line; "
-    "- is standard input.",
+    help="CSV (a column `target` or `token`; other columns become variables), JSON (an array, or one value per line), "
+    "or one target per line; - is standard input.",
 )
 @click.option(
     "--format",
@@ -58,25 +58,29 @@ if TYPE_CHECKING:
     help="Format of --targets; `auto` decides by the name and the first line.",
 )
 @click.option("--unique", is_flag=True, help="Remove duplicate targets; takes 110 bytes of memory per target.")
-@click.option("--allow-empty", is_flag=True, help="Accept an audience without targets; by default it is refused.")
-@click.option("--expected", type=click.IntRange(0), help="Expected number of targets; counted for a file.")
+@click.option("--allow-empty", is_flag=True, help="Allow a task without targets, which is refused otherwise.")
+@click.option(
+    "--expected",
+    type=click.IntRange(0),
+    help="Expected number of targets; chooses the size of envelopes and the lane.  [default: counted for a file]",
+)
 @click.option(
     "--chunk",
     type=click.IntRange(1, 500),
-    help="Targets per envelope (one Pulsar message); by default from tier and size.",
+    help="Targets per envelope (one Pulsar message).  [default: chosen from tier and expected targets]",
 )
 @click.option("--ttl", type=Duration(), help="Targets not sent after this time expire: 90s, 1h, 2d.")
 @click.option("--at", type=Time(), help="Start time: ISO 8601 (local time unless it names a zone), or +15m from now.")
-@click.option("--weight", type=float, help="Share among the tasks of its tier (1 by default).")
-@click.option("--cap", metavar="RATE[:BURST]", help="Maximum targets/s of this task, and maximum targets at once.")
-@click.option("--hold", is_flag=True, help="Send nothing before the whole audience is stored.")
-@click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker has, instead of warning.")
+@click.option("--weight", type=float, help="Relative share of capacity among the tasks of its tier.  [default: 1]")
+@click.option("--cap", metavar="RATE[:BURST]", help="Rate limit of this task in targets/s, and the size of a burst.")
+@click.option("--hold", is_flag=True, help="Start sending only once all targets are stored.")
+@click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker serves; without it, only warn.")
 @output_option
 @click.pass_context
 def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **options: Any) -> None:
     """Submit tasks: from YAML or JSON FILEs, or one task from the options.
 
-    A FILE has the fields of a task (id, app, tier, message, ttl_s, ..., and its `targets`), or a list of such `tasks`.
+    A FILE has the fields of one task (id, app, tier, message, ttl_s, ..., targets), or a list of such under `tasks`.
 
     \b
     fairlane task submit examples/tasks.yaml
