@@ -53,8 +53,8 @@ class DeadLetterTopic:
             return dict(self._counts)
 
     def index(self, store: Callable[[Mapping[str, set[str]]], None]) -> None:
-        """Pass the blocks with new letters since the last call, by task, to `store`. If it raises, they are passed
-        again next time."""
+        """Call `store` with the positions of letters written since the last call, by task: each is that of a block of
+        the topic. If `store` raises, the next call passes them again."""
         with self._lock:
             blocks, self._new_blocks = self._new_blocks, {}
         try:

@@ -58,8 +58,9 @@ def longest_gap(
 ) -> Gap | None:
     """Return the gap of a tier that is largest relative to its bound; None if there is no gap.
 
-    The bound is (W - w) / w times the targets of the tier's last send, plus one largest send of each other tier.
-    `arrivals`: targets that became ready to be sent, by tier.
+    A gap is the number of targets that other tiers sent between two sends of this tier while it had a backlog. Its
+    bound is (W - w) / w times the targets of the tier's last send, plus one largest send of each other tier; w is the
+    tier's weight, W the sum of all. `turns`: all sends, in order. `arrivals`: targets that became ready, by tier.
     """
     largest = {name: max((turn.targets for turn in turns if turn.tier == name), default=0) for name in weights}
     others = sum(size for name, size in largest.items() if name != tier)

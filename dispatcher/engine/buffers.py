@@ -333,8 +333,7 @@ class LaneBuffer:
         self._move(part, GONE)
 
     def ack(self, targets: int) -> None:
-        """Forget targets that were taken out and are settled. Only their number is passed, since settling joins
-        runs."""
+        """Forget this many targets, which were sent and settled. A number is enough: settling merges adjacent runs."""
         self._count(OUT, -targets)
 
     # ------------------------------------------------------------- gauges

@@ -10,7 +10,7 @@ from dispatcher.scheduling.sharing import share_out
 def credit_levels(lanes: Sequence[LaneBuffer], horizon: int, weights: Mapping[Tier, int]) -> dict[str, int]:
     """Divide `horizon` targets by the weights of tiers and lanes. Return each lane's part by name.
 
-    Lanes that are short of credit have no level: the ledger divides the scarce credit, and it knows all workers.
+    A lane that is short of credit is not in the result: the ledger divides scarce credit; only it knows all workers.
     """
     by_tier: dict[Tier, list[LaneBuffer]] = {tier: [] for tier in TIERS}
     for lane in lanes:

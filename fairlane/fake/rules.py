@@ -48,7 +48,7 @@ class AnswerRule(_Rule, frozen=True):
 
 
 class GoAway(_Rule, frozen=True):
-    """The planned end of a connection."""
+    """Rule: end connections with GOAWAY, as a server does that is about to restart."""
 
     after: Count
     """Requests on a connection that are taken. Over HTTP/1.1, the connection closes then."""

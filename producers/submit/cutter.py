@@ -110,8 +110,9 @@ class Block:
 class Cutter:
     """Turns accepted targets into blocks and keeps the digest of all targets in them so far.
 
-    Neither the cut nor the digest depends on how the targets were divided into slabs. ends: an envelope and a block end
-    at each of these numbers of targets, with a short envelope if necessary: the ends of windows are part of the cut.
+    The result does not depend on the pieces (slabs) in which the targets arrive. At each number of targets in `ends`
+    the current envelope and block end, even if they are not full: windows of targets that were announced must end there
+    again.
     """
 
     def __init__(self, chunk: int, ends: Iterable[int] = ()) -> None:

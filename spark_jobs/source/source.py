@@ -101,7 +101,8 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes a task for each micro-batch: the option `id` (else the query's name), a dash, the batch's number."""
+    """Writes one task per micro-batch. Its id is `<id>-<number of the batch>`; `<id>` is the option `id`, or else the
+    name of the query."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target

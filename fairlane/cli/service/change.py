@@ -42,7 +42,9 @@ def dry_run_option(command: F) -> F:
 
     made: Any = output_option(called)
     dry = click.option(
-        "--dry-run", is_flag=True, help="Change nothing; show when tasks would finish before and after the change."
+        "--dry-run",
+        is_flag=True,
+        help="Change nothing; show the estimated finish of each task with and without the change.",
     )
     return dry(limit_option(made))  # type: ignore[no-any-return]
 

@@ -35,7 +35,7 @@ def status(settings: "Settings", output: Output) -> None:
     """Show whether the view is complete, how far a rebuild has got, and counters of rare events.
 
     \b
-    repeats           an attempt of an envelope was recorded again
+    repeats           an attempt of an envelope was recorded twice
     repeats_possible  a claim ended without a record: its worker died or stalled, and may have sent
     granted, used, returned, expired: targets of leases, by tier
     malformed         records that this version cannot read and skipped; passed_over has their positions,

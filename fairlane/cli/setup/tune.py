@@ -34,7 +34,7 @@ def tune() -> None:
 def producer(
     output: Output, partitions: int, rate: float, message_bytes: int, memory: int, receiver_queue: int
 ) -> None:
-    """Recommend a producer's settings, with the code that submissions use.
+    """Recommend a producer's settings, calculated as for real submissions.
 
     Sizes are bytes, or a number with kB, KiB, MB, MiB, GB or GiB.
     """

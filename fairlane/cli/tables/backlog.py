@@ -72,7 +72,7 @@ def snapshot(
     """Record the state of lanes, tiers and caps until SIGTERM or SIGINT.
 
     Each snapshot is one request to Redis and one to each broker, however many lanes there are; one that could not be
-    taken is skipped. `fairlane backlog report` reads them. -o says how --once prints.
+    taken is skipped. `fairlane backlog report` reads them. -o sets the output format of --once.
     """
     from backends.extras import require_packages
 

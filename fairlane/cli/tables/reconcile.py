@@ -46,7 +46,7 @@ def reconcile(
     outcomes and, with --audience, targets without one and targets that are not in the audience. --audience needs a
     journal that names all targets: set journal.targets = all before they are sent.
 
-    Exit code 1 if anything does not add up. Land the outcomes first: `fairlane journal run --once`.
+    Exit code 1 if anything does not add up. First bring the journal up to date: `fairlane journal run --once`.
     """
     _check_usage(task, day, given["audience"])
     from spark_jobs.session.requirements import require_spark
