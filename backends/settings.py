@@ -3,12 +3,23 @@
 They hold values only. The program reads them from the environment, a file or the command line (`fairlane.settings`).
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, WrapValidator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    WrapValidator,
+    model_validator,
+)
 
 from backends.addresses import Address, as_address, not_configured, usable
+from backends.sentinel_url import is_sentinel_url, sentinel_url
 from dispatcher.wire.topics import NAME_PATTERN
 
 T = TypeVar("T")
@@ -17,7 +28,21 @@ PulsarUrl = Annotated[str, StringConstraints(pattern=r"^pulsar(\+ssl)?://[^/\s]+
 """`pulsar://host:port` or `pulsar+ssl://host:port`; several hosts are separated by commas."""
 HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
 AdminUrl = Annotated[HttpUrl, WrapValidator(as_address)]
-RedisUrl = Annotated[str, StringConstraints(pattern=r"^(rediss?|unix)://[^\s]+$"), WrapValidator(as_address)]
+
+
+def _checked_redis_url(text: str) -> str:
+    if is_sentinel_url(text):
+        sentinel_url(text)
+    return text
+
+
+RedisUrl = Annotated[
+    str,
+    StringConstraints(pattern=r"^(rediss?(\+sentinel)?|unix)://[^\s]+$"),
+    AfterValidator(_checked_redis_url),
+    WrapValidator(as_address),
+]
+"""`redis://host:port/db`, with `rediss` for TLS; `unix://path`; or `redis+sentinel://host:port,host:port/SERVICE/DB`."""
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN}$")]
 """Letters, digits, `_ . -`; at most 64 characters."""
 Compression = Literal["lz4", "zstd", "none"]
@@ -83,16 +108,21 @@ class PulsarSettings(BaseModel):
 
 
 class RedisSettings(BaseModel):
-    """One Redis (or Valkey) server, the database in it and the prefix of every key."""
+    """One Redis (or Valkey) server or the Sentinels of one, the database in it and the prefix of every key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: RedisUrl | None = Field(
         default=None,
-        description="Redis address, redis://, rediss:// (TLS) or unix://; default: the local stack's",
+        description="Redis address: redis://, rediss:// (TLS), unix://, or redis+sentinel://host:port,host:port/NAME "
+        "(rediss+sentinel:// for TLS); default: the local stack's",
     )
     username: str | None = Field(default=None, description="Redis user (ACL); overrides one in the address")
     password: SecretStr | None = Field(default=None, description="Redis password; overrides one in the address")
+    sentinel_username: str | None = Field(default=None, description="user (ACL) of the Sentinels")
+    sentinel_password: SecretStr | None = Field(
+        default=None, description="password of the Sentinels; that of Redis is never sent to them"
+    )
     tls_ca: Path | None = Field(
         default=None, description="PEM file of the authorities trusted to sign Redis' certificate"
     )
@@ -119,6 +149,101 @@ class RedisSettings(BaseModel):
     def missing(self) -> list[tuple[str, str]]:
         """Return the address if it is not set, as (server, setting)."""
         return [("Redis", "redis.url")] if self.url is None else []
+
+
+class OffloadSettings(BaseModel):
+    """Where old records of the system namespace go."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    driver: Literal["filesystem", "aws-s3", "google-cloud-storage", "azureblob", "aliyun-oss", "S3"] = Field(
+        description="Pulsar's driver of the storage"
+    )
+    after_mb: int = Field(default=1024, ge=0, description="megabytes of a topic that stay on the bookies")
+    keep_ms: int = Field(default=4 * 3_600_000, ge=0, description="ms for which bookies keep what was offloaded")
+    directory: str | None = Field(
+        default=None, description="directory of the offloaders (NAR files) on the brokers; default: their setting"
+    )
+    options: dict[str, str] = Field(
+        default_factory=dict, description="further fields of Pulsar's offload policy, such as fileSystemURI"
+    )
+
+
+class EstateSettings(BaseModel):
+    """Brokers and bookies as nodes: how they are asked, where they are, when one counts as slow."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bookie_http: str | None = Field(
+        default=None,
+        description="address of the bookies' HTTP interfaces with {host} for the bookie's host, as in "
+        "http://{host}:8000; default: those of the local stack's estate, else bookies are not asked",
+    )
+    racks: dict[str, str] = Field(
+        default_factory=dict, description='rack by bookie (host or host:port), as in { "10.0.0.1" = "/rack-1" }'
+    )
+    ensemble: int | None = Field(
+        default=None, ge=1, le=16, description="bookies over which each ledger is spread; default: the brokers' setting"
+    )
+    write_quorum: int | None = Field(
+        default=None, ge=1, le=16, description="copies of an entry; default: the ensemble's size, at most 2"
+    )
+    ack_quorum: int | None = Field(
+        default=None, ge=1, le=16, description="copies that are stored before a receipt; default: write_quorum"
+    )
+    system_brokers: tuple[str, ...] = Field(
+        default=(), description="regular expressions of the hosts of brokers that serve the system namespace alone"
+    )
+    system_bookies: tuple[str, ...] = Field(
+        default=(), description="bookies (host or host:port) that hold the system namespace alone"
+    )
+    offload: OffloadSettings | None = Field(
+        default=None, description="where old records of the system namespace go; default: they stay on the bookies"
+    )
+    guard: bool = Field(
+        default=False,
+        description="whether slow nodes are isolated by themselves; doctor then accepts receipts before all copies",
+    )
+    slow_ms: float = Field(default=300.0, gt=0, le=60_000, description="p99 in ms above which a node may be slow")
+    slow_ratio: float = Field(
+        default=3.0, gt=1, le=1_000, description="a node is slow if its p99 is also above this many times its peers'"
+    )
+
+    release_s: float = Field(
+        default=300.0,
+        gt=0,
+        le=3_600,
+        description="seconds for which the probes of an isolated node must be well before the guard releases it; "
+        "doubled, up to an hour, for one that becomes slow again within as long",
+    )
+    look_s: float = Field(default=5.0, ge=0.5, le=60, description="seconds between two looks of the guard")
+
+    @model_validator(mode="after")
+    def _patterns_are_regular(self) -> Self:
+        for pattern in self.system_brokers:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"system_brokers: {pattern!r} is no regular expression ({error})") from None
+        return self
+
+    @model_validator(mode="after")
+    def _quorums_fit(self) -> Self:
+        copies = self.copies
+        if copies is None:
+            if self.write_quorum is not None or self.ack_quorum is not None:
+                raise ValueError("write_quorum and ack_quorum need ensemble")
+        elif not copies[0] >= copies[1] >= copies[2]:
+            raise ValueError("ensemble, write_quorum and ack_quorum must not grow from one to the next")
+        return self
+
+    @property
+    def copies(self) -> tuple[int, int, int] | None:
+        """Return ensemble, write quorum and ack quorum; None: those of the brokers."""
+        if self.ensemble is None:
+            return None
+        write = min(2, self.ensemble) if self.write_quorum is None else self.write_quorum
+        return self.ensemble, write, write if self.ack_quorum is None else self.ack_quorum
 
 
 def require_addresses(pulsar: PulsarSettings, redis: RedisSettings) -> None:

@@ -4,6 +4,8 @@ from typing import get_args
 
 import click
 
+from benchmarks.delivery.command import delivery, delivery_trial
+from benchmarks.estate.command import estate_day, estate_faults, estate_sizes
 from benchmarks.measured import Benchmark, chunk_option, measured, number_option
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE
@@ -159,17 +161,19 @@ def picks(lanes: int, *, mixed: bool) -> Benchmark:
 
 
 @bench.command()
-@number_option("--latency-ms", min_value=0, default=80, text="Time until the server answers.")
-@number_option("--connections", min_value=1, default=10, text="Connections.")
-@number_option("--streams", min_value=1, default=100, text="Concurrent requests on each of them.")
-@number_option("--requests", "count", min_value=1_000, default=100_000, text="Requests.")
 @measured
-def delivery(latency_ms: int, connections: int, streams: int, count: int) -> Benchmark:
-    """Measure the HTTP/2 client alone, on one core, against a server on another: rate, CPU and time of a request."""
-    from benchmarks.delivery.client_alone import Load, run
+def rendering() -> Benchmark:
+    """Measure a message of fcm and apns, on one thread, without servers: microseconds to render or check a target."""
+    from benchmarks.rendering import run
 
-    load = Load(connections=connections, streams=streams, requests=count)
-    return f"delivery {connections} x {streams}, {latency_ms} ms", lambda _settings, _seed: run(load, latency_ms)
+    return "rendering", lambda _settings, _seed: run()
+
+
+bench.add_command(delivery)
+bench.add_command(delivery_trial)
+bench.add_command(estate_faults)
+bench.add_command(estate_day)
+bench.add_command(estate_sizes)
 
 
 @bench.command("many-lanes")
@@ -245,6 +249,21 @@ def fold(count: int) -> Benchmark:
     from benchmarks.fold import Outcomes, run
 
     return f"fold {count}", lambda settings, seed: run(settings, Outcomes(count, seed), say)
+
+
+@bench.command("catch-up")
+@number_option("--mb", min_value=20, max_value=20_000, default=600, text="Size of the backlog.")
+@measured
+def catch_up(mb: int) -> Benchmark:
+    """Read a backlog from disk beside eight lanes that are read as they are written, on the local estate.
+
+    Shows the time from publishing to receiving in these lanes: while nothing else happens, while the backlog is read
+    from the page cache, and after its entry logs were dropped from there. Needs `fairlane stack up --bookies 3
+    --brokers 2`.
+    """
+    from benchmarks.catch_up import Backlog, run
+
+    return f"catch-up {mb} MB", lambda settings, _seed: run(settings, Backlog(mb), say)
 
 
 @bench.command()

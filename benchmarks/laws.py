@@ -10,7 +10,7 @@ from benchmarks.shares import CAPACITY, WANTED, Load, fill, sent
 from benchmarks.stage import SEE_LOGS, Stage, stage, wait_for
 from dispatcher.analysis.laws import SECOND_US, CapSince, TimedTargets, overshoot
 from dispatcher.model.errors import FairlaneError
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.tier import TIERS, Tier
 from fairlane.settings import Settings
 from producers.handle import TaskHandle

@@ -19,7 +19,7 @@ def run(lanes: int, seed: int, *, mixed: bool) -> dict[str, float]:
     scheduler: Scheduler[int] = Scheduler()
     for number in range(lanes):
         weight = chance.randrange(1, 5_000) if mixed else 1_000
-        scheduler.enter(scheduler.flow(number, TIERS[number % len(TIERS)], weight, "null"))
+        scheduler.enter(scheduler.entry(number, TIERS[number % len(TIERS)], weight, "null"))
     sizes = [chance.choice(SIZES) if mixed else QUANTUM for _ in range(1_000)]
     gc.disable()
     try:
@@ -33,6 +33,6 @@ def run(lanes: int, seed: int, *, mixed: bool) -> dict[str, float]:
 
 def _picks(scheduler: Scheduler[int], count: int, sizes: list[int]) -> None:
     for number in range(count):
-        flow = scheduler.pick()
-        assert flow is not None
-        scheduler.charge(flow, sizes[number % len(sizes)])
+        entry = scheduler.pick()
+        assert entry is not None
+        scheduler.charge(entry, sizes[number % len(sizes)])

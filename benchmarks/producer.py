@@ -17,9 +17,9 @@ import msgspec
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
+from benchmarks.estate_brokers import BlockedTopic, blocked_topic
 from benchmarks.producer_process import Published, Spec
 from benchmarks.resources import cpu_s
-from benchmarks.two_brokers import TwoBrokers, two_brokers
 from dispatcher.wire.topics import topics_of_lane
 from fairlane.isolation import isolated, provisioned
 from fairlane.settings import Settings
@@ -152,20 +152,20 @@ def run_blocked(settings: Settings, load: ProducerLoad, say: Callable[[str], Non
     """
     figures: dict[str, float] = {}
     folder = Path(tempfile.mkdtemp(prefix="fairlane-brokers-"))
-    with two_brokers(folder, settings.cache, load.partitions, say) as brokers:
-        figures["blocked_partitions"] = float(len(brokers.blocked))
+    with blocked_topic(folder, settings.cache, load.partitions, say) as topic:
+        figures["blocked_partitions"] = float(len(topic.blocked))
         for variant in ("client", "router"):
             say(f"{variant}: the second broker stops after {BEFORE_S:g} s, for {STOPPED_S:g} s")
-            counts = _stopped_meanwhile(brokers, variant, load)
+            counts = _stopped_meanwhile(topic, variant, load)
             figures |= {f"{variant}_{name}": value for name, value in counts.items()}
     return figures
 
 
-def _stopped_meanwhile(brokers: TwoBrokers, variant: str, load: ProducerLoad) -> dict[str, float]:
+def _stopped_meanwhile(topic: BlockedTopic, variant: str, load: ProducerLoad) -> dict[str, float]:
     seconds = BEFORE_S + STOPPED_S + AFTER_S
     spec = Spec(
-        url=str(brokers.settings.address),
-        topic=brokers.topic,
+        url=topic.brokers.url(0),
+        topic=topic.topic,
         partitions=load.partitions,
         variant=variant,
         chunk=load.chunk,
@@ -175,12 +175,12 @@ def _stopped_meanwhile(brokers: TwoBrokers, variant: str, load: ProducerLoad) ->
     with publishing(spec) as process:
         began_s = time.monotonic()
         time.sleep(BEFORE_S)
-        brokers.pause()
+        topic.pause()
         stopped_s = time.monotonic()
         try:
             time.sleep(STOPPED_S)
         finally:
-            brokers.go_on()
+            topic.go_on()
         ended_s = time.monotonic()
         result = _result(process)
     before = rate_between(result.samples, began_s + SETTLE_S, stopped_s) * load.chunk

@@ -43,14 +43,13 @@ class ServiceClock:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.monotonic_s = clock.monotonic_s
+        """See Clock.monotonic_s. A request asks for it four times, so without a call in between."""
         self._ahead_ms = clock.wall_ms() - clock.monotonic_s() * 1000
         """Lead of the wall clock over the monotonic one."""
 
     def wall_ms(self) -> int:
         return int(self._ahead_ms + self._clock.monotonic_s() * 1000)
-
-    def monotonic_s(self) -> float:
-        return self._clock.monotonic_s()
 
     def sync(self, server_ms: int, asked_s: float) -> None:
         """Adjust the wall clock to the server's time in an answer that has just arrived.

@@ -2,7 +2,8 @@
 ones in backends, quotas and consumers."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -10,7 +11,8 @@ import msgspec
 from dispatcher.channels.calls import ProviderCall
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest
+from dispatcher.wire.groups import Time
+from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest, Pace
 from dispatcher.wire.outcome import OutcomeRecord, Report
 
 Done = Callable[[Exception | None], None]
@@ -107,7 +109,8 @@ class OutcomeTopics(Protocol):
 
 
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
-    """Targets that failed for good, with the reasons, or a message that cannot be sent.
+    """Targets that were given up, with the reasons, or a message that cannot be sent. Targets that a provider called
+    invalid are named in outcome records instead (dispatcher.wire.invalid); letters of 0.2 and before have them too.
 
     A message that cannot be sent has a body and no targets. It is an envelope of an unknown task; or it is not an
     envelope at all, and then `task` is empty.
@@ -134,6 +137,12 @@ class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only
     """Number of this part of the body, from 0."""
     parts: int = 1
     """Number of parts of the body."""
+    app: str = ""
+    """App of the task; empty in older letters, and if there is no envelope."""
+    variables: list[dict[str, Any] | None] | None = None
+    """One entry per target, None for a target without variables; None if no target has any."""
+    first_call_ms: Time = 0
+    """Wall time of the earliest first call of these targets; 0 if it is not known."""
 
 
 class DeadLetters(Protocol):
@@ -202,6 +211,14 @@ class Courier(Protocol):
 
     def batch_limit(self, channel: str) -> int:
         """Return the maximum envelopes in one batch of this channel."""
+        ...
+
+
+class Paces(Protocol):
+    """Keeps to the times at which granted targets of capped flows may be sent."""
+
+    def allot(self, paces: Sequence[Pace], carried_out_s: float, /) -> None:
+        """Add grants that the ledger made at this monotonic time. Called by the engine, before it sends them."""
         ...
 
 
@@ -325,6 +342,13 @@ class RecordReader(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def records_to_end(reader: RecordReader) -> Iterator[StoredRecord]:
+    """Yield the records up to the topic's present end, and close the reader. Raises Unreachable."""
+    with closing(reader):
+        while not reader.at_end():
+            yield from reader.read(1_000, 1.0)
 
 
 OpenReader = Callable[[str | None], RecordReader]

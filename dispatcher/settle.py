@@ -12,39 +12,44 @@ import msgspec
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.ports import DeadLetter, Delivery
-from dispatcher.retry import NextStep, next_step
+from dispatcher.retry import NextStep
+from dispatcher.rounds import groups_after, open_indexes, retry_wait, steps_after
 from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.outcome import (
     ALL_SENT,
     FORMAT,
     MAX_REASON,
-    RETRY,
+    OPEN_NAMES,
     UNKNOWN,
+    UNSENT,
     Mixed,
     Named,
     Outcome,
     Outcomes,
+    ProviderIds,
     Report,
     Run,
     Verdict,
 )
 
 NamedTargets = Literal["none", "dead", "all"]
-"""The targets that outcome records name: none, those that a provider called invalid, or all final ones."""
+"""The targets that outcome records name beside those that a provider called invalid: none, none ("dead"), or all final
+ones. Invalid ones are named always: nothing else has them."""
 
 _SENT = int(Outcome.SENT)
 _INVALID = int(Outcome.INVALID)
-_ERRORS = frozenset((RETRY, int(Outcome.FAILED)))
-_DEAD = frozenset((int(Outcome.INVALID), int(Outcome.FAILED)))
+_FAILED = int(Outcome.FAILED)
+_ERRORS = frozenset((*OPEN_NAMES, _FAILED))
 _NAMED: dict[NamedTargets, frozenset[int]] = {
-    "none": frozenset(),
+    "none": frozenset((_INVALID,)),
     "dead": frozenset((_INVALID,)),
     "all": frozenset(map(int, Outcome)),
 }
 _NEVER_MS = 1 << 62
 MAX_NAMED_CHARACTERS = 700_000
-"""Maximum characters of named targets in one record, so that it stays below 4 MiB. Targets beyond it are not named in
-the journal; an envelope whose targets are within their limits always fits."""
+"""Maximum characters of named targets in one record, so that it stays below 4 MiB. Targets beyond it are not named; an
+envelope whose targets are within their limits always fits, so no invalid one is left out (`Settling.reported`)."""
 
 
 class SettlePlan(msgspec.Struct, kw_only=True):
@@ -54,7 +59,7 @@ class SettlePlan(msgspec.Struct, kw_only=True):
     letters: list[DeadLetter]
     record: Outcomes
     next_attempts: dict[int, list[Envelope]]
-    """By delay in seconds."""
+    """By the delay of their retry lane in seconds."""
     acks: list[Delivery]
     targets: int
     counts: dict[int, int]
@@ -78,10 +83,11 @@ class Draft:
         self.acks: list[Delivery] = []
         self.targets = 0
         self.named_characters = 0
-        """Characters of the named targets and their reasons."""
+        """Characters of the named targets and their reasons, and of the provider's ids."""
         self._name_sent = named == "all"
         self._names = _NAMED[named]
         self._named: list[Named] = []
+        self._provider_ids: list[ProviderIds] = []
         self._oldest_ms = _NEVER_MS
         self._runs: list[Run] = []
         self._mixed: list[Mixed] = []
@@ -94,26 +100,26 @@ class Draft:
 
     def add(self, part: EnvelopeRun, reports: Sequence[Report], at_ms: int) -> None:
         """Add the channel's reports on the envelopes of `part`, one for each."""
-        if part.attempt == 0 and reports.count(ALL_SENT) == len(reports):
+        if part.attempt == 0 and part.groups is None and reports.count(ALL_SENT) == len(reports):
             self.add_all(part, _SENT)
             return
         self._add_part(part)
         for delivery, report in zip(part.deliveries, reports, strict=True):
-            self._add_one(delivery.envelope, report, at_ms)
+            self._add_one(delivery.envelope, part, report, at_ms)
 
     def add_all(self, part: EnvelopeRun, code: int) -> None:
-        """Add the outcome `code` for all targets of `part`."""
+        """Add the outcome `code` for all targets of `part`, due or not."""
         self._add_part(part)
-        self._count(code, part.targets)
+        self._count(code, part.open * part.count)
         if self._name_sent:
             for delivery in part.deliveries:
-                self._name(delivery.envelope, range(part.size), None)
+                self._name(delivery.envelope, range(part.open), None)
         if part.attempt == 0:
-            self._add_run(part.writer, part.first, part.count, part.size, code)
+            self._add_run(part.writer, part.first, part.count, part.open, code)
             return
-        codes = bytes((code,)) * part.size
+        codes = bytes((code,)) * part.open
         for delivery in part.deliveries:
-            self._add_mixed(delivery.envelope, codes, 0)
+            self._add_mixed(delivery.envelope, codes)
 
     def plan(self, at_ms: int) -> SettlePlan:
         """Return the steps to take now. `at_ms`: wall time of the record."""
@@ -129,6 +135,7 @@ class Draft:
             app=self.app,
             latency_ms=latency_ms,
             named=self._named,
+            provider_ids=self._provider_ids,
         )
         return SettlePlan(
             task=self.task,
@@ -163,7 +170,9 @@ class Draft:
                 return
         self._runs.append(Run(writer=writer, attempt=0, first=first, count=count, size=size, code=code))
 
-    def _add_mixed(self, envelope: Envelope, codes: bytes, delay_s: int) -> None:
+    def _add_mixed(
+        self, envelope: Envelope, codes: bytes, delay_s: int = 0, groups: Sequence[TargetGroup] = ()
+    ) -> None:
         self._mixed.append(
             Mixed(
                 writer=envelope.writer,
@@ -173,48 +182,41 @@ class Draft:
                 positions=envelope.positions,
                 codes=codes,
                 delay_s=delay_s,
+                groups=list(groups),
             )
         )
 
-    def _add_one(self, envelope: Envelope, report: Report, at_ms: int) -> None:
-        steps = _steps(envelope, report)
-        self._unknown += _unknown(report, len(envelope.targets))
-        if steps is None:
-            step = next_step(envelope.attempt, envelope.max_attempts, report.verdict)
-            self._add_uniform(envelope, step, at_ms)
-            return
+    def _add_one(self, envelope: Envelope, part: EnvelopeRun, report: Report, at_ms: int) -> None:
+        steps = steps_after(envelope, part.groups, part.turn_ms, report, at_ms)
         codes = bytes([step.code for step in steps])
         kinds = set(codes)
-        self._note_errors(envelope, steps, at_ms)
-        delay_s = max([step.delay_s for step in steps]) if RETRY in kinds else 0
-        self._add_mixed(envelope, codes, delay_s)
-        for code in kinds:
-            if code != RETRY:
-                self._count(code, codes.count(code))
-        dead = [] if kinds.isdisjoint(_DEAD) else [i for i, code in enumerate(codes) if code in _DEAD]
-        self._dead_letter(envelope, dead, steps, at_ms)
-        candidates = range(len(codes)) if self._name_sent else dead
-        self._name(envelope, [i for i in candidates if codes[i] in self._names], steps)
-        again = [i for i, code in enumerate(codes) if code == RETRY] if RETRY in kinds else []
-        self._try_again(envelope, again, NextStep(RETRY, "", delay_s, any(step.is_spared for step in steps)), at_ms)
-
-    def _add_uniform(self, envelope: Envelope, step: NextStep, at_ms: int) -> None:
-        size = len(envelope.targets)
-        everything = range(size)
-        self._note_errors(envelope, [step] * size, at_ms)
-        if step.code == RETRY:
-            self._add_mixed(envelope, bytes((RETRY,)) * size, step.delay_s)
-            self._try_again(envelope, everything, step, at_ms)
-            return
-        self._count(step.code, size)
-        if envelope.attempt == 0:
-            self._add_run(envelope.writer, envelope.sequence, 1, size, step.code)
+        self._unknown += _unknown(report, part.size if part.groups is None else len(part.called()))
+        self._note_errors(steps, at_ms)
+        for code in kinds.difference(OPEN_NAMES):
+            self._count(code, codes.count(code))
+        if envelope.attempt == 0 and len(kinds) == 1 and kinds.isdisjoint(OPEN_NAMES):
+            self._add_run(envelope.writer, envelope.sequence, 1, len(steps), codes[0])
         else:
-            self._add_mixed(envelope, bytes((step.code,)) * size, 0)
-        if step.code in _DEAD:
-            self._dead_letter(envelope, everything, [step] * size, at_ms)
-        if step.code in self._names:
-            self._name(envelope, everything, [step] * size)
+            self._add_round(envelope, codes, steps, at_ms)
+        if _FAILED in kinds:
+            self._dead_letter(envelope, [i for i, code in enumerate(codes) if code == _FAILED], steps, at_ms)
+        if not kinds.isdisjoint(self._names):
+            self._name(envelope, [i for i, code in enumerate(codes) if code in self._names], steps)
+        if any(step.provider_id for step in steps):
+            self._keep_ids(envelope, steps)
+
+    def _add_round(self, envelope: Envelope, codes: bytes, steps: Sequence[NextStep], at_ms: int) -> None:
+        """Record a round, and publish the open targets again: one envelope, in the lane of the earliest one."""
+        indexes = open_indexes(steps)
+        if not indexes:
+            self._add_mixed(envelope, codes)
+            return
+        groups = groups_after(envelope, steps, indexes)
+        wait = retry_wait(groups, at_ms)
+        again = envelope.next_round(indexes, groups, envelope.attempt + 1, wait.leaves_ms)
+        self._add_mixed(envelope, codes, max(1, round((groups[0].due_ms - at_ms) / 1000)), groups)
+        self._next.setdefault(wait.step_s, []).append(again)
+        self._retried += len(indexes)
 
     def _name(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep] | None) -> None:
         """Name targets of an envelope in the record. `steps` has one per target; None if no target has a reason."""
@@ -228,6 +230,7 @@ class Draft:
             reasons = None
         characters = sum(map(len, targets)) + sum(map(len, reasons or ()))
         if self.named_characters + characters <= MAX_NAMED_CHARACTERS:
+            died_ms = [steps[i].died_ms for i in indexes] if steps else []
             self._named.append(
                 Named(
                     writer=envelope.writer,
@@ -236,41 +239,50 @@ class Draft:
                     positions=positions,
                     targets=targets,
                     reasons=reasons,
+                    died_ms=died_ms if any(died_ms) else None,
                 )
             )
             self.named_characters += characters
 
-    def _note_errors(self, envelope: Envelope, steps: Sequence[NextStep], at_ms: int) -> None:
-        errors = [step for step in steps if step.code in _ERRORS]
-        if errors:
-            delays_s = [step.delay_s for step in errors if step.code == RETRY]
-            retry_ms = at_ms + max(delays_s) * 1000 if delays_s else 0
-            error = SendError(errors[-1].reason, len(errors), at_ms, envelope.attempt + 1, retry_ms)
-            self._error = error.after(self._error)
+    def _keep_ids(self, envelope: Envelope, steps: Sequence[NextStep]) -> None:
+        """Keep the provider's ids. Unlike the names of invalid targets, they may be left out of a full record."""
+        indexes = [i for i, step in enumerate(steps) if step.provider_id]
+        ids = [steps[i].provider_id for i in indexes]
+        prefix = _common_beginning(min(ids), max(ids))
+        characters = sum(map(len, ids)) - len(prefix) * (len(ids) - 1)
+        if self.named_characters + characters > MAX_NAMED_CHARACTERS:
+            return
+        self.named_characters += characters
+        all_kept = len(ids) == len(steps)
+        self._provider_ids.append(
+            ProviderIds(
+                writer=envelope.writer,
+                attempt=envelope.attempt,
+                sequence=envelope.sequence,
+                positions=envelope.positions if all_kept else [envelope.position(i) for i in indexes],
+                prefix=prefix,
+                ids=[one[len(prefix) :] for one in ids],
+            )
+        )
 
-    def _try_again(self, envelope: Envelope, indexes: Sequence[int], step: NextStep, at_ms: int) -> None:
-        """Publish the targets again. If some were not sent, all of them get the attempt back: one envelope has one
-        maximum."""
-        if indexes:
-            again = envelope.next_attempt(indexes, at_ms + step.delay_s * 1000, spared=step.is_spared)
-            self._next.setdefault(step.delay_s, []).append(again)
-            self._retried += len(indexes)
+    def _note_errors(self, steps: Sequence[NextStep], at_ms: int) -> None:
+        """Note the reasons of targets that were not sent. Those that were not due have none."""
+        errors = [step for step in steps if step.code in _ERRORS and (step.reason or step.code != UNSENT)]
+        if errors:
+            retry_ms = max(step.state.due_ms for step in errors)
+            last = errors[-1]
+            attempt = last.state.tries + (last.code == UNSENT)
+            error = SendError(last.reason, len(errors), at_ms, attempt, retry_ms)
+            self._error = error.after(self._error)
 
     def _dead_letter(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> None:
         if indexes:
             self._letters.append(_letter(envelope, indexes, steps, at_ms))
 
 
-def _steps(envelope: Envelope, report: Report) -> list[NextStep] | None:
-    """Return the next step of each target; None if it is the same for all."""
-    if not report.exceptions:
-        return None
-    attempt, max_attempts = envelope.attempt, envelope.max_attempts
-    steps = [next_step(attempt, max_attempts, report.verdict)] * len(envelope.targets)
-    for index, verdict in report.exceptions.items():
-        if 0 <= index < len(steps):
-            steps[index] = next_step(attempt, max_attempts, verdict)
-    return steps
+def _common_beginning(one: str, other: str) -> str:
+    ends = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:ends]
 
 
 def _unknown(report: Report, size: int) -> int:
@@ -293,6 +305,9 @@ def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep
         targets=[envelope.targets[i] for i in indexes],
         outcomes=[steps[i].code for i in indexes],
         reasons=[steps[i].reason for i in indexes],
+        app=envelope.app,
+        variables=None if envelope.variables is None else [envelope.variables[i] for i in indexes],
+        first_call_ms=min((steps[i].state.first_ms for i in indexes if steps[i].state.first_ms), default=0),
     )
 
 
@@ -303,9 +318,11 @@ def match(
 
     Missing reports (the channel made an error) count as UNKNOWN: the call was made.
     """
-    count = sum(part.count for part in parts)
+    count = sum([len(part.deliveries) for part in parts])
     if len(reports) != count:
         reports = [*reports[:count], *[_MISSING] * (count - len(reports))]
+    if len(parts) == 1 and None not in reports:
+        return [(parts[0], cast("Sequence[Report]", reports))]
     everything = reports.count(ALL_SENT) == count
     matched: list[tuple[EnvelopeRun, Sequence[Report] | None]] = []
     start = 0

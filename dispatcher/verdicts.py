@@ -18,8 +18,10 @@ from typing import SupportsFloat, SupportsIndex, cast
 
 from dispatcher.model.shown import without_credentials
 from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.groups import MAX_TIME_MS
 from dispatcher.wire.outcome import (
     ALL_SENT,
+    MAX_PROVIDER_ID,
     MAX_REASON_BYTES,
     OPEN_NAMES,
     OUTCOME_NAMES,
@@ -201,7 +203,13 @@ def _is_plain(verdict: Verdict) -> bool:
     if type(verdict.code) is not int or verdict.code not in _CODES or type(reason) is not str:
         return False
     wait = seconds is None or (type(seconds) is float and 0 <= seconds < math.inf)
-    return wait and len(reason) <= MAX_REASON_BYTES and reason.isascii()
+    wait = wait and type(verdict.paused) is bool
+    plain_id = verdict.provider_id == "" or _is_plain_id(verdict.provider_id)
+    return wait and verdict.died_ms == 0 and len(reason) <= MAX_REASON_BYTES and reason.isascii() and plain_id
+
+
+def _is_plain_id(provider_id: object) -> bool:
+    return type(provider_id) is str and len(provider_id) <= MAX_PROVIDER_ID and provider_id.isascii()
 
 
 def _sound(verdict: object, fault: Fault) -> Verdict:
@@ -217,7 +225,9 @@ def _sound(verdict: object, fault: Fault) -> Verdict:
         problem = f"the channel answered with the undefined code {_shown(verdict.code)}"
         fault(problem)
         return Verdict(UNKNOWN, problem, _seconds(verdict.retry_after_s, fault))
-    return Verdict(code, _reason(verdict.reason, fault), _seconds(verdict.retry_after_s, fault))
+    reason, seconds = _reason(verdict.reason, fault), _seconds(verdict.retry_after_s, fault)
+    died_ms, provider_id = _died_ms(verdict.died_ms, fault), _provider_id(verdict.provider_id, fault)
+    return Verdict(code, reason, seconds, died_ms, verdict.paused is True, provider_id)
 
 
 def _code(code: object, fault: Fault) -> int | None:
@@ -267,6 +277,22 @@ def _seconds(seconds: object, fault: Fault) -> float | None:
     if type(seconds) not in (int, float) or not 0 <= number < math.inf:
         fault(f"retry_after_s is not a number of seconds but {_wrong(seconds, number)}")
     return None if math.isnan(number) else max(0.0, number)
+
+
+def _died_ms(at_ms: object, fault: Fault) -> int:
+    """Return the time of death, or 0 if it is not a wall time in ms."""
+    if type(at_ms) is int and 0 <= at_ms < MAX_TIME_MS:
+        return at_ms
+    fault("died_ms is not a wall time in ms; it is ignored")
+    return 0
+
+
+def _provider_id(provider_id: object, fault: Fault) -> str:
+    """Return the provider's id of the message, or none if it is no text."""
+    if isinstance(provider_id, str):
+        return sound_text(provider_id)[:MAX_PROVIDER_ID]
+    fault(f"the provider_id of a verdict is a {_type(provider_id)}, not a str")
+    return ""
 
 
 def _wrong(seconds: object, number: float) -> str:

@@ -9,16 +9,17 @@ Commands, the worker process, the local stack and all output on a terminal belon
 
 from typing import TYPE_CHECKING
 
-from fairlane.lazy import public_name
+from fairlane.lazy import public_module
 
 if TYPE_CHECKING:
     from dispatcher.analysis.why import Why
-    from dispatcher.model.service_settings import Cap, Limits
+    from dispatcher.model.pools import Cap, Limits
     from dispatcher.model.task import PushTask, Target
     from dispatcher.model.tier import Tier
     from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat
+    from dispatcher.wire.invalid import InvalidTarget
     from fairlane.settings import Settings
-    from producers.async_client import AsyncPushClient, AsyncTaskHandle
+    from producers.async_client import AsyncDeadLetterBox, AsyncPushClient, AsyncTaskHandle
     from producers.client import Audience, PushClient
     from producers.control.controls import Cancelled, Edit
     from producers.control.service_controls import ServiceControls
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from producers.control.task_changes import Changes, TaskFilter
     from producers.failures import Failure, FailureGroup
     from producers.handle import TaskHandle
+    from producers.letters.dead_letters import DeadLetterBox
+    from producers.letters.invalid import InvalidFilter
+    from producers.letters.replay import Replay
+    from producers.letters.selection import DeadTarget, LetterFilter, LetterGroup
+    from producers.outcomes import TargetOutcome
     from producers.submit.many import Submitted
     from producers.submit.report import SubmitProgress, SubmitResult
     from producers.submit.validation import Refusal
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 
 __all__ = [
+    "AsyncDeadLetterBox",
     "AsyncPushClient",
     "AsyncTaskHandle",
     "Audience",
@@ -40,15 +47,22 @@ __all__ = [
     "Cancelled",
     "Cap",
     "Changes",
+    "DeadLetterBox",
+    "DeadTarget",
     "Edit",
     "Failure",
     "FailureGroup",
     "Globals",
+    "InvalidFilter",
+    "InvalidTarget",
+    "LetterFilter",
+    "LetterGroup",
     "Limits",
     "Plan",
     "PushClient",
     "PushTask",
     "Refusal",
+    "Replay",
     "ServiceControls",
     "Settings",
     "SubmitProgress",
@@ -56,6 +70,7 @@ __all__ = [
     "Submitted",
     "Target",
     "TargetCounts",
+    "TargetOutcome",
     "TaskFilter",
     "TaskHandle",
     "TaskView",
@@ -67,12 +82,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # type checkers report a name that is not listed above
-
-    def __getattr__(name: str) -> object:
-        """Import a public name from where it is defined."""
-        return public_name(__name__, name)
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return sorted(__all__)
+    __getattr__, __dir__ = public_module(__name__, __all__)

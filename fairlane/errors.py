@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fairlane.lazy import public_name
+from fairlane.lazy import public_module
 
 if TYPE_CHECKING:
     from dispatcher.model.errors import (
@@ -37,12 +37,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # type checkers report a name that is not listed above
-
-    def __getattr__(name: str) -> object:
-        """Import a public name from where it is defined."""
-        return public_name(__name__, name)
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return sorted(__all__)
+    __getattr__, __dir__ = public_module(__name__, __all__)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from backends.pulsar.provision import deprovision, provision
 from backends.redis.view import open_view
@@ -51,8 +51,5 @@ def clear(settings: Settings) -> None:
     """Delete the tenant with all its topics, and all keys of the prefix."""
     with suppress(NotFound):
         deprovision(settings.pulsar)
-    view = open_view(settings.redis)
-    try:
+    with closing(open_view(settings.redis)) as view:
         view.wipe()
-    finally:
-        view.close()

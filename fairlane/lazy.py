@@ -1,9 +1,11 @@
 """Import public names when they are first used. Until then only the standard library is loaded."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs")
+PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "estate", "spark_jobs")
 """Fairlane's packages apart from `fairlane`."""
 ROOT = Path(__file__).resolve().parents[1]
 """The directory that contains them."""
@@ -11,6 +13,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 class Shadowed(ImportError):
     """Another module has the name of one of Fairlane's packages and precedes it on the path."""
+
+
+def public_module(module: str, names: Iterable[str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the `__getattr__` and `__dir__` of a module whose public names are imported when they are first used."""
+    return partial(public_name, module), lambda: sorted(names)
 
 
 def public_name(module: str, name: str) -> object:

@@ -51,7 +51,8 @@ class WorkerSettings(SettingGroup):
     )
     channels: dict[ChannelName, ClassPath] = Field(
         default_factory=dict,
-        description="your own channels, name to module:Class (null, log and, if http.url is set, http are built in)",
+        description="your own channels, name to module:Class (null and log are built in; http is with http.url, "
+        "fcm and apns with apps)",
     )
 
 
@@ -60,8 +61,8 @@ class JournalSettings(SettingGroup):
 
     targets: NamedTargets = Field(
         default="dead",
-        description="targets that outcome records name by value: none, dead (a provider said so; with its reason) "
-        "or all (records grow by the length of the targets)",
+        description="targets that outcome records name by value beside those that a provider called invalid, which "
+        "they always name: none, dead (none either) or all (records grow by the length of the targets)",
     )
 
 
@@ -92,4 +93,9 @@ class HttpChannelSettings(SettingGroup):
         default=True,
         description="whether an answer of 2xx that is neither empty nor a JSON object with `failed` is a fault "
         "(its targets fail) rather than sent",
+    )
+    client: Literal["auto", "aiohttp", "pycurl"] = Field(
+        default="auto",
+        description="client that posts: aiohttp, or pycurl (of the extra push), which takes less CPU; auto: pycurl if "
+        "it is installed",
     )

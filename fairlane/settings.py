@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from backends.addresses import Address
-from backends.settings import Name, PulsarSettings, RedisSettings
+from backends.settings import EstateSettings, Name, PulsarSettings, RedisSettings
 from dispatcher.model.errors import InvalidInput
+from fairlane.push_settings import PUSH_CHANNELS, PushChannelSettings, plain_settings
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
 from fairlane.stack.addresses import addresses_in_force
 from fairlane.stack.homes import default_cache, default_home
@@ -59,6 +60,7 @@ class Settings(BaseSettings):
     )
     pulsar: PulsarSettings = PulsarSettings()
     redis: RedisSettings = RedisSettings()
+    estate: EstateSettings = EstateSettings()
     producer: ProducerOptions = ProducerOptions()
     worker: WorkerSettings = WorkerSettings()
     journal: JournalSettings = JournalSettings()
@@ -67,6 +69,7 @@ class Settings(BaseSettings):
     channels: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="settings of the other channels, by channel name"
     )
+    _push: dict[str, PushChannelSettings] = PrivateAttr(default_factory=dict)
     token_forms: dict[Name, str] = Field(
         default_factory=dict,
         description="regular expression that a whole target must match, by channel name; "
@@ -80,6 +83,16 @@ class Settings(BaseSettings):
             from fairlane.settings_sources import explained  # that module imports this one
 
             raise explained(error, values) from None
+        for name in PUSH_CHANNELS.keys() & self.channels.keys() - self.worker.channels.keys():
+            self._push[name] = self._read_push(name, values)
+
+    def _read_push(self, name: str, values: Values) -> PushChannelSettings:
+        try:
+            return PUSH_CHANNELS[name].model_validate(self.channels[name])
+        except ValidationError as error:
+            from fairlane.settings_sources import explained  # that module imports this one
+
+            raise explained(error, values, ("channels", name)) from None
 
     @classmethod
     def settings_customise_sources(
@@ -105,7 +118,12 @@ class Settings(BaseSettings):
     def channel_classes(self) -> dict[str, str]:
         """Return, by channel name, the built-in name or `module:Class` of every channel a worker serves."""
         http = {"http": "http"} if self.http.url else {}
-        return {"null": "null", "log": "log", **http, **self.worker.channels}
+        push = {name: name for name, settings in self._push.items() if settings.apps}
+        return {"null": "null", "log": "log", **http, **push, **self.worker.channels}
+
+    def push_channels(self) -> dict[str, PushChannelSettings]:
+        """Return the settings of `fcm` and `apns`, as far as they are set and not replaced by channels of the user."""
+        return dict(self._push)
 
     def channel_settings(self) -> dict[str, Values]:
         """Return, by channel name, the channel's settings as plain values, with secrets in clear text."""
@@ -116,7 +134,8 @@ class Settings(BaseSettings):
             "headers": headers,
             "signing_secret": None if secret is None else secret.get_secret_value(),
         }
-        return {"http": http, **self.channels}
+        push = {name: plain_settings(settings) for name, settings in self._push.items()}
+        return {"http": http, **self.channels, **push}
 
 
 class GivenSource(PydanticBaseSettingsSource):
@@ -171,7 +190,8 @@ def stack_values(home: Path | None) -> Values:
     addresses = addresses_in_force(home or default_home(os.environ))
     if addresses is None:
         return {}
-    return {
+    values: Values = {
         "pulsar": {"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url},
         "redis": {"url": addresses.redis_url},
     }
+    return values | ({"estate": {"bookie_http": addresses.bookie_http}} if addresses.bookie_http else {})

@@ -1,11 +1,11 @@
 """Reads settings with clear errors, and finds the source of each one."""
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -14,7 +14,8 @@ from pydantic_settings import EnvSettingsSource, SettingsError
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import in_words
-from dispatcher.model.shown import MASK, without_credentials
+from dispatcher.model.shown import MASK, SECRET_NAME, without_credentials
+from fairlane.push_settings import PUSH_CHANNELS
 from fairlane.settings import (
     ENV_PREFIX,
     FILE_NAME,
@@ -30,7 +31,6 @@ REMOVED = {
     "worker.grace_s": "was removed in 0.2.0: without Redis a worker sends what it has leased, then waits. Delete it",
 }
 """Messages for settings of earlier versions, by name."""
-SECRET_NAME = re.compile(r"pass|secret|token|key|auth|credential", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def load_settings(options: Values | None = None) -> Settings:
     return Settings(**with_source(options or {}, "from the command line"))
 
 
-def explained(error: ValidationError | SettingsError, options: Values) -> InvalidInput:
-    """Return the error that names each wrong setting and where it comes from."""
+def explained(error: ValidationError | SettingsError, options: Values, above: tuple[str, ...] = ()) -> InvalidInput:
+    """Return the error that names each wrong setting and where it comes from. `above`: group in which it was found."""
     if isinstance(error, SettingsError):
         named = " and ".join(_unreadable_variables())
         return InvalidInput(
@@ -60,7 +60,7 @@ def explained(error: ValidationError | SettingsError, options: Values) -> Invali
             'Write it as in {"name": "value"}.',
         )
     sources = Sources(options)
-    lines = [_explain(fault, sources) for fault in error.errors(include_url=False)]
+    lines = [_explain({**fault, "loc": (*above, *fault["loc"])}, sources) for fault in error.errors(include_url=False)]
     return InvalidInput(" ".join(lines), "`fairlane config show` lists all settings.")
 
 
@@ -118,6 +118,8 @@ def _explain(fault: ErrorDetails, sources: Sources) -> str:
         return f"There is no setting {name} ({origin})."
     field = _field(path)
     what = f" Its meaning: {field.description}." if field is not None and field.description else ""
+    if fault["type"] == "missing":
+        return f"Setting {name} {in_words(dict(fault))}.{what}"
     shown = "" if SECRET_NAME.search(name) else f" is {str(masked(path[-1], fault['input']))!r}, which"
     return f"Setting {name} ({origin}){shown} is not allowed: {in_words(dict(fault))}.{what}"
 
@@ -125,7 +127,12 @@ def _explain(fault: ErrorDetails, sources: Sources) -> str:
 def _field(path: tuple[str, ...]) -> FieldInfo | None:
     model: Any = Settings
     field: FieldInfo | None = None
+    if len(path) > 2 and path[0] == "channels" and path[1] in PUSH_CHANNELS:
+        model, path = PUSH_CHANNELS[path[1]], path[2:]
     for part in path:
+        if get_origin(model) is dict:  # of groups, by name
+            model = get_args(model)[1]
+            continue
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return field
         by_alias = {info.alias or name: info for name, info in model.model_fields.items()}
@@ -139,10 +146,45 @@ def _field(path: tuple[str, ...]) -> FieldInfo | None:
 def explain_settings(settings: Settings, options: Values | None = None) -> list[SettingRow]:
     """Return a row for every setting, in the order of the groups."""
     sources = Sources(options or {})
+    push = settings.push_channels()
+    others = {name: values for name, values in settings.channels.items() if name not in push}
+    found = [*_leaves(settings.model_copy(update={"channels": others}), ())]
+    found += [leaf for name, model in push.items() for leaf in _leaves(model, ("channels", name))]
     return [
         SettingRow(".".join(path), masked(path[-1], value), sources.of(path), description)
-        for path, value, description in _leaves(settings, ())
+        for path, value, description in found
     ]
+
+
+def secret_values(settings: Settings) -> Iterator[str]:
+    """Yield the values that `explain_settings` hides, as they are, and the passwords in addresses."""
+    channels = {name: values for name, values in settings.channels.items() if name not in settings.push_channels()}
+    models = [settings.model_copy(update={"channels": channels}), *settings.push_channels().values()]
+    for path, value, _ in (leaf for model in models for leaf in _leaves(model, ())):
+        yield from _secrets(path[-1], value)
+
+
+def _secrets(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _secrets(str(key), inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _secrets(name, inner)
+    elif isinstance(value, str) and masked(name, value) != value:
+        yield from _credentials(value) if "://" in value else (value,)
+
+
+def _credentials(address: str) -> Iterator[str]:
+    """Yield the password and the values of the query of an address, as it has them and decoded."""
+    try:
+        parts = urlsplit(address)
+        found = [parts.password or "", *(value for _, value in parse_qsl(parts.query))]
+    except ValueError:
+        return
+    yield from (value for text in found for value in {text, unquote(text)} if value)
 
 
 def _leaves(model: BaseModel, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, str]]:
@@ -151,6 +193,9 @@ def _leaves(model: BaseModel, above: tuple[str, ...]) -> Iterator[tuple[tuple[st
         path = (*above, info.alias or name)
         if isinstance(value, BaseModel):
             yield from _leaves(value, path)
+        elif isinstance(value, dict) and any(isinstance(inner, BaseModel) for inner in value.values()):
+            for key, inner in value.items():
+                yield from _leaves(inner, (*path, key))
         else:
             yield path, value, info.description or ""
 

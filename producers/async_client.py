@@ -7,6 +7,7 @@ from producers.aio import AsyncProxy, awaited
 from producers.client import Audience, PushClient
 from producers.files.duplicates import Duplicates
 from producers.handle import TaskHandle
+from producers.letters.dead_letters import DeadLetterBox
 from producers.submit.many import CONCURRENCY, Submitted
 from producers.submit.report import SubmitProgress, SubmitResult
 from producers.submit.validation import Refusal, Variables
@@ -34,6 +35,7 @@ class AsyncTaskHandle(AsyncProxy[TaskHandle]):
     edit_message = awaited(TaskHandle.edit_message)
     failures = awaited(TaskHandle.failures)
     failures_by_reason = awaited(TaskHandle.failures_by_reason)
+    outcomes = awaited(TaskHandle.outcomes)
     pause = awaited(TaskHandle.pause)
     progress = awaited(TaskHandle.progress)
     resume = awaited(TaskHandle.resume)
@@ -44,11 +46,25 @@ class AsyncTaskHandle(AsyncProxy[TaskHandle]):
     wait = awaited(TaskHandle.wait)
 
 
+class AsyncDeadLetterBox(AsyncProxy[DeadLetterBox]):
+    """Dead letters, like DeadLetterBox; every method is awaited."""
+
+    drop = awaited(DeadLetterBox.drop)
+    groups = awaited(DeadLetterBox.groups)
+    replay = awaited(DeadLetterBox.replay)
+    targets = awaited(DeadLetterBox.targets)
+
+
 class AsyncPushClient(AsyncProxy[PushClient]):
     """PushClient for async callers: every method is awaited and runs in a thread. Created by
     PushClient.connect_async."""
 
     faces = {TaskHandle: AsyncTaskHandle}  # noqa: RUF012  # never changed
+
+    @property
+    def dead_letters(self) -> AsyncDeadLetterBox:
+        """The targets that were given up: list them, send them again, drop them."""
+        return AsyncDeadLetterBox(self._target.dead_letters, self._executor)
 
     async def submit(
         self,
@@ -61,6 +77,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         strict: bool = False,
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
+        first: int | None = None,
     ) -> AsyncTaskHandle:
         """Submit a task as PushClient.submit does; the audience may be async. The callbacks run in another thread."""
         handle: AsyncTaskHandle = await self._call(
@@ -73,6 +90,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
             strict=strict,
             allow_empty=allow_empty,
             duplicates=duplicates,
+            first=first,
         )
         return handle
 
@@ -115,8 +133,11 @@ class AsyncPushClient(AsyncProxy[PushClient]):
     edit_message = awaited(PushClient.edit_message)
     follow_cancelled = awaited(PushClient.follow_cancelled)
     globals = awaited(PushClient.globals)
+    cap_states = awaited(PushClient.cap_states)
+    invalid_targets = awaited(PushClient.invalid_targets)
     limit_app = awaited(PushClient.limit_app)
     live_tasks = awaited(PushClient.live_tasks)
+    message = awaited(PushClient.message)
     pause_channel = awaited(PushClient.pause_channel)
     plan_many = awaited(PushClient.plan_many)
     resume_channel = awaited(PushClient.resume_channel)

@@ -9,21 +9,29 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import JsonValue
 
-from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.task_rows import TASK_MESSAGE, TASK_VIEW
 from backends.redis.registry.tasks import TaskSelection
-from dispatcher.analysis.served import Served
-from dispatcher.analysis.why import HeldUp, Why, unrecorded_by, why
+from dispatcher.analysis.why import Why
+from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.flow_pause import FlowPause
+from dispatcher.model.pools import Cap
+from dispatcher.model.service_settings import Setting, globals_after
 from dispatcher.model.task import PushTask, Target
-from dispatcher.model.view import STATES, Globals, TaskView, WorkerBeat, globals_of
+from dispatcher.model.view import STATES, Globals, TaskView, WorkerBeat
+from dispatcher.wire.invalid import InvalidTarget
 from producers.connection import Connection
+from producers.control.change import change_service
 from producers.control.controls import Cancelled, Controls, Edit
-from producers.control.service_controls import ServiceControls, stored_by
+from producers.control.explaining import channel_trouble, explain
+from producers.control.pages import read_pages
+from producers.control.service_controls import ServiceControls
 from producers.control.steering import BulkChanges, BulkResult, Plan, Progress
 from producers.control.task_changes import Changes, TaskFilter
 from producers.files.duplicates import Duplicates
 from producers.handle import TaskHandle
+from producers.letters.dead_letters import DeadLetterBox
+from producers.letters.invalid import InvalidFilter
 from producers.settings import ConnectionSettings
 from producers.submit.channel_check import ChannelCheck
 from producers.submit.cutter import SlabSource
@@ -55,7 +63,10 @@ class PushClient:
         self._connection = connection
         self._channels = ChannelCheck(connection.workers.workers)
         self._controls = Controls(connection.services)
-        self._service = ServiceControls(stored_by(connection.services))
+        self._service = ServiceControls(
+            lambda settings: change_service(connection.services(), settings), self._now_ms, self._flows
+        )
+        self._dead_letters = connection.dead_letters(self.submit)
         self._steering = BulkChanges(connection.services, connection.registry.tasks, connection.known_tasks)
 
     @classmethod
@@ -116,6 +127,7 @@ class PushClient:
         strict: bool = False,
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
+        first: int | None = None,
     ) -> TaskHandle:
         """Submit a task. Return when its whole audience is stored; sending begins long before that.
 
@@ -127,7 +139,7 @@ class PushClient:
         allow_empty: accept an audience without any accepted target. Otherwise such an audience is refused before
         anything is created. duplicates: "keep" submits a target as often as it occurs. "count" also counts the repeated
         targets among the first 100,000 (`handle.result.duplicates`). "remove" submits the first occurrence of each and
-        takes 110 bytes of memory per target.
+        takes 110 bytes of memory per target. first: send to this number of targets only, until `handle.resume()`.
 
         Raises InvalidInput, AudienceMismatch, BeingSubmitted (another process is submitting it now), TaskEnded,
         LimitReached (its app is at its limit for now; nothing was created), Unreachable. Exceptions of `targets` pass
@@ -136,7 +148,7 @@ class PushClient:
         from producers.submit.intake import AudienceRules  # slow to import, and only needed for submissions
         from producers.submit.submit import submit
 
-        watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates)
+        watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates, first)
         services = self._connection.services()
         self._channels.check(task.channel, strict=strict, on_warning=on_warning)
         result = submit(services, task, targets, watchers, rules)
@@ -154,8 +166,7 @@ class PushClient:
         """Submit many tasks, `concurrency` of them at once, so that the time to create their topics is shared.
 
         Yield the results in the order given. A task that fails does not stop the others. strict, allow_empty,
-        duplicates:
-        as in `submit`.
+        duplicates: as in `submit`.
 
         >>> for submitted in client.submit_many((task, audience_of(task)) for task in tasks):
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
@@ -188,7 +199,7 @@ class PushClient:
         state: one of STATES. id_prefix: the beginning of the task ids. limit: without one, all tasks are returned.
         """
         page = partial(self.task_page, state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
-        return list(self._pages(page, limit))
+        return read_pages(page, limit)[0]
 
     def task_page(
         self,
@@ -214,28 +225,22 @@ class PushClient:
         page = self._connection.registry.tasks.page(selection, TASK_VIEW, limit, cursor)
         return self._connection.foresight.with_etas(page.tasks), page.cursor
 
+    def message(self, id: str) -> dict[str, JsonValue]:  # noqa: A002
+        """Return a task's present message, as submitted or edited; empty once it has ended. Raises as `task`."""
+        self._connection.known_tasks.task(id)
+        return next(iter(self._connection.registry.tasks.named([id], TASK_MESSAGE)), {})
+
     def why(self, id: str) -> Why:  # noqa: A002
         """Return where the task's time went: causes in ms that add up to its age. Raises as `task`."""
-        registry = self._connection.registry
-        view = self._connection.known_tasks.task(id)
-        workers, now_ms = self._connection.workers, registry.service.now_ms()
-        beats = workers.workers()
-        served = Served.by(beats)
-        pauses, channel_pauses = registry.tasks.pauses(id), registry.service.channel_pauses(view.channel)
-        held_up = HeldUp(pauses, channel_pauses, outages=workers.outages())
-        if served.is_known:
-            held_up = held_up._replace(no_worker_runs=workers.absences(), no_channel=workers.absences(view.channel))
-        explained = why(view, registry.tasks.why(id), held_up, registry.service.globals(), now_ms, served)
-        return explained._replace(unrecorded=unrecorded_by(id, beats))
+        connection = self._connection
+        return explain(connection.known_tasks.task(id), connection.registry, connection.workers)
 
-    def channel_trouble(self, channel: str) -> str:
+    def channel_trouble(self, channel: str, app: str = "") -> str:
         """Return why nothing is sent on a channel: it is paused, no worker has it, or no worker is running.
 
-        Return an empty text if the channel sends or may send.
+        app: consider the pause of this app on the channel, too. Return an empty text if the channel sends or may send.
         """
-        if channel in self._connection.registry.service.globals().paused_channels:
-            return f"channel {channel} is paused (`fairlane channel resume {channel}`)"
-        return Served.by(self.workers()).trouble(channel)
+        return channel_trouble(channel, app, self._connection.registry, self._connection.workers)
 
     def edit_message(self, id: str, message: Mapping[str, JsonValue] | str) -> Edit:  # noqa: A002
         """Replace the message for all targets of a task that are not sent yet. Return the number of the edit.
@@ -258,8 +263,7 @@ class PushClient:
 
         The result names the tasks that could not be changed; the same call again changes the rest. on_progress: called
         with the number of tasks changed and the total. Raises InvalidInput; NotFound for an unknown id; Unreachable
-        before
-        anything is changed.
+        before anything is changed.
         """
         plan = tasks if isinstance(tasks, Plan) else self._steering.plan(tasks, changes or Changes())
         return self._steering.carry_out(plan, on_progress)
@@ -292,13 +296,32 @@ class PushClient:
         """Set the maximum targets/s of a channel over all tasks; 0: no cap."""
         self._service.cap_channel(channel, Cap(targets_per_s, burst))
 
-    def pause_channel(self, channel: str) -> None:
-        """Stop sending on the channel until `resume_channel`."""
-        self._service.pause_channel(channel, paused=True)
+    def pause_channel(
+        self, channel: str, *, app: str | None = None, for_s: float | None = None, reason: str = ""
+    ) -> None:
+        """Stop sending on the channel until `resume_channel`.
 
-    def resume_channel(self, channel: str) -> None:
-        """Resume sending on a paused channel."""
-        self._service.pause_channel(channel, paused=False)
+        app: only this app's targets; then the pause may end by itself after `for_s` seconds, and have a reason.
+        """
+        if app is not None:
+            self._service.pause_flow(channel, app, for_s, reason)
+        elif for_s is not None or reason:
+            raise InvalidInput("for_s, reason: only the pause of one app on a channel has an end and a reason.")
+        else:
+            self._service.pause_channel(channel, paused=True)
+
+    def resume_channel(self, channel: str, *, app: str | None = None, confirm_dead: bool = False) -> None:
+        """Resume sending on a paused channel.
+
+        app: end the pause of this app on the channel, of any kind. confirm_dead: many of its targets are dead
+        indeed; see ServiceControls.resume_flow.
+        """
+        if app is not None:
+            self._service.resume_flow(channel, app, confirm_dead=confirm_dead)
+        elif confirm_dead:
+            raise InvalidInput("confirm_dead: only one app on a channel is suspected.", "Name the app.")
+        else:
+            self._service.pause_channel(channel, paused=False)
 
     def cap_app(self, app: str, targets_per_s: int, burst: int = 0, *, channel: str | None = None) -> None:
         """Set the maximum targets/s of an app, over all channels or on one channel; 0: no cap."""
@@ -324,10 +347,40 @@ class PushClient:
 
         after: return them as they would be after a change; the change is not made.
         """
-        stored = self._connection.registry.service.settings()
+        changes = list[Setting]()
         if after is not None:
-            after(ServiceControls(stored.update))
-        return globals_of(stored)
+            after(ServiceControls(changes.extend, self._now_ms, self._flows))
+        return globals_after(self._connection.registry.service.globals(), changes)
+
+    def cap_states(self) -> dict[str, CapState]:
+        """Return how much of each cap of one app on a channel, and of each quota group, may be used at present, by the
+        name of its pool (`app_channel/APP/NAME`, `quota/GROUP`)."""
+        return self._connection.cap_states()
+
+    @property
+    def dead_letters(self) -> DeadLetterBox:
+        """The targets that were given up: list them, send them again, drop them.
+
+        >>> client.dead_letters.replay(LetterFilter(task="sale", error="HTTP 503"))
+        """
+        return self._dead_letters
+
+    def invalid_targets(
+        self, chosen: InvalidFilter = InvalidFilter(), *, repeats: bool = False
+    ) -> Iterator[InvalidTarget]:
+        """Yield the targets that providers called invalid in the last 14 days, each of an app and a channel once.
+
+        It comes with its latest time of death. They are yielded when all are read; repeats: yield them as they are
+        read, as often as they were reported. Raises Unreachable, NotFound.
+        """
+        return self._connection.invalid_targets(chosen, repeats=repeats)
+
+    def _now_ms(self) -> int:
+        """Return Redis' time."""
+        return self._connection.registry.service.now_ms()
+
+    def _flows(self) -> Mapping[str, FlowPause]:
+        return self._connection.registry.service.flow_entries()
 
     def live_tasks(self) -> list[TaskView]:
         """Return all tasks that have not ended, newest first."""
@@ -343,16 +396,5 @@ class PushClient:
 
     def _handle(self, task: str, result: SubmitResult | None = None) -> TaskHandle:
         known = self._connection
-        return TaskHandle(task, known.known_tasks, self._controls, known.letters, known.foresight.with_etas, result)
-
-    @staticmethod
-    def _pages(
-        page: Callable[..., tuple[list[TaskView], str | None]], limit: int | None, size: int = 500
-    ) -> Iterator[TaskView]:
-        cursor, left = None, limit
-        while left is None or left > 0:
-            views, cursor = page(limit=size if left is None else min(size, left), cursor=cursor)
-            yield from views
-            left = None if left is None else left - len(views)
-            if cursor is None:
-                return
+        with_etas = known.foresight.with_etas
+        return TaskHandle(task, known.known_tasks, self._controls, known.failures, known.outcomes, with_etas, result)

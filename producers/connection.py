@@ -6,19 +6,29 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 from backends.redis.epochs import Epochs
+from backends.redis.estate.incidents import Incidents
 from backends.redis.letter_index import LetterIndex
 from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from backends.settings import require_addresses
+from backends.system_clock import SystemClock
+from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import Unreachable
+from dispatcher.model.task import PushTask
 from dispatcher.model.view_home import held_elsewhere
-from dispatcher.ports import DeadLetter
+from dispatcher.wire.invalid import InvalidTarget
 from producers.control.foresight import Foresight
 from producers.control.known_tasks import KnownTasks
+from producers.failures import Failure
+from producers.letters.dead_letters import DeadLetterBox
+from producers.letters.invalid import InvalidFilter, chosen_targets, doubted_by, latest
+from producers.letters.replay import Submit
+from producers.outcomes import TargetOutcome, outcomes
 from producers.owner import OwnerProcess
 from producers.ports import Services
 from producers.settings import ConnectionSettings
+from quotas.cap_states import read_cap_states
 
 if TYPE_CHECKING:
     from producers.pulsar_connection import PulsarConnection
@@ -59,7 +69,7 @@ class Connection:
             if self._services is None:
                 self.check_form()
                 self.check_home()
-                self._services = self._connected().services(self.registry, self.epochs)
+                self._services = self._connected().services(self.registry, self.epochs, Incidents(self._view))
             return self._services
 
     def check_form(self) -> None:
@@ -87,14 +97,45 @@ class Connection:
         if records.is_elsewhere(self._view.address) and not (epoch and epoch.adopted):
             raise held_elsewhere(records.address, self._view.address)
 
-    def letters(self, task: str) -> Iterator[DeadLetter]:
-        """Return the task's dead letters so far. Nothing is read while its counts show none. Raises as `services`."""
-        targets, complete = self.known_tasks.task(task).targets, self.epochs.ready()
-        expected = targets.invalid + targets.failed
-        if complete and not expected:
+    def failures(self, task: str) -> Iterator[Failure]:
+        """Return the task's failed targets so far. Nothing is read while its counts show none. Raises as `services`."""
+        view, complete = self.known_tasks.task(task), self.epochs.ready()
+        if not complete:
+            return self._connected().failures(view, [], complete=False)
+        if not view.targets.failed and not view.targets.invalid:
             return iter(())
-        spans = LetterIndex(self._view).spans(task) if complete else []
-        return self._connected().letters(task, spans, expected)
+        return self._connected().failures(view, LetterIndex(self._view).spans(task), complete=True)
+
+    def outcomes(self, task: str, target: str | None = None) -> Iterator[TargetOutcome]:
+        """Return the final outcomes of the task's targets so far, or those of one. Raises as `services`."""
+        return outcomes(self._connected().outcomes(self.known_tasks.task(task)), task, target)
+
+    def cap_states(self) -> dict[str, CapState]:
+        """Return the state of the caps of flows and quota groups, by pool. Raises Unreachable."""
+        pools = [pool for pool in self.registry.service.globals().caps if pool.startswith(("app_channel/", "quota/"))]
+        return read_cap_states(self._view, pools)
+
+    def dead_letters(self, submit: Submit) -> DeadLetterBox:
+        """Return the dead letters. submit: submits the tasks that send them again."""
+        return DeadLetterBox(
+            lambda: self._connected().dead_letters(),
+            self.registry.tasks,
+            SystemClock(),
+            submit,
+            self._definition,
+            LetterIndex(self._view).set_without_task,
+        )
+
+    def invalid_targets(self, chosen: InvalidFilter, *, repeats: bool) -> Iterator[InvalidTarget]:
+        """Return the feed of invalid targets, each once or as often as it was reported, without those that are
+        doubted, as their flow was suspected. Raises as `services`."""
+        doubted = doubted_by(self.registry.service.flow_entries())
+        targets = chosen_targets(self._connected().invalid(chosen.since_ms), chosen, doubted)
+        return targets if repeats else latest(targets)
+
+    def _definition(self, task: str) -> PushTask:
+        view = self.registry.tasks.task(task)
+        return self._connected().definition(task, 0 if view is None else view.created_ms)
 
     def close(self) -> None:
         """Close the connections to both servers.

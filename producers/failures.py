@@ -1,11 +1,14 @@
-"""Failed targets, read back from the dead letters."""
+"""Failed targets of a task: those given up, from the dead letters, and the invalid ones, from the outcome records."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from dispatcher.ports import DeadLetter
-from dispatcher.wire.outcome import OUTCOME_NAMES
+from dispatcher.wire.invalid import Reported, TargetKey
+from dispatcher.wire.letters import keys_of
+from dispatcher.wire.outcome import OUTCOME_NAMES, Outcome
+
+_INVALID = int(Outcome.INVALID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,37 +49,51 @@ class FailureGroup:
     """Wall time of the last failure."""
 
 
-def failures(letters: Iterable[DeadLetter]) -> Iterator[Failure]:
-    """Yield a Failure for each target in the letters."""
+def failures(
+    letters: Iterable[DeadLetter], reported: Iterable[Reported], task: str, invalid: int | None = None
+) -> Iterator[Failure]:
+    """Yield a Failure for each target in the task's letters, and for each of its invalid ones that were reported.
+
+    invalid: the number of its invalid targets; the reports are read no further once there are as many (None: unknown).
+    """
+    seen: set[TargetKey] = set()
     for letter in letters:
         columns = zip(letter.targets, letter.outcomes, letter.reasons, strict=True)
-        for target, outcome, reason in columns:
-            yield _failure(letter, target, outcome, reason)
-
-
-def by_reason(letters: Iterable[DeadLetter]) -> list[FailureGroup]:
-    """Return the number of failed targets by outcome and reason, the most frequent first."""
-    groups: dict[tuple[int, str], FailureGroup] = {}
-    for letter in letters:
-        kinds = list(zip(letter.outcomes, letter.reasons, strict=False)) if letter.targets else []
-        for kind, count in Counter(kinds).items():
-            known = groups.get(kind)
-            if known is None:
-                example = letter.targets[kinds.index(kind)]
-                known = FailureGroup(
-                    outcome=OUTCOME_NAMES[kind[0]],
-                    reason=kind[1],
-                    count=0,
-                    example=example,
-                    first_ms=letter.at_ms,
-                    last_ms=letter.at_ms,
-                )
-            groups[kind] = replace(
-                known,
-                count=known.count + count,
-                first_ms=min(known.first_ms, letter.at_ms),
-                last_ms=max(known.last_ms, letter.at_ms),
+        seen.update(key for key, code in zip(keys_of(letter), letter.outcomes, strict=False) if code == _INVALID)
+        yield from (_failure(letter, *row) for row in columns)
+    if invalid is not None and len(seen) >= invalid:
+        return
+    for key, attempt, one in reported:
+        if one.task == task and key not in seen:
+            seen.add(key)
+            yield Failure(
+                task=task,
+                target=one.target,
+                outcome=OUTCOME_NAMES[_INVALID],
+                reason=one.reason,
+                attempt=attempt + 1,
+                channel=one.channel,
+                at_ms=one.seen_ms,
             )
+            if len(seen) == invalid:
+                return
+
+
+def by_reason(failed: Iterable[Failure]) -> list[FailureGroup]:
+    """Return the number of failed targets by outcome and reason, the most frequent first."""
+    groups: dict[tuple[str, str], FailureGroup] = {}
+    for one in failed:
+        kind = (one.outcome, one.reason)
+        group = groups.get(kind) or FailureGroup(
+            outcome=one.outcome,
+            reason=one.reason,
+            count=0,
+            example=one.target,
+            first_ms=one.at_ms,
+            last_ms=one.at_ms,
+        )
+        first_ms, last_ms = min(group.first_ms, one.at_ms), max(group.last_ms, one.at_ms)
+        groups[kind] = replace(group, count=group.count + 1, first_ms=first_ms, last_ms=last_ms)
     return sorted(groups.values(), key=lambda group: -group.count)
 
 

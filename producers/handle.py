@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pydantic import JsonValue
 
 from dispatcher.model.errors import NotReady, TimedOut, Unreachable
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
-from dispatcher.ports import DeadLetter
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.known_tasks import KnownTasks
 from producers.control.task_changes import Changes
-from producers.failures import Failure, FailureGroup, by_reason, failures
+from producers.failures import Failure, FailureGroup, by_reason
+from producers.outcomes import TargetOutcome
 from producers.submit.report import SubmitResult
 
 _FIRST_POLL_S = 0.02
@@ -23,8 +23,10 @@ _OUTAGE_S = 60.0
 """How long `wait` continues without an answer from Redis."""
 
 
-Letters = Callable[[str], Iterator[DeadLetter]]
-"""Returns the dead letters so far of a task id."""
+Failures = Callable[[str], Iterator[Failure]]
+"""Returns the failed targets so far of a task id."""
+TargetOutcomes = Callable[[str, str | None], Iterator[TargetOutcome]]
+"""Returns the final outcomes so far of a task id, of all its targets or of one."""
 WithEtas = Callable[[Sequence[TaskView]], list[TaskView]]
 """Adds `eta_s` to tasks where an end can be estimated."""
 
@@ -41,7 +43,8 @@ class TaskHandle:
         task: str,
         views: KnownTasks,
         controls: Controls,
-        letters: Letters,
+        failures: Failures,
+        outcomes: TargetOutcomes,
         with_etas: WithEtas,
         result: SubmitResult | None = None,
     ) -> None:
@@ -51,7 +54,8 @@ class TaskHandle:
         """The result of the `submit` that returned this handle; None for a handle obtained in another way."""
         self._views = views
         self._controls = controls
-        self._letters = letters
+        self._failures = failures
+        self._outcomes = outcomes
         self._with_etas = with_etas
         self._answered_s = time.monotonic()
 
@@ -158,11 +162,20 @@ class TaskHandle:
 
     def failures(self) -> Iterator[Failure]:
         """Yield the failed targets so far with their reasons, each once. Raises Unreachable, NotFound, NotReady."""
-        return failures(self._letters(self.id))
+        return self._failures(self.id)
+
+    def outcomes(self, target: str | None = None) -> Iterator[TargetOutcome]:
+        """Yield the final outcomes of its targets so far, or of one target, from the outcome records of 14 days.
+
+        Records name only invalid targets unless the workers' setting `journal.targets` is `all`; the others come
+        without an address. Targets that were cancelled or expired as a whole have no record each. A record may be
+        stored twice: of several outcomes of a target the first counts. Raises Unreachable, NotFound, NotReady.
+        """
+        return self._outcomes(self.id, target)
 
     def failures_by_reason(self) -> list[FailureGroup]:
         """Return the number of failed targets by reason, the most frequent first. Raises as `failures`."""
-        return by_reason(self._letters(self.id))
+        return by_reason(self._failures(self.id))
 
 
 def _unfinished(task: str, view: TaskView | None, timeout_s: float) -> str:

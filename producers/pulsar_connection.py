@@ -11,16 +11,24 @@ from contextlib import ExitStack, closing
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
-from backends.pulsar.dead_letter_topic import read_dead_letters
-from backends.pulsar.topic_reader import TopicReader
+from backends.pulsar.dead_letter_topic import LetterTopic, read_dead_letters
+from backends.pulsar.outcome_records import read_invalid, read_outcome_records
+from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
 from backends.redis.epochs import Epochs
+from backends.redis.estate.incidents import Incidents
 from backends.redis.letter_index import LetterSpan
 from backends.redis.registry.registry import Registry
 from backends.system_clock import SystemClock
+from dispatcher.model.task import PushTask
+from dispatcher.model.view import TaskView
 from dispatcher.model.view_home import EarlierViews, read_views
-from dispatcher.ports import DeadLetter
+from dispatcher.wire.invalid import Reported
+from dispatcher.wire.outcome import Outcomes
+from producers.failures import Failure, failures
+from producers.letters.definition import read_definition
 from producers.ports import Services
 from producers.publish.lanes import SubmissionLanes
+from producers.publish.stalls import StallNotes
 from producers.settings import ConnectionSettings
 from producers.submit.history import KnownSubmissions
 from producers.submit.ids import id_maker
@@ -36,31 +44,54 @@ class PulsarConnection:
         self._opened = ExitStack()
         self._client = pulsar_client.connect(settings.pulsar)
         self._opened.callback(pulsar_client.close, self._client)
+        self._letters = self._opened.enter_context(closing(LetterTopic(self._client, self._topics)))
 
-    def services(self, registry: Registry, epochs: Epochs) -> Services:
+    def services(self, registry: Registry, epochs: Epochs, incidents: Incidents) -> Services:
         """Return the services. Raises Unreachable if Pulsar does not answer, NotFound if it is not provisioned."""
-        clock, options = SystemClock(), self._settings.producer
+        clock, options, who = SystemClock(), self._settings.producer, f"{socket.gethostname()}:{os.getpid()}"
         control = self._opened.enter_context(closing(ControlTopic(self._client, self._topics)))
         admin = self._opened.enter_context(closing(PulsarAdmin(self._settings.pulsar)))
         return Services(
             control=control,
             registry=registry,
             known=KnownSubmissions(registry, epochs, control.reader),
-            lanes=SubmissionLanes(self._client, admin, options),
+            lanes=SubmissionLanes(self._client, admin, options, StallNotes(incidents.note, options.note_stall_s, who)),
             topics=self._topics,
             clock=clock,
             new_id=id_maker(clock),
             options=options,
-            who=f"{socket.gethostname()}:{os.getpid()}",
+            who=who,
         )
 
     def earlier_views(self, epoch: str, after: str | None) -> EarlierViews:
         """Return the records of other views in the control topic behind a position. Raises Unreachable."""
         return read_views(TopicReader(self._client, self._topics.control, after), epoch)
 
-    def letters(self, task: str, spans: Sequence[LetterSpan], expected: int) -> Iterator[DeadLetter]:
-        """Read the task's dead letters as read_dead_letters does."""
-        return read_dead_letters(self._client, self._topics, task, spans, expected)
+    def failures(self, view: TaskView, spans: Sequence[LetterSpan], *, complete: bool) -> Iterator[Failure]:
+        """Read the task's failed targets. spans: as for read_dead_letters. complete: whether the view's counts are."""
+        counts, partition = view.targets, self._topics.partition_of(view.id)
+        letters = read_dead_letters(self._client, self._topics, view.id, spans, counts.failed)
+        invalid = read_invalid(self._client, self._topics, [partition], view.created_ms)
+        if not complete:
+            return failures(letters, invalid, view.id)
+        return failures(letters if spans or counts.failed else (), invalid, view.id, counts.invalid)
+
+    def outcomes(self, view: TaskView) -> Iterator[Outcomes]:
+        """Yield the outcome records of the task's topic since it was accepted, those of other tasks among them."""
+        return read_outcome_records(self._client, self._topics, self._topics.partition_of(view.id), view.created_ms)
+
+    def dead_letters(self) -> LetterTopic:
+        """Return the dead-letter topic, for reading and marking."""
+        return self._letters
+
+    def definition(self, task: str, created_ms: int) -> PushTask:
+        """Return a task as it was submitted, without an id. Raises NotFound if its record is gone, Unreachable."""
+        since_ms = max(0, created_ms - CLOCKS_MS)
+        return read_definition(task, TopicReader(self._client, self._topics.control, since_ms=since_ms))
+
+    def invalid(self, since_ms: int) -> Iterator[Reported]:
+        """Yield the invalid targets recorded since a wall time, as often as they were reported."""
+        return read_invalid(self._client, self._topics, range(self._topics.outcome_partitions), since_ms)
 
     def close(self) -> None:
         self._opened.close()

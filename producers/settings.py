@@ -45,6 +45,13 @@ class ProducerOptions(BaseModel):
     )
     most_partitions: int = Field(default=12, ge=2, le=256, description="maximum number of partitions of one lane")
 
+    note_stall_s: float = Field(
+        default=30.0,
+        gt=0,
+        le=600,
+        description="seconds without a receipt after which a submission notes a stall, for `fairlane estate capture`",
+    )
+
     @property
     def memory_bytes(self) -> int:
         return self.memory_mib * 1024 * 1024

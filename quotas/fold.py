@@ -6,12 +6,13 @@ from importlib.resources.abc import Traversable
 import msgspec
 
 from backends.redis.client import lua_folder
-from backends.redis.passed_over import note_of
+from backends.redis.skipped_records import note_of
 from backends.redis.view import RedisView
+from dispatcher.fold_cost import CALL_COST, cost_of, cut, one_by_one
 from dispatcher.model.errors import Malformed
 from dispatcher.ports import FoldResult
-from dispatcher.wire.fold_cost import CALL_COST, cost_of, cut, one_by_one
-from dispatcher.wire.outcome import Mixed, Outcome, OutcomeRecord, Outcomes, read_outcomes
+from dispatcher.wire.groups import MAX_TRIES, TargetGroup, groups_within
+from dispatcher.wire.outcome import UNSENT, Mixed, Outcome, OutcomeRecord, Outcomes, read_outcomes
 from dispatcher.wire.positions import all_positions, pack_flags
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -30,7 +31,7 @@ class RedisFold:
     shows how much of the call was applied, and repeat the call."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None, reader: str = "") -> None:
-        """`folder` holds the scripts; the default is this package's. `reader` names this version, as in PassedOver."""
+        """folder: the scripts; the default is this package's. reader: names this version, as in SkippedRecords."""
         self._reader = reader
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
         self._prefix = view.keys.prefix
@@ -47,7 +48,7 @@ class RedisFold:
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,
     ) -> FoldResult:
-        """Fold records, in as many script calls as dispatcher/wire/fold_cost.py requires.
+        """Fold records, in as many script calls as dispatcher/fold_cost.py requires.
 
         A record that cannot be read, or is of a later version, must not stop the fold. It is counted (`malformed`) and
         skipped, and its position is kept.
@@ -93,7 +94,7 @@ def _for_script(record: OutcomeRecord) -> bytes:
     msgpack may not support. Fields for the journal only are left out."""
     if not isinstance(record, Outcomes):
         return _encode(record)
-    mixed = [_mixed(one) for one in record.mixed]
+    mixed = [_mixed(one, record.at_ms) for one in record.mixed]
     return _encode(("o", record.format, record.task, record.claim, record.at_ms, record.channel, record.runs, mixed))
 
 
@@ -110,9 +111,13 @@ class _MixedRow(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=
     """A flag for each target without a final outcome; empty if there is none."""
     by_code: list[int]
     codes: str
+    groups: list[TargetGroup]
+    """Groups of the targets without a final outcome."""
+    sent: int
+    """Number of targets that were sent; -1 for all."""
 
 
-def _mixed(mixed: Mixed) -> _MixedRow:
+def _mixed(mixed: Mixed, at_ms: int) -> _MixedRow:
     codes = mixed.codes if mixed.positions is None else _by_position(mixed.positions, mixed.codes, mixed.size)
     if mixed.positions is None and len(codes) == mixed.size:
         included = all_positions(mixed.size)
@@ -130,7 +135,15 @@ def _mixed(mixed: Mixed) -> _MixedRow:
         still_open=still_open,
         by_code=by_code,
         codes=codes.decode("ascii"),
+        groups=groups_within(mixed.groups, still_open, _tried_in_each_round(mixed, at_ms)) if still_open else [],
+        sent=len(mixed.codes) - unsent if (unsent := mixed.codes.count(UNSENT)) else -1,
     )
+
+
+def _tried_in_each_round(mixed: Mixed, at_ms: int) -> TargetGroup:
+    """Return the group of open targets in a record of 0.2.0, which names none."""
+    tries = min(mixed.attempt + 1, MAX_TRIES)
+    return TargetGroup(positions="f", tries=tries, due_ms=at_ms + 1000 * mixed.delay_s, first_ms=at_ms)
 
 
 def _by_position(positions: Sequence[int], codes: bytes, size: int) -> bytes:

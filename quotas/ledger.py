@@ -60,6 +60,13 @@ class RedisLedger:
         except msgspec.MsgspecError as error:
             raise FairlaneError(f"The ledger's answer cannot be read: {error}.", "Report this as a defect.") from error
 
+    def slow_flow(self, channel: str, app: str, for_ms: int) -> bool:
+        """Halve the caps that only this app on the channel, or its quota group, draws from, for at least this time.
+
+        Return whether there is one. A repeat within the time changes nothing.
+        """
+        return bool(self._call("slow_flow", channel, app, for_ms))
+
     def due_claims(self, limit: int = MAX_CLAIMS) -> dict[int, list[str]]:
         """Return overdue claims, grouped by outcome partition, to be written into ClaimsEnded records.
 

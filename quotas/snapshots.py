@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from backends.redis.client import Arg, lua_folder
-from backends.redis.passed_over import topics
+from backends.redis.skipped_records import topics
 from backends.redis.view import RedisView
 from dispatcher.model.errors import Malformed, Unreachable
+from dispatcher.wire.groups import MAX_TRIES, TargetGroup, groups_within
 from dispatcher.wire.positions import pack_positions, unpack_positions
 from dispatcher.wire.snapshot import BitsPart, Cursors, OpenPart, Part, SettingsPart, SkippedPart, TaskPart
 
@@ -18,8 +19,33 @@ BITS_AT_ONCE = 1 << 19
 OPEN_AT_ONCE = 1_000
 _SCAN = 1_000
 _encode = msgspec.msgpack.Encoder().encode
-_decode_kept = msgspec.msgpack.Decoder(tuple[int, int, str, int, str]).decode
-_decode_stored = msgspec.msgpack.Decoder(tuple[int, int, list[int], int, str]).decode
+
+
+class _Kept(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
+    """The state of an open envelope in the view (quotas/lua/shared/envelopes.lua)."""
+
+    recorded: int
+    size: int
+    open: str
+    claimed: int
+    claim: str
+    groups: list[TargetGroup]
+
+
+class _Stored(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
+    """The same in a snapshot."""
+
+    recorded: int
+    size: int
+    positions: list[int]
+    claimed: int
+    claim: str
+    groups: list[TargetGroup] = []
+    """Empty up to form 3."""
+
+
+_decode_kept = msgspec.msgpack.Decoder(_Kept).decode
+_decode_stored = msgspec.msgpack.Decoder(_Stored).decode
 
 Call = tuple[str, Sequence[Arg]]
 
@@ -129,20 +155,41 @@ def _stored(envelopes: Sequence[bytes]) -> Iterator[bytes]:
     """Convert open envelopes (names and states alternating) to the snapshot format of all versions, with lists of
     positions."""
     for name, state in zip(envelopes[::2], envelopes[1::2], strict=True):
-        recorded, size, positions, claimed, claim = _decode_kept(state)
+        kept = _decode_kept(state)
         yield name
-        yield _encode((recorded, size, unpack_positions(positions), claimed, claim))
+        yield _encode(
+            _Stored(
+                recorded=kept.recorded,
+                size=kept.size,
+                positions=unpack_positions(kept.open),
+                claimed=kept.claimed,
+                claim=kept.claim,
+                groups=kept.groups,
+            )
+        )
 
 
 def _kept(envelopes: Sequence[bytes]) -> Iterator[bytes]:
     """Convert open envelopes from the snapshot format to that of the view. Raises Malformed."""
     for name, state in zip(envelopes[::2], envelopes[1::2], strict=True):
         try:
-            recorded, size, positions, claimed, claim = _decode_stored(state)
+            stored = _decode_stored(state)
         except msgspec.MsgspecError as error:
             raise Malformed(f"An open envelope ({name!r}) is not readable ({error}).") from error
         yield name
-        yield _encode((recorded, size, pack_positions(positions, size), claimed, claim))
+        positions = pack_positions(stored.positions, stored.size)
+        tried = TargetGroup(positions=positions, tries=min(stored.recorded + 1, MAX_TRIES), due_ms=0)
+        yield _encode(
+            (
+                stored.recorded,
+                stored.size,
+                positions,
+                stored.claimed,
+                stored.claim,
+                groups_within(stored.groups, positions, tried),
+                0,
+            )
+        )
 
 
 def _calls(part: Part) -> list[Call]:

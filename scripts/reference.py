@@ -5,21 +5,29 @@ python scripts/reference.py --check  # exits with 1 if one of them is out of dat
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import click
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from dispatcher.channels.specs import SPECS
+from dispatcher.channels.verdict_table import Effect, Row
 from dispatcher.engine.stats import EngineStats
+from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.tier import TIERS
+from estate.cluster import Estate, NamespaceState
+from estate.node_life import NodeRecord
 from fairlane.cli.base.exit_codes import MEANINGS
 from fairlane.cli.main import COMMANDS, cli
+from fairlane.estate.guard_metrics import GuardCollector, ProbeFigures
 from fairlane.figures.signals import Signals, TierSignals
+from fairlane.push_settings import PUSH_CHANNELS
 from fairlane.settings import Settings
 from fairlane.worker.report.call_times import CallTimes
+from fairlane.worker.report.flow_metrics import FlowCollector
 from fairlane.worker.report.metrics import EngineCollector, ServiceCollector
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -28,7 +36,12 @@ MADE = "<!-- Written by scripts/reference.py. Edit the code's texts, then run it
 
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code."""
-    pages = {"commands.md": commands(), "settings.md": settings(), "metrics.md": metrics()}
+    pages = {
+        "commands.md": commands(),
+        "settings.md": settings(),
+        "metrics.md": metrics(),
+        "verdicts.md": verdicts(),
+    }
     if "--check" in arguments:
         stale = [name for name, text in pages.items() if (FOLDER / name).read_text(encoding="utf-8") != text]
         for name in stale:
@@ -42,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 # ------------------------------------------------------------- commands
 def commands() -> str:
     """Return the page of all commands with their options, and of the exit codes."""
-    context = click.Context(cli, info_name="fairlane")
+    context = click.Context(cli, info_name="fairlane", show_default=True)
     sections = [_section(name, context) for name in COMMANDS]
     codes = _table(["exit code", "meaning"], ([str(code), meaning] for code, meaning in MEANINGS.items()))
     return "\n\n".join(["# Commands", MADE, _COMMANDS, *sections, "## Exit codes", codes, _EXIT_CODES]) + "\n"
@@ -85,7 +98,9 @@ def _described(command: click.Command, context: click.Context) -> str:
 # ------------------------------------------------------------- settings
 def settings() -> str:
     """Return the page of all settings."""
-    rows = ([f"`{name}`", default, meaning] for name, default, meaning in _settings_of(Settings, ""))
+    push = [row for name, model in PUSH_CHANNELS.items() for row in _settings_of(model, f"channels.{name}.")]
+    found = [*_settings_of(Settings, ""), *push]
+    rows = ([f"`{name}`", default, meaning] for name, default, meaning in found)
     return "\n\n".join(["# Settings", MADE, _SETTINGS, _table(["setting", "default", "meaning"], rows)]) + "\n"
 
 
@@ -98,7 +113,9 @@ def _settings_of(model: type[BaseModel], above: str) -> Iterator[tuple[str, str,
     for name, field in model.model_fields.items():
         path = f"{above}{field.alias or name}"
         kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if get_origin(kind) is dict and isinstance(inner := get_args(kind)[1], type) and issubclass(inner, BaseModel):
+            yield from _settings_of(inner, f"{path}.NAME.")
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from _settings_of(kind, f"{path}.")
         else:
             yield path, _default(field.get_default(call_default_factory=True)), field.description or ""
@@ -113,7 +130,12 @@ def _default(value: Any) -> str:
 # ------------------------------------------------------------- metrics
 def metrics() -> str:
     """Return the page of all metrics."""
-    collectors = (EngineCollector(EngineStats(), CallTimes(), "1"), ServiceCollector(_Service()))  # type: ignore[arg-type]
+    collectors = (
+        EngineCollector(EngineStats(), CallTimes(), "1"),
+        FlowCollector({}, dict),
+        ServiceCollector(_Service()),  # type: ignore[arg-type]
+        GuardCollector(_Guard(), ProbeFigures()),  # type: ignore[arg-type]
+    )
     suffix = {"counter": "_total", "info": "_info"}
     families = [family for collector in collectors for family in collector.collect()]
     rows = (
@@ -124,12 +146,65 @@ def metrics() -> str:
 
 
 _METRICS = """Each worker process serves Prometheus metrics on `worker.metrics_host` and `worker.metrics_port` (a free \
-port unless set; `fairlane worker list -o json` shows it). Labels are tiers, channels, outcomes, stages and scripts, \
-never the id of a task."""
+port unless set; `fairlane worker list -o json` shows it). Labels are tiers, channels, apps, outcomes, stages and \
+scripts, never the id of a task. A worker shows up to 200 apps on channels; others of a channel share `(others)`.
+
+Metrics that begin with `fairlane_estate_` come from `fairlane estate guard` ([estate](../estate.md#guard-it))."""
+
+
+# ------------------------------------------------------------- verdicts
+def verdicts() -> str:
+    """Return the page of the providers' answers and their effects."""
+    effects = ([f"`{effect}`", meaning] for effect, meaning in _EFFECTS.items())
+    header = ["status", "code", "about", "effect", "wait", "meaning"]
+    tables = [f"## {name}\n\n{_table(header, map(_verdict, spec.table.rows))}" for name, spec in SPECS.items()]
+    return "\n\n".join(["# Verdicts", MADE, _VERDICTS, _table(["effect", "meaning"], effects), *tables]) + "\n"
+
+
+_VERDICTS = """Each answer of a provider has one effect. The first row of its table that matches counts; an empty cell \
+matches everything. An answer that no row knows is tried again after a minute. What the effects lead to: \
+[delivery](../delivery.md#what-became-of-a-target)."""
+_EFFECTS = {
+    Effect.SENT: "the target is sent",
+    Effect.DEAD: "the target is invalid: never send to it again",
+    Effect.WRONG: "the target fails; it may be alive",
+    Effect.PAYLOAD: "the target fails, since the message is at fault",
+    Effect.LATER: "this target is tried again, other targets are not affected",
+    Effect.LIMIT: "the target is unsent, and the app pauses in this channel: it sends too fast",
+    Effect.CREDENTIALS: "the target is unsent, and the app pauses in this channel: wrong credential or settings",
+    Effect.DOWN: "the target is unsent, or unknown where the table says so; after ten in a row the app pauses in this "
+    "channel",
+}
+
+
+def _verdict(row: Row) -> list[str]:
+    status = str(row.status) if row.status >= 100 else f"{row.status}xx"
+    wait = f"{row.wait_s:,.0f} s" if row.wait_s else ""
+    renewed = " Before that, the request is sent once with a new token." if row.renew else ""
+    effect = f"`{row.effect}`, unknown" if row.may_be_taken else f"`{row.effect}`"
+    return [status, row.code, row.detail, effect, wait, row.note + renewed]
+
+
+_SPACE = NamespaceState(name="t/n", ensemble=2, write_quorum=2, ack_quorum=2, bundles=1, own_persistence=True)
+
+
+class _Guard:
+    """A guard that has looked."""
+
+    elected = True
+    estate = Estate(namespaces=(_SPACE,), under_replicated=0)
+    nodes: Mapping[str, NodeRecord] = {}
+    ended: Mapping[tuple[str, str, str], int] = {}
+
+    def look_age_s(self) -> float:
+        return 0.0
 
 
 class _Service:
     """A service with a backlog in every tier."""
+
+    def flow_pauses(self) -> dict[str, FlowPause]:
+        return {"fcm/shop": FlowPause(kind=PauseKind.DOWN, since_ms=0)}
 
     def signals(self) -> Signals:
         tiers = [

@@ -137,7 +137,7 @@ main() {
         pip_install --editable '.[dev,fakes,push,simulator,spark]'
     fi
     # Without this, commands compile Fairlane at each start where PYTHONDONTWRITEBYTECODE is set.
-    "$VENV/bin/python" -m compileall -q dispatcher backends quotas producers consumers spark_jobs fairlane
+    "$VENV/bin/python" -m compileall -q dispatcher backends quotas producers consumers estate spark_jobs fairlane
     stamp_text >"$STAMP"
     say "ready"
 }

@@ -26,6 +26,7 @@ from fairlane.stack.homes import default_cache
 from fairlane.stack.stack import LocalStack
 from spark_jobs.session.requirements import require_spark
 from spark_jobs.session.session import SessionSettings, make_session
+from tests.estate_keeper import EstateKeeper
 from tests.stack_keeper import held
 from tests.thorough import THOROUGH
 
@@ -72,19 +73,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     take one process for minutes each: they begin first, so that all processes end together."""
     items.sort(key=lambda item: not is_spark(item.path) and item.path.parent.name != "simulation")
     for item in items:
-        if "stack" in getattr(item, "fixturenames", ()):
+        if asks_for(item, "stack") or asks_for(item, "estate"):
             item.add_marker("needs_stack")
+        if asks_for(item, "estate"):
+            item.add_marker("alone")
         if any(fnmatch(item.nodeid, pattern) or item.nodeid.startswith(f"{pattern}::") for pattern in THOROUGH):
             item.add_marker("thorough")
 
 
+def asks_for(item: pytest.Item, fixture: str) -> bool:
+    """Return whether a test has the fixture, rather than a parameter of that name."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return fixture in getattr(item, "fixturenames", ()) and fixture not in parameters
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an async test in an event loop of its own."""
+    """Run an async test in an event loop of its own, of the fixture `loop_factory` if there is one."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+    factory: Any = pyfuncitem.funcargs.get("loop_factory")
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
     return True
 
 
@@ -133,6 +144,35 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
                 raise
             pytest.skip(f"no servers: {error}")
         yield addresses
+
+
+@pytest.fixture(scope="session")
+def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EstateKeeper]:
+    """ZooKeeper, three bookies, two brokers and Redis for the whole run. Each test leaves all of them running."""
+    home = folder_of_run(tmp_path_factory) / "an estate with spaces"
+    with held(home):
+        try:
+            keeper = EstateKeeper(home, default_cache(GIVEN), GIVEN, small_tenant("t-shared"))
+        except StackError as error:
+            if GIVEN.get("CI") == "true":
+                raise
+            pytest.skip(f"no servers: {error}")
+        yield keeper
+
+
+@pytest.fixture(autouse=True)
+def estate_repaired(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Resume and start again what a test of the estate stopped or killed."""
+    yield
+    if asks_for(request.node, "estate"):
+        request.getfixturevalue("estate").repair()
+
+
+@pytest.fixture
+def estate_settings(estate: EstateKeeper) -> Iterator[Settings]:
+    """Settings of the estate with a provisioned tenant and a key prefix of its own; all of it is deleted afterwards."""
+    with fresh_names(estate.addresses) as fresh:
+        yield fresh
 
 
 def folder_of_run(factory: pytest.TempPathFactory) -> Path:

@@ -5,12 +5,14 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from dispatcher.wire.envelope import FORMAT, MAX_SEQUENCE, Envelope, encode_message
+from dispatcher.wire.envelope import FORMAT, MAX_SEQUENCE, ROUNDS_FORMAT, Envelope, encode_message
+from dispatcher.wire.groups import TargetGroup
+from dispatcher.wire.positions import pack_positions
 
 FIELDS = Envelope.__struct_fields__
 GOOD: tuple[Any, ...] = (
     FORMAT, "task-1", "0", 7, 1, "shop", "http", 1_700_000_000_000, 1_700_000_001_000, 0, 3, 5,
-    encode_message({"title": "Hi"}), ["a", "b"], [0, 2], [None, {"name": "Ada"}],
+    encode_message({"title": "Hi"}), ["a", "b"], [0, 2], [None, {"name": "Ada"}], None, False, 0,
 )  # fmt: skip
 encode = msgspec.msgpack.encode
 
@@ -36,6 +38,22 @@ def wire(**changes: Any) -> bytes:
 
 
 @st.composite
+def groups_of(draw: st.DrawFn, places: list[int], size: int, times: st.SearchStrategy[int]) -> list[TargetGroup]:
+    """Groups of these positions, in two parts at most."""
+    cut = draw(st.integers(1, len(places)))
+    return [
+        TargetGroup(
+            positions=pack_positions(part, size),
+            tries=draw(st.sampled_from([0, 1, 19])),
+            due_ms=draw(times),
+            first_ms=draw(times),
+        )
+        for part in (places[:cut], places[cut:])
+        if part
+    ]
+
+
+@st.composite
 def readable(draw: st.DrawFn, *tasks: str) -> bytes:
     """One that passes decoding, with every number near or at its limits."""
     size = draw(st.sampled_from([1, 2, 3, 500]))
@@ -44,7 +62,10 @@ def readable(draw: st.DrawFn, *tasks: str) -> bytes:
     if attempt == 0:
         places = list(range(size))
     times = st.sampled_from([0, 1, 1_700_000_000_000, 253_402_300_799_999])
+    has_groups = attempt > 0 and draw(st.booleans())
     return wire(
+        format=ROUNDS_FORMAT if has_groups else FORMAT,
+        groups=draw(groups_of(places, size, times)) if has_groups else None,
         task=draw(st.sampled_from(tasks)),
         writer=draw(st.sampled_from(["0", "-", "A_b-9.", "w" * 64])),
         sequence=draw(st.sampled_from([0, 1, 2, 7, 1_000, MAX_SEQUENCE - 1, MAX_SEQUENCE])),

@@ -3,7 +3,7 @@ values of a parameter of which `make test` takes one. Every law and every behavi
 
 Besides these patterns, `make test-all` runs the ledger's contract in the memory of the process and on every server
 installed (tests/contract/conftest.py), where `make test` runs it on the first server; and 1,000 seeds of the
-simulator, where `make test` runs 50.
+simulator, where `make test` runs 50; and twice the examples of the stateful laws.
 
 Patterns are of test ids; a file's name alone means all of it.
 """
@@ -17,19 +17,27 @@ THOROUGH = (
     "tests/exploration/test_reduction.py",
     "tests/exploration/test_settle_orders.py::test_every_order_ends_well[[]cancelled in a shared lane]",
     "tests/exploration/test_settle_orders.py::test_every_order_ends_well[[]two envelopes]",
-    "tests/integration/test_audiences.py::test_a_task_that_is_cancelled_half_submitted_ends_cancelled[[]False]",
     "tests/integration/test_closed_tasks.py::test_what_a_worker_records*",
     "tests/integration/test_delivery_http.py::test_what_waits_in_a_retry_lane_does_not_hold_up_the_end[[]high]",
+    "tests/integration/test_estate_checks.py::test_a_killed_bookie_is_gone_and_leaves_none_to_spare",
+    "tests/integration/test_estate_stack.py::test_a_broker_and_a_bookie_that_were_killed_start_again_where_they_were",
     "tests/integration/test_fail_over.py::test_what_the_replica_lacks*[[]valkey]",
+    "tests/integration/test_guarded_estate.py::test_a_guard_killed*",
+    "tests/integration/test_guarded_estate.py::test_a_slow_bookie_stays*",
+    "tests/integration/test_guarded_estate.py::test_a_slow_broker*",
     "tests/integration/test_ingest.py::test_a_driver_killed*",
     "tests/integration/test_ingest.py::test_with_too_many_bad_rows*",
     "tests/integration/test_journal.py::test_a_run_killed*",
     "tests/integration/test_journal.py::test_a_running_journal*",
     "tests/integration/test_journal.py::test_a_stream*",
     "tests/integration/test_nemesis.py::test_outcomes_that_are_not_recorded*",
+    "tests/integration/test_planned_estate.py",
     "tests/integration/test_redis_slow.py::test_a_slow_redis_costs_a_fifth_of_the_rate_at_most[[]0-*",
     "tests/integration/test_redis_trouble.py::test_a_full_redis*[[]valkey]",
     "tests/integration/test_redis_trouble.py::test_with_redis_gone_and_lanes_unloaded*",
+    "tests/integration/test_sentinels.py::test_a_task_that_is_being_sent*[[]fail_over]",
+    "tests/integration/test_sentinels.py::test_a_task_that_is_being_sent*[[]stop_for_a_while]",
+    "tests/integration/test_sentinels.py::*[[]redis*]",
     "tests/integration/test_snapshots.py::test_by_hand*",
     "tests/integration/test_snapshots.py::test_without_a_readable*",
     "tests/integration/test_spark_cluster.py",
@@ -56,6 +64,9 @@ THOROUGH = (
     "tests/unit/producers/test_submitters.py::test_a_submitter_that_stops_anywhere*[[]list-stream-[gns]*",
     "tests/unit/producers/test_submitters.py::test_a_submitter_that_stops_anywhere*[[]stream-list-*",
     "tests/unit/producers/test_targets_file.py::test_a_large_array_is_read_in_parts[[], ]",
-    "tests/unit/spark_jobs/test_backlog_series.py",
+    "tests/unit/spark_jobs/test_backlog_facts.py",
+    "tests/unit/test_push_outage.py::test_an_outage_of_half_an_hour_fails_nobody[[]4*",
+    "tests/unit/test_push_outage.py::test_an_outage_of_half_an_hour_fails_nobody[[]50[02]*",
+    "tests/unit/test_push_outage.py::test_an_outage_of_half_an_hour_fails_nobody[[]503 with*",
     "tests/unit/spark_jobs/test_reconcile.py",
 )

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import urllib3
 from urllib3.util import Retry, Timeout
@@ -36,8 +36,8 @@ class PulsarAdmin:
     def __init__(self, settings: PulsarSettings) -> None:
         """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
         self.address = settings.admin_address
-        self._root = self.address.rstrip("/") + "/admin/v2"
-        self._http = _pool(settings)
+        self._base = self.address.rstrip("/")
+        self._http = make_pool(settings)
 
     # ------------------------------------------------------------ broker
     def health(self) -> None:
@@ -162,6 +162,13 @@ class PulsarAdmin:
             return []
         return list(dict.fromkeys(map(lane_of_topic, topics)))
 
+    def topics_and_partitions(self, namespace: str) -> list[str]:
+        """Return the full names of the namespace's topics, each partition by itself; none if it does not exist."""
+        try:
+            return list(self._json(f"persistent/{namespace}"))
+        except NotFound:
+            return []
+
     def stats(self, topic: str) -> dict[str, Any]:
         """Raises NotFound."""
         return dict(self._json(f"{_path(topic)}/stats"))
@@ -186,6 +193,43 @@ class PulsarAdmin:
     def unload_bundle(self, namespace: str, bundle: str) -> None:
         """Make the broker unload all topics of a bundle, named by its boundaries; any broker may then take it."""
         self._call("PUT", f"namespaces/{namespace}/{bundle}/unload")
+
+    def document(self, path: str) -> Any:
+        """Return any other document, by its path below /admin/v2; None if it is empty. Raises NotFound."""
+        text = self._text("GET", path)
+        return json.loads(text) if text.strip() else None
+
+    def post(self, path: str, body: Any) -> None:
+        self._call("POST", path, body)
+
+    def delete(self, path: str) -> None:
+        """Delete a document. Does nothing if it does not exist."""
+        self._remove(path)
+
+    def move_bundle(self, namespace: str, bundle: str, target: str) -> None:
+        """Make the broker unload a bundle and ask for it to be loaded by another, host:port of its REST address. Pulsar
+        does not keep to that in a third of the cases. Raises Refused while no broker owns the bundle."""
+        self._call("PUT", f"namespaces/{namespace}/{bundle}/unload", query=f"?destinationBroker={quote(target)}")
+
+    def split_bundle(self, namespace: str, bundle: str, position: int) -> None:
+        """Split a bundle at a hash, the first of the upper part; its topics are loaded again."""
+        query = "?unload=true&splitAlgorithmName=specified_positions_divide"
+        self._call("PUT", f"namespaces/{namespace}/{bundle}/split", [position], query)
+
+    def owned_bundles(self, cluster: str, broker: str) -> list[str]:
+        """Return the bundles that a broker owns now, tenant/namespace/range, also those without topics."""
+        return list(self._json(f"brokers/{cluster}/{quote(broker)}/ownedNamespaces"))
+
+    def load_report(self) -> dict[str, Any]:
+        """Return this broker's report of its load. Brokers with another than the modular load manager have none, and
+        raise Unreachable."""
+        return dict(self._json("broker-stats/load-report"))
+
+    def owner_of_topic(self, topic: str) -> str:
+        """Return host:port of the REST address of the broker that serves a topic; one is chosen if none does. Raises
+        NotFound."""
+        answer = json.loads(self._call("GET", f"topic/{_path(topic)}", root="lookup/v2"))
+        return str(urlsplit(answer.get("httpUrl") or answer["httpUrlTls"]).netloc)
 
     def close(self) -> None:
         self._http.clear()
@@ -219,12 +263,12 @@ class PulsarAdmin:
     def _text(self, method: str, path: str) -> str:
         return self._call(method, path).decode()
 
-    def _call(self, method: str, path: str, body: Any = None, query: str = "") -> bytes:
+    def _call(self, method: str, path: str, body: Any = None, query: str = "", root: str = "admin/v2") -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         content = None if body is None else json.dumps(body)
         try:
             answer = self._http.request(
-                method, f"{self._root}/{path}{query}", body=content, headers={**self._http.headers, **headers}
+                method, f"{self._base}/{root}/{path}{query}", body=content, headers={**self._http.headers, **headers}
             )
         except urllib3.exceptions.HTTPError as error:
             raise _no_answer(self.address, f"{method} {path}", error) from error
@@ -273,12 +317,17 @@ def _reason(body: bytes) -> str:
 
 
 def _path(topic: str) -> str:
-    """Return the REST path of persistent://tenant/namespace/name."""
-    namespace, _, name = topic.removeprefix("persistent://").rpartition("/")
-    return f"persistent/{namespace}/{quote(name, safe='')}"
+    """Return the REST path of persistent://tenant/namespace/name; of a non-persistent one as well."""
+    domain, _, rest = topic.rpartition("://")
+    namespace, _, name = rest.rpartition("/")
+    return f"{domain or 'persistent'}/{namespace}/{quote(name, safe='')}"
 
 
-def _pool(settings: PulsarSettings) -> urllib3.PoolManager:
+def make_pool(settings: PulsarSettings, maxsize: int = 16) -> urllib3.PoolManager:
+    """Return connections to Pulsar's REST interface, with the credentials of the settings.
+
+    maxsize: connections to one host that are kept; urllib3 warns of each that is not.
+    """
     token = settings.token
     tls: dict[str, Any] = {}
     if settings.admin_address.startswith("https"):
@@ -289,7 +338,7 @@ def _pool(settings: PulsarSettings) -> urllib3.PoolManager:
             "assert_hostname": None if settings.tls_verify_hostname else False,
         }
     return urllib3.PoolManager(
-        maxsize=16,
+        maxsize=maxsize,
         headers={} if token is None else {"Authorization": f"Bearer {token.get_secret_value()}"},
         timeout=Timeout(connect=settings.connect_timeout_s, read=settings.operation_timeout_s),
         retries=Retry(

@@ -4,25 +4,27 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
 from functools import partial
 
 import msgspec
 import pulsar
 
 from backends.pulsar.record_producer import RecordProducer
-from backends.pulsar.topic_reader import TopicReader
+from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
 from backends.redis.letter_index import LetterSpan, block_of
-from dispatcher.model.errors import FairlaneError
-from dispatcher.ports import DeadLetter, Done, StoredRecord
-from dispatcher.wire.letters import is_sound, parts_of, without_texts
+from dispatcher.letters.book import SeenTargets
+from dispatcher.letters.marks import MARK_KEY, LetterMark, encode_mark, read_mark
+from dispatcher.letters.marks import parts_of as marks_parts
+from dispatcher.model.errors import DECODING_ERRORS, FairlaneError
+from dispatcher.ports import DeadLetter, Done, StoredRecord, records_to_end
+from dispatcher.wire.letters import is_sound, keys_of, parts_of, with_rows, without_texts
 from dispatcher.wire.topics import Topics
 
 OTHER_LANES = "other lanes"
 _MAX_LANES = 20
 """Maximum number of lanes counted by name."""
-_BATCH = 1_000
-_Key = tuple[str, int, int]
+_APPEND_S = 30.0
+"""How long storing a part of a mark may take."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(DeadLetter).decode
 _log = logging.getLogger(__name__)
@@ -115,58 +117,71 @@ def read_dead_letters(
     expected, reads the whole topic (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not
     provisioned).
     """
-    seen: set[_Key] = set()
+    seen, topic = SeenTargets(), LetterTopic(client, topics)
     for span in spans:
-        yield from _read(client, topics, task, seen, span)
-    if not seen or len(seen) < expected:
-        yield from _read(client, topics, task, seen)
+        yield from topic.unseen(seen, task, span)
+    if not seen.count or seen.count < expected:
+        yield from topic.unseen(seen, task)
 
 
-def _read(
-    client: pulsar.Client, topics: Topics, task: str, seen: set[_Key], span: LetterSpan | None = None
-) -> Iterator[DeadLetter]:
-    """Yield the letters of a part of the topic (or of all of it) that were not seen before."""
-    after = () if span is None else (span.after,)
-    with closing(TopicReader(client, topics.dead_letters, *after)) as reader:
-        while not reader.at_end():
-            for record in reader.read(_BATCH, timeout_s=1.0):
-                if span is not None and record.position >= span.before:
-                    return
-                letter = _letter(record) if record.key == task else None
-                unseen = None if letter is None else _without(letter, seen)
-                if unseen is not None:
-                    yield unseen
+class LetterTopic:
+    """Reads letters and marks, and appends marks. All methods raise Unreachable, NotFound (not provisioned)."""
+
+    def __init__(self, client: pulsar.Client, topics: Topics) -> None:
+        self._client = client
+        self._topic = topics.dead_letters
+        self._marks: RecordProducer | None = None
+
+    def letters(self, since_ms: int = 0, task: str | None = None) -> Iterator[DeadLetter]:
+        """Yield letters up to the present end of the topic, each target once: those of one task, or of all. since_ms:
+        begin with those published then or later."""
+        yield from self.unseen(SeenTargets(), task, since_ms=since_ms)
+
+    def marks(self, since_ms: int = 0) -> Iterator[LetterMark]:
+        """Yield the marks up to the present end of the topic, in its order."""
+        for record in self._records(None, since_ms):
+            mark = read_mark(record.body) if record.key == MARK_KEY else None
+            if mark is not None:
+                yield mark
+
+    def append(self, mark: LetterMark) -> None:
+        """Store a mark; return when it is stored."""
+        if self._marks is None:
+            self._marks = RecordProducer(self._client, self._topic)
+        for part in marks_parts(mark):
+            self._marks.append(encode_mark(part), _APPEND_S, MARK_KEY)
+
+    def close(self) -> None:
+        if self._marks is not None:
+            self._marks.close()
+
+    def unseen(
+        self, seen: SeenTargets, task: str | None, span: LetterSpan | None = None, since_ms: int = 0
+    ) -> Iterator[DeadLetter]:
+        """Yield the letters of a part of the topic (or of all of it) with the targets that were not seen before."""
+        for record in self._records(span, since_ms):
+            if record.key == MARK_KEY or (task is not None and record.key != task):
+                continue
+            letter = _letter(record)
+            indexes = [] if letter is None else seen.fresh(letter, [key.position for key in keys_of(letter)])
+            if letter is not None and indexes:
+                yield letter if len(indexes) >= len(letter.positions) else with_rows(letter, indexes)
+
+    def _records(self, span: LetterSpan | None, since_ms: int) -> Iterator[StoredRecord]:
+        after, since_ms = None if span is None else span.after, max(0, since_ms - CLOCKS_MS)
+        for record in records_to_end(TopicReader(self._client, self._topic, after, since_ms=since_ms)):
+            if span is not None and record.position >= span.before:
+                return
+            yield record
 
 
 def _letter(record: StoredRecord) -> DeadLetter | None:
     try:
         letter = _decode(record.body)
         problem = "" if is_sound(letter) else "its columns do not fit together"
-    except msgspec.MsgspecError as error:
+    except DECODING_ERRORS as error:
         problem = str(error)
     if problem:
         _log.error("A dead letter at %s cannot be read and is skipped: %s", record.position, problem)
         return None
     return letter
-
-
-def _without(letter: DeadLetter, seen: set[_Key]) -> DeadLetter | None:
-    """Return the letter with only the targets not seen before, or None if all were; mark them as seen.
-
-    A letter without targets (an envelope of an unknown task) counts as position -1, and the further parts of a split
-    one as -2, -3 and so on.
-    """
-    keys = [(letter.writer, letter.sequence, position) for position in letter.positions or [-1 - letter.part]]
-    fresh = [index for index, key in enumerate(keys) if key not in seen]
-    seen.update(keys)
-    if len(fresh) == len(keys):
-        return letter
-    if not fresh:
-        return None
-    return msgspec.structs.replace(
-        letter,
-        positions=[letter.positions[i] for i in fresh],
-        targets=[letter.targets[i] for i in fresh],
-        outcomes=[letter.outcomes[i] for i in fresh],
-        reasons=[letter.reasons[i] for i in fresh],
-    )

@@ -106,12 +106,12 @@ def at_creation(policies: tuple[Policy, ...], bundles: int) -> dict[str, Any]:
 def differing(policies: tuple[Policy, ...], stored: Mapping[str, Any]) -> Iterator[Policy]:
     """Yield the policies that the namespace lacks or has with another value."""
     for policy in policies:
-        if not _includes(stored.get(policy.field), policy.required):
+        if not includes(stored.get(policy.field), policy.required):
             yield policy
 
 
-def _includes(stored: Any, required: Any) -> bool:
+def includes(stored: Any, required: Any) -> bool:
     """Return whether `stored` has everything required. Fields that later brokers add to a policy are ignored."""
     if isinstance(required, Mapping):
-        return isinstance(stored, Mapping) and all(_includes(stored.get(key), value) for key, value in required.items())
+        return isinstance(stored, Mapping) and all(includes(stored.get(key), value) for key, value in required.items())
     return bool(stored == required)

@@ -20,6 +20,7 @@ from backends.pulsar.policies import (
 )
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, NotFound, Refused
+from dispatcher.model.values import listed
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
@@ -119,10 +120,20 @@ class Finding:
     """One result of a check."""
 
     level: str
-    """`ok`, `warn` (works, but worse) or `fail` (does not work as promised)."""
+    """`ok`, `note` (nothing to do here), `warn` (works, but worse) or `fail` (does not work as promised)."""
     what: str
     fix: str = ""
     """How to fix it; empty if ok."""
+    figure: str = ""
+    """The value that was found, against the wanted one, unless `what` has it."""
+    reason: str = ""
+    """The harm that it does, unless `what` says so."""
+
+    @property
+    def sentence(self) -> str:
+        """Return what, figure and reason as one text."""
+        found = f"{self.what} ({self.figure})" if self.figure else self.what
+        return f"{found}: {self.reason}" if self.reason else found
 
 
 @dataclass(frozen=True)
@@ -251,7 +262,7 @@ def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
     """Return one finding for all missing names."""
     if not names:
         return []
-    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    shown = listed(names, _SHOWN)
     what = f"{kind} {shown} is missing" if len(names) == 1 else f"{len(names)} {kind}s are missing: {shown}"
     return [Finding("fail", what, _PROVISION)]
 

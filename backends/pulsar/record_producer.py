@@ -63,7 +63,7 @@ class RecordProducer:
                 return
         stored(self._closing(), "")
 
-    def append(self, body: bytes, timeout_s: float) -> str:
+    def append(self, body: bytes, timeout_s: float, key: str = "") -> str:
         """Store a record and return its position. Raises Unreachable (the record may then be stored later), and
         InvalidInput for a record that the broker refuses."""
         answers: list[tuple[Exception | None, str]] = []
@@ -73,7 +73,7 @@ class RecordProducer:
             answers.append((error, position))
             answered.set()
 
-        self.publish(body, stored)
+        self.publish(body, stored, key)
         if not answered.wait(timeout_s):
             raise Unreachable(f"Pulsar did not confirm a record in {self._topic} within {timeout_s:g} s.", "Try again.")
         error, position = answers[0]

@@ -13,6 +13,8 @@ from dispatcher.ports import StoredRecord
 
 _AHEAD = 2_000
 """Number of records fetched ahead; a record is a few hundred bytes."""
+CLOCKS_MS = 600_000
+"""How much earlier than a wall time to begin reading: records are found by their publisher's clock."""
 
 
 class TopicReader:
@@ -21,13 +23,16 @@ class TopicReader:
     It recovers from a lost connection by itself. After an error the next read starts where the last one ended.
     """
 
-    def __init__(self, client: pulsar.Client, topic: str, after: str | None = None, ahead: int = _AHEAD) -> None:
+    def __init__(
+        self, client: pulsar.Client, topic: str, after: str | None = None, ahead: int = _AHEAD, since_ms: int = 0
+    ) -> None:
         """after: read from behind this position; None: from the beginning. ahead: number of records fetched ahead.
-        Raises Unreachable, NotFound."""
+        since_ms: begin with the first record that was published then or later. Raises Unreachable, NotFound."""
         self._client = client
         self._ahead = ahead
         self._topic = topic
         self._after = after
+        self._since_ms = since_ms
         self._reader: Any = None
         self._open()
 
@@ -63,6 +68,8 @@ class TopicReader:
                 reader = self._client.create_reader(
                     self._topic, after, receiver_queue_size=self._ahead, subscription_role_prefix=secrets.token_hex(8)
                 )
+                if self._after is None and self._since_ms:
+                    reader.seek(self._since_ms)
             self._reader = reader
         # The wrapper creates an object for each message, and a rebuild reads millions.
         return self._reader._reader

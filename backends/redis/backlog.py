@@ -32,7 +32,7 @@ _FIRST, _LAST = "-inf", "+inf"
 
 _beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 _row = msgspec.msgpack.Decoder(tuple[str, str, int, list[str | bool]]).decode
-_claim = msgspec.msgpack.Decoder(tuple[int, int, list[tuple[Any, ...]]], strict=False).decode
+_claim = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 class BacklogTask(NamedTuple):
@@ -91,7 +91,7 @@ class BacklogReader:
                 self._cuts = [int(score) for score in self._view.call("backlog_pages", PAGE)]
             service, claims, ended, *pages = self._view.call_many(self._calls(self._cuts))
             if all(page[0] < PAGE_AT_MOST for page in pages):
-                return self._look(service, claims, ended, pages)
+                return self._read_state(service, claims, ended, pages)
             self._cuts = None
         raise NotReady("Tasks are created faster than they can be listed.", "Try again in a moment.")
 
@@ -105,7 +105,7 @@ class BacklogReader:
             *(("backlog_tasks", _page(*page)) for page in [("ended", since, _LAST), *pages]),
         ]
 
-    def _look(self, service: Any, claims: Any, ended: Any, pages: Sequence[Any]) -> BacklogState:
+    def _read_state(self, service: Any, claims: Any, ended: Any, pages: Sequence[Any]) -> BacklogState:
         at_ms, epoch, ready, settings, counters, pools, beats = service
         if not ready:
             raise NotReady(

@@ -12,19 +12,18 @@ from typing import Any, cast
 
 import redis
 from redis import exceptions
-from redis.backoff import NoBackoff
-from redis.connection import AbstractConnection, ConnectionPool, parse_url
-from redis.retry import Retry
+from redis.connection import ConnectionPool
 
 from backends.addresses import Address
+from backends.redis.faults import IsCluster, NotPrimary, ServerFault
 from backends.redis.keys import CONSTANTS
+from backends.redis.pools import OnConnect, copy_of, open_pool
+from backends.redis.sentinel import FollowingPool
 from backends.settings import RedisSettings
-from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
+from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 
 Observe = Callable[[str, float], None]
 """Called with a script's name and the seconds its call took."""
-OnConnect = Callable[[AbstractConnection], None]
-"""Called with every new connection before its first command, in place of the vendor's `on_connect`."""
 Arg = str | bytes | int
 
 
@@ -37,6 +36,8 @@ class RedisClient(redis.Redis):
     def close(self) -> None:
         """Close the connections for good; the vendor's client would connect again."""
         self.closed = True
+        if isinstance(self.connection_pool, FollowingPool):
+            self.connection_pool.end()
         super().close()
 
     def check(self) -> None:
@@ -48,16 +49,7 @@ class RedisClient(redis.Redis):
 def connect(settings: RedisSettings, on_connect: OnConnect | None = None) -> RedisClient:
     """Return a thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable
     URL, NotConfigured if there is none, and Unreachable if the local stack's Redis has ended."""
-    options: dict[str, Any] = {
-        "decode_responses": False,
-        "protocol": 2,
-        "socket_connect_timeout": settings.connect_timeout_s,
-        "socket_timeout": settings.socket_timeout_s,
-        "health_check_interval": 15,
-        "retry": Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
-        "redis_connect_func": on_connect,
-    }
-    return _client(ConnectionPool(**_address(settings), **options), settings.address)
+    return _client(open_pool(settings, on_connect), settings.address)
 
 
 def _client(pool: ConnectionPool, address: Address) -> RedisClient:
@@ -68,9 +60,7 @@ def _client(pool: ConnectionPool, address: Address) -> RedisClient:
 
 def with_read_timeout(client: RedisClient, seconds: float) -> RedisClient:
     """Return a client of the same server, with its own connections, for commands that block up to this long."""
-    pool = client.connection_pool
-    options = {**pool.connection_kwargs, "socket_timeout": seconds}
-    return _client(ConnectionPool(connection_class=pool.connection_class, **options), client.address)
+    return _client(copy_of(client.connection_pool, socket_timeout=seconds), client.address)
 
 
 @contextmanager
@@ -92,11 +82,16 @@ _OUT_OF_MEMORY = (
     "Raise its maxmemory, or free memory, and try again; accepted tasks are still sent.",
 )
 _LOADING = ("{redis} is still loading its data.", "Wait: Fairlane continues on its own.")
-_REPLICA = ("{redis} is a read-only replica.", "Point the Redis URL at the primary.")
+_REPLICA = (NotPrimary().cause, NotPrimary().next_step)
 _ANSWERS: dict[str, tuple[str, str]] = {
     "OOM": _OUT_OF_MEMORY,
     "LOADING": _LOADING,
     "READONLY": _REPLICA,
+    "MASTERDOWN": _REPLICA,
+    "NOREPLICAS": (
+        "{redis} refuses to write, since it has too few replicas (min-replicas-to-write).",
+        "Wait if it is not the primary any more; else check its replicas. Fairlane continues on its own.",
+    ),
     "MISCONF": (
         "{redis} refuses to write, since it cannot save its data to disk.",
         "Check its log and its disk space.",
@@ -147,6 +142,10 @@ _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
 
 def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
     """Return Fairlane's error. server: its name and address in the message."""
+    if isinstance(error, exceptions.AskError | exceptions.ClusterCrossSlotError | exceptions.ClusterDownError):
+        error = IsCluster()
+    if isinstance(error, ServerFault):
+        return error.kind(error.cause.format(redis=server), error.next_step)
     text = str(error).rstrip(".")
     known = (
         _ANSWERS.get(text.partition(" ")[0])
@@ -159,38 +158,6 @@ def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
             "If no other program writes keys under the prefix, report this as a defect.",
         )
     return Unreachable(known[0].format(redis=server, text=text), known[1])
-
-
-def _address(settings: RedisSettings) -> dict[str, Any]:
-    """Return connection options from the URL and the settings that override it."""
-    try:
-        address: dict[str, Any] = dict(parse_url(str(settings.address)))  # type: ignore[no-untyped-call]  # the vendor's
-    except ValueError as error:
-        raise InvalidInput(
-            f"The Redis URL is not usable: {error}.", "Write redis://host:port/db or rediss://..."
-        ) from error
-    connection = address.setdefault("connection_class", redis.Connection)
-    if settings.username:
-        address["username"] = settings.username
-    if settings.password:
-        address["password"] = settings.password.get_secret_value()
-    if connection is redis.SSLConnection:
-        address |= _tls(settings)
-    elif settings.tls_ca or settings.tls_cert:
-        raise InvalidInput("Redis has TLS files but its URL does not use TLS.", "Write rediss:// instead of redis://.")
-    if connection is not redis.UnixDomainSocketConnection:
-        address["socket_keepalive"] = True
-    return address
-
-
-def _tls(settings: RedisSettings) -> dict[str, Any]:
-    files_given = {
-        "ssl_ca_certs": settings.tls_ca,
-        "ssl_certfile": settings.tls_cert,
-        "ssl_keyfile": settings.tls_key,
-    }
-    options: dict[str, Any] = {name: str(path) for name, path in files_given.items() if path}
-    return options | {"ssl_check_hostname": settings.tls_verify_hostname}
 
 
 _THE_SCRIPT = "-- the script\n"

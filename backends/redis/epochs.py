@@ -34,13 +34,16 @@ class Epoch:
     """Whether the installation moves here from another Redis."""
     foreign: str = ""
     """Address of another Redis that holds the view of this installation; nothing is granted here then."""
+    deposed: str = ""
+    """Id of the epoch in the Redis that took the place of this one, which does not know it yet; nothing is granted here
+    then."""
     broken: str = ""
     """The error of a script that failed half-way; the view is then rebuilt."""
 
     @property
     def grants(self) -> bool:
         """Whether leases are granted now."""
-        return self.ready and self.wait_ms == 0 and not self.foreign
+        return self.ready and self.wait_ms == 0 and not (self.foreign or self.deposed)
 
 
 class Epochs:
@@ -71,6 +74,7 @@ class Epochs:
             address=fields.get("address", ""),
             adopted=fields.get("adopted") == "1",
             foreign=fields.get("foreign", ""),
+            deposed=fields.get("deposed", ""),
             broken=fields.get("broken", ""),
         )
 
@@ -103,9 +107,9 @@ class Epochs:
         restoring: nothing is folded until quotas.snapshots has ended the restore. replaces: the id of the view to
         replace, which has an older form or is broken. adopted: the installation moves here from another Redis.
         """
-        view = self._view
-        args = (epoch, wait_ms, partitions, view.run_id(), int(restoring), replaces, f"{view.keys.prefix}:*")
-        return bool(view.call("begin_epoch", *args, view.address, int(adopted)))
+        view, run = self._view, self._view.run()
+        args = (epoch, wait_ms, partitions, run.run_id, int(restoring), replaces, f"{view.keys.prefix}:*")
+        return bool(view.call("begin_epoch", *args, view.address, int(adopted), run.promotion))
 
     def form(self) -> int | None:
         """Return the form of the present view, or None if Redis holds none."""
@@ -141,6 +145,10 @@ class Epochs:
         """Note that the epoch's EpochStarted is stored at `position`. first: no view was ever begun before, so there is
         no claim to wait for. claim_ms: the longest claim that the control topic knows of."""
         self._view.call("step_epoch", epoch, "announced", int(first), position, self._view.address, claim_ms)
+
+    def renumber(self, epoch: str, number: int) -> None:
+        """Give the view a number above that of the announcements of it in the control topic."""
+        self._view.call("renumber_epoch", epoch, number)
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
         """Note that another Redis, at the address `foreign`, holds the view of this installation."""

@@ -19,10 +19,10 @@ class JobLocks:
         Free locks are taken in the order of `names` until the owner holds `limit`; those in `overdue` are taken
         regardless of the limit.
         """
-        answer = self._view.call("hold_seats", owner, ttl_ms, limit, len(names), *names, *overdue)
+        answer = self._view.call("hold_job_locks", owner, ttl_ms, limit, len(names), *names, *overdue)
         words = [word.decode() for word in answer]
         return dict(zip(words[::2], words[1::2], strict=True))
 
     def release(self, names: Sequence[str], owner: str) -> None:
         """Release those of the named locks that the owner holds."""
-        self._view.call("release_seats", owner, *names)
+        self._view.call("release_job_locks", owner, *names)

@@ -8,19 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dispatcher.analysis.why import COVERED_MS
-from dispatcher.model.service_settings import WINDOW_S
+from dispatcher.model.flow_pause import KEPT_MS
+from dispatcher.model.pools import WINDOW_S
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 from dispatcher.model.view import SUSPECT_MS
 from dispatcher.model.view_form import FORM
+from dispatcher.scheduling.sharing import WORK_WEIGHTS, Work
 from dispatcher.wire.control import MAIN_WRITER
+from dispatcher.wire.groups import MAX_TRIES
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from dispatcher.wire.retention import TOMBSTONE_MS
 
 BUCKET_UNIT = 1_000_000
 """One target, in the units of pool buckets."""
-MAX_PASSED_OVER = 1_000
-"""Maximum number of positions of passed-over records that are kept per topic."""
+MAX_SKIPPED_RECORDS = 1_000
+"""Maximum number of positions of skipped records that are kept per topic."""
 COUNT_FIELDS = tuple("cancelled_n" if name == "cancelled" else name for name in OUTCOME_NAMES)
 """The fields of a task's hash that count its targets, in the order of Outcome."""
 CONSTANTS: Mapping[str, str] = {
@@ -28,10 +31,14 @@ CONSTANTS: Mapping[str, str] = {
     "COUNT_FIELDS": f"{{ {', '.join(map(repr, COUNT_FIELDS))} }}",
     "COVERED_MS": str(COVERED_MS),
     "DEFAULT_WEIGHTS": f"{{ {', '.join(f'{tier} = {weight}' for tier, weight in DEFAULT_TIER_WEIGHTS.items())} }}",
+    "FLOW_KEPT_MS": str(KEPT_MS),
     "FORM": str(FORM),
+    "FRESH_WEIGHT": str(WORK_WEIGHTS[Work.FRESH]),
     "MAIN_WRITER": repr(MAIN_WRITER),
-    "MAX_PASSED_OVER": str(MAX_PASSED_OVER),
+    "MAX_SKIPPED_RECORDS": str(MAX_SKIPPED_RECORDS),
+    "MAX_TRIES": str(MAX_TRIES),
     "MILLI": str(MILLI),
+    "RETRY_WEIGHT": str(WORK_WEIGHTS[Work.RETRIES]),
     "SUSPECT_MS": str(SUSPECT_MS),
     "TIERS": f"{{ {', '.join(repr(str(tier)) for tier in TIERS)} }}",
     "TOMBSTONE_MS": str(TOMBSTONE_MS),
@@ -49,11 +56,12 @@ class Keys:
 
     @property
     def epoch(self) -> str:
-        """Hash: id, run_id, started_ms, ready, first (1: no view was before it), waits_from_ms (claims made until then
-        may be missing), grants_after_ms, claim_ms (longest claim made), partitions, announced, marked, restoring (0, 1,
-        or the restorer), restorers, address (of this Redis), announced_at (position of its EpochStarted), adopted (1:
-        the installation moved here), foreign (address of another Redis that holds the view), read:<control or
-        partition>."""
+        """Hash: id, run_id and promotion (of the server: backends/redis/server.py), started_ms, ready, first (1: no
+        view was before it), waits_from_ms (claims made until then may be missing), grants_after_ms, claim_ms (longest
+        claim made), partitions, announced, marked, restoring (0, 1, or the restorer), restorers, address (of this
+        Redis), announced_at (position of its EpochStarted), adopted (1: the installation moved here), foreign (address
+        of another Redis that holds the view), deposed (epoch of the Redis that took the place of this one),
+        read:<control or partition>."""
         return f"{self.prefix}:epoch"
 
     @property
@@ -65,13 +73,22 @@ class Keys:
     @property
     def globals(self) -> str:
         """Hash: settings of the service (dispatcher.model.service_settings); under `pos|`, the positions that set them;
-        under `pauses|`, when channels were paused."""
+        under `pauses|`, when channels and flows were paused."""
         return f"{self.prefix}:globals"
 
     @property
     def paused(self) -> str:
         """Set: the channels that the settings say are paused."""
         return f"{self.prefix}:paused"
+
+    @property
+    def flows(self) -> str:
+        """Sorted set: flows that were paused, by the time when their entry in the settings means nothing any more."""
+        return f"{self.prefix}:flows"
+
+    def pausing(self, flow: str) -> str:
+        """Lock of the worker that writes a flow's next entry; it expires."""
+        return f"{self.prefix}:pausing:{flow}"
 
     @property
     def control(self) -> str:
@@ -120,7 +137,7 @@ class Keys:
 
     @property
     def served(self) -> str:
-        """Hash: when no worker served a channel (backends/redis/lua/workers/absences.lua)."""
+        """Hash: for each channel, the times in which a worker served it (backends/redis/lua/workers/absences.lua)."""
         return f"{self.prefix}:served"
 
     @property
@@ -195,7 +212,7 @@ class Keys:
         return f"{self.prefix}:fold:{partition}"
 
     def passed(self, topic: str) -> str:
-        """Hash: position of a record that was passed over -> version and reason. topic: `control`, or the number of an
+        """Hash: position of a record that was skipped -> version and reason. topic: `control`, or the number of an
         outcome topic."""
         return f"{self.prefix}:passed:{topic}"
 
@@ -206,6 +223,16 @@ class Keys:
     def worker(self, worker: str) -> str:
         """A worker's last heartbeat."""
         return f"{self.prefix}:worker:{worker}"
+
+    @property
+    def incidents(self) -> str:
+        """Hash: subject -> wall time and note of an incident that nobody has taken up; it expires."""
+        return f"{self.prefix}:incidents"
+
+    @property
+    def guarded(self) -> str:
+        """The states of brokers and bookies, as the guard of the estate left them."""
+        return f"{self.prefix}:guarded"
 
     def lock(self, name: str) -> str:
         """Lock of a job that one worker does for all: its holder."""

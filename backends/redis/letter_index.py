@@ -8,7 +8,7 @@ the whole topic if any are missing.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from backends.redis.view import RedisView
+from backends.redis.view import WITHOUT_TASK, RedisView
 
 BLOCK_ENTRIES = 64
 """Number of topic entries per block. An entry holds one worker's letters of one millisecond."""
@@ -34,6 +34,20 @@ class LetterIndex:
         pairs = [text for task, names in blocks.items() for name in names for text in (task, name)]
         if pairs:
             self._view.call("note_letters", *pairs)
+
+    def set_without_task(self, counts: Mapping[str, int]) -> None:
+        """Store the number of letters without a task, by lane, in the place of the present numbers.
+
+        A worker that counts one at the same moment may be overwritten: its letter is then listed, and not counted.
+        """
+        stats = self._view.keys.stats
+        fields: list[bytes] = self._view.command("HKEYS", stats)
+        counted = {field.decode() for field in fields if field.startswith(WITHOUT_TASK.encode())}
+        for lane, count in counts.items():
+            self._view.command("HSET", stats, f"{WITHOUT_TASK}{lane}", count)
+        gone = counted - {f"{WITHOUT_TASK}{lane}" for lane in counts}
+        if gone:
+            self._view.command("HDEL", stats, *gone)
 
     def spans(self, task: str) -> list[LetterSpan]:
         """Return the parts of the topic that hold the task's letters, in the topic's order."""

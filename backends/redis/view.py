@@ -1,6 +1,5 @@
 """The view in Redis as a whole: client, key names and scripts. Registry, epochs, locks and workers build on it."""
 
-import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +7,12 @@ from ipaddress import ip_address
 from typing import Any
 
 import redis
+from redis import exceptions
 from redis.connection import AbstractConnection
 
 from backends.redis.client import (
     Arg,
     Observe,
-    OnConnect,
     RedisClient,
     Scripts,
     assemble,
@@ -23,13 +22,15 @@ from backends.redis.client import (
     translated,
 )
 from backends.redis.keys import Keys
+from backends.redis.pools import OnConnect
+from backends.redis.server import INFO, ServerRun
+from backends.sentinel_url import is_sentinel_url, sentinel_url
 from backends.settings import RedisSettings
 
 WITHOUT_TASK = "letters_without_task:"
 """Prefix of a lane's counter of messages that were not envelopes and became dead letters."""
 CLAIM_MAX_MS = 13_000
 """Longest possible claim, unless a channel's timeout is above 10 s: that timeout, a lease of 2 s, and a margin."""
-_RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,10 @@ class RedisView:
         with translated(self.client):
             return redis_now_ms(self.client)
 
-    def run_id(self) -> str:
-        """Return Redis' run id, which changes with every start of the server. Raises Unreachable."""
+    def run(self) -> ServerRun:
+        """Return which run of which server this is. Raises Unreachable, and Refused for a Redis Cluster."""
         with translated(self.client):
-            return str(self.client.info("server")["run_id"])
+            return ServerRun.of(*(_raw_info(self.client, section) for _, section in INFO))
 
     def ping(self) -> None:
         """Raise Unreachable, with the cause, if Redis does not accept our commands."""
@@ -98,7 +99,11 @@ def open_view(
     return RedisView(client, keys, scripts, _address_of(client, keys.prefix))
 
 
-def _address_of(client: redis.Redis, prefix: str) -> str:
+def _address_of(client: RedisClient, prefix: str) -> str:
+    if is_sentinel_url(client.address):
+        url = sentinel_url(client.address)
+        here = f" on {socket.gethostname()}" if any(_is_loopback(host) for host, _ in url.hosts) else ""
+        return f"{url.name}{here}, prefix {prefix}"
     options = client.connection_pool.connection_kwargs
     path, host = options.get("path"), options.get("host", "localhost")
     server = path or f"{host}:{options.get('port', 6379)}"
@@ -114,29 +119,52 @@ def _is_loopback(host: str) -> bool:
 
 
 def restart_guard(keys: Keys, claim_max_ms: int) -> OnConnect:
-    """Return a function that checks every new connection for a restart of Redis.
+    """Return a function that checks every new connection: that it leads to a primary, and to the same run of it.
 
-    If Redis has another run id than the view knows, it was restarted with its data, or a replica took its place. Both
-    may lack the claims of the last second, so nothing is granted until these have ended. claim_max_ms: duration of the
-    longest claim made here.
+    If the run differs from the one that the view knows, Redis was restarted with its data, or a replica took its
+    place. Both may lack the claims of the last second, so nothing is granted until these have ended. claim_max_ms:
+    duration of the longest claim made here.
     """
     text = assemble("note_restart", lua_texts(lua_folder("backends.redis")))
 
     def guard(connection: AbstractConnection) -> None:
         connection.on_connect_check_health(check_health=False)
-        server, known, time = _ask(connection, ("INFO", "server"), ("HGET", keys.epoch, "run_id"), ("TIME",))
-        run_id = _RUN_ID.search(server)
-        if run_id is not None and known not in (None, run_id[1]):
-            _ask(connection, ("EVAL", text, 1, keys.prefix, _ms(*time), run_id[1], claim_max_ms))
+        *sections, known, time = _ask(connection, *INFO, ("HMGET", keys.epoch, "run_id", "promotion"), ("TIME",))
+        run = ServerRun.of(*(answer for answer in sections if isinstance(answer, bytes)))
+        for answer in (*sections, known, time):
+            if isinstance(answer, Exception):
+                raise answer
+        if run.differs(*known):
+            now_ms = _ms(*time)
+            (noted,) = _ask(connection, ("EVAL", text, 1, keys.prefix, now_ms, run.run_id, claim_max_ms, run.promotion))
+            if isinstance(noted, Exception):
+                raise noted
 
     return guard
 
 
 def _ask(connection: AbstractConnection, *commands: tuple[Arg, ...]) -> list[Any]:
-    """Return the answers of commands, in one round trip, on a connection that no client uses yet."""
+    """Return the answers of commands, or their errors, in one round trip, on a connection that no client uses yet."""
     packed = connection.pack_commands(commands)  # type: ignore[no-untyped-call]  # the vendor's
     connection.send_packed_command(packed, check_health=False)  # type: ignore[no-untyped-call]
-    return [connection.read_response() for _ in commands]
+    return [_answer_of(connection) for _ in commands]
+
+
+def _answer_of(connection: AbstractConnection) -> Any:
+    try:
+        return connection.read_response()
+    except exceptions.ResponseError as error:
+        return error
+
+
+def _raw_info(client: redis.Redis, section: str) -> bytes:
+    """Return the text of a section, which the vendor's client would parse."""
+    connection = client.connection_pool.get_connection()
+    try:
+        connection.send_command("INFO", section)  # type: ignore[no-untyped-call]
+        return bytes(connection.read_response())
+    finally:
+        client.connection_pool.release(connection)
 
 
 def redis_now_ms(client: redis.Redis) -> int:

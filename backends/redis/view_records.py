@@ -9,7 +9,8 @@ import msgspec
 from backends.redis.client import translated
 from backends.redis.registry.task_rows import entries_of
 from backends.redis.view import RedisView
-from dispatcher.model.service_settings import paused_field
+from dispatcher.model.errors import Malformed
+from dispatcher.model.flow_pause import FLOW_PAUSED, FlowPause
 from dispatcher.model.task_control import CONTROLS
 from dispatcher.wire.control import (
     FORMAT,
@@ -39,11 +40,13 @@ class ViewRecords:
         self._keys = view.keys
 
     def settings(self) -> list[Restated]:
-        """Return the settings of the whole service, as records."""
+        """Return the settings of the whole service, as records. Pauses of flows that are over are left out."""
         stored = self._view.command("HGETALL", self._keys.globals)
         fields = {name.decode(): value.decode() for name, value in stored.items()}
         set_at = {name.removeprefix("pos|"): at for name, at in fields.items() if name.startswith("pos|")}
-        return [_restated(at, _setting(fields, field, at)) for field, at in set_at.items() if field in fields]
+        now_ms = self._view.now_ms()
+        records = [(at, _setting(fields, field, at)) for field, at in set_at.items() if field in fields]
+        return [_restated(at, record) for at, record in records if _holds(record, now_ms)]
 
     def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> list[str]:
         """Return live tasks accepted before a time, and tasks that ended since another time and lived at least
@@ -86,9 +89,18 @@ def _restated(position: str, record: ControlRecord) -> Restated:
     return Restated(FORMAT, position, msgspec.Raw(encode_control(record)))
 
 
+def _holds(record: GlobalChange, now_ms: int) -> bool:
+    """Return whether a setting still means something. Pauses of flows have an end."""
+    if not record.field.startswith(f"{FLOW_PAUSED}:"):
+        return True
+    try:
+        return FlowPause.parse(record.value).is_needed(now_ms)
+    except Malformed:
+        return True  # a later version knows
+
+
 def _setting(fields: Fields, field: str, position: str) -> GlobalChange:
-    paused = paused_field("")
-    switches = fields.get(f"pauses|{field.removeprefix(paused)}", "") if field.startswith(paused) else ""
+    switches = fields.get(f"pauses|{field.partition(':')[2]}", "")
     return GlobalChange(FORMAT, field, fields[field], _switched_ms(switches, position))
 
 
@@ -96,7 +108,7 @@ def _switched_ms(switches: str, position: str) -> int:
     """Return when a pause or resume was requested. Restated with another time it would count as a different one
     (backends/redis/lua/registry/pauses.lua)."""
     entries = (entry.partition("=") for entry in switches.split())
-    return next((int(switch.partition("@")[2]) for at, _, switch in entries if at == position), 0)
+    return next((int(switch.partition("@")[2].partition(":")[0]) for at, _, switch in entries if at == position), 0)
 
 
 def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:

@@ -43,24 +43,31 @@ def run(load: Load, latency_ms: float) -> dict[str, float]:
     with TemporaryDirectory(prefix="fairlane-bench-") as folder:
         make_certificates(Path(folder))
         orders = Orders(folder, latency_ms, load.streams, core=load.core + 1, uvloop=load.uvloop)
-        with _server(orders) as (url, ended):
+        with serving(orders) as (url, ended):
             result = _client(msgspec.structs.replace(load, url=url, ca_file=f"{folder}/ca.pem"))
         return {**result, "server_cpu_us": ended[0]["cpu_s"] / ended[0]["answered"] * 1e6}
 
 
 @contextmanager
-def _server(orders: Orders) -> Iterator[tuple[str, list[dict[str, float]]]]:
+def serving(orders: Orders) -> Iterator[tuple[str, list[dict[str, float]]]]:
     """Yield its address, and a list that holds what it has done once it has ended."""
-    command = [sys.executable, "-m", "benchmarks.delivery.frame_server", msgspec.json.encode(orders).decode()]
+    with server("frame_server", orders) as (port, ended):
+        yield f"https://127.0.0.1:{port}/v1/projects/demo/messages:send", ended
+
+
+@contextmanager
+def server(module: str, orders: msgspec.Struct) -> Iterator[tuple[int, list[dict[str, float]]]]:
+    """Yield the port of a server of this package, and a list that holds what it has done once it has ended."""
+    command = [sys.executable, "-m", f"benchmarks.delivery.{module}", msgspec.json.encode(orders).decode()]
     ended: list[dict[str, float]] = []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            yield f"https://127.0.0.1:{int(server.stdout.readline())}/v1/projects/demo/messages:send", ended
+            yield int(process.stdout.readline()), ended
         finally:
-            server.stdin.close()
-            ended.append(json.loads(server.stdout.readline()))
+            process.stdin.close()
+            ended.append(json.loads(process.stdout.readline()))
 
 
 def _client(load: Load) -> dict[str, float]:

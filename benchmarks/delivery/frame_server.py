@@ -30,6 +30,8 @@ class Orders(msgspec.Struct, frozen=True):
     streams: int
     core: int
     uvloop: bool = True
+    has_body: bool = True
+    """Whether an answer has a body, as of FCM; APNs answers 200 without one."""
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -45,6 +47,7 @@ class Answering(asyncio.Protocol):
     def __init__(self, orders: Orders) -> None:
         self._delay_s = orders.latency_ms / 1_000
         self._streams = orders.streams
+        self._has_body = orders.has_body
         self._buffer = bytearray()
         self._begun = False
         self._unreturned = 0
@@ -90,6 +93,11 @@ class Answering(asyncio.Protocol):
         return ended
 
     def _answer(self, streams: list[bytes]) -> None:
+        if not self._has_body:
+            head = len(STATUS_200).to_bytes(3, "big") + bytes((HEADERS, END_HEADERS | END_STREAM))
+            Answering.answered += len(streams)
+            self._write(b"".join([head + stream + STATUS_200 for stream in streams]))
+            return
         head = len(STATUS_200).to_bytes(3, "big") + bytes((HEADERS, END_HEADERS))
         body = len(BODY).to_bytes(3, "big") + bytes((DATA, END_STREAM))
         Answering.answered += len(streams)

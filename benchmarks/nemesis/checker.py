@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-RETRY = 9
-"""The code of a result that is not final."""
-UNDELIVERED = frozenset({2, 3, 4})
-"""Codes of outcomes that may be recorded without a call by the recording worker: failed, expired, cancelled."""
+RETRY, UNSENT, UNKNOWN = 9, 8, 7
+OPEN = frozenset({RETRY, UNSENT, UNKNOWN})
+"""The codes of results that are not final."""
+UNDELIVERED = frozenset({2, 3, 4, UNSENT})
+"""Codes that may be recorded without a call by the recording worker: failed, expired, cancelled, not sent."""
 
 
 class Call(NamedTuple):
@@ -140,7 +141,7 @@ class _Court:
             return
         if stray := _without_call(records, calls):
             verdict.lost.append(self._case(calls, records, f"recorded by {stray.worker}, which has not called"))
-        if accepted and all(_code(record, calls[0]) == RETRY for record in records):
+        if accepted and all(_code(record, calls[0]) in OPEN for record in records):
             verdict.never_ended.append(self._case(calls, records, "no final outcome is stored"))
         self._judge_calls(calls, records, verdict)
 
@@ -208,7 +209,7 @@ def _code(record: Recorded, call: Call) -> int:
 
 
 def _was_retried(call: Call, records: Iterable[Recorded]) -> bool:
-    return any(record.attempt == call.attempt and _code(record, call) == RETRY for record in records)
+    return any(record.attempt == call.attempt and _code(record, call) in OPEN for record in records)
 
 
 def _without_call(records: Iterable[Recorded], calls: Sequence[Call]) -> Recorded | None:

@@ -5,7 +5,6 @@ Nothing here knows how Fairlane interprets a record.
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from benchmarks.nemesis.checker import Call, Recorded
 from benchmarks.nemesis.logs import lines
 from benchmarks.nemesis.submitters import audience
 from dispatcher.model.errors import FairlaneError
+from dispatcher.ports import records_to_end
 from fairlane.settings import Settings
 
 BROKER_TIME = {
@@ -27,7 +27,6 @@ BROKER_TIME = {
 """Broker settings that make brokers keep the time at which they stored an entry."""
 _STORED_AT = "X-Pulsar-Broker-Entry-METADATA-timestamp"
 _OUTCOMES = "o"
-WAIT_S = 2.0
 
 
 def calls(folder: Path) -> list[Call]:
@@ -85,11 +84,9 @@ class OutcomeTopics:
         return self.records
 
     def _read_topic(self, client: Any, topic: str) -> None:
-        with closing(TopicReader(client, topic, self._after.get(topic))) as reader:
-            while not reader.at_end():
-                for position, body, _ in reader.read(1_000, WAIT_S):
-                    self.records += recorded(body, self._times.of(topic, position))
-                    self._after[topic] = position
+        for position, body, _ in records_to_end(TopicReader(client, topic, self._after.get(topic))):
+            self.records += recorded(body, self._times.of(topic, position))
+            self._after[topic] = position
 
     def keep(self, path: Path) -> None:
         """Write what was read into a file: the topics are deleted with the brokers."""

@@ -16,12 +16,12 @@ from urllib3.exceptions import HTTPError
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import close, connect, topics, translated
+from benchmarks.estate_brokers import take
 from benchmarks.nemesis import provider
 from benchmarks.nemesis.checker import Fault
 from benchmarks.nemesis.logs import lines
 from benchmarks.nemesis.plan import Kind, Step
 from benchmarks.nemesis.scene import ProcessSlot, Scene
-from benchmarks.two_brokers import take
 from dispatcher.model.errors import NotFound
 from dispatcher.wire.envelope import FORMAT, MAX_FORMAT, Envelope, encode_envelope, encode_message
 from dispatcher.wire.topics import Topics
@@ -148,7 +148,7 @@ class Nemesis:
         with self._journal.noted(step.kind, "broker 2"):
             self._scene.brokers.kill(1)
             time.sleep(step.lasts_s)
-            self._scene.brokers.start(1)
+            self._scene.brokers.start(2)
 
     def _stop_redis(self, step: Step) -> None:
         process = self._scene.redis.primary.process

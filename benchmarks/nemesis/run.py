@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backends.pulsar.provision import provision
+from benchmarks.estate_brokers import Brokers, brokers_in
 from benchmarks.nemesis import evidence, provider
 from benchmarks.nemesis.checker import Evidence, Verdict, check
 from benchmarks.nemesis.faults import Journal, Nemesis
@@ -16,7 +17,6 @@ from benchmarks.nemesis.report import Report
 from benchmarks.nemesis.scene import Scene, scene
 from benchmarks.redis_pair import redis_pair
 from benchmarks.stage import wait_for
-from benchmarks.two_brokers import Brokers, brokers_in
 from dispatcher.model.errors import Unreachable
 from fairlane.settings import Settings
 from fairlane.stack import redis_server
@@ -59,8 +59,7 @@ def run(settings: Settings, trial: Trial, say: Callable[[str], None]) -> Report:
         brokers_in(folder / "brokers", settings.cache, say, OF_BROKERS) as brokers,
         redis_pair(binary) as pair,
     ):
-        brokers.start(0)
-        brokers.start(1)
+        brokers.start(2)
         own = _own(settings, brokers, pair.url)
         provision(own.pulsar)
         with scene(own, folder, brokers, pair, trial.seed, trial.channel) as opened:
@@ -71,7 +70,7 @@ def run(settings: Settings, trial: Trial, say: Callable[[str], None]) -> Report:
 
 def _own(settings: Settings, brokers: Brokers, redis_url: str) -> Settings:
     """Return settings of the started servers; they name both brokers."""
-    first, second = (f"127.0.0.1:{chosen.broker}" for chosen in brokers.ports)
+    first, second = (f"127.0.0.1:{port}" for port in brokers.ports.brokers)
     where = {"url": f"pulsar://{first},{second}", "admin_url": brokers.web_url(0), "namespaces": 4}
     return settings.model_copy(
         update={

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.cuttable_proxy import CuttableProxy, cuttable_proxies
+from benchmarks.estate_brokers import Brokers
 from benchmarks.nemesis import provider
 from benchmarks.nemesis.plan import SUBMITTERS, WORKERS
 from benchmarks.redis_pair import RedisPair
-from benchmarks.two_brokers import Brokers
-from fairlane.crew import WorkerGroup
 from fairlane.isolation import environment
 from fairlane.settings import Settings
+from fairlane.worker_group import WorkerGroup
 
 AGAIN_S = 1.0
 """Delay between the end of a process and the next start in its place."""
@@ -112,7 +112,7 @@ def scene(
 ) -> Iterator[Scene]:
     """Yield places for all processes, which end with the context."""
     with ExitStack() as stack:
-        numbers = [brokers.ports[0].broker, brokers.ports[1].broker, brokers.ports[0].web, brokers.ports[1].web]
+        numbers = [*brokers.ports.brokers, *brokers.ports.webs]
         proxies = [stack.enter_context(cuttable_proxies(*numbers)) for _ in range(WORKERS)]
         workers = [
             _worker(f"w{index}", behind(settings, proxies[index], f"w{index}"), folder, channel)

@@ -2,27 +2,33 @@
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple, cast
 
+from consumers.delivery.faults import FaultLog
+from consumers.delivery.flow_figures import FlowFigures
 from consumers.delivery.loop_watch import CHANNEL
+from consumers.delivery.paced_parts import PacedParts
+from consumers.delivery.pending import Call, Finished, Part, PendingBatch, Sent, hand_over, is_late, unanswered
+from consumers.delivery.slots import Slot, Slots
 from dispatcher.channels.calls import ProviderCall
+from dispatcher.channels.guards.door import Load
+from dispatcher.channels.guards.stall import StallWatch
+from dispatcher.channels.guards.trouble import KEPT_S, FlowGate, Trouble
 from dispatcher.clock import Clock
+from dispatcher.model.flow_pause import flow_name
 from dispatcher.ports import AnyChannel, Batch, BatchChannel
 from dispatcher.verdicts import all_sent, error_text, read_reports
-from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import UNKNOWN, Report, Verdict
+from dispatcher.wire.outcome import Report
 
-Sent = Callable[[Batch, Sequence[Report | None]], None]
 SERVED_WITHIN_S = 0.005
 """How long one task makes calls that finish immediately, before other channels and timers get a turn."""
-_MAX_FAULTS = 50
-"""Maximum kinds of faults logged for a channel; a kind may contain the channel's own text."""
-_NUMBER = re.compile(r"-?[0-9]+")
+MAX_CALL_TARGETS = 500
+"""Maximum targets of a call to a TargetChannel, unless one envelope has more: each target is a request."""
 _log = logging.getLogger(__name__)
 
 
@@ -37,76 +43,23 @@ class ChannelLoad(NamedTuple):
     """Targets of both."""
 
 
-class PendingBatch:
-    """A batch whose report is not complete, and the reports received so far."""
-
-    __slots__ = ("batch", "missing", "reports", "sent", "since_s")
-
-    def __init__(self, batch: Batch, sent: Sent, calls: int, since_s: float) -> None:
-        self.batch = batch
-        self.sent = sent
-        self.since_s = since_s
-        self.missing = calls
-        self.reports: list[Report | None] = [None] * len(batch.deliveries)
-
-    def settle(self, start: int, reports: Sequence[Report | None]) -> bool:
-        """Store one call's reports. Return whether they were the last."""
-        self.reports[start : start + len(reports)] = reports
-        self.missing -= 1
-        if self.missing:
-            return False
-        _hand_over(self.batch, self.sent, self.reports)
-        return True
-
-
-class _Part(NamedTuple):
-    """The envelopes of a batch that go into one call."""
-
-    pending: PendingBatch
-    start: int
-    """Index of the first envelope in the batch."""
-    envelopes: list[Envelope]
-
-
-class Call:
-    """Envelopes of one tier that go to the channel together.
-
-    A call is settled once: by the channel's answer, its failure, the timeout, or the earliest use-by, if that had
-    passed when the call's turn came.
-    """
-
-    __slots__ = ("by_target", "count", "envelopes", "parts", "settled", "tier", "use_by_s")
-
-    def __init__(self, parts: list[_Part]) -> None:
-        self.parts = parts
-        self.envelopes = [envelope for part in parts for envelope in part.envelopes]
-        """A separate list for the channel, which may change it."""
-        self.count = len(self.envelopes)
-        self.use_by_s = min(part.pending.batch.use_by_s for part in parts)
-        self.tier = parts[0].pending.batch.tier
-        self.settled = False
-        self.by_target: ProviderCall | None = None
-        """Reports of a TargetChannel so far."""
-
-
-class _Slot:
-    """One of the channel's slots for concurrent calls, and its task."""
-
-    __slots__ = ("call", "quick", "task", "timer")
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.quick = True
-        """True while none of its calls was late or yielded to the event loop."""
-        self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
-
-
 class ChannelQueue:
     """Calls of one channel, started in order, `channel.concurrency` at once."""
 
-    def __init__(self, channel: AnyChannel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(
+        self,
+        channel: AnyChannel,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        gate: FlowGate,
+        figures: FlowFigures | None = None,
+    ) -> None:
+        """`figures`: those of the flow; None if the channel keeps them itself."""
         self.channel = channel
+        self._figures = figures
+        self._gate = gate
+        self._asks_gate = hasattr(channel, "use")
+        """Whether the channel has the worker's gate and asks it before each request."""
         self.timeout_s = channel.timeout_s
         self.call_limit = max(1, channel.batch_limit)
         self._by_target: Callable[[ProviderCall], Awaitable[None]] | None = getattr(channel, "deliver_targets", None)
@@ -118,19 +71,26 @@ class ChannelQueue:
         """Number of calls settled so far."""
         self._unreported: dict[PendingBatch, None] = {}
         """Batches in order of arrival."""
-        self._waiting: deque[_Part] = deque()
-        self._running: set[_Slot] = set()
+        self._finished = Finished(loop)
+        self._waiting: deque[Part] = deque()
+        self._paced = PacedParts(channel.name, targets_per_request(channel), gate, clock)
+        """Those that wait for the door of a cap, behind `_waiting`."""
+        self._paced_first = False
+        self._door_timer: asyncio.TimerHandle | None = None
+        self._stalls = StallWatch()
+        self._slots = Slots(self.timeout_s, loop, self._timed_out)
+        self._running = self._slots.in_use
         self._targets = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._ended = False
         self._quick = False
         """Whether the last calls finished as soon as they were started."""
-        self._faults: set[str] = set()
+        self._faults = FaultLog(channel.name)
 
     @property
     def in_flight(self) -> ChannelLoad:
-        return ChannelLoad(len(self._running), len(self._waiting), self._targets)
+        return ChannelLoad(len(self._running), len(self._waiting) + self._paced.count, self._targets)
 
     def oldest(self) -> PendingBatch | None:
         """Return the batch that has waited longest for its report, or None. May be called from any thread."""
@@ -146,14 +106,25 @@ class ChannelQueue:
         starts = range(0, len(envelopes), self.call_limit)
         pending = PendingBatch(batch, sent, len(starts), self._clock.monotonic_s())
         if not envelopes or self._ended:
-            _hand_over(batch, sent, pending.reports)
+            hand_over(batch, sent, pending.reports)
             return
         self._targets += batch.targets
         self._unreported[pending] = None
         self._idle.clear()
-        self._waiting.extend(_Part(pending, start, envelopes[start : start + self.call_limit]) for start in starts)
+        for start in starts:
+            self._wait(Part(pending, start, envelopes[start : start + self.call_limit]))
         if not self._quick:
             self._start_calls()
+
+    def _wait(self, part: Part) -> None:
+        """Let a part wait for a call. One of capped flows waits for their doors, each envelope by itself."""
+        is_paced = self._gate.any_paced() and not self._asks_gate
+        if not is_paced or not any(self._paced.paces(app) for app in {envelope.app for envelope in part.envelopes}):
+            self._waiting.append(part)
+            return
+        part.pending.missing += len(part.envelopes) - 1
+        for index, envelope in enumerate(part.envelopes):
+            self._paced.add(Part(part.pending, part.start + index, [envelope]))
 
     def start(self) -> None:
         """Start the calls of all batches put so far."""
@@ -172,85 +143,169 @@ class ChannelQueue:
         self._ended = True
         while self._waiting:
             self._settle_part(self._waiting.popleft(), None)
+        for part in self._paced.clear():
+            self._settle_part(part, None)
+        if self._door_timer is not None:
+            self._door_timer.cancel()
+        self._slots.close()
         tasks = [slot.task for slot in self._running if slot.task is not None]
         for slot in list(self._running):
             self._give_up(slot, "the worker stopped during the call")
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Hand the reports of finished batches to the engine now, as the event loop may turn no more."""
+        self._finished.hand_over()
 
     # ------------------------------------------------------------- calls
     def _start_calls(self) -> None:
         """Start as many calls as there are free slots. While calls finish immediately, start only one, whose task also
         makes the others."""
-        slots = 1 if self._quick else self.channel.concurrency
-        while self._waiting and len(self._running) < slots:
+        slots = 1 if self._quick else self._limit()
+        while (self._waiting or self._paced.count) and len(self._running) < slots:
             call = self._next_call()
             if call is None:
                 break
-            slot = _Slot(call)
+            slot = Slot(call)
             self._running.add(slot)
             slot.task = self._loop.create_task(self._serve(slot), context=self._context.copy())
             slot.task.add_done_callback(partial(self._free, slot))
-        if not self._running and not self._waiting:
+        if self._paced.count:
+            self._look_at_doors_again()
+        elif not self._running and not self._waiting:
             self._idle.set()
 
+    def _limit(self) -> int:
+        """Return how many calls may be in progress: fewer while the provider answers slowly."""
+        most = self.channel.concurrency
+        return most if self._figures is None else min(most, self._figures.limit.limit)
+
+    def _look_at_doors_again(self) -> None:
+        if self._door_timer is None:
+            self._door_timer = self._loop.call_later(self._paced.wait_s(), self._doors_opened)
+
+    def _doors_opened(self) -> None:
+        self._door_timer = None
+        self._start_calls()
+
     def _next_call(self) -> Call | None:
-        """Return the next call; None if only late parts were left.
+        """Return the next call; None if only late parts were left, and those that wait for the door of a cap.
+
+        Calls of flows with and without a cap take turns.
+        """
+        if not self._paced.count:
+            return self._first_waiting()
+        self._paced_first = not self._paced_first
+        if self._paced_first:
+            return self._paced_call() or self._first_waiting()
+        return self._first_waiting() or self._paced_call()
+
+    def _paced_call(self) -> Call | None:
+        """Return a call with envelopes that their caps let leave now; None if there are none."""
+        parts, loads, now_s = list[Part](), dict[str, Load](), self._clock.monotonic_s()
+        for part in self._paced.late(lambda part: is_late(part.pending.batch.use_by_s, now_s)):
+            self._settle_part(part, None)
+        while len(parts) < self.call_limit and (turn := self._paced.turn(parts[0].pending.batch.tier if parts else "")):
+            open_parts = self._open_parts(turn.part)
+            parts += open_parts
+            if open_parts:
+                loads[turn.flow] = turn.load.plus(loads.get(turn.flow))
+        return Call(parts, loads) if parts else None
+
+    def _first_waiting(self) -> Call | None:
+        """Return the next call of parts that need not pass a door; None if only late ones were left.
 
         It takes parts of one tier from the front of the queue, within the channel's limit. It skips none that is in
         time, since their order is the scheduler's.
         """
-        parts: list[_Part] = []
+        parts: list[Part] = []
         room, now_s, waiting = self.call_limit, self._clock.monotonic_s(), self._waiting
+        targets, all_open = 0, self._asks_gate or not self._gate.any_closed()
         while waiting:
             batch, count = waiting[0].pending.batch, len(waiting[0].envelopes)
             if parts and (count > room or batch.tier != parts[0].pending.batch.tier):
                 break
+            if self._by_target is not None:
+                targets += sum([len(one.targets) for one in waiting[0].envelopes])
+                if parts and targets > MAX_CALL_TARGETS:
+                    break
             part = waiting.popleft()
             if is_late(batch.use_by_s, now_s):
                 self._settle_part(part, None)
             else:
-                parts.append(part)
+                parts += (part,) if all_open else self._open_parts(part)
                 room -= count
         return Call(parts) if parts else None
 
-    async def _serve(self, slot: _Slot) -> None:
-        """Make the call and, for a time, those after it, as long as all finish immediately.
+    def _open_parts(self, part: Part) -> list[Part]:
+        """Return the parts of this part whose apps may send now. The rest counts as not started if its flow opens
+        soon; otherwise it is put off until the end of the pause."""
+        if self._asks_gate or not self._gate.any_closed():
+            return [part]
+        name, apps = self.channel.name, {envelope.app for envelope in part.envelopes}
+        closed = {app: trouble for app in apps if (trouble := self._gate.closed(flow_name(name, app))) is not None}
+        runs = [(trouble, list(run)) for trouble, run in groupby(part.envelopes, lambda one: closed.get(one.app))]
+        part.pending.missing += len(runs) - 1
+        open_parts, start = list[Part](), part.start
+        for trouble, envelopes in runs:
+            piece = Part(part.pending, start, envelopes)
+            start += len(envelopes)
+            if trouble is None:
+                open_parts.append(piece)
+            else:
+                self._settle_part(piece, _put_off(trouble, len(envelopes)))
+        return open_parts
 
-        A task and its timer cost about 60 us, which is more than a call with one envelope costs.
+    async def _serve(self, slot: Slot) -> None:
+        """Make the call and those after it: for a time while all finish immediately, and while there is room if not.
+
+        A task costs about 30 us, which is more than a call with one envelope costs.
         """
         waits = self._loop.call_soon(self._yielded, slot)
         until_s = self._clock.monotonic_s() + SERVED_WITHIN_S
         try:
-            call: Call | None = slot.call
-            while call is not None:
-                slot.call = call
-                reports = await self._answer(slot)
+            while True:
+                call, reports = slot.call, await self._answer(slot)
                 if not call.settled:
                     self._settle(call, reports)
-                alone = slot.quick and len(self._running) == 1
-                on = alone and not self._ended and self._clock.monotonic_s() < until_s
-                call = self._next_call() if on else None
+                was_quick, next_call = slot.quick, self._call_after(slot, until_s)
+                if next_call is None:
+                    break
+                slot.begin(next_call)
+                if not was_quick:
+                    waits = self._loop.call_soon(self._yielded, slot)
+                    until_s = self._clock.monotonic_s() + SERVED_WITHIN_S
         finally:
             waits.cancel()
         self._quick = all(other.quick for other in self._running)
 
-    def _yielded(self, slot: _Slot) -> None:
+    def _call_after(self, slot: Slot, until_s: float) -> Call | None:
+        """Return the call that the slot's task makes next; None if another task makes it, or there is none."""
+        if self._ended or slot.is_cancelled:
+            return None
+        if slot.quick:
+            on = len(self._running) == 1 and self._clock.monotonic_s() < until_s
+        else:
+            on = len(self._running) <= self._limit()
+        return self._next_call() if on else None
+
+    def _yielded(self, slot: Slot) -> None:
         """Note that a call has yielded to the event loop, and use the other slots for the calls behind it."""
         slot.quick = self._quick = False
-        slot.timer = self._loop.call_later(self.timeout_s, self._timed_out, slot)
-        self._start_calls()
+        self._slots.limit(slot)
+        if self._waiting or self._paced.count:
+            self._start_calls()
 
-    def _free(self, slot: _Slot, _task: object) -> None:
+    def _free(self, slot: Slot, _task: object) -> None:
         """Free the slot: the channel answered or failed, maybe too late to count, or the task was cancelled."""
-        if slot.timer is not None:
-            slot.timer.cancel()
         self._running.discard(slot)
         if not slot.call.settled:
-            self._settle(slot.call, _unanswered(slot.call, "the call was cancelled"))
+            self._settle(slot.call, unanswered(slot.call, "the call was cancelled"))
         self._start_calls()
 
-    async def _answer(self, slot: _Slot) -> Sequence[Report | None]:
+    async def _answer(self, slot: Slot) -> Sequence[Report | None]:
         """Return the channel's answer, or UNKNOWN for all with the reason why there is no valid answer.
 
         The use-by was checked when the call was assembled, and is checked again here.
@@ -272,73 +327,71 @@ class ChannelQueue:
         except BaseException as error:
             reason = error_text(error)
             _log.debug("A call of the channel %s failed", self.channel.name, exc_info=error)
-            return _unanswered(call, reason)
+            return unanswered(call, reason)
         if call.by_target is not None:
             return call.by_target.close("the channel did not report on it")
         if all_sent(answer, call.count):
             return cast("list[Report]", answer)
-        return read_reports(answer, [one for part in call.parts for one in part.envelopes], self._fault)
+        return read_reports(answer, [one for part in call.parts for one in part.envelopes], self._faults.note)
 
     async def _deliver(self, call: Call) -> object:
+        """Make the call, and measure it."""
+        figures, began_s, paced = self._figures, self._clock.monotonic_s(), bool(call.loads)
+        if figures is None:
+            return await self._made(call)
+        figures.begin()
+        for flow, load in call.loads.items():
+            self._stalls.left(flow, load)
+        try:
+            answer = await self._made(call)
+        finally:
+            now_s = self._clock.monotonic_s()
+            figures.end(now_s - began_s, now_s)
+        if paced:
+            for flow, load in self._stalls.answered(now_s - began_s, figures.limit.usual_s, now_s).items():
+                self._gate.stalled(flow, load)
+        return answer
+
+    def _made(self, call: Call) -> Awaitable[object]:
+        """Return the channel's coroutine that makes the call."""
         if self._by_target is None:
-            return await cast("BatchChannel", self.channel).deliver(call.envelopes, call.tier)
+            return cast("BatchChannel", self.channel).deliver(call.envelopes, call.tier)
         call.by_target = ProviderCall(call.envelopes, call.tier, self._clock.monotonic_s() + self.timeout_s)
-        await self._by_target(call.by_target)
-        return None
+        return self._by_target(call.by_target)
 
-    def _fault(self, fault: str) -> None:
-        """Log a fault of the channel's answers, each kind once. Faults that differ only in numbers are of one kind."""
-        kind = _NUMBER.sub("0", fault)
-        if kind in self._faults or len(self._faults) >= _MAX_FAULTS:
-            return
-        self._faults.add(kind)
-        more = " Further kinds are not logged." if len(self._faults) == _MAX_FAULTS else ""
-        _log.error("The channel %s is faulty: %s. Correct its class. (Logged once.)%s", self.channel.name, fault, more)
-
-    def _timed_out(self, slot: _Slot) -> None:
+    def _timed_out(self, slot: Slot) -> None:
         self._give_up(slot, f"no answer within {self.timeout_s:g} s")
 
-    def _give_up(self, slot: _Slot, reason: str) -> None:
+    def _give_up(self, slot: Slot, reason: str) -> None:
         if not slot.call.settled:
-            self._settle(slot.call, _unanswered(slot.call, reason))
+            self._settle(slot.call, unanswered(slot.call, reason))
         if slot.task is not None:
             slot.task.cancel()
 
     def _settle(self, call: Call, reports: Sequence[Report | None]) -> None:
         call.settled = True
         self.calls_settled += 1
+        if self._figures is not None:
+            self._figures.count(reports)
         start = 0
         for part in call.parts:
             end = start + len(part.envelopes)
             self._settle_part(part, reports[start:end])
             start = end
 
-    def _settle_part(self, part: _Part, reports: Sequence[Report | None] | None) -> None:
+    def _settle_part(self, part: Part, reports: Sequence[Report | None] | None) -> None:
         """Settle one part. `reports` is None if the call was not started in time."""
         if part.pending.settle(part.start, [None] * len(part.envelopes) if reports is None else reports):
             self._targets -= part.pending.batch.targets
             del self._unreported[part.pending]
+            self._finished.add(part.pending)
 
 
-def _unanswered(call: Call, reason: str) -> list[Report | None]:
-    """Return the reports on a call that ended without an answer."""
-    if call.by_target is not None:
-        return call.by_target.close(reason)
-    return [Report(Verdict(UNKNOWN, reason))] * call.count
+def _put_off(trouble: Trouble, count: int) -> list[Report | None] | None:
+    """Return the reports on envelopes of a closed flow; None if it opens soon, so that the worker keeps them."""
+    return None if trouble.for_s <= KEPT_S else [Report(trouble.put_off)] * count
 
 
-def is_late(use_by_s: float, now_s: float) -> bool:
-    """Return whether it is too late to begin a call: its targets may be granted to another worker."""
-    return now_s >= use_by_s
-
-
-def not_started(batch: Batch, sent: Sent) -> None:
-    """Report the whole batch as not started, which costs no attempt."""
-    _hand_over(batch, sent, [None] * len(batch.deliveries))
-
-
-def _hand_over(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> None:
-    try:
-        sent(batch, reports)
-    except Exception:
-        _log.exception("The report of a batch of the lane %s could not be handed to the engine", batch.lane)
+def targets_per_request(channel: AnyChannel) -> int:
+    """Return the maximum number of targets in one request to the channel's provider; 0: all of an envelope."""
+    return int(getattr(channel, "targets_per_request", 1 if hasattr(channel, "deliver_targets") else 0))

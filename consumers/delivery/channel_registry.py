@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from consumers.delivery.context import ChannelContext
 from dispatcher.model.errors import FairlaneError, InvalidInput
 from dispatcher.ports import AnyChannel
 from dispatcher.public_names import Moved
@@ -15,7 +16,11 @@ BUILT_IN = {
     "null": "consumers.delivery.channels.null:NullChannel",
     "log": "consumers.delivery.channels.log:LogChannel",
     "http": "consumers.delivery.channels.http:HttpChannel",
+    "fcm": "consumers.delivery.push.channel:fcm_channel",
+    "apns": "consumers.delivery.push.channel:apns_channel",
 }
+WITH_CONTEXT = frozenset(("fcm", "apns"))
+"""The built-in channels that share the worker's clock and gate."""
 _METHODS = ("open", "deliver", "close")
 _BY_TARGET = ("open", "deliver_targets", "close")
 _HOW = {
@@ -29,15 +34,21 @@ _NUMBERS = ("concurrency", "batch_limit")
 
 
 def load_channels(
-    classes: Mapping[str, str], settings: Mapping[str, Mapping[str, Any]] | None = None
+    classes: Mapping[str, str],
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    context: ChannelContext | None = None,
 ) -> dict[str, AnyChannel]:
     """Return the channels by name. Raises InvalidInput, which names the channel.
 
-    classes: channel name -> "null", "log", "http" or "module:Class". settings: channel name -> the settings that its
-    class is constructed with (`name` is added).
+    classes: channel name -> a name in BUILT_IN or "module:Class". settings: channel name -> the settings that its class
+    is constructed with (`name` is added). context: for the channels that have a method `use`.
     """
     settings_of = settings or {}
-    return {name: _load(name, path, settings_of.get(name, {})) for name, path in classes.items()}
+    channels = {name: _load(name, path, settings_of.get(name, {})) for name, path in classes.items()}
+    for name, channel in channels.items():
+        if context is not None and classes[name] in WITH_CONTEXT:
+            cast("Any", channel).use(context)
+    return channels
 
 
 def _load(name: str, path: str, settings: Mapping[str, Any]) -> AnyChannel:
@@ -83,6 +94,9 @@ def _check(name: str, path: str, channel: object) -> None:
         value = getattr(channel, number, None)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             missing.append(f"{number} (a whole number above 0)")
+    per_request = getattr(channel, "targets_per_request", 1)
+    if isinstance(per_request, bool) or not isinstance(per_request, int) or per_request < 0:
+        missing.append("targets_per_request (a whole number; 0: all of an envelope)")
     if not isinstance(getattr(channel, "name", None), str):
         missing.append("name (a text)")
     if missing:

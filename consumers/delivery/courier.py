@@ -9,9 +9,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
-from consumers.delivery.calls import ChannelLoad, Sent, not_started
+from consumers.delivery.calls import ChannelLoad
+from consumers.delivery.flow_figures import FlowTable
 from consumers.delivery.flows import ChannelFlows
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
+from consumers.delivery.pending import Sent, not_started
+from dispatcher.channels.guards.trouble import FlowGate, LocalGate
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.ports import AnyChannel, Batch
@@ -32,12 +35,22 @@ class ChannelCourier:
     """
 
     def __init__(
-        self, channels: Mapping[str, AnyChannel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
+        self,
+        channels: Mapping[str, AnyChannel],
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop | None = None,
+        gate: FlowGate | None = None,
+        figures: FlowTable | None = None,
     ) -> None:
-        """`loop` is the event loop, which the courier closes; the default is a new one of asyncio."""
+        """`loop` is the event loop, which the courier closes; the default is a new one of asyncio. `gate`: the default
+        knows no pauses of other workers. `figures`: of all flows, shared with the channels that keep them."""
         self._clock = clock
         self._loop = loop or asyncio.new_event_loop()
-        self._flows = {name: ChannelFlows(channel, self._loop, clock) for name, channel in channels.items()}
+        gate = gate or LocalGate(clock)
+        table = figures or FlowTable()
+        self._flows = {
+            name: ChannelFlows(channel, self._loop, clock, gate, table) for name, channel in channels.items()
+        }
         self._incoming: deque[tuple[Batch, Sent]] = deque()
         self._woken = False
         self._stopping = False
@@ -83,16 +96,24 @@ class ChannelCourier:
         return channel if flows is None else flows.name(app)
 
     def batch_counts(self) -> dict[str, int]:
-        """Return, by channel, how many batches in progress keep it busy: one for each slot, and some that wait.
+        """Return, by channel, how many batches in progress keep one of its flows busy.
 
         More would only queue here, where no tier can overtake another.
         """
-        return {name: flows.channel.concurrency * 5 // 4 + 1 for name, flows in self._flows.items()}
+        return {name: flows.batch_count for name, flows in self._flows.items()}
+
+    def target_counts(self) -> dict[str, int]:
+        """Return, by channel, how many targets in progress keep one of its flows busy, where it knows."""
+        return {name: flows.target_count for name, flows in self._flows.items() if flows.target_count}
 
     def in_flight(self, channel: str) -> ChannelLoad:
         """Return the channel's current load. It is slightly outdated, since it is read from another thread."""
         flows = self._flows.get(channel)
         return ChannelLoad() if flows is None else flows.in_flight
+
+    def targets_per_request(self, channel: str) -> int:
+        """Return the maximum number of targets in one request of the channel; 0: all of an envelope."""
+        return self._flows[channel].targets_per_request
 
     @property
     def channels(self) -> frozenset[str]:
@@ -152,6 +173,8 @@ class ChannelCourier:
             self._loop.run_forever()
         finally:
             self._watch.thread = None
+            for flows in self._flows.values():
+                flows.hand_over()
             self._ended.set()
             if self._work_in_loop is not None:
                 self._work_in_loop.cancel()

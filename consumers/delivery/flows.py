@@ -2,12 +2,18 @@
 
 import asyncio
 
-from consumers.delivery.calls import ChannelLoad, ChannelQueue, Sent
+from consumers.delivery.calls import ChannelLoad, ChannelQueue, targets_per_request
+from consumers.delivery.flow_figures import FlowFigures, FlowTable
+from consumers.delivery.pending import Sent
+from dispatcher.channels.guards.trouble import FlowGate
 from dispatcher.clock import Clock
+from dispatcher.model.flow_pause import flow_name, flow_parts
 from dispatcher.ports import AnyChannel, Batch
 
 MAX_IDLE_FLOWS = 1_000
 """Maximum queues of a channel. Beyond it, queues without a batch are forgotten."""
+
+MAX_BATCHES = 256
 
 
 class ChannelFlows:
@@ -17,19 +23,33 @@ class ChannelFlows:
     nothing is known about its limits.
     """
 
-    def __init__(self, channel: AnyChannel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(
+        self, channel: AnyChannel, loop: asyncio.AbstractEventLoop, clock: Clock, gate: FlowGate, figures: FlowTable
+    ) -> None:
         self.channel = channel
+        self._figures = figures
+        self._gate = gate
         self.timeout_s = channel.timeout_s
         self.call_limit = max(1, channel.batch_limit)
         self._by_app = hasattr(channel, "deliver_targets")
+        self.target_count: int = getattr(channel, "busy_targets", 0)
+        """The number of targets that keep a flow busy; 0 if the channel does not know."""
+        self.targets_per_request = targets_per_request(channel)
+        """Maximum targets in one request to the provider; 0: all of an envelope."""
         self._loop = loop
         self._clock = clock
         self._queues: dict[str, ChannelQueue] = {}
         self._forgotten_calls = 0
 
+    @property
+    def batch_count(self) -> int:
+        """The number of batches that keep a flow busy: one for each slot, and some that wait. Where the number of
+        targets is bounded, a batch may be a single target, as calls take several."""
+        return MAX_BATCHES if self.target_count else self.channel.concurrency * 5 // 4 + 1
+
     def name(self, app: str) -> str:
         """Return the flow of an app's envelopes."""
-        return f"{self.channel.name}/{app}" if self._by_app else self.channel.name
+        return flow_name(self.channel.name, app) if self._by_app else self.channel.name
 
     @property
     def in_flight(self) -> ChannelLoad:
@@ -52,8 +72,18 @@ class ChannelFlows:
         if queue is None:
             if len(self._queues) >= MAX_IDLE_FLOWS:
                 self._forget_idle()
-            queue = self._queues[batch.flow] = ChannelQueue(self.channel, self._loop, self._clock)
+            queue = self._queues[batch.flow] = self._queue(batch.flow)
         queue.put(batch, sent)
+
+    def _queue(self, flow: str) -> ChannelQueue:
+        return ChannelQueue(self.channel, self._loop, self._clock, self._gate, self._figures_of(flow))
+
+    def _figures_of(self, flow: str) -> FlowFigures | None:
+        """Return the figures of a flow; None for a channel that keeps them itself."""
+        if hasattr(self.channel, "use"):
+            return None
+        app = flow_parts(flow)[1] if self._by_app else ""
+        return self._figures.of(self.channel.name, app, self.channel.concurrency)
 
     def start(self) -> None:
         """Start the calls of all batches put so far."""
@@ -69,6 +99,11 @@ class ChannelFlows:
         """End the remaining calls. See ChannelQueue.abort."""
         for queue in list(self._queues.values()):
             await queue.abort()
+
+    def hand_over(self) -> None:
+        """See ChannelQueue.hand_over."""
+        for queue in list(self._queues.values()):
+            queue.hand_over()
 
     def _forget_idle(self) -> None:
         for name, queue in list(self._queues.items()):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from backends.redis.passed_over import PassedOver
 from backends.redis.registry.control_view import ControlView
+from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.folder import FoldLoop, FoldSettings, Held
 from consumers.upkeep.recheck import recheck
 from dispatcher.model.errors import Malformed
@@ -46,7 +46,7 @@ class ControlFolder:
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
-        skipped_records: PassedOver,
+        skipped_records: SkippedRecords,
     ) -> None:
         """`held`: whether this worker holds the job. `finished` is called with the tasks that are now complete."""
         self._skipped = skipped_records

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from backends.redis.passed_over import PassedOver
+from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.recheck import recheck
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.ports import OpenReader, StoredRecord
@@ -96,10 +96,10 @@ class FoldLoop:
 
 
 class OutcomeFolder:
-    """Folds one outcome topic for as long as this worker holds the job.
+    """Folds one outcome topic for as long as this worker holds the job of folding it.
 
     Two folders at once are harmless: the view refuses a batch that does not start at its cursor. An emptied view has no
-    cursor, so the fold then starts from the topic's beginning by itself.
+    cursor; unless a snapshot is restored first, the fold then starts at the topic's beginning.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class OutcomeFolder:
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
-        skipped: PassedOver | None = None,
+        skipped: SkippedRecords | None = None,
     ) -> None:
         """`held`: whether this worker holds the job. `finished` is called with the tasks that are now complete. With
         `skipped` None, skipped records are not read again."""

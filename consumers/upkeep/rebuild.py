@@ -19,7 +19,7 @@ from backends.redis.view import CLAIM_MAX_MS
 from consumers.upkeep.folder import Held
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
-from dispatcher.model.view_home import EarlierViews, held_elsewhere, read_views
+from dispatcher.model.view_home import EarlierViews, held_elsewhere, number_of, read_views
 from dispatcher.ports import ControlLog, OpenReader, OutcomeTopics
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
 from dispatcher.wire.control import NO_EPOCH, EpochStarted
@@ -135,7 +135,7 @@ class Rebuilder:
     def step(self) -> float:
         """Take the next step. Return the seconds until the next check. Raises Unreachable."""
         epoch = self._epochs.epoch()
-        if epoch is not None and epoch.foreign:
+        if epoch is not None and (epoch.foreign or epoch.deposed):
             return self._settings.poll_s
         if epoch is None or epoch.broken:
             return self._begin(epoch)
@@ -176,6 +176,9 @@ class Rebuilder:
         if before.is_elsewhere(self._settings.address) and not epoch.adopted:
             _log.error("another Redis, %s, holds the view of this installation; none is built here", before.address)
             self._epochs.refuse_epoch(epoch.id, before.address)
+            return 0.0
+        if before.number >= max(1, number_of(epoch.id)):
+            self._epochs.renumber(epoch.id, before.number)
             return 0.0
         if before.epochs:
             claim_ms = max(epoch.claim_ms, before.claim_ms)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from backends.redis.passed_over import PassedOver
+from backends.redis.skipped_records import SkippedRecords
 from dispatcher.ports import OpenReader, StoredRecord
 
 _log = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ _READ_S = 1.0
 
 
 def recheck(
-    skipped: PassedOver, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[StoredRecord]], None]
+    skipped: SkippedRecords, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[StoredRecord]], None]
 ) -> None:
     """Read and apply records that other versions skipped, in topic order.
 

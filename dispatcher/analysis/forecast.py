@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from dispatcher.model.pools import TOTAL, pools_of
-from dispatcher.model.service_settings import SHARED_BY
-from dispatcher.model.tier import MILLI
+from dispatcher.model.flow_pause import flow_name
+from dispatcher.model.pools import TOTAL, pools_of, quota_pool
+from dispatcher.model.tier import MILLI, SHARED_BY
 
 MAX_STEPS = 2_000
 """With more tasks than this, ends that are close together are combined into one moment."""
@@ -45,6 +45,8 @@ class ForecastTask(NamedTuple):
     """When it may start, in seconds from now."""
     on_hold: bool = False
     """True if it is paused or waits for its audience, so that no end can be predicted."""
+    per_request: int = 1
+    """Targets of one request to its provider."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,16 +59,32 @@ class Shares:
     """In thousandths, by tier."""
     caps: Mapping[str, float] = field(default_factory=dict)
     """In targets/s, by pool."""
+    request_caps: frozenset[str] = frozenset()
+    """Pools whose caps are in requests/s instead."""
+    quotas: Mapping[str, str] = field(default_factory=dict)
+    """Quota groups by flow (`CHANNEL/APP`)."""
     paused: frozenset[str] = frozenset()
     """Paused channels."""
+    paused_flows: frozenset[str] = frozenset()
+    """Apps that are paused on a channel, as `CHANNEL/APP`."""
     sharing: str = SHARED_BY[0]
     """`tasks` or `apps`."""
     app_weights: Mapping[str, int] = field(default_factory=dict)
     """In thousandths."""
 
+    def pools_of(self, job: ForecastTask) -> tuple[str, ...]:
+        """Return the pools, besides the total, that cap a task."""
+        group = self.quotas.get(flow_name(job.channel, job.app))
+        pools = (*pools_of(job.app, job.channel), *([quota_pool(group)] if group else []))
+        return tuple(pool for pool in pools if self.caps.get(pool))
+
+    def stops(self, job: ForecastTask) -> bool:
+        """Return whether a pause of its channel, or of its app on the channel, stops a task."""
+        return job.channel in self.paused or flow_name(job.channel, job.app) in self.paused_flows
+
 
 @dataclass(slots=True)
-class TaskClass:
+class TaskKind:
     """Tasks that the model treats alike: of one tier, app and channel, sharing by their weights."""
 
     tier: str
@@ -76,6 +94,12 @@ class TaskClass:
     weight: float
     limit: float = inf
     """In targets/s, for a single task with its own cap."""
+    per_request: int = 1
+    """Targets of one request to their provider."""
+
+    def unit(self, pool: str, shares: Shares) -> int:
+        """Return how many of their targets count as one in a pool's cap."""
+        return self.per_request if pool in shares.request_caps else 1
 
 
 # ------------------------------------------------------------------------------------------- the rates of a moment
@@ -95,87 +119,93 @@ def waterfill(amount: float, needs: Sequence[tuple[float, float]]) -> list[float
     return shares
 
 
-def rates_of(flows: Sequence[TaskClass], shares: Shares) -> list[float]:
-    """Return the targets/s of each flow if all have something to send; inf where nothing limits a flow.
+def rates_of(kinds: Sequence[TaskKind], shares: Shares) -> list[float]:
+    """Return the targets/s of each kind if all have something to send; inf where nothing limits a kind.
 
-    Each pool offers its flows their shares, within the limits that the other pools set. This is repeated until nothing
-    changes. What rounding and mutual limits leave unused is then divided by weight. In the end every flow is limited by
+    Each pool offers its kinds their shares, within the limits that the other pools set. This is repeated until nothing
+    changes. What rounding and mutual limits leave unused is then divided by weight. In the end every kind is limited by
     its own cap or by a pool that is used up.
     """
-    pools = {TOTAL: list(range(len(flows)))}
-    for i, flow in enumerate(flows):
-        for name in flow.pools:
+    pools = {TOTAL: list(range(len(kinds)))}
+    for i, kind in enumerate(kinds):
+        for name in kind.pools:
             pools.setdefault(name, []).append(i)
     sizes = {name: shares.capacity if name == TOTAL else shares.caps[name] for name in pools}
-    rates = _rates_by_pools(flows, pools, sizes, shares)
-    return _with_rest(flows, pools, sizes, rates, shares)
+    rates = _rates_by_pools(kinds, pools, sizes, shares)
+    return _with_rest(kinds, pools, sizes, rates, shares)
 
 
 def _rates_by_pools(
-    flows: Sequence[TaskClass], pools: Mapping[str, list[int]], sizes: Mapping[str, float], shares: Shares
+    kinds: Sequence[TaskKind], pools: Mapping[str, list[int]], sizes: Mapping[str, float], shares: Shares
 ) -> list[float]:
     offers = {name: dict.fromkeys(members, inf) for name, members in pools.items()}
-    rates = [flow.limit for flow in flows]
+    rates = [kind.limit for kind in kinds]
     for _ in range(_ROUNDS if len(pools) > 1 else 1):
         for name, members in pools.items():
-            limits = [_limit_by(offers, flows[i], i, name) for i in members]
-            offered = _offers_of(sizes[name], [flows[i] for i in members], limits, shares)
-            offers[name] = dict(zip(members, offered, strict=True))
-        before, rates = rates, [_limit_by(offers, flow, i) for i, flow in enumerate(flows)]
+            units = [kinds[i].unit(name, shares) for i in members]
+            limits = [_limit_by(offers, kinds[i], i, name) / unit for i, unit in zip(members, units, strict=True)]
+            offered = _offers_of(sizes[name], [kinds[i] for i in members], limits, shares)
+            offers[name] = {i: part * unit for i, part, unit in zip(members, offered, units, strict=True)}
+        before, rates = rates, [_limit_by(offers, kind, i) for i, kind in enumerate(kinds)]
         if all(_close(old, new) for old, new in zip(before, rates, strict=True)):
             break
     return rates
 
 
-def _limit_by(offers: Mapping[str, Mapping[int, float]], flow: TaskClass, index: int, except_pool: str = "") -> float:
-    """Return the lowest rate that a flow's pools (except `except_pool`) and its own cap allow it."""
-    return min([flow.limit, *(offers[pool][index] for pool in (TOTAL, *flow.pools) if pool != except_pool)])
+def _limit_by(offers: Mapping[str, Mapping[int, float]], kind: TaskKind, index: int, except_pool: str = "") -> float:
+    """Return the lowest rate that a kind's pools (except `except_pool`) and its own cap allow it."""
+    return min([kind.limit, *(offers[pool][index] for pool in (TOTAL, *kind.pools) if pool != except_pool)])
 
 
-def _offers_of(size: float, flows: Sequence[TaskClass], limits: Sequence[float], shares: Shares) -> list[float]:
-    """Return a pool's offers: divided by tier, then by app if apps share, then by flow."""
-    offered = [0.0] * len(flows)
+def _offers_of(size: float, kinds: Sequence[TaskKind], limits: Sequence[float], shares: Shares) -> list[float]:
+    """Return a pool's offers: divided by tier, then by app if apps share, then by kind."""
+    offered = [0.0] * len(kinds)
 
     def share(amount: float, members: list[int], keys: list[str]) -> None:
         if not keys:
-            parts = waterfill(amount, [(limits[i], flows[i].weight) for i in members])
+            parts = waterfill(amount, [(limits[i], kinds[i].weight) for i in members])
             for i, part in zip(members, parts, strict=True):
                 offered[i] = part
             return
         groups: dict[str, list[int]] = {}
         for i in members:
-            groups.setdefault(getattr(flows[i], keys[0]), []).append(i)
+            groups.setdefault(getattr(kinds[i], keys[0]), []).append(i)
         weights = shares.tier_weights if keys[0] == "tier" else shares.app_weights
         needs = [(sum(limits[i] for i in group), float(weights.get(name, MILLI))) for name, group in groups.items()]
         for part, group in zip(waterfill(amount, needs), groups.values(), strict=True):
             share(part, group, keys[1:])
 
-    share(size, list(range(len(flows))), ["tier", "app"] if shares.sharing == "apps" else ["tier"])
+    share(size, list(range(len(kinds))), ["tier", "app"] if shares.sharing == "apps" else ["tier"])
     return offered
 
 
 def _with_rest(
-    flows: Sequence[TaskClass],
+    kinds: Sequence[TaskKind],
     pools: Mapping[str, list[int]],
     sizes: Mapping[str, float],
     rates: list[float],
     shares: Shares,
 ) -> list[float]:
-    """Return the rates with the unused rest divided by weight, until every flow is at a limit."""
+    """Return the rates with the unused rest divided by weight, until every kind is at a limit."""
+    units = {name: {i: kinds[i].unit(name, shares) for i in members} for name, members in pools.items()}
     while True:
-        remaining = {name: sizes[name] - sum(rates[i] for i in members) for name, members in pools.items()}
+        remaining = {name: sizes[name] - sum(rates[i] / n for i, n in of.items()) for name, of in units.items()}
         growing = [
             i
-            for i, flow in enumerate(flows)
-            if not _close(rates[i], flow.limit)
-            and all(remaining[p] == inf or remaining[p] > _EPSILON * sizes[p] for p in (TOTAL, *flow.pools))
+            for i, kind in enumerate(kinds)
+            if not _close(rates[i], kind.limit)
+            and all(remaining[p] == inf or remaining[p] > _EPSILON * sizes[p] for p in (TOTAL, *kind.pools))
         ]
         if not growing:
             return rates
-        pulls = {i: shares.tier_weights.get(flows[i].tier, MILLI) * flows[i].weight for i in growing}
+        pulls = {i: shares.tier_weights.get(kinds[i].tier, MILLI) * kinds[i].weight for i in growing}
         step = min(
-            [(flows[i].limit - rates[i]) / pull for i, pull in pulls.items()]
-            + [remaining[p] / sum(pulls.get(i, 0.0) for i in m) for p, m in pools.items() if any(i in pulls for i in m)]
+            [(kinds[i].limit - rates[i]) / pull for i, pull in pulls.items()]
+            + [
+                remaining[p] / sum(pulls.get(i, 0.0) / n for i, n in of.items())
+                for p, of in units.items()
+                if any(i in pulls for i in of)
+            ]
         )
         if step == inf:
             return [inf if i in pulls else rate for i, rate in enumerate(rates)]
@@ -200,30 +230,30 @@ class Forecast(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """The jobs of one flow. A job is done when `level` reaches the job's own level."""
+    """The jobs of one kind. A job is done when `level` reaches the job's own level."""
 
-    flow: TaskClass
+    kind: TaskKind
     level: float = 0.0
     """Targets sent per unit of weight."""
     ends: list[tuple[float, str, int]] = field(default_factory=list)
 
     def add(self, job: ForecastTask) -> None:
         heapq.heappush(self.ends, (self.level + job.pending / job.weight, job.id, job.weight))
-        self.flow.weight += job.weight
+        self.kind.weight += job.weight
 
     def next_s(self, rate: float) -> float:
         """Return the seconds until its next job is done."""
         if rate == inf:
             return 0.0
-        return (self.ends[0][0] - self.level) * self.flow.weight / rate if rate > 0 else inf
+        return (self.ends[0][0] - self.level) * self.kind.weight / rate if rate > 0 else inf
 
     def run(self, rate: float, seconds: float) -> list[str]:
         """Advance the queue. Return the jobs that are done by then; ends within the time count as at its end."""
-        self.level = inf if rate == inf else self.level + rate * seconds / self.flow.weight
+        self.level = inf if rate == inf else self.level + rate * seconds / self.kind.weight
         done: list[str] = []
         while self.ends and self.ends[0][0] <= self.level * (1 + _EPSILON) + _EPSILON:
             _, job, weight = heapq.heappop(self.ends)
-            self.flow.weight -= weight
+            self.kind.weight -= weight
             done.append(job)
         return done
 
@@ -237,7 +267,7 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
         done_s[job.id] = None
         if job.pending <= 0:
             done_s[job.id] = 0.0
-        elif not job.on_hold and job.channel not in shares.paused:
+        elif not (job.on_hold or shares.stops(job)):
             waiting.append((max(0.0, job.start_s), job.id, job))
     waiting.sort()
     sharing = _Sharing(shares, [job for start_s, _, job in waiting if start_s == 0])
@@ -266,24 +296,25 @@ class _Sharing:
 
     def __init__(self, shares: Shares, jobs: Iterable[ForecastTask]) -> None:
         self._shares = shares
-        self.queues: dict[tuple[str, ...], _Queue] = {}
+        self.queues: dict[tuple[str, str, str, str, int], _Queue] = {}
         for job in jobs:
             self.add(job)
 
     def add(self, job: ForecastTask) -> None:
-        key = (job.tier, job.app, job.channel, job.id if job.cap else "")
+        pools = self._shares.pools_of(job)
+        per_request = 1 if self._shares.request_caps.isdisjoint(pools) else job.per_request
+        key = (job.tier, job.app, job.channel, job.id if job.cap else "", per_request)
         if key not in self.queues:
-            pools = tuple(pool for pool in pools_of(job.app, job.channel) if self._shares.caps.get(pool))
-            self.queues[key] = _Queue(TaskClass(job.tier, job.app, pools, 0.0, float(job.cap) or inf))
+            self.queues[key] = _Queue(TaskKind(job.tier, job.app, pools, 0.0, float(job.cap) or inf, per_request))
         self.queues[key].add(job)
 
     def rates(self) -> list[float]:
-        return rates_of([queue.flow for queue in self.queues.values()], self._shares)
+        return rates_of([queue.kind for queue in self.queues.values()], self._shares)
 
     def rates_by_job(self) -> dict[str, float]:
         rates: dict[str, float] = {}
         for queue, rate in zip(self.queues.values(), self.rates(), strict=True):
-            rates |= {job: rate * weight / queue.flow.weight for _, job, weight in queue.ends}
+            rates |= {job: rate * weight / queue.kind.weight for _, job, weight in queue.ends}
         return rates
 
     def lasts_s(self, rates: Sequence[float], jobs: int) -> float:
@@ -296,7 +327,7 @@ class _Sharing:
         for queue, rate in queues:
             if rate <= 0:
                 continue
-            of_weight = queue.flow.weight / rate
+            of_weight = queue.kind.weight / rate
             ends = [(level - queue.level) * of_weight for level, _, _ in heapq.nsmallest(jobs, queue.ends)]
             soonest += ends
             if len(ends) == len(queue.ends):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 
 TimedTargets = tuple[int, int]
 """(moment, targets)."""
@@ -72,7 +72,7 @@ def longest_gap(
         if turn.tier != tier:
             between += turn.targets
             continue
-        if last and between and backlog.before(turn):
+        if last and between and backlog.had_backlog:
             gap = Gap(between, ratio * last + others, turn.at_us)
             worst = gap if worst is None or gap.ratio > worst.ratio else worst
         last, between = turn.targets, 0
@@ -87,16 +87,13 @@ class _Backlog:
         self._arrivals = arrivals
         self._next = 0
         self._waiting = 0
-        self._had_backlog = False
+        self.had_backlog = False
+        """Whether something was left after the tier's last send."""
 
     def sent(self, turn: SendTurn) -> None:
         self._arrive(turn.at_us)
         self._waiting -= turn.targets
-        self._had_backlog = self._waiting > 0
-
-    def before(self, _turn: SendTurn) -> bool:
-        """Return whether something was left after the tier's last send."""
-        return self._had_backlog
+        self.had_backlog = self._waiting > 0
 
     def _arrive(self, until_us: int) -> None:
         while self._next < len(self._arrivals) and self._arrivals[self._next][0] <= until_us:
@@ -163,13 +160,3 @@ def capacity_used(granted: Sequence[int], backlog: Sequence[int], worth: Sequenc
     if not busy:
         return None
     return sum(granted[index] for index in busy) / sum(worth[index] for index in busy)
-
-
-def running(amounts: Sequence[int]) -> list[int]:
-    """Return the running sums of the amounts, one for each."""
-    sums: list[int] = []
-    total = 0
-    for amount in amounts:
-        total += amount
-        sums.append(total)
-    return sums

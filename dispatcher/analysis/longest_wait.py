@@ -15,9 +15,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dispatcher.model.service_settings import SHARED_BY, WINDOW_S
+from dispatcher.model.pools import WINDOW_S
 from dispatcher.model.task import UNKNOWN_SIZE_CHUNK
-from dispatcher.model.tier import MILLI
+from dispatcher.model.tier import MILLI, SHARED_BY
 
 
 class Lane(NamedTuple):

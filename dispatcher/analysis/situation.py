@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dispatcher.analysis.forecast import Forecast, ForecastTask, Shares, forecast
+from dispatcher.channels.specs import SPECS
+from dispatcher.model.pools import CapUnit
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 RATES_KNOWN_MS = 5_000
@@ -88,12 +90,21 @@ def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) 
         cap=task.cap,
         start_s=start_s,
         on_hold=on_hold,
+        per_request=targets_per_request(task.channel, task.chunk),
     )
+
+
+def targets_per_request(channel: str, chunk: int) -> int:
+    """Return how many targets a request of the channel has, for envelopes of `chunk` targets. A class of a user's own
+    may say something else, which only its workers know."""
+    spec = SPECS.get(channel)
+    return max(1, chunk) if spec is None else spec.targets_per_request
 
 
 def sendable(job: ForecastTask, settings: Globals) -> bool:
     """Return whether pauses, its start time and its audience allow some of the task to be sent now."""
-    return not job.on_hold and job.start_s <= 0 and job.pending > 0 and job.channel not in settings.paused_channels
+    is_due = not job.on_hold and job.start_s <= 0 and job.pending > 0
+    return is_due and not settings.stops(job.channel, job.app)
 
 
 def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
@@ -102,7 +113,10 @@ def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
         capacity=capacity or settings.capacity or math.inf,
         tier_weights=settings.tier_milli,
         caps={pool: float(cap.rate) for pool, cap in settings.caps.items()},
+        request_caps=frozenset(pool for pool in settings.caps if settings.unit(pool) is CapUnit.REQUEST),
+        quotas=settings.quotas,
         paused=settings.paused_channels,
+        paused_flows=frozenset(settings.flow_pauses),
         sharing=settings.sharing,
         app_weights=settings.app_milli,
     )

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.served import Served
+from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.pools import Pool
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "unknown"
 CHANNEL_PAUSED = "channel_paused"
+FLOW_PAUSED = "flow_paused"
 NO_CHANNEL = "no_channel"
 NO_WORKER_RUNS = "no_worker_runs"
 NO_REDIS = "no_redis"
@@ -21,6 +23,7 @@ MEANINGS = {
     PAUSED: "it was paused",
     HELD: "it waits for its whole audience",
     CHANNEL_PAUSED: "its channel was paused",
+    FLOW_PAUSED: "its app was paused on its channel",
     NO_WORKER_RUNS: "no worker was running",
     NO_CHANNEL: "no worker had its channel",
     NO_REDIS: "workers did not reach Redis, or it had come back and claims made before had to end",
@@ -81,10 +84,16 @@ class Why(NamedTuple):
     none, or if it has ended."""
     channel: str = ""
     """The task's channel."""
+    app: str = ""
+    """The task's app."""
+    flow_pause: FlowPause | None = None
+    """The pause of its app on its channel, if it is open."""
     last_error: SendError | None = None
     """The last error of its sends, with the number of errors; None if there was none."""
     unrecorded: Sequence[UnrecordedBy] = ()
     """Workers that hold outcomes of it that Pulsar has not stored for some seconds."""
+    waits_for_go: int = 0
+    """If it waits for a go, the number of its first targets, which alone are sent until then."""
 
 
 class Switch(NamedTuple):
@@ -108,6 +117,8 @@ class HeldUp(NamedTuple):
     """When it was paused and resumed, in order."""
     channel_pauses: Sequence[Switch] = ()
     """When its channel was paused and resumed, in order."""
+    flow_pauses: Sequence[Switch] = ()
+    """When its app was paused on its channel, and when that ended, in order."""
     no_worker_runs: Sequence[TimeSpan] = ()
     no_channel: Sequence[TimeSpan] = ()
     """When no worker had its channel."""
@@ -139,6 +150,20 @@ def switches_of(text: str) -> list[Switch]:
     """Parse the field that the registry keeps, in the topic's order."""
     entries = (entry.partition("=")[2].split("@") for entry in text.split())
     return [Switch(int(at_ms), value == "1") for value, at_ms in entries]
+
+
+def flow_switches_of(text: str) -> list[Switch]:
+    """Parse the field that the registry keeps of a flow. A pause with an end is over at that time, or earlier."""
+    switches: list[Switch] = []
+    until_ms = 0
+    for entry in text.split():
+        value, _, times = entry.partition("=")[2].partition("@")
+        at_ms, _, end_ms = times.partition(":")
+        if until_ms and until_ms <= int(at_ms):
+            switches.append(Switch(until_ms, paused=False))
+        until_ms = int(end_ms or 0)
+        switches.append(Switch(int(at_ms), value == "1"))
+    return [*switches, Switch(until_ms, paused=False)] if until_ms else switches
 
 
 def counted_of(text: str) -> dict[str, int]:
@@ -174,7 +199,10 @@ def why(
         parts=parts,
         now=now,
         channel=task.channel,
+        app=task.app,
+        flow_pause=settings.flow_pause(task.channel, task.app),
         last_error=task.last_error,
+        waits_for_go=task.first if task.waits_for_go else 0,
     )
 
 
@@ -196,6 +224,7 @@ def _spans_by_cause(
     yield SCHEDULED, [TimeSpan(age.from_ms, task.start_ms)]
     yield PAUSED, _paused(held_up.pauses, age)
     yield CHANNEL_PAUSED, _paused(held_up.channel_pauses, age)
+    yield FLOW_PAUSED, _paused(held_up.flow_pauses, age)
     yield NO_WORKER_RUNS, held_up.no_worker_runs
     yield NO_CHANNEL, held_up.no_channel
     yield NO_REDIS, held_up.outages
@@ -274,8 +303,8 @@ def held_now(task: TaskView, settings: Globals, served: Served | None = None) ->
         return ""
     if task.state in (SCHEDULED, PAUSED):
         return task.state
-    if task.channel in settings.paused_channels:
-        return CHANNEL_PAUSED
+    if settings.stops(task.channel, task.app):
+        return CHANNEL_PAUSED if task.channel in settings.paused_channels else FLOW_PAUSED
     if task.hold_until_sealed and not task.sealed:
         return HELD
     if served is not None and not served.workers:

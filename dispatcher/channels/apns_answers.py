@@ -82,7 +82,8 @@ TABLE = VerdictTable(
         ),
         Row(status=4, effect=Effect.PAYLOAD, note="APNs refuses the notification's headers or payload."),
         Row(status=503, code="Shutdown", effect=Effect.DOWN, wait_s=AFTER_5XX_S, note="The APNs server shuts down."),
-        Row(status=5, effect=Effect.DOWN, wait_s=AFTER_5XX_S, note="APNs failed."),
+        Row(status=503, effect=Effect.DOWN, wait_s=AFTER_5XX_S, note="APNs is not available."),
+        Row(status=5, effect=Effect.DOWN, wait_s=AFTER_5XX_S, may_be_taken=True, note="APNs failed."),
     )
 )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dispatcher.verdicts import read_verdict
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Outcome, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, SENT, UNKNOWN, UNSENT, Outcome, Report, Verdict
 
 _SENT = int(Outcome.SENT)
 
@@ -41,7 +41,19 @@ class TargetResults:
         if index < 0:
             raise IndexError(index)
         if self._verdicts[index] is None:
-            self._verdicts[index] = read_verdict(verdict, _refuse)
+            self._verdicts[index] = verdict if verdict is SENT else read_verdict(verdict, _refuse)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether any target was started or judged."""
+        return any(self._started) or any(self._verdicts)
+
+    def report_unstarted(self, verdict: Verdict) -> None:
+        """Report on all targets that were neither started nor judged."""
+        checked = read_verdict(verdict, _refuse)
+        for index, started in enumerate(self._started):
+            if not started and self._verdicts[index] is None:
+                self._verdicts[index] = checked
 
     def close(self, reason: str) -> Report | None:
         """Return the report on the envelope; None if nothing of it was started. No target can be started any more.
@@ -49,7 +61,7 @@ class TargetResults:
         `reason`: why the call ended before the targets that are still open were judged.
         """
         self._is_closed = True
-        if not any(self._started) and not any(self._verdicts):
+        if not self.is_begun:
             return None
         unknown, unsent = Verdict(UNKNOWN, reason), Verdict(UNSENT, reason)
         return _report(
@@ -83,7 +95,7 @@ def _refuse(fault: str) -> None:
 
 def _report(verdicts: list[Verdict]) -> Report:
     """Return the report on an envelope with these verdicts, in the order of its targets."""
-    if all(verdict.code == _SENT for verdict in verdicts):
+    if all(verdict is SENT or (verdict.code == _SENT and not verdict.provider_id) for verdict in verdicts):
         return ALL_SENT
     common = next((verdict for verdict in verdicts if verdict.code == _SENT), verdicts[0])
     exceptions = {index: verdict for index, verdict in enumerate(verdicts) if verdict is not common}

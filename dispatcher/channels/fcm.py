@@ -5,15 +5,35 @@ from collections.abc import Mapping
 from typing import Any
 
 from dispatcher.channels import fcm_answers
-from dispatcher.channels.push_message import PushMessage, read_message
-from dispatcher.channels.spec import CapUnit, Handling, Problem, Rendering, compiled, merged, problems_of
+from dispatcher.channels.push_message import PushMessage, Templates, read_message
+from dispatcher.channels.spec import (
+    Handling,
+    Problem,
+    Rendering,
+    compiled,
+    merged,
+    problems_of,
+    unknown_fields,
+)
 from dispatcher.channels.template import TARGET
+from dispatcher.model.pools import CapUnit
 from dispatcher.model.tier import Tier
 
 MAX_PAYLOAD_BYTES = 4_096
 """FCM's limit of a message to a token."""
 MAX_TTL_S = 2_419_200
 """FCM keeps a message at most 28 days."""
+MESSAGE_FIELDS = frozenset({
+    *("name", "data", "notification", "android", "webpush", "apns", "fcm_options", "token", "topic", "condition"),
+})  # fmt: skip
+ANDROID_FIELDS = frozenset({
+    *("collapse_key", "priority", "ttl", "restricted_package_name", "data", "notification", "fcm_options"),
+    *("direct_boot_ok", "bandwidth_constrained_ok", "restricted_satellite_ok"),
+})  # fmt: skip
+PRIORITIES = ("NORMAL", "HIGH")
+_OBJECTS = ("data", "notification", "android", "webpush", "apns", "fcm_options")
+_TARGETS = ("token", "topic", "condition")
+_TTL = re.compile(r"(\d{1,12})(?:\.\d{1,9})?s")
 _RESERVED = re.compile(r"from|message_type|google.*|gcm.*")
 _TOKEN = re.compile(r"[A-Za-z0-9_:.%-]{20,4096}")
 _PRIORITY = {Tier.HIGH: "HIGH", Tier.MEDIUM: "NORMAL", Tier.LOW: "NORMAL"}
@@ -26,18 +46,22 @@ class FcmSpec:
     targets_per_request = 1
     unit = CapUnit.TARGET
     table = fcm_answers.TABLE
+    max_payload_bytes = MAX_PAYLOAD_BYTES
 
     def check_message(self, message: Mapping[str, Any]) -> list[Problem]:
         """Return what FCM would refuse in a message, whatever the target."""
         parsed = read_message(message)
         problems = [
-            Problem(f"message.data.{key}", "is a key that FCM keeps for itself")
+            Problem(f"message.data.{key}", "is a key that FCM keeps for itself", "rename it")
             for key in parsed.data
             if _RESERVED.fullmatch(key)
         ]
-        if "token" in parsed.fcm or "topic" in parsed.fcm or "condition" in parsed.fcm:
-            problems.append(Problem("message.fcm", "names a target: targets belong in the audience"))
-        return problems + problems_of(parsed, MAX_PAYLOAD_BYTES, lambda texts: _fields(texts, Tier.HIGH, 0))
+        problems += _option_problems(parsed.fcm)
+        return problems + problems_of(parsed, MAX_PAYLOAD_BYTES, _payload)
+
+    def payload(self, message: Mapping[str, Any]) -> Templates:
+        """Return what FCM's limit applies to: the message without its target."""
+        return compiled(read_message(message), _payload)
 
     def check_target(self, target: str) -> str | None:
         """Return why a target cannot be a registration token; None if it can."""
@@ -51,16 +75,51 @@ class FcmSpec:
         """Prepare a message's requests. Raises InvalidInput."""
 
         def document(texts: PushMessage) -> dict[str, Any]:
-            return {"message": {**_fields(texts, handling.tier, handling.ttl_s), "token": TARGET}}
+            ttl_s = handling.kept_s(texts, MAX_TTL_S)
+            return {"message": {**_fields(texts, handling.tier, ttl_s), "token": TARGET}}
 
         return Rendering({}, compiled(read_message(message), document))
+
+
+def ttl_problem(ttl: object) -> str:
+    """Return why FCM would refuse a lifetime; empty if it would not."""
+    match = _TTL.fullmatch(ttl) if isinstance(ttl, str) else None
+    is_good = match is not None and int(match[1]) <= MAX_TTL_S
+    return "" if is_good else f"is no duration from 0s to {MAX_TTL_S}s, such as 3.5s"
+
+
+def priority_problem(priority: object) -> str:
+    """Return why FCM would refuse a priority; empty if it would not."""
+    return "" if str(priority).upper() in PRIORITIES else f"must be {' or '.join(PRIORITIES)}"
+
+
+def _option_problems(options: Mapping[str, Any]) -> list[Problem]:
+    problems = unknown_fields(options, MESSAGE_FIELDS, "message.fcm")
+    for name in options:
+        if name in _TARGETS:
+            problems.append(Problem(f"message.fcm.{name}", "names a target", "targets belong in the audience"))
+        elif name in _OBJECTS and not isinstance(options[name], Mapping):
+            problems.append(Problem(f"message.fcm.{name}", "must be an object"))
+    android = options.get("android", {})
+    if not isinstance(android, Mapping):
+        return problems
+    problems += unknown_fields(android, ANDROID_FIELDS, "message.fcm.android")
+    for name, problem_of in (("ttl", ttl_problem), ("priority", priority_problem)):
+        if name in android and (problem := problem_of(android[name])):
+            problems.append(Problem(f"message.fcm.android.{name}", problem))
+    return problems
+
+
+def _payload(message: PushMessage) -> dict[str, Any]:
+    """Return the largest form of a message: with every field that depends on the moment of sending."""
+    return _fields(message, Tier.MEDIUM, MAX_TTL_S)
 
 
 def _fields(message: PushMessage, tier: Tier, ttl_s: int | None) -> dict[str, Any]:
     """Return FCM's message without its target. Fields under `fcm` win over those made from the common ones."""
     android: dict[str, Any] = {"priority": _PRIORITY[tier]}
     if ttl_s is not None:
-        android["ttl"] = f"{min(ttl_s, MAX_TTL_S)}s"
+        android["ttl"] = f"{ttl_s}s"
     if message.collapse:
         android["collapse_key"] = message.collapse
     shown = {"channel_id": message.category, "sound": message.sound}

@@ -2,13 +2,19 @@
 
 Sources: Firebase's reference of `ErrorCode` and its pages "error codes" and "throttling and quotas"; bodies seen by
 others for tokens that are malformed, unregistered or missing.
+
+503 is a refusal: FCM is overloaded. A 500 is a fault of which FCM says nothing, also the end of its time limit of 5 s,
+and 502 and 504 are of a gateway that may have passed the request on: FCM may have taken these messages.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from dispatcher.channels.answer_body import json_object, objects, text
 from dispatcher.channels.verdict_table import Answer, Effect, Row, VerdictTable
+from dispatcher.model.errors import DECODING_ERRORS
 
 TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
 """Values of `detail`: the faulty field is the target, or the quota that is used up."""
@@ -73,13 +79,26 @@ TABLE = VerdictTable(
             wait_s=60.0,
             note="The project's quota is used up.",
         ),
-        Row(status=502, effect=Effect.DOWN, wait_s=30.0, note="Google's gateway does not reach FCM."),
+        Row(
+            status=502,
+            effect=Effect.DOWN,
+            wait_s=30.0,
+            may_be_taken=True,
+            note="Google's gateway got no answer from FCM.",
+        ),
         Row(status=503, effect=Effect.DOWN, wait_s=10.0, note="FCM is overloaded or down."),
-        Row(status=5, effect=Effect.DOWN, wait_s=10.0, note="FCM failed."),
+        Row(status=5, effect=Effect.DOWN, wait_s=10.0, may_be_taken=True, note="FCM failed."),
     )
 )
 
 _TYPE = "@type"
+
+
+class _Taken(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+_decode_taken = msgspec.json.Decoder(_Taken).decode
 
 
 def read_answer(status: int, body: bytes, retry_after_s: float | None = None) -> Answer:
@@ -100,6 +119,15 @@ def read_answer(status: int, body: bytes, retry_after_s: float | None = None) ->
         reason=reason,
         retry_after_s=retry_after_s,
     )
+
+
+def message_name(body: bytes) -> str:
+    """Return the name of the message in an answer that FCM took it, such as projects/shop/messages/0:1500; empty if
+    there is none."""
+    try:
+        return _decode_taken(body).name
+    except DECODING_ERRORS:
+        return ""
 
 
 def _detail(details: list[Mapping[str, Any]], reason: str) -> str:

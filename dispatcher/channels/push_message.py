@@ -1,6 +1,6 @@
 """The message of a push task as the channels `fcm` and `apns` read it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -41,12 +41,14 @@ class PushMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Category of the notification (APNs) or channel of the app (Android)."""
     sound: str = ""
     badge: Annotated[int, Meta(ge=0)] | None = None
+    provider_ttl_s: Annotated[float, Meta(ge=0)] | None = None
+    """How long the provider keeps it for a device that it cannot reach; None: as long as the task's ttl lasts."""
     locales: dict[str, LocaleTexts] = {}
     """By language tag, such as `de` or `en-GB`."""
     fcm: dict[str, Any] = {}
     """Further fields of FCM's message, such as `android` and `webpush`."""
     apns: dict[str, Any] = {}
-    """Further fields of the APNs payload; `aps` is merged."""
+    """Further fields of the APNs payload; `aps` is merged. `headers` are headers of the request."""
 
     def localized(self, language: str) -> "PushMessage":
         """Return the message with the texts of a language."""
@@ -63,7 +65,7 @@ def read_message(message: Mapping[str, Any]) -> PushMessage:
         return msgspec.convert(dict(message), PushMessage)
     except msgspec.ValidationError as error:
         known = ", ".join(PushMessage.__struct_fields__)
-        raise InvalidInput(f"The message is wrong: {error}.", f"Its fields are: {known}.") from error
+        raise InvalidInput(f"message: {error}.", f"Its fields are: {known}.") from error
 
 
 def languages(language: object) -> list[str]:
@@ -81,10 +83,20 @@ class Templates:
         self._default = default
         self._by_locale = {tag.lower(): template for tag, template in by_locale.items()}
 
+    def required_with(self, columns: Collection[str]) -> frozenset[str]:
+        """Return the names of the variables that targets with these columns must have. Without a column for the
+        language, all get the message's own texts."""
+        locales = self._by_locale.values() if LANGUAGE in columns else ()
+        return self._default.required.union(*(template.required for template in locales))
+
     @property
-    def required(self) -> frozenset[str]:
-        """Names of the variables that a target must have."""
-        return self._default.required.union(*(template.required for template in self._by_locale.values()))
+    def has_variables(self) -> bool:
+        """Whether a target's variables change the document."""
+        return bool(self._by_locale) or any(slot.name for slot in self._default.slots)
+
+    def in_language(self, tag: str) -> Template:
+        """Return the document of a locale of the message; the message's own for any other tag."""
+        return self._by_locale.get(tag.lower(), self._default)
 
     def of(self, variables: Mapping[str, Any] | None) -> Template:
         """Return the document for a target: that of its language, or of the language without its region, or the

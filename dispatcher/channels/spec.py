@@ -1,24 +1,16 @@
 """The rules of a provider: what a channel, submission, commands and fakes must agree on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from difflib import get_close_matches
 from typing import Any, Protocol
-
-import msgspec
 
 from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES, PushMessage, Templates
 from dispatcher.channels.template import Template
 from dispatcher.channels.verdict_table import VerdictTable
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.pools import CapUnit
 from dispatcher.model.tier import Tier
-
-
-class CapUnit(StrEnum):
-    """Units that a provider's rate limit counts."""
-
-    TARGET = "target"
-    REQUEST = "request"
 
 
 @dataclass(frozen=True)
@@ -29,9 +21,11 @@ class Problem:
     """Such as `message.data.from`."""
     problem: str
     """The rest of a sentence that begins with the field."""
+    fix: str = ""
+    """How to correct it, as an imperative."""
 
     def __str__(self) -> str:
-        return f"{self.field} {self.problem}"
+        return f"{self.field}: {self.problem}{'; ' if self.fix else ''}{self.fix}"
 
 
 @dataclass(frozen=True)
@@ -48,6 +42,11 @@ class Handling:
         """Seconds that are left, rounded down; None: no limit."""
         return max(0, self.expires_ms - self.now_ms) // 1000 if self.expires_ms else None
 
+    def kept_s(self, message: PushMessage, max_s: int) -> int | None:
+        """Return how long the provider is to keep a message: what is left, or less; None: as long as it likes."""
+        limits = [limit for limit in (self.ttl_s, message.provider_ttl_s) if limit is not None]
+        return int(min(*limits, max_s)) if limits else None
+
 
 @dataclass(frozen=True)
 class Rendering:
@@ -60,7 +59,7 @@ class Rendering:
 
 
 class ChannelSpec(Protocol):
-    """Knowledge about a provider that needs no connection."""
+    """Limits, checks, rendering and the meaning of answers of a provider: all that needs no connection."""
 
     @property
     def name(self) -> str:
@@ -76,6 +75,11 @@ class ChannelSpec(Protocol):
     @property
     def table(self) -> VerdictTable: ...
 
+    @property
+    def max_payload_bytes(self) -> int:
+        """The provider's limit of a request's payload."""
+        ...
+
     def check_message(self, message: Mapping[str, Any]) -> list[Problem]:
         """Return what the provider would refuse in a message, whatever the target. Raises InvalidInput for a message
         that is not one of this channel."""
@@ -83,6 +87,10 @@ class ChannelSpec(Protocol):
 
     def check_target(self, target: str) -> str | None:
         """Return what is wrong with a target, as the rest of a sentence; None if nothing is."""
+        ...
+
+    def payload(self, message: Mapping[str, Any]) -> Templates:
+        """Return what the limit of the payload applies to. Raises InvalidInput."""
         ...
 
     def flow_of(self, app: str, target: str, /) -> str:
@@ -101,7 +109,7 @@ def compiled(message: PushMessage, document: Callable[[PushMessage], object]) ->
         try:
             return Template(document(message.localized(language)))
         except ValueError as error:
-            raise InvalidInput(f"The message is wrong: {error}.", "Correct the text.") from error
+            raise InvalidInput(f"message: {error}.", "Correct the text.") from error
 
     return Templates(template(""), {language: template(language) for language in message.locales})
 
@@ -111,15 +119,27 @@ def problems_of(message: PushMessage, max_bytes: int, document: Callable[[PushMe
     without its variables."""
     problems = []
     if not (message.title or message.body or message.data or message.fcm or message.apns):
-        problems.append(Problem("message", "has neither title, body nor data"))
+        problems.append(Problem("message", "has neither title, body nor data", "give at least one of them"))
     if len(message.collapse.encode()) > MAX_COLLAPSE_BYTES:
-        problems.append(Problem("message.collapse", f"has more than {MAX_COLLAPSE_BYTES} bytes"))
+        problems.append(Problem("message.collapse", f"has more than {MAX_COLLAPSE_BYTES} bytes", "shorten it"))
+    templates = compiled(message, document)
     for language in ("", *message.locales):
-        size = len(msgspec.json.encode(document(message.localized(language))))
+        size = templates.in_language(language).fixed_bytes
         if size > max_bytes:
             field = f"message.locales.{language}" if language else "message"
-            text = f"has {size:,} bytes for this provider; at most {max_bytes:,} are possible"
-            problems.append(Problem(field, text))
+            text = f"has {size:,} bytes for this provider, even without variables; at most {max_bytes:,} are possible"
+            problems.append(Problem(field, text, "shorten its texts or its data"))
+    return problems
+
+
+def unknown_fields(given: Mapping[str, Any], known: Collection[str], field: str) -> list[Problem]:
+    """Return a problem for each field that the provider does not know."""
+    problems = []
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+            problems.append(Problem(f"{field}.{name}", "there is no such field", fix))
     return problems
 
 

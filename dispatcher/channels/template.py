@@ -27,7 +27,7 @@ class Slot(NamedTuple):
     """As JSON without quotes; None: the variable is required."""
 
 
-class Missing(Exception):
+class MissingVariable(Exception):
     """A target lacks a variable that has no default."""
 
     def __init__(self, name: str) -> None:
@@ -38,7 +38,7 @@ class Missing(Exception):
 class Template:
     """A JSON document with slots."""
 
-    __slots__ = ("_pieces", "slots")
+    __slots__ = ("_pieces", "fixed_bytes", "required", "slots")
 
     def __init__(self, value: object) -> None:
         """Compile a JSON value. Raises ValueError for a text with `{{` that is not a variable."""
@@ -47,14 +47,13 @@ class Template:
         pieces = _SLOT.split(encoded)
         self.slots: tuple[Slot, ...] = tuple(slots[int(number)] for number in pieces[1::2])
         self._pieces: list[bytes] = pieces
-
-    @property
-    def required(self) -> frozenset[str]:
+        self.fixed_bytes = sum(map(len, pieces[::2]))
+        """Size of the document without its variables and its target."""
+        self.required = frozenset(slot.name for slot in self.slots if slot.name and slot.default is None)
         """Names of the variables without a default."""
-        return frozenset(slot.name for slot in self.slots if slot.name and slot.default is None)
 
     def fill(self, target: str, variables: Mapping[str, Any] | None) -> bytes:
-        """Return the document for one target. Raises Missing."""
+        """Return the document for one target. Raises MissingVariable."""
         if not self.slots:
             return self._pieces[0]
         values = variables or {}
@@ -66,8 +65,17 @@ class Template:
             elif default is not None:
                 pieces[2 * index + 1] = default
             else:
-                raise Missing(name)
+                raise MissingVariable(name)
         return b"".join(pieces)
+
+    def size(self, variables: Mapping[str, Any] | None) -> int:
+        """Return the document's size without its target. A variable that is missing has no bytes."""
+        size, values = self.fixed_bytes, variables or {}
+        for name, default in self.slots:
+            if name:
+                value = values.get(name)
+                size += len(default or b"") if value is None else len(_encode(shown(value))) - 2
+        return size
 
 
 def shown(value: object) -> str:

@@ -20,7 +20,7 @@ class Effect(StrEnum):
     CREDENTIALS = "credentials"
     """The provider does not accept our credentials or settings. The flow pauses, and the target uses no try."""
     DOWN = "down"
-    """The provider does not work. Slow down, then probe; the target uses no try."""
+    """The provider does not work. Slow down, then probe. The target uses no try, unless it may be taken."""
     PAYLOAD = "payload"
     """The task's message is at fault, whichever target it is sent to."""
 
@@ -60,6 +60,8 @@ class Row:
     """Whether to make a new access token and try once more before the effect counts."""
     guarded: bool = False
     """Whether many such answers at once suggest that the fault is ours: the storm guard watches them."""
+    may_be_taken: bool = False
+    """Whether the provider may have taken the message in spite of the answer. Then the target is UNKNOWN."""
     note: str = ""
     """Cause and next step, in one sentence; shown to users."""
 

@@ -10,6 +10,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.scheduling.shared_bound import SharedBound
+from dispatcher.scheduling.sharing import Work
 from dispatcher.wire.lease import LaneAsk, LaneKind
 
 
@@ -23,8 +24,6 @@ class LanePhase(Enum):
     """Nothing new is sent. It is detached once all that is asked for or out is settled."""
 
 
-LATEST_DUE_MS = 3_600_000
-"""Maximum delay of an attempt: the longest retry step (ten minutes) plus the difference between workers' clocks."""
 WAITING, ASKED, CREDIT, HELD, OUT, GONE = RunState
 OPEN, PARKED, CLOSING = LanePhase
 """Looked up once: access to an enum member costs ten times a name."""
@@ -51,29 +50,28 @@ class IllegalTransition(Exception):
 class Credit:
     """Envelopes that a lane may send through one flow now."""
 
-    __slots__ = ("flow", "lane", "queue")
+    __slots__ = ("entry", "lane", "queue")
 
     def __init__(self, lane: "LaneBuffer", flow: str, scheduler: "Scheduler[Credit]") -> None:
         self.lane = lane
         self.queue: deque[EnvelopeRun] = deque()
-        self.flow = scheduler.flow(self, lane.tier, max(1, lane.info.weight), flow)
+        self.entry = scheduler.entry(self, lane.tier, max(1, lane.info.weight), flow, lane.work)
 
     def take(self, envelopes: int, targets: int) -> list[EnvelopeRun]:
-        """Take the next runs under one claim out of the lane: at most `envelopes` and `targets`, at least one
-        envelope."""
+        """Take the next runs under one claim: at most `envelopes` and `targets`, at least one envelope."""
         queue, lane, claim = self.queue, self.lane, self.queue[0].claim
         parts: list[EnvelopeRun] = []
-        while queue and envelopes > 0 and queue[0].claim == claim:
+        while queue and envelopes > 0:
             head = queue[0]
             fits = targets // (head.size or 1)
-            if fits <= 0 and parts:
+            if head.claim != claim or (fits <= 0 and parts):
                 break
-            part = head.take(min(envelopes, max(1, fits)))
+            part = head.take(min(envelopes, fits) if fits > 1 else 1)
             if part is head:
                 queue.popleft()
             lane.take_out(part)
             parts.append(part)
-            envelopes -= part.count
+            envelopes -= len(part.deliveries)
             targets -= part.targets
         return parts
 
@@ -123,6 +121,7 @@ class LaneBuffer:
         "held_by_task",
         "held_envelopes",
         "info",
+        "laps",
         "name",
         "phase",
         "ready",
@@ -130,6 +129,8 @@ class LaneBuffer:
         "targets",
         "tier",
         "waiting",
+        "waits_for_flow",
+        "work",
     )
 
     def __init__(
@@ -138,12 +139,16 @@ class LaneBuffer:
         self.name = info.name
         self.info = info
         self.tier = Tier(info.tier)
+        self.work = Work.RETRIES if info.kind == LaneKind.RETRY else Work.FRESH
         self.phase = OPEN
         self.targets = [0] * len(IN_MEMORY)
         """By RunState."""
         self.waiting: deque[EnvelopeRun] = deque()
         """In order of delivery."""
+        self.waits_for_flow = False  # whether some of it may wait for the end of a pause of its flow
         self.asked: list[EnvelopeRun] = []
+        self.laps: list[EnvelopeRun] = []
+        """Waiting runs that were due in the lane and have no target that is due."""
         self.credit: dict[str, Credit] = {}
         """By channel."""
         self.held_envelopes = 0
@@ -152,7 +157,7 @@ class LaneBuffer:
         self.grants = RateWindow()
         self.due_ms = 0
         """Due time of the first waiting envelope, if a timer is set for it."""
-        self.drain = drains.flow(self, self.tier, max(1, info.weight))
+        self.drain = drains.entry(self, self.tier, max(1, info.weight), work=self.work)
         """The lane's entry in the queue of lanes to drain."""
         self.filling = False
         """True while it is being drained until it is full or the lane is empty."""
@@ -236,12 +241,11 @@ class LaneBuffer:
 
     # ------------------------------------------------------------- its envelopes
     def append(self, deliveries: Sequence[Delivery], wall_ms: int) -> int:
-        """Append drained deliveries and return the number of their targets. An envelope that is due too late counts as
-        due now: at the head of a shared lane it would block everything behind it."""
+        """Append drained deliveries and return the number of their targets."""
         runs, targets = envelope_runs(deliveries)
         for part in runs:
-            if part.not_before_ms > wall_ms + LATEST_DUE_MS:
-                part.not_before_ms = 0
+            part.limit_due(wall_ms)
+            self.waits_for_flow |= part.waits_for_flow
         if runs and self.waiting and runs[0].continues(self.waiting[-1]):
             self.waiting[-1].deliveries.extend(runs.pop(0).deliveries)
         self.waiting.extend(runs)
@@ -250,8 +254,7 @@ class LaneBuffer:
         return targets
 
     def put_back(self, part: EnvelopeRun) -> None:
-        """Put a run back at the head of the waiting ones. Call this from the last run to the first. A closing lane
-        keeps nothing; the broker still has it."""
+        """Put a run back at the head, from the last run to the first. A closing lane leaves it to the broker."""
         self._move(part, GONE if self.closing else WAITING)
         if self.closing:
             return
@@ -276,13 +279,20 @@ class LaneBuffer:
         )
 
     def take_wants(self, targets: int, max_runs: int, wall_ms: int) -> list[EnvelopeRun]:
-        """Take waiting runs that are due into the call: up to `targets`, at least one envelope."""
+        """Take waiting runs that are due into the call: up to `targets`, at least one envelope.
+
+        Runs without a target that is due are left in `laps`: their stay in the retry lane was too short.
+        """
         waiting = self.waiting
         taken: list[EnvelopeRun] = []
         while waiting and len(taken) < max_runs and (targets > 0 or not taken):
             head = waiting[0]
             if head.not_before_ms > wall_ms:
                 break
+            if head.groups is not None and not self._choose_due(head, wall_ms):
+                self.laps.append(waiting.popleft())
+                self._move(head, ASKED)
+                continue
             part = head.take_targets(targets)
             if part is head:
                 waiting.popleft()
@@ -291,6 +301,28 @@ class LaneBuffer:
             targets -= part.targets
         self.asked = taken
         return taken
+
+    def hurry(self, is_reopened: Callable[[str], bool], wall_ms: int) -> bool:
+        """Move runs that wait for a pause which was ended to the head. Return whether there are any."""
+        reopened = sum([part.reopen(is_reopened, wall_ms) for part in self.waiting])
+        if reopened:
+            self.waiting = deque(sorted(self.waiting, key=lambda part: not part.reopened))
+        self.waits_for_flow = any(part.waits_for_flow and not part.reopened for part in self.waiting)
+        return reopened > 0
+
+    def take_laps(self) -> list[EnvelopeRun]:
+        """Take out the runs that must go round their retry lane again."""
+        laps, self.laps = self.laps, []
+        for part in laps:
+            self._move(part, OUT)
+        return laps
+
+    def _choose_due(self, part: EnvelopeRun, wall_ms: int) -> bool:
+        """Choose the targets of a waiting run that are due. Return whether there are any."""
+        before = part.targets
+        part.choose_due(wall_ms)
+        self._count(part.state, part.targets - before)
+        return part.size > 0
 
     def ask_again(self, part: EnvelopeRun) -> None:
         """Take a held run into the call."""
@@ -310,8 +342,7 @@ class LaneBuffer:
         self.short = short
 
     def grant(self, part: EnvelopeRun, flow: str, scheduler: "Scheduler[Credit]", now_s: float) -> Credit:
-        """Add a granted run to the credit of its flow. Return that credit, which the caller enters into the
-        scheduler."""
+        """Add a granted run to the credit of its flow. Return that credit, for the caller to enter."""
         credit = self.credit.get(flow)
         if credit is None:
             credit = self.credit[flow] = Credit(self, flow, scheduler)
@@ -338,15 +369,16 @@ class LaneBuffer:
 
     # ------------------------------------------------------------- gauges
     def _move(self, part: EnvelopeRun, state: RunState) -> None:
-        if state not in NEXT[part.state]:
-            raise IllegalTransition(f"A run of lane {self.name} cannot go from {part.state.name} to {state.name}.")
-        targets = part.targets
-        self._count(part.state, -targets)
-        if part.state is HELD:
-            self._count_held(part.task, -part.count, -targets)
+        before, targets = part.state, part.targets
+        if state not in NEXT[before]:
+            raise IllegalTransition(f"A run of lane {self.name} cannot go from {before.name} to {state.name}.")
+        self._count(before, -targets)
         if state is not GONE:
-            self._count(state, targets)
-        if state is HELD:
+            self.targets[state] += targets
+            self._totals.targets[state] += targets
+        if before is HELD:
+            self._count_held(part.task, -part.count, -targets)
+        elif state is HELD:
             self._count_held(part.task, part.count, targets)
         part.state = state
 

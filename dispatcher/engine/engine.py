@@ -1,6 +1,7 @@
 """The engine: one worker's decisions about its lanes. Synchronous, one thread; all events arrive in one inbox."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty
 
@@ -12,9 +13,9 @@ from dispatcher.engine.leases import Leases
 from dispatcher.engine.sending import Sending
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.settling import Logs, Settling
-from dispatcher.engine.shared import Shared, Timers
+from dispatcher.engine.shared import NoPaces, Shared, Timers
 from dispatcher.engine.stats import EngineStats
-from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog
+from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog, Paces
 from dispatcher.scheduling.shared_bound import SharedBound
 from dispatcher.wire.topics import Topics
 
@@ -35,6 +36,10 @@ class EnginePorts:
     publisher: EnvelopePublisher
     dead_letters: DeadLetters
     topics: Topics
+    paces: Paces | None = None
+    is_reopened: Callable[[str], bool] = lambda _flow: False
+    """Whether the last pause of a flow (an app on a channel) was ended before its time. Called from the engine's
+    thread."""
 
 
 class Engine:
@@ -56,6 +61,8 @@ class Engine:
             timers=self._timers,
             inbox=inbox,
             stats=self.stats,
+            paces=ports.paces or NoPaces(),
+            is_reopened=ports.is_reopened,
             errors=self.errors,
             unsettled=SharedBound(settings.unsettled_targets, partition_of),
             held=SharedBound(settings.held_targets, partition_of),
@@ -133,6 +140,7 @@ class Engine:
     def _expire(self) -> None:
         now_s = self._clock.monotonic_s()
         self._sending.expire(now_s)
+        self._working.hurry()
         self.stats.in_channels = self._sending.in_channels(now_s)
         self.stats.late_records = self._settling.late_records(now_s)
         self._timers.at(now_s + EXPIRY_S, self._expire)

@@ -61,7 +61,7 @@ Event = LaneReady | LeaseAnswered | BatchSent | Stored | LanesChanged | Drain
 
 
 class Inbox(Protocol):
-    """A queue.Queue or an equivalent: `get` raises queue.Empty after `timeout` seconds."""
+    """A queue.Queue or an equivalent: `get` raises queue.Empty after `timeout` seconds at the latest."""
 
     def put(self, item: Event) -> None: ...
 

@@ -43,6 +43,7 @@ class WorkingSet:
         self._held = shared.held
         self._drains: Scheduler[LaneBuffer] = Scheduler()
         """Lanes that may have something to drain and, as far as we know, have room for it."""
+        self._is_reopened = shared.is_reopened
         self._large_lanes = 1
         """Number of lanes that may hold many targets."""
         self._over_budget: dict[str, LaneBuffer] = {}
@@ -167,15 +168,15 @@ class WorkingSet:
             self._over_budget.clear()
         max_targets = totals.targets_in_memory + TARGETS_AT_ONCE
         while count < DRAINED_AT_ONCE and totals.targets_in_memory < max_targets:
-            flow = self._drains.pick()
-            if flow is None:
+            entry = self._drains.pick()
+            if entry is None:
                 return False
-            room = self._room(flow.item, now_s)
-            flow.item.set_filling(filling=room > 0)
+            room = self._room(entry.item, now_s)
+            entry.item.set_filling(filling=room > 0)
             if room > 0:
-                count += self._drain(flow.item, room)
+                count += self._drain(entry.item, room)
             else:
-                self._drains.leave(flow)
+                self._drains.leave(entry)
         return True
 
     def _room(self, lane: LaneBuffer, now_s: float) -> int:
@@ -264,6 +265,13 @@ class WorkingSet:
         lane.set_due(0)
         self.note(lane)
 
+    def hurry(self) -> None:
+        """Bring forward the envelopes that wait for the end of a pause of their flow, if somebody has ended it."""
+        wall_ms = self._clock.wall_ms()
+        for lane in self.lanes.values():
+            if lane.waits_for_flow and lane.hurry(self._is_reopened, wall_ms):
+                self.note(lane)
+
     def park(self, lane: LaneBuffer) -> None:
         """Ask for nothing from the lane until the registry changes it, or for a while."""
         if not lane.closing and not lane.parked:
@@ -348,9 +356,17 @@ class WorkingSet:
         lane.take_out(part)
         self.mark_drainable(lane)
 
-    def return_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Take a run back from a channel that had no time to send it, and give its grant back."""
-        self.give_back(lane, part)
+    def return_unsent(self, lane: LaneBuffer, part: EnvelopeRun, now_s: float) -> None:
+        """Take a run back that its channel has not begun, and give its grant back.
+
+        If there was time to begin, its flow is closed: it is held, for longer each time, so that it is not granted and
+        turned away again and again.
+        """
+        if lane.closing or part.use_by_s <= now_s + self._settings.use_by_margin_s:
+            self.give_back(lane, part)
+        else:
+            self._report_unsent(lane, part)
+            self.hold(lane, part)
         self.detach_if_done(lane)
 
     def recheck(self, lane: LaneBuffer, part: EnvelopeRun) -> None:

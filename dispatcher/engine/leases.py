@@ -7,7 +7,7 @@ from dispatcher.clock import ClockComparison
 from dispatcher.engine.buffers import CREDIT, WAITING, LaneBuffer
 from dispatcher.engine.events import LeaseAnswered
 from dispatcher.engine.lanes import WorkingSet
-from dispatcher.engine.rhythm import Rhythm
+from dispatcher.engine.rhythm import Horizon, Rhythm
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.sending import Sending
 from dispatcher.engine.settling import Settling
@@ -57,6 +57,7 @@ class Leases:
         self._inbox = shared.inbox
         self._stats = shared.stats
         self._unsettled = shared.unsettled
+        self._paces = shared.paces
         self._number = 0
         self._request: LeaseRequest | None = None
         self._asked: list[LaneBuffer] = []
@@ -66,8 +67,7 @@ class Leases:
         self._repeat_s = 0.0
         self._rhythm = Rhythm(shared.settings)
         self._clocks = ClockComparison(shared.settings.lease_ms / 1000)
-        self._floor = shared.settings.horizon_floor_targets
-        self._given_back_seen = 0
+        self._horizon = Horizon(shared.settings)
         self._capacity = 0
         self._weights = dict(DEFAULT_TIER_WEIGHTS)
         self.draining = False
@@ -116,31 +116,14 @@ class Leases:
     def _is_urgent(self, now_s: float) -> bool:
         """Return whether demand is new, or credit is running out only because we have not asked."""
         working = self._working
-        if not working.with_demand:
-            return False
-        if working.woken:
-            return True
-        if 2 * self._stats.credit_targets >= self._horizon(now_s):
-            return False
-        return working.eager
-
-    def _horizon(self, now_s: float) -> int:
-        """Return the number of targets that can be sent in horizon_s."""
-        recent = self._sending.recent(now_s)
-        return max(self._floor, int(recent * self._settings.horizon_s / 0.5))
-
-    def _adapt_floor(self) -> None:
-        """Halve the minimum request when credit expired unused; double it when all credit was spent."""
-        given_back = self._stats.given_back
-        if given_back > self._given_back_seen:
-            self._floor = max(1, self._floor // 2)
-        elif self._stats.credit_targets == 0:
-            self._floor = min(self._settings.horizon_floor_targets, 2 * self._floor)
-        self._given_back_seen = given_back
+        if not working.with_demand or working.woken:
+            return bool(working.with_demand)
+        horizon = self._horizon.targets(self._sending.recent(now_s))
+        return 2 * self._stats.credit_targets < horizon and working.eager
 
     # ------------------------------------------------------------- asking
     def _ask(self, now_s: float) -> None:
-        self._adapt_floor()
+        self._horizon.adapt(self._stats.given_back, self._stats.credit_targets)
         working = self._working
         working.woken = working.eager = False
         asks = [] if self.draining else self._lane_asks(now_s)
@@ -174,6 +157,7 @@ class Leases:
             given_back=given_back,
             waiting_ms=self.waiting.valid_ms,
             shared_namespace=self._shared_namespace,
+            channels=dict(settings.channel_terms),
         )
         self._first_asked_s = now_s
         self._call()
@@ -191,7 +175,7 @@ class Leases:
 
     def _lane_asks(self, now_s: float) -> list[LaneAsk]:
         wall_ms = self._clock.wall_ms()
-        horizon = self._horizon(now_s)
+        horizon = self._horizon.targets(self._sending.recent(now_s))
         working = self._working
         lanes = [lane for lane in working.lanes.values() if lane.targets[WAITING] or lane.targets[CREDIT]]
         levels = credit_levels(lanes, horizon, self._weights)
@@ -203,6 +187,7 @@ class Leases:
             parts: list[EnvelopeRun] = []
             if name in working.with_demand and (room > 0 or not credit):
                 parts = self._take_wants(lane, max(1, room), wall_ms)
+                self._settling.lapped(lane, wall_ms)
             working.note(lane, wake=False)
             if parts or (self._capacity and not lane.parked and name in working.with_demand):
                 asks.append(lane.ask())
@@ -246,6 +231,7 @@ class Leases:
             return
         self._not_ready_s = 0.0
         self._suspects.judge()
+        self._paces.allot(event.answer.paces, self._carried_out_s(event.answer, now_s))
         use_by_s = self._first_asked_s + request.lease_ms / 1000
         own = len(asked)  # lanes that only announce demand follow after them
         for lane, ask, answer in zip(asked, request.lanes[:own], event.answer.lanes[:own], strict=True):
@@ -275,8 +261,7 @@ class Leases:
         self._timers.at(now_s + self._repeat_s, lambda: self._call_again(number))
 
     def _back_off(self) -> None:
-        settings = self._settings
-        self._repeat_s = settings.repeat.after(self._repeat_s)
+        self._repeat_s = self._settings.repeat.after(self._repeat_s)
 
     def _call_again(self, number: int) -> None:
         if self._number == number:
@@ -292,6 +277,13 @@ class Leases:
             self._stats.clock_stops += 1
             self._sending.revoke(now_s)
 
+    def _carried_out_s(self, answer: LeaseAnswer, now_s: float) -> float:
+        """Return when the ledger carried the call out, by our monotonic clock: our wall clock follows the ledger's."""
+        if not answer.now_ms:
+            return self._first_asked_s
+        carried_out_s = now_s - (self._clock.wall_ms() - answer.now_ms) / 1000
+        return min(max(carried_out_s, self._first_asked_s), now_s)
+
     def _take_settings(self, answer: LeaseAnswer) -> None:
         self._capacity = answer.capacity
         if len(answer.tier_weights) == len(TIERS):
@@ -301,8 +293,7 @@ class Leases:
 
     def _not_ready(self, asked: list[LaneBuffer], now_s: float) -> None:
         """Put everything back, and wait longer before each next call: the view is empty or being rebuilt."""
-        settings = self._settings
-        self._not_ready_s = settings.held.after(self._not_ready_s)
+        self._not_ready_s = self._settings.held.after(self._not_ready_s)
         self._not_before_s = now_s + self._not_ready_s
         self._back_to_lanes(asked)
         self._suspects.acquit()
@@ -363,6 +354,7 @@ class _LaneReader:
             self._short = True
             self._returned.append(part)
         elif status == GRANTED:
+            part.regroup(piece.groups)
             self._leases.grant(self._lane, part.granted(self._claim, self._use_by_s, self._now_s))
         elif status == Status.PARKED and self._lane.info.kind in (LaneKind.OWN, LaneKind.SIDE):
             self._park = True

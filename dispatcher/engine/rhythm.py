@@ -1,4 +1,4 @@
-"""The pace of lease calls, and rates over half a second."""
+"""The pace of lease calls, how much they ask for, and rates over half a second."""
 
 from dispatcher.engine.settings import EngineSettings
 
@@ -35,6 +35,28 @@ class Rhythm:
         more = (now_s - self._filled_s) * self._calls_per_s
         self._calls = min(float(settings.calls_burst), self._calls + more)
         self._filled_s = now_s
+
+
+class Horizon:
+    """How far ahead credit is asked for: what can be sent in horizon_s, and at least a floor that adapts."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings
+        self._floor = settings.horizon_floor_targets
+        self._given_back = 0
+
+    def targets(self, recent: int) -> int:
+        """Return the number of targets to ask for. recent: those that were sent in a RateWindow."""
+        return max(self._floor, int(recent * self._settings.horizon_s / RateWindow.LENGTH_S))
+
+    def adapt(self, given_back: int, credit_targets: int) -> None:
+        """Halve the floor when credit expired unused; double it when all credit was spent. given_back: targets so far;
+        credit_targets: those left."""
+        if given_back > self._given_back:
+            self._floor = max(1, self._floor // 2)
+        elif credit_targets == 0:
+            self._floor = min(self._settings.horizon_floor_targets, 2 * self._floor)
+        self._given_back = given_back
 
 
 class RateWindow:

@@ -1,6 +1,7 @@
 """Turn credit into batches: the scheduler picks for as long as a channel has room."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -15,7 +16,7 @@ from dispatcher.engine.shared import Shared
 from dispatcher.ports import Batch, Courier, Delivery
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.settle import match
-from dispatcher.wire.outcome import Report
+from dispatcher.wire.outcome import ALL_SENT, Report
 
 MAX_IDLE_FLOWS = 64
 """Maximum flows remembered. Beyond it, flows with nothing under way are forgotten, and with them a lane's lead
@@ -45,13 +46,11 @@ class _Load:
         self.batches = 0
         self.targets = 0
 
-    def add(self, batches: int, targets: int) -> None:
-        """Count started batches and their targets; negative numbers count finished ones."""
+    def add(self, batches: int, targets: int) -> bool:
+        """Count started batches and their targets; negative numbers count finished ones. Return whether the flow has
+        room for more."""
         self.batches += batches
         self.targets += targets
-
-    @property
-    def has_room(self) -> bool:
         return self.batches < self.max_batches and self.targets < self.max_targets
 
 
@@ -78,11 +77,16 @@ class Sending:
 
     # ------------------------------------------------------------- credit
     def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Add granted envelopes to the credit. `part` carries its claim and use-by."""
+        """Add granted envelopes to the credit. `part` carries its claim and use-by. One without a target that may be
+        sent is settled at once."""
+        if part.groups is not None and not part.called():
+            self._working.take_out(lane, part)
+            self._settling.reported(lane, part, [ALL_SENT] * part.count)
+            return
         now_s = self._clock.monotonic_s()
         flow = self._courier.flow(part.channel, part.deliveries[0].envelope.app)
         credit = lane.grant(part, flow, self.scheduler, now_s)
-        self.scheduler.enter(credit.flow)
+        self.scheduler.enter(credit.entry)
         self._stats.tiers[lane.tier].granted += part.targets
         self._stats.stages["leased"].add((now_s - part.deliveries[0].received_s) * 1000, part.count)
 
@@ -90,7 +94,7 @@ class Sending:
         """Apply the changed tier or weight of these lanes."""
         for lane in lanes:
             for credit in lane.credit.values():
-                self.scheduler.change(credit.flow, lane.tier, max(1, lane.info.weight))
+                self.scheduler.change(credit.entry, lane.tier, max(1, lane.info.weight))
 
     def recent(self, now_s: float) -> int:
         """Return the targets sent in the last half second."""
@@ -136,7 +140,7 @@ class Sending:
         tasks, give it back, so that others behind it may be sent."""
         if credit.lane.info.task:
             self._without_room[credit] = None
-            self.scheduler.leave(credit.flow)
+            self.scheduler.leave(credit.entry)
         else:
             self._give_back(credit, credit.pop_blocked(self._unsettled.has_room))
 
@@ -146,14 +150,14 @@ class Sending:
             if not credit.queue or self._unsettled.has_room(credit.queue[0].task):
                 del self._without_room[credit]
                 if credit.queue:
-                    self.scheduler.enter(credit.flow)
+                    self.scheduler.enter(credit.entry)
 
     def _give_back(self, credit: Credit, parts: Sequence[EnvelopeRun]) -> None:
         """Give back runs that have already left the queue."""
         for part in reversed(parts):
             self._working.give_back(credit.lane, part)
         if not credit.queue:
-            self.scheduler.leave(credit.flow)
+            self.scheduler.leave(credit.entry)
 
     # ------------------------------------------------------------- picks
     def pump(self, now_s: float) -> None:
@@ -161,38 +165,46 @@ class Sending:
         if self._without_room:
             self._bring_back()
         pick, charge, has_room = self.scheduler.pick, self.scheduler.charge, self._unsettled.has_room
-        while (flow := pick()) is not None:
-            credit = flow.item
+        is_roomy = self._unsettled.is_roomy  # nothing is settled meanwhile
+        while (entry := pick()) is not None:
+            credit = entry.item
             if not credit.queue or credit.queue[0].use_by_s <= now_s + self._settings.use_by_margin_s:
                 self._expire(credit, now_s)
                 continue
-            if not has_room(credit.queue[0].task):
+            if not (is_roomy or has_room(credit.queue[0].task)):
                 self._set_aside(credit)
                 continue
             batch = self._batch(credit)
-            charge(flow, batch.targets)
+            charge(entry, batch.targets)
             if not credit.queue:
-                self.scheduler.leave(flow)
+                self.scheduler.leave(entry)
             self._send(batch, now_s)
 
     def _batch(self, credit: Credit) -> PickedBatch:
-        load = self._load(credit.flow.group, credit.queue[0].channel)
+        flow = credit.entry.group
+        load = self._loads.get(flow) or self._load(flow, credit.queue[0].channel)
         lane, parts = credit.lane, credit.take(load.batch_limit, self._settings.quantum_targets)
-        edited = [_edited(part, self.overrides.get(part.task)) for part in parts]
-        first = parts[0]
+        first, alone = parts[0], len(parts) == 1
         return PickedBatch(
             lane=lane.name,
             claim=first.claim,
             channel=first.channel,
-            flow=credit.flow.group,
-            deliveries=edited[0] if len(edited) == 1 else [one for part in edited for one in part],
+            flow=flow,
+            deliveries=self._deliveries(first) if alone else list(chain.from_iterable(map(self._deliveries, parts))),
             use_by_s=first.use_by_s,
             leased_s=first.leased_s,
-            targets=sum([part.targets for part in parts]),
+            targets=first.targets if alone else sum([part.targets for part in parts]),
             tier=str(lane.tier),
             buffer=lane,
             parts=parts,
         )
+
+    def _deliveries(self, part: EnvelopeRun) -> list[Delivery]:
+        """Return the deliveries for the channel, with the override message if there is one. The envelopes themselves do
+        not change: a worker that sends them later knows the latest override."""
+        deliveries = part.deliveries if part.groups is None else _due_part(part, part.called())
+        message = self.overrides.get(part.task)
+        return deliveries if message is None else _edited(deliveries, msgspec.Raw(message))
 
     def _send(self, batch: PickedBatch, now_s: float) -> None:
         batch.sent_s = now_s
@@ -203,12 +215,12 @@ class Sending:
         self._courier.send(batch, self._report)
 
     def _load(self, flow: str, channel: str) -> _Load:
-        load = self._loads.get(flow)
-        if load is None:
-            settings = self._settings
-            max_batches = settings.channel_batches.get(channel, settings.in_flight_batches)
-            batch_limit = max(1, self._courier.batch_limit(channel))
-            load = self._loads[flow] = _Load(batch_limit, max_batches, settings.in_flight_targets)
+        """Return the load of a flow that had nothing under way so far."""
+        settings = self._settings
+        max_batches = settings.channel_batches.get(channel, settings.in_flight_batches)
+        max_targets = settings.channel_targets.get(channel, settings.in_flight_targets)
+        batch_limit = max(1, self._courier.batch_limit(channel))
+        load = self._loads[flow] = _Load(batch_limit, max_batches, max_targets)
         return load
 
     def _report(self, batch: Batch, reports: Sequence[Report | None]) -> None:
@@ -233,15 +245,14 @@ class Sending:
             self._count(part, batch, now_s, wall_ms)
             self._settling.reported(lane, part, reports)
         for part in reversed(unsent):
-            self._working.return_unsent(lane, part)
+            self._working.return_unsent(lane, part, now_s)
 
     def _count_load(self, batch: PickedBatch, batches: int) -> bool:
         """Count a batch that starts (1) or has finished (-1). Return whether its flow has room for more."""
-        load, stats, targets = self._loads[batch.flow], self._stats, batches * batch.targets
-        load.add(batches, targets)
+        stats, targets = self._stats, batches * batch.targets
         stats.in_flight_batches += batches
         stats.in_flight_targets += targets
-        return load.has_room
+        return self._loads[batch.flow].add(batches, targets)
 
     def _count(self, part: EnvelopeRun, batch: PickedBatch, now_s: float, wall_ms: int) -> None:
         targets = part.targets
@@ -253,13 +264,15 @@ class Sending:
         self._stats.stages["sent"].add((now_s - batch.leased_s) * 1000, part.count)
 
 
-def _edited(part: EnvelopeRun, message: bytes | None) -> list[Delivery]:
-    """Return the deliveries for the channel, with the override message if there is one. The envelopes themselves do not
-    change: a worker that sends them later knows the latest override."""
-    if message is None:
+def _due_part(part: EnvelopeRun, called: Sequence[int]) -> list[Delivery]:
+    """Return the deliveries of a later round, with the targets that are sent in it."""
+    if len(called) == part.open:
         return part.deliveries
-    override = msgspec.Raw(message)
+    return [Delivery(one.envelope.part(called), one.handle, one.received_s) for one in part.deliveries]
+
+
+def _edited(deliveries: list[Delivery], override: msgspec.Raw) -> list[Delivery]:
     return [
         Delivery(msgspec.structs.replace(one.envelope, message=override), one.handle, one.received_s)
-        for one in part.deliveries
+        for one in deliveries
     ]

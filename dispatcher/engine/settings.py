@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from dispatcher.backoff import Backoff
 from dispatcher.settle import NamedTargets
+from dispatcher.wire.lease import ChannelTerms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class EngineSettings:
     lease_ms: int = 2_000
     """How long a grant may be used."""
     claim_ms: int = 13_000
-    """How long its claims last: lease, longest channel timeout, margin."""
+    """How long its claims last at most: lease, longest channel timeout, margin."""
     demand_ms: int = 300
     """How long announced demand is valid."""
     period_s: float = 0.1
@@ -78,6 +79,10 @@ class EngineSettings:
     """Maximum targets under way per channel."""
     channel_batches: Mapping[str, int] = field(default_factory=dict)
     """Overrides in_flight_batches by channel name."""
+    channel_targets: Mapping[str, int] = field(default_factory=dict)
+    """Overrides in_flight_targets by channel name."""
+    channel_terms: Mapping[str, ChannelTerms] = field(default_factory=dict)
+    """How long claims last, and how many targets a request has, by channel name."""
     unsettled_targets: int = 150_000
     """Maximum targets sent whose records are not yet stored, shared between outcome topics and tasks (`SharedBound`).
     Nothing more of a task without room is sent."""
@@ -85,7 +90,7 @@ class EngineSettings:
     settle_linger_s: float = 0.005
     """How long outcomes of a task are collected into one record."""
     settle_envelopes: int = 500
-    """Maximum envelopes in a record, all of which one call of a fold takes (dispatcher/wire/fold_cost.py)."""
+    """Maximum envelopes in a record, all of which one call of a fold takes (dispatcher/fold_cost.py)."""
     settle_named_characters: int = 64_000
     """A record is closed once it names targets of this many characters: records are read ahead in thousands."""
     named_targets: NamedTargets = "dead"

@@ -14,11 +14,11 @@ from dispatcher.engine.shared import Shared
 from dispatcher.engine.unrecorded import LateRecords, UnrecordedOutcomes
 from dispatcher.model.errors import FairlaneError, NotFound
 from dispatcher.ports import DeadLetter, DeadLetters, Delivery, Done, EnvelopePublisher, OutcomeLog
-from dispatcher.retry import delay_after
+from dispatcher.rounds import retry_wait
 from dispatcher.settle import Draft, SettlePlan
 from dispatcher.wire.envelope import MAX_CHUNK, Envelope, encode_envelope
 from dispatcher.wire.lease import Piece
-from dispatcher.wire.outcome import FORMAT, Outcomes, Report, reads_back
+from dispatcher.wire.outcome import ALL_SENT, FORMAT, Outcomes, Report, reads_back
 from dispatcher.wire.topics import Topics
 
 Publish = Callable[[Done], None]
@@ -103,10 +103,18 @@ class Settling:
     # ------------------------------------------------------------- results of a send
     def reported(self, lane: LaneBuffer, part: EnvelopeRun, reports: Sequence[Report]) -> None:
         """Record the channel's report on each envelope of `part`."""
+        if reports.count(ALL_SENT) == len(reports):
+            self._report(lane, part, reports)
+            return
+        # One by one if targets may be named: a record has room for those of one envelope beyond its limit.
+        for report in reports:
+            self._report(lane, part.take(1), [report])
+
+    def _report(self, lane: LaneBuffer, part: EnvelopeRun, reports: Sequence[Report]) -> None:
         open_record = self._open_record_of(lane, part)
         open_record.draft.add(part, reports, self._clock.wall_ms())
         self._count_unsettled(part.task, part.targets)
-        self._start_if_full(open_record, part)
+        self._start_if_full(open_record)
 
     def closed(self, lane: LaneBuffer, part: EnvelopeRun, code: int) -> None:
         """Settle envelopes claimed without a lease: all targets get the outcome `code` (cancelled, expired)."""
@@ -117,7 +125,7 @@ class Settling:
             open_record = self._open_record_of(lane, piece)
             open_record.draft.add_all(piece, code)
             self._count_unsettled(piece.task, piece.targets)
-            self._start_if_full(open_record, piece)
+            self._start_if_full(open_record)
 
     def flush(self, now_s: float, *, everything: bool = False) -> None:
         """Write the records whose outcomes have been collected for long enough."""
@@ -149,10 +157,10 @@ class Settling:
             self._unrecorded.add(draft, now_s)
         return open_record
 
-    def _start_if_full(self, open_record: _OpenRecord, part: EnvelopeRun) -> None:
+    def _start_if_full(self, open_record: _OpenRecord) -> None:
         draft, settings = open_record.draft, self._settings
         if len(draft.acks) >= settings.settle_envelopes or draft.named_characters >= settings.settle_named_characters:
-            del self._open_records[open_record.lane.name, part.task, part.claim, part.channel]
+            del self._open_records[open_record.lane.name, draft.task, draft.claim, draft.channel]
             self._settle(open_record)
 
     def _settle(self, open_record: _OpenRecord) -> None:
@@ -202,17 +210,31 @@ class Settling:
     def recorded(self, lane: LaneBuffer, part: EnvelopeRun, piece: Piece) -> None:
         """Publish the next attempt of one envelope again. It is recorded with open targets, and the attempt may be
         lost."""
-        envelope = part.deliveries[0].envelope
-        still_open = set(piece.open_positions)
+        envelope, still_open = part.deliveries[0].envelope, set(piece.open_positions)
         indexes = [i for i in range(len(envelope.targets)) if envelope.position(i) in still_open]
         if not indexes:
             self.dropped(lane, part)
             return
-        delay_s = delay_after(piece.attempt)
-        again = envelope.next_attempt(indexes, self._clock.wall_ms() + delay_s * 1000, piece.attempt + 1)
-        topic = self._logs.topics.retry_lane(lane.tier, delay_s)
+        if len(indexes) < len(still_open):
+            self._working.recheck(lane, part)
+            return
+        wait = retry_wait(piece.groups, self._clock.wall_ms())
+        again = envelope.next_round(indexes, piece.groups, piece.attempt + 1, wait.leaves_ms)
         self._stats.republished += 1
-        self._start(lane, [[partial(self._logs.publisher.publish, topic, [again])]], part)
+        self._publish_on(lane, part, wait.step_s, again)
+
+    def lapped(self, lane: LaneBuffer, wall_ms: int) -> None:
+        """Publish envelopes to a retry lane again, in the same round: none of their targets is due yet."""
+        for part in lane.take_laps():
+            groups = list(part.groups or [])
+            wait = retry_wait(groups, wall_ms)
+            envelope = part.deliveries[0].envelope
+            again = msgspec.structs.replace(envelope, not_before_ms=wait.leaves_ms, groups=groups)
+            self._publish_on(lane, part, wait.step_s, again)
+
+    def _publish_on(self, lane: LaneBuffer, part: EnvelopeRun, step_s: int, envelope: Envelope) -> None:
+        topic = self._logs.topics.retry_lane(lane.tier, step_s)
+        self._start(lane, [[partial(self._logs.publisher.publish, topic, [envelope])]], part)
 
     def moved(self, lane: LaneBuffer, part: EnvelopeRun, topic: str) -> None:
         """Publish envelopes that must wait, and may not wait in this lane, to their task's own lane."""
@@ -252,6 +274,7 @@ class Settling:
             reasons=reasons,
             body=encode_envelope(envelope),
             lane=lane.name,
+            app=envelope.app,
         )
 
     def _start(
@@ -338,8 +361,8 @@ def _may_be_stored(error: Exception | None) -> bool:
 
 
 def _readable(record: Outcomes) -> Outcomes | None:
-    """Return the record, without its target names if readers could not decode them. Runs alone are always readable."""
-    if not (record.mixed or record.named):
+    """Return the record, without its names if readers could not decode them. Runs alone are always readable."""
+    if not (record.mixed or record.named or record.provider_ids):
         return record
-    bare = msgspec.structs.replace(record, named=[])
+    bare = msgspec.structs.replace(record, named=[], provider_ids=[])
     return next((one for one in (record, bare) if reads_back(one)), None)

@@ -1,6 +1,6 @@
 """Objects that the parts of an engine share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -9,7 +9,9 @@ from dispatcher.clock import Clock
 from dispatcher.engine.events import Inbox
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.stats import EngineStats
+from dispatcher.ports import Paces
 from dispatcher.scheduling.shared_bound import SharedBound
+from dispatcher.wire.lease import Pace
 
 
 class Timers:
@@ -33,6 +35,13 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
 
+class NoPaces:
+    """Paces of a worker whose channels do not keep to them."""
+
+    def allot(self, _paces: Sequence[Pace], _carried_out_s: float, /) -> None:
+        """Do nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shared:
     """The objects that all parts of an engine use: one of each."""
@@ -42,6 +51,9 @@ class Shared:
     timers: Timers
     inbox: Inbox
     stats: EngineStats
+    paces: Paces
+    is_reopened: Callable[[str], bool]
+    """Whether the last pause of a flow was ended before its time."""
     errors: SendErrors
     unsettled: SharedBound
     """Targets that are sent, or need no sending, and are not yet settled."""

@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from dispatcher.analysis.histogram import Histogram
 from dispatcher.engine.buffers import CREDIT, OUT, BufferTotals
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.unrecorded import LateRecords
-from dispatcher.model.histogram import Histogram
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import WAIT_BUCKETS_MS, TierStats
 
@@ -23,9 +23,10 @@ class WaitTimes(Histogram):
     def add_published(self, part: EnvelopeRun, wall_ms: float) -> None:
         """Add the age of each envelope of `part`. Cheap when all fall into one bucket."""
         deliveries = part.deliveries
-        first = wall_ms - deliveries[0].envelope.published_ms
-        last = wall_ms - deliveries[-1].envelope.published_ms
-        if bisect_left(WAIT_BUCKETS_MS, first) == bisect_left(WAIT_BUCKETS_MS, last):
+        first = last = wall_ms - deliveries[0].envelope.published_ms
+        if len(deliveries) > 1:
+            last = wall_ms - deliveries[-1].envelope.published_ms
+        if first == last or bisect_left(WAIT_BUCKETS_MS, first) == bisect_left(WAIT_BUCKETS_MS, last):
             self.add((first + last) / 2, len(deliveries))
             return
         for delivery in deliveries:

@@ -43,11 +43,11 @@ class SuspectGroup:
 
 
 class Suspects:
-    """Groups that are asked about in calls of their own while everything else continues.
+    """Groups of envelopes and returned credit whose ledger call failed, asked about again in calls of their own.
 
     After a call that failed, an empty call is made. If that fails too, the ledger is at fault, and everything returns
     to its lane. Otherwise the group is split in half. An item that fails alone is given up: an envelope goes to the
-    dead letters, and returned credit is forgotten (its claim ends at its time). Envelopes in a group count as held.
+    dead letters, and returned credit is forgotten (its claim expires by itself). Envelopes in a group count as held.
     """
 
     def __init__(self, working: WorkingSet, settling: Settling, stats: EngineStats) -> None:

@@ -43,7 +43,7 @@ _ENDS_EARLY = {"fail": "failed", "cancel": "cancelled", "expire": "expired"}
 
 TASK = Lifecycle(
     name="task",
-    start=("scheduled", "running"),
+    start=("scheduled", "running", "paused"),
     transitions={
         "scheduled": {"start": "running", "pause": "paused", **_ENDS_EARLY},
         "running": {"pause": "paused", "complete": "completed", **_ENDS_EARLY},
@@ -55,7 +55,8 @@ TASK = Lifecycle(
         "failed": {},
     },
 )
-"""`sealed` is not a state: dispatch runs while targets still arrive. `reschedule`: resumed before its start time."""
+"""`sealed` is not a state: dispatch runs while targets still arrive. `reschedule`: resumed before its start time. A
+trial send is paused from the beginning."""
 
 WORKER = Lifecycle(
     name="worker",

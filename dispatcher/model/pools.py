@@ -1,9 +1,93 @@
-"""The pools that caps limit, by name; `capped_by` in quotas/lua/lease/settings.lua builds the same names."""
+"""Caps: how fast, how much and how many, and the pools that they limit, by name. `capped_by` in
+quotas/lua/lease/settings.lua builds the same names."""
 
+import re
+from enum import StrEnum
 from typing import NamedTuple, Self
+
+from dispatcher.model.errors import InvalidInput
 
 TOTAL = "total"
 """The pool that all tasks draw from; its cap is the capacity."""
+WINDOW_S = 0.25
+"""The buckets of a cap hold as much as it allows in this time, unless it has a burst."""
+MAX_CAP = 10**9
+"""Maximum of a rate (targets/s) and of a burst (targets)."""
+EVERY_APP = "*"
+"""In place of an app in a limit: applies to every app without a limit of its own."""
+_WRITTEN_CAP = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
+_LONGEST_CAP = 64
+
+
+class CapUnit(StrEnum):
+    """Units that a cap counts."""
+
+    TARGET = "target"
+    REQUEST = "request"
+    """A request to the provider, which may have many targets."""
+
+
+def is_count(value: object, maximum: int) -> bool:
+    """Return whether the value is a whole number from 0 to `maximum`; 2.0 counts as one."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= maximum and value % 1 == 0
+
+
+class Cap(NamedTuple):
+    """A maximum rate, and a burst above it."""
+
+    rate: int
+    """Targets/s; 0 for no cap."""
+    burst: int = 0
+    """Targets that may be sent at once; 0 for a quarter of a second of the rate."""
+
+    @classmethod
+    def parse(cls, text: str, name: str = "cap") -> Self:
+        """Parse "RATE", "RATE:BURST" or "none". Raises InvalidInput."""
+        if text == "none":
+            return cls(0)
+        written = _WRITTEN_CAP.fullmatch(text)
+        if written is None:
+            raise InvalidInput(f"{name}: is {text!r}; write RATE or RATE:BURST (targets/s and targets), or none.")
+        return cls(int(written[1]), int(written[2] or 0)).checked(name)
+
+    @property
+    def text(self) -> str:
+        """The stored form."""
+        return f"{int(self.rate)}:{int(self.burst)}" if self.burst else str(int(self.rate))
+
+    @property
+    def allowance(self) -> float:
+        """Targets that may be sent at once in addition to the rate."""
+        return self.burst or max(self.rate * WINDOW_S, 1)
+
+    def checked(self, name: str = "cap") -> Self:
+        """Return this cap if it is valid. Raises InvalidInput with this name if a part is beyond its limits."""
+        for part, unit in ((self.rate, "targets/s"), (self.burst, "targets of burst")):
+            if not is_count(part, MAX_CAP):
+                raise InvalidInput(f"{name}: is {part!r}; it must be a whole number of {unit}, 0 to {MAX_CAP:,}.")
+        if self.burst and not self.rate:
+            raise InvalidInput(f"{name}: has a burst and no rate.", "Write RATE:BURST, for example 500:100.")
+        return self
+
+
+NO_CAP = Cap(0)
+
+
+class Limits(NamedTuple):
+    """Admission limits of an app; 0 for unlimited."""
+
+    tasks: int = 0
+    """Maximum live tasks."""
+    targets: int = 0
+    """Maximum queued targets."""
+
+
+def stored_cap(text: str) -> Cap:
+    """Parse a stored cap. A malformed text gives NO_CAP: an older version stored values unchecked."""
+    try:
+        return Cap.parse(text[:_LONGEST_CAP])
+    except InvalidInput:
+        return NO_CAP
 
 
 class PoolNames(NamedTuple):
@@ -18,11 +102,17 @@ def pools_of(app: str, channel: str) -> PoolNames:
     return PoolNames(f"channel/{channel}", f"app/{app}", f"app_channel/{app}/{channel}")
 
 
+def quota_pool(group: str) -> str:
+    """Return the pool of a quota group: apps on channels that share a limit of their provider."""
+    return f"quota/{group}"
+
+
 class Pool(NamedTuple):
-    """A channel, an app, or an app on one channel; the other part is empty."""
+    """A channel, an app, an app on one channel, or a quota group; the other parts are empty."""
 
     app: str = ""
     channel: str = ""
+    quota: str = ""
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
@@ -34,6 +124,8 @@ class Pool(NamedTuple):
                 return cls(app)
             case ["app_channel", app, channel] if app and channel:
                 return cls(app, channel)
+            case ["quota", group] if group:
+                return cls(quota=group)
         return None
 
     def __str__(self) -> str:

@@ -1,155 +1,277 @@
-"""Settings of the whole service as stored: pairs of field and text. The last text of a field in the control topic
-applies."""
+"""The settings of the whole service. A Setting checks, encodes, parses and applies itself.
 
+A record of the control topic has it as a field and a text; the last text of a field in the topic applies.
+`backends/redis/lua/registry/apply_global.lua` applies it to the view in Redis.
+"""
+
+import copy
 import re
-from collections.abc import Mapping
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Self
 
-from dispatcher.model.errors import InvalidInput
-from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
+import msgspec
 
-WINDOW_S = 0.25
-"""The buckets of a cap hold as much as it allows in this time, unless it has a burst."""
-MAX_CAP = 10**9
-"""Maximum of a rate (targets/s) and of a burst (targets)."""
-CAPACITY = "capacity"
-TIER_WEIGHTS = "tiers"
-SHARING = "sharing"
-SHARED_BY = ("tasks", "apps")
-"""How tasks share within a tier: by their own weights, or by the weights of apps and then of their tasks."""
-EVERY_APP = "*"
-"""In place of an app in a limit: applies to every app without a limit of its own."""
-_CAP = "cap:"
-_PAUSED = "channel_paused:"
-_APP_WEIGHT = "app_weight:"
-_TASKS = "limit:tasks:"
-_TARGETS = "limit:targets:"
-_WRITTEN_CAP = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
-_WRITTEN_WEIGHTS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})", re.ASCII)
-_WRITTEN_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
-_LONGEST_CAP = 64
+from dispatcher.model.errors import InvalidInput, Malformed
+from dispatcher.model.field_errors import NAME_RULE
+from dispatcher.model.flow_pause import FLOW_PAUSED, FlowPause, flow_parts
+from dispatcher.model.pools import EVERY_APP, NO_CAP, CapUnit, Limits, Pool, is_count
+from dispatcher.model.task import MAX_TARGETS, is_reserved
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, SHARED_BY, TIERS, in_milli
+from dispatcher.model.view import Globals
+from dispatcher.wire import field_checks as check
+from dispatcher.wire.control import FORMAT, GlobalChange
+from dispatcher.wire.topics import NAME_PATTERN
+
+_NAME = re.compile(NAME_PATTERN)
+_UNITS = tuple(map(str, CapUnit))
+_NAMES_OF_POOLS = {"channel": ("channel",), "app": ("app",), "app_channel": ("app", "channel"), "quota": ("group",)}
+"""Kinds of names in the name of a pool, by its first word."""
 
 
-def is_count(value: object, maximum: int) -> bool:
-    """Return whether the value is a whole number from 0 to `most`; 2.0 counts as one."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= maximum and value % 1 == 0
+class Setting(msgspec.Struct, frozen=True):
+    """A new value of one setting of the service."""
 
-
-class Cap(NamedTuple):
-    """A maximum rate, and a burst above it."""
-
-    rate: int
-    """Targets/s; 0 for no cap."""
-    burst: int = 0
-    """Targets that may be sent at once; 0 for a quarter of a second of the rate."""
+    kind: str
+    """As in SETTINGS."""
+    value: Any
+    """A Cap, bool, number, text, or weights by tier."""
+    name: str = ""
+    """The channel, app or pool that is set; empty for settings without a name."""
 
     @classmethod
-    def parse(cls, text: str, name: str = "cap") -> Self:
-        """Parse "RATE", "RATE:BURST" or "none". Raises InvalidInput."""
-        if text == "none":
-            return cls(0)
-        written = _WRITTEN_CAP.fullmatch(text)
-        if written is None:
-            raise InvalidInput(f"{name}: is {text!r}; write RATE or RATE:BURST (targets/s and targets), or none.")
-        return cls(int(written[1]), int(written[2] or 0)).checked(name)
+    def of(cls, kind: str, given: object, name: str = "") -> Self:
+        """Return a setting with a value and a name given by a user. Raises InvalidInput."""
+        rules = SETTINGS[kind]
+        for part, text in rules.parts(name).items():
+            if not _NAME.fullmatch(text) or is_reserved(text):
+                raise InvalidInput(f"{part}: is {text!r}; {NAME_RULE}.")
+        return cls(kind, rules.checked(given, name), name)
+
+    @classmethod
+    def parse(cls, field: str, text: str) -> Self:
+        """Parse a stored field. Raises Malformed."""
+        kind = next((kind for kind in SETTINGS if f"{field}:".startswith(f"{kind}:")), None)
+        stored = kind and cls(kind, text, field[len(kind) + 1 :].replace(":", "/", 1))
+        if not stored or stored.field != field:
+            raise Malformed(f"this version knows no setting {repr(field)[:80]}")
+        rules = SETTINGS[stored.kind]
+        for part, name in rules.parts(stored.name).items():
+            check.need(_NAME.fullmatch(name), part, name)
+        return msgspec.structs.replace(stored, value=rules.parsed(text))
+
+    @property
+    def field(self) -> str:
+        """The field in which it is stored: the cap of `app_channel/shop/http` is `cap:app_channel:shop/http`."""
+        return f"{self.kind}:{self.name.replace('/', ':', 1)}" if SETTINGS[self.kind].is_named else self.kind
 
     @property
     def text(self) -> str:
-        """The stored form."""
-        return f"{int(self.rate)}:{int(self.burst)}" if self.burst else str(int(self.rate))
+        """The value as it is stored."""
+        return SETTINGS[self.kind].text(self.value)
 
-    @property
-    def allowance(self) -> float:
-        """Targets that may be sent at once in addition to the rate."""
-        return self.burst or max(self.rate * WINDOW_S, 1)
-
-    def checked(self, name: str = "cap") -> Self:
-        """Return this cap if it is valid. Raises InvalidInput with this name if a part is beyond its limits."""
-        for part, unit in ((self.rate, "targets/s"), (self.burst, "targets of burst")):
-            if not is_count(part, MAX_CAP):
-                raise InvalidInput(f"{name}: is {part!r}; it must be a whole number of {unit}, 0 to {MAX_CAP:,}.")
-        if self.burst and not self.rate:
-            raise InvalidInput(f"{name}: has a burst and no rate.", "Write RATE:BURST, for example 500:100.")
-        return self
+    def record(self, at_ms: int) -> GlobalChange:
+        """Return the record for the control topic."""
+        return GlobalChange(FORMAT, self.field, self.text, at_ms)
 
 
-NO_CAP = Cap(0)
+def globals_after(before: Globals, changes: Iterable[Setting]) -> Globals:
+    """Return the settings of the whole service after changes."""
+    new = {name: copy.copy(value) for name, value in msgspec.structs.asdict(before).items()}
+    for change in changes:
+        SETTINGS[change.kind].apply(new, change.name, change.value)
+    return Globals(**new)
 
 
-class Limits(NamedTuple):
-    """Admission limits of an app; 0 for unlimited."""
+def globals_of(fields: Mapping[str, str], now_ms: int = 0) -> Globals:
+    """Parse stored settings. Missing and invalid fields take their defaults: 0.1 stored values unchecked.
 
-    tasks: int = 0
-    """Maximum live tasks."""
-    targets: int = 0
-    """Maximum queued targets."""
-
-
-def cap_field(pool: str) -> str:
-    """Return the field that holds a pool's cap: `app_channel/shop/http` is `cap:app_channel:shop/http`."""
-    return _CAP + pool.replace("/", ":", 1)
+    now_ms: Redis' time, by which pauses of flows end; 0: those that nobody ended are open.
+    """
+    unset = Globals(capacity=0, tier_weights=_shares(DEFAULT_TIER_WEIGHTS))
+    stored = globals_after(unset, _valid(fields))
+    paused = {flow: entry for flow, entry in stored.flow_pauses.items() if entry.is_open(now_ms)}
+    return msgspec.structs.replace(stored, flow_pauses=paused)
 
 
-def paused_field(channel: str) -> str:
-    return _PAUSED + channel
+def _valid(fields: Mapping[str, str]) -> Iterator[Setting]:
+    for field, text in sorted(fields.items()):
+        try:
+            yield Setting.parse(field, text)
+        except Malformed:
+            continue
 
 
-def app_weight_field(app: str) -> str:
-    return _APP_WEIGHT + app
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    apply: Callable[[dict[str, Any], str, Any], None]
+    """Change the fields of Globals; takes name and value."""
+    parsed: Callable[[str], Any]
+    """The value in a stored text. Raises Malformed."""
+    checked: Callable[[Any, str], Any]
+    """The value that a user gave; takes the name too. Raises InvalidInput."""
+    text: Callable[[Any], str] = str
+    """From a value to its stored text."""
+    parts: Callable[[str], dict[str, str]] = lambda _: {}
+    """The names of channels and apps in a name, by what they are. Raises Malformed."""
+    is_named: bool = True
 
 
-def task_limit_field(app: str) -> str:
-    return _TASKS + app
+def _of_flow(name: str) -> dict[str, str]:
+    channel, app = flow_parts(name)
+    return {"channel": channel, "app": app}
 
 
-def target_limit_field(app: str) -> str:
-    return _TARGETS + app
+def _of_pool(pool: str) -> dict[str, str]:
+    kind, _, names = pool.partition("/")
+    check.need(kind in _NAMES_OF_POOLS, "pool", pool)
+    parts = _NAMES_OF_POOLS[kind]
+    return dict(zip_longest(parts, names.split("/", len(parts) - 1), fillvalue=""))
 
 
-def tier_weights_of(text: str) -> dict[str, int]:
-    """Parse weights by tier, in thousandths, from "6000:3000:1000"; any other text gives the default."""
-    written = _WRITTEN_WEIGHTS.fullmatch(text)
-    weights = map(int, written.groups()) if written else DEFAULT_TIER_WEIGHTS.values()
-    return {str(tier): weight for tier, weight in zip(TIERS, weights, strict=True)}
+def _given_sharing(shared_by: Any, _: str) -> str:
+    if shared_by not in SHARED_BY:
+        raise InvalidInput(f"sharing: is {shared_by!r}; it must be {' or '.join(SHARED_BY)}.")
+    return str(shared_by)
 
 
-def stored_cap(text: str) -> Cap:
-    """Parse a stored cap. A malformed text gives NO_CAP: an older version stored values unchecked."""
-    try:
-        return Cap.parse(text[:_LONGEST_CAP])
-    except InvalidInput:
-        return NO_CAP
+def _given_limit(number: Any, _: str) -> int:
+    if not is_count(number, MAX_TARGETS):
+        raise InvalidInput(f"limit: is {number!r}; it must be a whole number, 0 (for none) to {MAX_TARGETS:,}.")
+    return int(number)
 
 
-def stored_number(text: str) -> int:
-    """Parse a stored whole number; any other text gives 0."""
-    return int(text) if _WRITTEN_NUMBER.fullmatch(text) else 0
+def _stored_sharing(text: str) -> str:
+    check.need(text in SHARED_BY, "sharing", text)
+    return text
 
 
-def caps_of(fields: Mapping[str, str]) -> dict[str, Cap]:
-    """Return caps by pool name; pools without a cap are left out."""
-    named = {name.replace(":", "/", 1): stored_cap(text) for name, text in _under(fields, _CAP)}
-    return {pool: cap for pool, cap in named.items() if cap.rate}
+def _stored_weights(text: str) -> dict[str, int]:
+    weights = text[:64].split(":")
+    check.need(len(weights) == len(TIERS), "weights of tiers", text)
+    return {str(tier): check.weight(weight) for tier, weight in zip(TIERS, weights, strict=True)}
 
 
-def paused_of(fields: Mapping[str, str]) -> frozenset[str]:
-    """Return the paused channels."""
-    return frozenset(name for name, text in _under(fields, _PAUSED) if text == "1")
+def _shares(milli: Mapping[Any, int]) -> dict[str, float]:
+    return {str(name): weight / MILLI for name, weight in milli.items()}
 
 
-def app_weights_of(fields: Mapping[str, str]) -> dict[str, int]:
-    """Return weights by app, in thousandths; apps with the default weight are left out."""
-    weights = {name: stored_number(text) or MILLI for name, text in _under(fields, _APP_WEIGHT)}
-    return {name: weight for name, weight in weights.items() if weight != MILLI}
+def _stored_group(text: str) -> str:
+    check.need(not text or _NAME.fullmatch(text), "quota group", text)
+    return text
 
 
-def limits_of(fields: Mapping[str, str]) -> dict[str, Limits]:
-    """Return limits by app (including EVERY_APP); apps without limits are left out."""
-    tasks = {name: stored_number(text) for name, text in _under(fields, _TASKS)}
-    targets = {name: stored_number(text) for name, text in _under(fields, _TARGETS)}
-    both = {name: Limits(tasks.get(name, 0), targets.get(name, 0)) for name in tasks.keys() | targets.keys()}
-    return {name: limits for name, limits in both.items() if any(limits)}
+def _given_group(group: Any, _: str) -> str:
+    if group and not _NAME.fullmatch(str(group)):
+        raise InvalidInput(f"group: is {group!r}; {NAME_RULE}.")
+    return str(group)
 
 
-def _under(fields: Mapping[str, str], prefix: str) -> list[tuple[str, str]]:
-    return [(field[len(prefix) :], text) for field, text in sorted(fields.items()) if field.startswith(prefix)]
+def _stored_unit(text: str) -> str:
+    check.need(text in _UNITS, "unit", text)
+    return text
+
+
+def _given_unit(unit: Any, _: str) -> str:
+    if unit not in _UNITS:
+        raise InvalidInput(f"unit: is {unit!r}; it must be {' or '.join(_UNITS)}.")
+    return str(unit)
+
+
+def _put(values: dict[str, Any], name: str, value: object, *, unset: object) -> None:
+    """Set a value by name; an unset one is left out."""
+    if value == unset:
+        values.pop(name, None)
+    else:
+        values[name] = value
+
+
+def _pause(new: dict[str, Any], channel: str, paused: Any) -> None:
+    new["paused_channels"] = new["paused_channels"] - {channel} | ({channel} if paused else set())
+
+
+def _pause_flow(new: dict[str, Any], flow: str, entry: FlowPause) -> None:
+    if entry.kind.stops:
+        new["flow_pauses"][flow] = entry
+    else:
+        new["flow_pauses"].pop(flow, None)
+
+
+def _limit(part: str) -> _Kind:
+    def apply(new: dict[str, Any], app: str, number: Any) -> None:
+        limits = new["limits"].get(app, Limits())._replace(**{part: number})
+        _put(new["limits"], app, limits, unset=Limits())
+
+    return _Kind(
+        apply=apply,
+        parsed=lambda text: check.digits(text, "limit", MAX_TARGETS),
+        checked=_given_limit,
+        parts=lambda app: {} if app == EVERY_APP else {"app": app},
+    )
+
+
+SETTINGS: dict[str, _Kind] = {
+    "capacity": _Kind(
+        apply=lambda new, _, cap: new.update(capacity=cap.rate, burst=cap.burst),
+        parsed=lambda text: check.cap(text, "capacity"),
+        checked=lambda cap, _: cap.checked("capacity"),
+        text=lambda cap: cap.text,
+        is_named=False,
+    ),
+    "tiers": _Kind(  # in thousandths, high:medium:low
+        apply=lambda new, _, milli: new.update(tier_weights=_shares(milli)),
+        parsed=_stored_weights,
+        checked=lambda weights, _: {str(tier): in_milli(tier, weights[tier]) for tier in TIERS},
+        text=lambda milli: ":".join(map(str, milli.values())),
+        is_named=False,
+    ),
+    "sharing": _Kind(
+        apply=lambda new, _, shared_by: new.update(sharing=shared_by),
+        parsed=_stored_sharing,
+        checked=_given_sharing,
+        is_named=False,
+    ),
+    "cap": _Kind(
+        apply=lambda new, pool, cap: _put(new["caps"], pool, cap, unset=NO_CAP),
+        parsed=lambda text: check.cap(text, "cap"),
+        checked=lambda cap, pool: cap.checked(f"cap of {Pool.parse(pool)}"),
+        text=lambda cap: cap.text,
+        parts=_of_pool,
+    ),
+    "channel_paused": _Kind(
+        apply=_pause,
+        parsed=lambda text: check.switch(text, "pause"),
+        checked=lambda paused, _: bool(paused),
+        text=lambda paused: str(int(paused)),
+        parts=lambda channel: {"channel": channel},
+    ),
+    "quota": _Kind(  # the quota group of an app on a channel
+        apply=lambda new, flow, group: _put(new["quotas"], flow, group, unset=""),
+        parsed=_stored_group,
+        checked=_given_group,
+        parts=_of_flow,
+    ),
+    "quota_unit": _Kind(  # what the cap of a quota group counts
+        apply=lambda new, group, unit: _put(new["quota_units"], group, unit, unset=str(CapUnit.TARGET)),
+        parsed=_stored_unit,
+        checked=_given_unit,
+        parts=lambda group: {"group": group},
+    ),
+    FLOW_PAUSED: _Kind(
+        apply=_pause_flow,
+        parsed=FlowPause.parse,
+        checked=lambda entry, _: entry.checked(),
+        text=lambda entry: entry.text,
+        parts=_of_flow,
+    ),
+    "app_weight": _Kind(  # in thousandths
+        apply=lambda new, app, milli: _put(new["app_weights"], app, milli / MILLI, unset=1.0),
+        parsed=check.weight,
+        checked=lambda weight, _: in_milli("weight", weight),
+        parts=lambda app: {"app": app},
+    ),
+    "limit:tasks": _limit("tasks"),
+    "limit:targets": _limit("targets"),
+}
+"""The kinds of settings by their names on the wire."""

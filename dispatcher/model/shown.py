@@ -3,6 +3,8 @@
 import re
 
 MASK = "********"
+SECRET_NAME = re.compile(r"pass|secret|token|key|auth|credential", re.IGNORECASE)
+"""Names of settings whose texts are hidden."""
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,20}://)(?P<rest>\S+)")
 _AUTHORITY_END = re.compile(r"[/?#]")
 _QUERY = re.compile(r"\?[^#]*")
@@ -22,11 +24,9 @@ def escaped(text: str, *, lines: bool = False) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or (lines and one == "\n") else _escape(one) for one in text)
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    return "".join(
+        one if one.isprintable() or (lines and one == "\n") else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def _masked(url: re.Match[str]) -> str:

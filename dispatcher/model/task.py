@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 from pydantic import (
@@ -20,8 +20,10 @@ from pydantic import (
     model_validator,
 )
 
+from dispatcher.channels.submission.task_message import ProviderFields, task_message
+from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import invalid_input
-from dispatcher.model.service_settings import MAX_CAP
+from dispatcher.model.pools import MAX_CAP
 from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, Tier
 from dispatcher.model.values import parse_duration_s
 from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
@@ -34,6 +36,8 @@ MAX_TARGET_LENGTH = 1_024
 MAX_VARIABLES_BYTES = 2 * 1024
 """Maximum size of the variables of one target, encoded (msgpack)."""
 MAX_TTL_S = 7 * 86_400
+MAX_PROVIDER_TTL_S = 30 * 86_400
+MAX_RETRY_FOR_S = 30 * 86_400
 MAX_START_AHEAD_S = 30 * 86_400
 """How far ahead a start time may be; checked when the task is submitted."""
 MAX_START_BEHIND_S = 60
@@ -97,6 +101,16 @@ def _not_reserved(name: str) -> str:
     return name
 
 
+def _from_json(value: object) -> object:
+    """Parse an object that comes as a text, as options of Spark do."""
+    if isinstance(value, str):
+        try:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"is no JSON object: {error}") from None
+    return value
+
+
 def _as_message(value: object) -> object:
     return {"body": value} if isinstance(value, str) else value
 
@@ -129,6 +143,10 @@ TaskId = Annotated[str, Field(pattern=f"^{TASK_PATTERN}$"), AfterValidator(_not_
 
 Message = Annotated[dict[str, JsonValue], BeforeValidator(_as_message), AfterValidator(_short_enough)]
 """At most 16 KiB encoded. A string becomes {"body": string}."""
+
+
+Options = Annotated[dict[str, dict[str, JsonValue]], BeforeValidator(_from_json)]
+Locales = Annotated[dict[str, Message], BeforeValidator(_from_json)]
 
 
 class PushTask(BaseModel):
@@ -166,8 +184,29 @@ class PushTask(BaseModel):
     """Nothing is sent before this time; at most 30 days ahead. With a time zone."""
     hold_until_sealed: bool = False
     """Whether sending waits for the whole audience."""
-    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 5
-    """Maximum provider calls for one target, including the first."""
+    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 8
+    """Maximum provider calls for one target, including the first. A claim of a worker that died counts as one. The
+    eighth is 33 minutes after the first, or later: a provider that is away for half an hour fails nobody."""
+    retry_for_s: Annotated[float, BeforeValidator(_seconds), Field(ge=1, le=MAX_RETRY_FOR_S)] | None = None
+    """How long after its first call a target is tried again, without the time in which the task, its channel or its app
+    on the channel is paused. None: until `max_attempts` or the ttl. As ttl_s; up to 30 days."""
+    unknown: Literal["retry", "give_up"] = "retry"
+    """The next step for a target if it is unknown whether the provider took it: a call timed out, or its worker died.
+    `retry`: it is tried again, and may come twice. `give_up`: it fails, and may not have been sent."""
+
+    collapse: str = ""
+    """For `fcm` and `apns`: of messages with the same text here, a device shows only the last."""
+    category: str = ""
+    """For `fcm` and `apns`: the app's channel (Android) or category (APNs) of the notification."""
+    provider_ttl_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=MAX_PROVIDER_TTL_S)] | None = None
+    """For `fcm` and `apns`: how long the provider keeps the message for a device that it cannot reach, at most what is
+    left of `ttl_s`. None: as long as that, or as long as the provider likes. As ttl_s; 0: only if it is reachable."""
+    options: Options = {}
+    """For `fcm` and `apns`: further fields of the provider's message, by channel, such as {"fcm": {"android": {...}}}.
+    """
+    locales: Locales = {}
+    """For `fcm` and `apns`: texts by language. The target's variable `lang` chooses: for `zh-Hant-TW` the first of
+    zh-Hant-TW, zh-Hant, zh and the message itself. A string becomes {"body": string}."""
 
     if TYPE_CHECKING:  # more types are accepted than the fields hold, which type checkers cannot know
 
@@ -187,16 +226,35 @@ class PushTask(BaseModel):
             ttl_s: float | timedelta | str | None = None,
             start_at: datetime | None = None,
             hold_until_sealed: bool = False,
-            max_attempts: int = 5,
+            max_attempts: int = 8,
+            retry_for_s: float | timedelta | str | None = None,
+            unknown: Literal["retry", "give_up"] = "retry",
+            collapse: str = "",
+            category: str = "",
+            provider_ttl_s: float | timedelta | str | None = None,
+            options: Mapping[str, Mapping[str, JsonValue]] = {},
+            locales: Mapping[str, Mapping[str, JsonValue] | str] = {},
         ) -> None: ...
 
     @model_validator(mode="wrap")
     @classmethod
     def _name_the_field(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
-            return handler(value)
+            task = handler(value)
+            _short_enough(task.complete_message)
         except ValidationError as error:
             raise invalid_input(error) from None
+        except InvalidInput as error:
+            raise InvalidInput("\n".join(f"task: {line}" for line in str(error).splitlines())) from None
+        except ValueError as error:
+            raise InvalidInput(f"task: message: {error}") from None
+        return task
+
+    @property
+    def complete_message(self) -> dict[str, JsonValue]:
+        """The message with the fields that its channel's provider reads, as it travels."""
+        delivery = ProviderFields(self.collapse, self.category, self.provider_ttl_s, self.options, self.locales)
+        return task_message(self.channel, self.message, delivery)
 
     @property
     def weight_milli(self) -> int:
@@ -206,7 +264,7 @@ class PushTask(BaseModel):
     @property
     def start_ms(self) -> int:
         """Start time in wall ms; 0 to start at once."""
-        return 0 if self.start_at is None else _to_ms(self.start_at)
+        return 0 if self.start_at is None else int(self.start_at.timestamp() * 1000)
 
     def chosen_chunk(self, expected_targets: int | None) -> int:
         """Return the targets per envelope for an audience of this size."""
@@ -219,7 +277,3 @@ class PushTask(BaseModel):
         plain = self.weight_milli == MILLI and self.cap is None
         at_once = self.start_at is None and not self.hold_until_sealed
         return not (self.tier is Tier.LOW and small and plain and at_once)
-
-
-def _to_ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

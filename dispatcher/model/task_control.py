@@ -12,7 +12,7 @@ import msgspec
 
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Malformed
 from dispatcher.model.lifecycle import TASK
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.task import MAX_MESSAGE_BYTES
 from dispatcher.model.tier import MILLI, TIERS, Tier, in_milli
 from dispatcher.wire import field_checks as check

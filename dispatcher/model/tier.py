@@ -21,6 +21,8 @@ class Tier(StrEnum):
 TIERS: tuple[Tier, ...] = (Tier.HIGH, Tier.MEDIUM, Tier.LOW)
 DEFAULT_TIER_WEIGHTS: dict[Tier, int] = {Tier.HIGH: 6 * MILLI, Tier.MEDIUM: 3 * MILLI, Tier.LOW: 1 * MILLI}
 """Weights of the tiers in thousandths; 6:3:1 unless set otherwise."""
+SHARED_BY = ("tasks", "apps")
+"""How tasks share within a tier: by their own weights, or by the weights of apps and then of their tasks."""
 
 
 def in_milli(name: str, weight: object) -> int:

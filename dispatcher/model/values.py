@@ -2,7 +2,7 @@
 Durations are read here as well."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import isfinite
 from typing import Any
@@ -43,6 +43,11 @@ def count(value: float) -> str:
 def counted(value: int, noun: str) -> str:
     """Return a number with its noun: 1 task, 2,000 tasks."""
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
+def listed(names: Sequence[str], maximum: int) -> str:
+    """Return the first names, with the number of the others: a, b and 3 more."""
+    return ", ".join(names[:maximum]) + (f" and {len(names) - maximum:,} more" if len(names) > maximum else "")
 
 
 def limit(value: float | None) -> str:

@@ -6,23 +6,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.model.service_settings import (
-    CAPACITY,
-    EVERY_APP,
-    NO_CAP,
-    SHARED_BY,
-    SHARING,
-    TIER_WEIGHTS,
-    Cap,
-    Limits,
-    app_weights_of,
-    caps_of,
-    limits_of,
-    paused_of,
-    stored_cap,
-    tier_weights_of,
-)
-from dispatcher.model.tier import MILLI
+from dispatcher.model.flow_pause import FlowPause, flow_name
+from dispatcher.model.pools import EVERY_APP, NO_CAP, Cap, CapUnit, Limits, pools_of, quota_pool
+from dispatcher.model.tier import MILLI, SHARED_BY
 
 STATES = ("scheduled", "running", "paused", "completed", "cancelled", "expired", "failed")
 ENDED_STATES = ("completed", "cancelled", "expired", "failed")
@@ -116,6 +102,10 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     accepted, whether it was sealed or not."""
     last_error: SendError | None = None
     """The last error of its sends, with the number of errors; None if there was none."""
+    first: int = 0
+    """Targets that are sent before the task waits for a go; 0: it waits for none."""
+    waits_for_go: bool = False
+    """Whether only these are sent, until it is resumed."""
 
     @property
     def ended(self) -> bool:
@@ -223,9 +213,16 @@ class Globals(msgspec.Struct, frozen=True, kw_only=True):
     burst: int = 0
     """In targets; 0: a quarter of a second of the capacity."""
     caps: dict[str, Cap] = {}
-    """By pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without a cap are left out."""
+    """By pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`, `quota/GROUP`); pools without a cap are left
+    out."""
     paused_channels: frozenset[str] = frozenset()
     """Channels on which nothing is sent."""
+    flow_pauses: dict[str, FlowPause] = {}
+    """Open pauses of one app on a channel, by flow (`CHANNEL/APP`)."""
+    quotas: dict[str, str] = {}
+    """Quota groups by flow (`CHANNEL/APP`)."""
+    quota_units: dict[str, str] = {}
+    """The unit that the cap of a quota group counts, by group; `target` for groups that are left out."""
     sharing: str = SHARED_BY[0]
     """Whether `tasks` or `apps` share within a tier."""
     app_weights: dict[str, float] = {}
@@ -247,6 +244,24 @@ class Globals(msgspec.Struct, frozen=True, kw_only=True):
         """Return the cap of a pool."""
         return self.caps.get(pool, NO_CAP)
 
+    def unit(self, pool: str) -> CapUnit:
+        """Return what the cap of a pool counts."""
+        return CapUnit(self.quota_units.get(pool.removeprefix(quota_pool("")), CapUnit.TARGET))
+
+    def flow_pause(self, channel: str, app: str) -> FlowPause | None:
+        """Return the pause of an app on a channel."""
+        return self.flow_pauses.get(flow_name(channel, app))
+
+    def stops(self, channel: str, app: str) -> bool:
+        """Return whether nothing of an app is sent on a channel."""
+        return channel in self.paused_channels or flow_name(channel, app) in self.flow_pauses
+
+    def pools_of(self, app: str, channel: str) -> list[str]:
+        """Return the pools, besides the total, that cap an app on a channel."""
+        group = self.quotas.get(flow_name(channel, app))
+        pools = [*pools_of(app, channel), *([quota_pool(group)] if group else [])]
+        return [pool for pool in pools if pool in self.caps]
+
     def app_weight(self, app: str) -> float:
         """Return the app's share among the apps of a tier."""
         return self.app_weights.get(app, 1.0)
@@ -259,25 +274,6 @@ class Globals(msgspec.Struct, frozen=True, kw_only=True):
 
 def _milli(weights: Mapping[str, float]) -> dict[str, int]:
     return {name: round(weight * MILLI) for name, weight in weights.items()}
-
-
-def _shares(milli: Mapping[str, int]) -> dict[str, float]:
-    return {name: weight / MILLI for name, weight in milli.items()}
-
-
-def globals_of(fields: Mapping[str, str]) -> Globals:
-    """Parse stored settings. Missing and invalid fields take their defaults."""
-    total, sharing = stored_cap(fields.get(CAPACITY) or "0"), fields.get(SHARING)
-    return Globals(
-        capacity=total.rate,
-        tier_weights=_shares(tier_weights_of(fields.get(TIER_WEIGHTS, ""))),
-        burst=total.burst,
-        caps=caps_of(fields),
-        paused_channels=paused_of(fields),
-        sharing=sharing if sharing in SHARED_BY else SHARED_BY[0],
-        app_weights=_shares(app_weights_of(fields)),
-        limits=limits_of(fields),
-    )
 
 
 HoldAction = Literal["take", "renew", "release"]

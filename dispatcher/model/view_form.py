@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from dispatcher.model.values import listed
 from dispatcher.model.view import WorkerBeat
 
-FORM = 3
+FORM = 4
 """The form of this version's view. Form 1 is that of 0.1.0, which did not name it. Up to form 2, the state of an
-open envelope had a list of positions (now dispatcher/wire/positions.py)."""
+open envelope had a list of positions (now dispatcher/wire/positions.py); up to form 3, no tries and due times of its
+targets (dispatcher/wire/groups.py)."""
 GONE = ("stopped", "lost")
 MAX_NAMED = 5
 
@@ -48,9 +50,8 @@ def judge(form: int | None, beats: Sequence[WorkerBeat]) -> ViewDecision:
         )
     older = older_workers(beats)
     if older:
-        named = ", ".join(f"{beat.id} ({beat.version or 'no version'})" for beat in older[:MAX_NAMED])
-        more = f" and {len(older) - MAX_NAMED} more" if len(older) > MAX_NAMED else ""
-        return ViewDecision(ViewRole.STAND_BY, f"workers of an older version serve the view: stop {named}{more}")
+        named = listed([f"{beat.id} ({beat.version or 'no version'})" for beat in older], MAX_NAMED)
+        return ViewDecision(ViewRole.STAND_BY, f"workers of an older version serve the view: stop {named}")
     if form is not None and form < FORM:
         return ViewDecision(ViewRole.REBUILD, f"the view in Redis has form {form}: it is rebuilt as form {FORM}")
     return ViewDecision(ViewRole.SERVE)

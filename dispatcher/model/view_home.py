@@ -1,17 +1,16 @@
 """Find out from the control topic which Redis holds the view of an installation, and which views came before it."""
 
-from contextlib import closing
+import re
 from typing import NamedTuple
 
 from dispatcher.model.errors import Malformed, Refused
-from dispatcher.ports import RecordReader
+from dispatcher.ports import RecordReader, records_to_end
 from dispatcher.wire.control import NO_EPOCH, EpochStarted
 from dispatcher.wire.control_checks import read_control
 
+_NUMBER = re.compile(r"\.(\d{1,15})-")
 _EPOCH_TAG = b"\xa1b"
 """Identifies an EpochStarted before it is decoded. It follows the header of a short array."""
-
-_BATCH, _READ_S = 1_000, 1.0
 
 
 class EarlierViews(NamedTuple):
@@ -23,6 +22,8 @@ class EarlierViews(NamedTuple):
     """Address of the last one; empty if it is unknown or the current one."""
     claim_ms: int = 0
     """The longest claim of any worker."""
+    number: int = 0
+    """The highest number of an announcement of the current view, from before its last restart or failover."""
 
     def and_then(self, body: bytes, epoch: str) -> "EarlierViews":
         """Return these facts with those of one more record. An unreadable record may belong to an earlier view, so its
@@ -39,7 +40,13 @@ class EarlierViews(NamedTuple):
         if record.address:
             address = "" if _view_of(record.epoch) == _view_of(epoch) else record.address
         epochs = self.epochs or record.epoch not in (epoch, NO_EPOCH)
-        return EarlierViews(epochs, address, max(self.claim_ms, record.claim_ms))
+        is_earlier = record.epoch != epoch and _view_of(record.epoch) == _view_of(epoch)
+        return EarlierViews(
+            epochs=epochs,
+            address=address,
+            claim_ms=max(self.claim_ms, record.claim_ms),
+            number=max(self.number, number_of(record.epoch)) if is_earlier else self.number,
+        )
 
     def is_elsewhere(self, address: str) -> bool:
         """Return whether a Redis at another address holds the view."""
@@ -49,10 +56,8 @@ class EarlierViews(NamedTuple):
 def read_views(reader: RecordReader, epoch: str) -> EarlierViews:
     """Read the control topic to its end and close the reader. `epoch` is the current view. Raises Unreachable."""
     views = EarlierViews()
-    with closing(reader):
-        while not reader.at_end():
-            for stored in reader.read(_BATCH, _READ_S):
-                views = views.and_then(stored.body, epoch)
+    for stored in records_to_end(reader):
+        views = views.and_then(stored.body, epoch)
     return views
 
 
@@ -64,6 +69,12 @@ def held_elsewhere(home: str, address: str) -> Refused:
     )
 
 
+def number_of(epoch: str) -> int:
+    """Return the number of restarts and failovers in the id of an epoch (backends/redis/lua/view/view_run.lua)."""
+    number = _NUMBER.search(epoch)
+    return int(number[1]) if number else 0
+
+
 def _view_of(epoch: str) -> str:
-    """Return the view's name without the run of Redis (backends/redis/lua/view/note_restart.lua)."""
+    """Return the view's name without the run of Redis (backends/redis/lua/view/view_run.lua)."""
     return epoch.partition(".")[0]

@@ -1,8 +1,9 @@
-"""The local pick: among lanes with credit, the tier and then the lane with the fewest targets sent per weight.
+"""The local pick: among lanes with credit, the tier, then its fresh work or its retries, and then the lane with the
+fewest targets sent per weight.
 
-Start-time fair queueing on two levels, in integers. A tier or lane that was idle re-enters at the current virtual time,
-so that it neither waits for the others nor catches up on the past. A pick costs little more for a hundred thousand
-lanes than for ten, as long as their times are spread.
+Start-time fair queueing on three levels, in integers. A tier, its retries or a lane that was idle re-enters at the
+current virtual time, so that it neither waits for the others nor catches up on the past. A pick costs little more for a
+hundred thousand lanes than for ten, as long as their times are spread.
 """
 
 from collections.abc import Mapping
@@ -10,28 +11,29 @@ from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
+from dispatcher.scheduling.sharing import WORK_WEIGHTS, Work
 
 UNIT = 1_000_000
 """Virtual time of one target at a weight of one thousandth."""
 
 T = TypeVar("T")
 _MAX_SORTED = 512
-"""Maximum entries that are sorted at once; more are first distributed to rungs."""
-_RUNG_ENTRIES = 64
-"""Minimum entries on a rung; up to twice as many if they are spread evenly."""
+"""Maximum positions that are sorted at once; more are first distributed to rungs."""
+_RUNG_POSITIONS = 64
+"""Minimum positions on a rung; up to twice as many if they are spread evenly."""
 _SAMPLE = 256
-"""Minimum sample size to find the time that nine tenths of all entries are below."""
+"""Minimum sample size to find the time that nine tenths of all positions are below."""
 
 
 class QueueEntry(Generic[T]):
-    """One lane's entry in the scheduler. Scheduler.flow makes it, and only the scheduler changes it; `item` belongs to
+    """One lane's entry in the scheduler. Scheduler.entry makes it, and only the scheduler changes it; `item` belongs to
     the caller."""
 
-    __slots__ = ("active", "group", "item", "order", "rest", "tier", "time", "weight")
+    __slots__ = ("active", "group", "item", "order", "queue", "rest", "time", "weight")
 
-    def __init__(self, item: T, tier: "_TierQueue[T]", weight: int, group: str) -> None:
+    def __init__(self, item: T, queue: "_WorkQueue[T]", weight: int, group: str) -> None:
         self.item = item
-        self.tier = tier
+        self.queue = queue
         self.weight = weight
         self.group = group
         self.active = False
@@ -40,29 +42,29 @@ class QueueEntry(Generic[T]):
         self.order = -1
 
 
-_Entry = tuple[int, int, QueueEntry[T]]
+_Position = tuple[int, int, QueueEntry[T]]
 
 
 class _Group(Generic[T]):
-    """The active flows of one tier that can be stopped together (those of one channel).
+    """The active entries of one tier that can be stopped together (those of one flow).
 
-    Entries (time, order, flow) are kept as in a ladder queue (Tang, Goh and Thng, 2005). When the run is used up, the
-    next rung is sorted and becomes the run. A served flow mostly goes behind the run, so a pick costs little more for
-    many flows than for few. An entry is outdated once its flow has left or entered again.
+    Positions (time, order, entry) are kept as in a ladder queue (Tang, Goh and Thng, 2005). When the run is used up,
+    the next rung is sorted and becomes the run. A served entry mostly goes behind the run, so a pick costs little more
+    for many entries than for few. A position is outdated once its entry has left or entered again.
     """
 
-    __slots__ = ("active", "closed", "early", "end", "entries", "floor", "horizon", "later", "run", "rungs", "shift")
+    __slots__ = ("active", "closed", "early", "end", "floor", "horizon", "later", "positions", "run", "rungs", "shift")
 
     def __init__(self, *, closed: bool) -> None:
-        self.run: list[_Entry[T]] = []
+        self.run: list[_Position[T]] = []
         """In order of time, last first."""
-        self.early: list[_Entry[T]] = []
-        """A heap of entries added since, with times before the `end` of the run."""
-        self.rungs: list[list[_Entry[T]]] = []
+        self.early: list[_Position[T]] = []
+        """A heap of positions added since, with times before the `end` of the run."""
+        self.rungs: list[list[_Position[T]]] = []
         """Lists for spans of equal length from `end` to `horizon`, the last span first."""
-        self.later: list[_Entry[T]] = []
-        """Entries from `horizon` on."""
-        self.entries = 0
+        self.later: list[_Position[T]] = []
+        """Positions from `horizon` on."""
+        self.positions = 0
         self.end = 0
         self.horizon = 0
         self.shift = 0
@@ -70,56 +72,56 @@ class _Group(Generic[T]):
         self.active = 0
         self.closed = closed
         self.floor = 0
-        """Minimum time of its flows: they do not catch up on what others sent while they were stopped."""
+        """Minimum time of its entries: they do not catch up on what others sent while they were stopped."""
 
     def head(self) -> QueueEntry[T] | None:
         while True:
             run, early = self.run, self.early
             if run:
-                _, order, flow = early[0] if early and early[0] < run[-1] else run[-1]
+                _, order, entry = early[0] if early and early[0] < run[-1] else run[-1]
             elif early:
-                _, order, flow = early[0]
-            elif self.entries:
+                _, order, entry = early[0]
+            elif self.positions:
                 self._go_on()
                 continue
             else:
                 return None
-            if flow.active and flow.order == order:
-                return flow
+            if entry.active and entry.order == order:
+                return entry
             self._pop()
 
     def _pop(self) -> None:
-        """Remove the first entry."""
+        """Remove the first position."""
         run, early = self.run, self.early
         if early and (not run or early[0] < run[-1]):
             heappop(early)
         else:
             run.pop()
-        self.entries -= 1
+        self.positions -= 1
 
-    def push(self, flow: QueueEntry[T]) -> None:
-        """Add an entry."""
-        self.put(flow)
-        self.entries += 1
-        if self.entries > 2 * self.active + 64:
+    def push(self, entry: QueueEntry[T]) -> None:
+        """Add a position."""
+        self.put(entry)
+        self.positions += 1
+        if self.positions > 2 * self.active + 64:
             self._purge()
 
-    def put(self, flow: QueueEntry[T]) -> None:
-        """Add an entry in place of a removed one."""
-        time = flow.time
+    def put(self, entry: QueueEntry[T]) -> None:
+        """Add a position in place of a removed one."""
+        time = entry.time
         if time >= self.horizon:
-            self.later.append((time, flow.order, flow))
+            self.later.append((time, entry.order, entry))
         elif time >= self.end:
-            self.rungs[(self.horizon - 1 - time) >> self.shift].append((time, flow.order, flow))
+            self.rungs[(self.horizon - 1 - time) >> self.shift].append((time, entry.order, entry))
         else:
-            heappush(self.early, (time, flow.order, flow))
+            heappush(self.early, (time, entry.order, entry))
 
     def _purge(self) -> None:
-        """Remove outdated entries."""
-        self.entries = 0
-        for entries in (self.run, self.early, *self.rungs, self.later):
-            entries[:] = [entry for entry in entries if entry[2].active and entry[2].order == entry[1]]
-            self.entries += len(entries)
+        """Remove outdated positions."""
+        self.positions = 0
+        for positions in (self.run, self.early, *self.rungs, self.later):
+            positions[:] = [one for one in positions if one[2].active and one[2].order == one[1]]
+            self.positions += len(positions)
         heapify(self.early)
 
     def _go_on(self) -> None:
@@ -134,8 +136,8 @@ class _Group(Generic[T]):
             self._take_half()
 
     def _take_half(self) -> None:
-        """Take the earlier half of the remaining entries, so that a flow much later than the others does not make the
-        run long."""
+        """Take the earlier half of the remaining positions, so that an entry much later than the others does not make
+        the run long."""
         later = self.later
         later.sort(reverse=True)
         half = len(later) // 2
@@ -143,35 +145,89 @@ class _Group(Generic[T]):
         self.end = self.horizon = self.run[0][0]
 
     def _lay_out(self) -> None:
-        """Distribute entries to rungs, up to the time of nine tenths of them, so that a few that are much later do not
-        make the rungs long."""
-        entries = self.later
-        sample = sorted([entry[0] for entry in entries[:: len(entries) // _SAMPLE]])
-        begin, end = min(entries)[0], sample[len(sample) * 9 // 10]
-        shift = ((end - begin) * _RUNG_ENTRIES // len(entries)).bit_length()
+        """Distribute positions to rungs, up to the time of nine tenths of them, so that a few that are much later do
+        not make the rungs long."""
+        positions = self.later
+        sample = sorted([position[0] for position in positions[:: len(positions) // _SAMPLE]])
+        begin, end = min(positions)[0], sample[len(sample) * 9 // 10]
+        shift = ((end - begin) * _RUNG_POSITIONS // len(positions)).bit_length()
         count = ((end - begin) >> shift) + 1
         horizon = begin + (count << shift)
-        rungs: list[list[_Entry[T]]] = [[] for _ in range(count)]
+        rungs: list[list[_Position[T]]] = [[] for _ in range(count)]
         self.later = later = []
-        for entry in entries:
-            time = entry[0]
+        for position in positions:
+            time = position[0]
             if time < horizon:
-                rungs[(horizon - 1 - time) >> shift].append(entry)
+                rungs[(horizon - 1 - time) >> shift].append(position)
             else:
-                later.append(entry)
+                later.append(position)
         self.rungs, self.horizon, self.shift = rungs, horizon, shift
 
 
-class _TierQueue(Generic[T]):
-    __slots__ = ("groups", "now", "open", "rest", "time", "weight")
+class _Tier(Generic[T]):
+    """A tier: its share among the tiers, and the division of that share between its fresh work and its retries."""
+
+    __slots__ = ("fresh", "only", "only_since", "open", "rest", "retries", "time", "weight")
 
     def __init__(self, weight: int) -> None:
         self.weight = weight
         self.time = 0
         self.rest = 0
-        self.now = 0
         self.open = 0
-        """Flows that can be picked."""
+        """Entries that can be picked."""
+        self.fresh = _WorkQueue(self, Work.FRESH)
+        self.retries = _WorkQueue(self, Work.RETRIES)
+        self.only: _WorkQueue[T] | None = None
+        """The queue that has all entries that can be picked; None if both have some."""
+        self.only_since = 0
+        """The tier's time up to which the time of `only` has been counted."""
+
+    def queue(self, work: Work) -> "_WorkQueue[T]":
+        return self.fresh if work is Work.FRESH else self.retries
+
+    def behind(self) -> "_WorkQueue[T]":
+        """Return the queue that was sent less for its weight."""
+        return self.retries if self.retries.time < self.fresh.time else self.fresh
+
+    def count_open(self, queue: "_WorkQueue[T]", count: int) -> None:
+        """Count entries of a queue that can be picked from now on, or no longer (below zero)."""
+        was_open = queue.open
+        queue.open += count
+        self.open += count
+        if bool(was_open) == bool(queue.open):
+            return
+        self.catch_up()
+        fresh, retries = self.fresh, self.retries
+        if self.open and self.open == queue.open:
+            fresh.time = retries.time = 0
+        elif not was_open:
+            # One unit before the other, which may have gone on before this one could be picked.
+            queue.time = max(queue.time, max(fresh.time, retries.time) - 1)
+        self.only = fresh if not retries.open else retries if not fresh.open else None
+
+    def catch_up(self) -> None:
+        """Count what was sent while one queue had the tier to itself. Counting it in every pick would cost more."""
+        if self.only is not None:
+            self.only.time += (self.time - self.only_since) * self.weight // UNIT * self.only.step
+        self.only_since = self.time
+
+
+class _WorkQueue(Generic[T]):
+    """The fresh work of a tier, or its retries."""
+
+    __slots__ = ("groups", "now", "open", "step", "tier", "time", "work")
+
+    def __init__(self, tier: _Tier[T], work: Work) -> None:
+        self.tier = tier
+        self.work = work
+        self.step = WORK_WEIGHTS[Work.FRESH] // WORK_WEIGHTS[work]
+        """How far a target moves `time`."""
+        self.time = 0
+        """Targets sent per weight, since the tier last had nothing to send."""
+        self.now = 0
+        """The virtual time of its entries."""
+        self.open = 0
+        """Entries that can be picked."""
         self.groups: dict[str, _Group[T]] = {}
 
     def head(self) -> QueueEntry[T] | None:
@@ -183,140 +239,149 @@ class _TierQueue(Generic[T]):
         for group in self.groups.values():
             if group.closed:
                 continue
-            flow = group.head()
-            if flow is not None:
-                key = (max(flow.time, group.floor), flow.order)
+            entry = group.head()
+            if entry is not None:
+                key = (max(entry.time, group.floor), entry.order)
                 if best is None or key < best_key:
-                    best, best_key = flow, key
+                    best, best_key = entry, key
         return best
 
 
 class Scheduler(Generic[T]):
-    """Picks flows. One thread. Weights are in thousandths and may change at any time."""
+    """Picks entries. One thread. Weights are in thousandths and may change at any time."""
 
     def __init__(self, tier_weights: Mapping[Tier, int] = DEFAULT_TIER_WEIGHTS) -> None:
-        self._tiers: dict[Tier, _TierQueue[T]] = {tier: _TierQueue(tier_weights[tier]) for tier in TIERS}
-        self._queues = tuple(self._tiers.values())
+        self._by_name: dict[Tier, _Tier[T]] = {tier: _Tier(tier_weights[tier]) for tier in TIERS}
+        self._tiers = tuple(self._by_name.values())
+        self._queues = tuple(queue for tier in self._tiers for queue in (tier.fresh, tier.retries))
         self._now = 0
         self._order = 0
         """Breaks ties: first come, first served."""
         self._closed: set[str] = set()
 
-    def flow(self, item: T, tier: Tier, weight: int, group: str = "") -> QueueEntry[T]:
-        """Return a new flow, idle until it enters. `group` is the name for `close` and `open` (its channel)."""
-        return QueueEntry(item, self._tiers[tier], weight, group)
+    def entry(self, item: T, tier: Tier, weight: int, group: str = "", work: Work = Work.FRESH) -> QueueEntry[T]:
+        """Return a new entry, idle until it enters. group: the name for `close` and `open`, such as a flow."""
+        return QueueEntry(item, self._by_name[tier].queue(work), weight, group)
 
-    def enter(self, flow: QueueEntry[T]) -> None:
-        """Note that the flow has something to send. No effect if it already had."""
-        if flow.active:
+    def enter(self, entry: QueueEntry[T]) -> None:
+        """Note that the entry has something to send. No effect if it already had."""
+        if entry.active:
             return
-        tier = flow.tier
-        group = tier.groups.get(flow.group)
+        queue = entry.queue
+        group = queue.groups.get(entry.group)
         if group is None:
-            group = tier.groups[flow.group] = _Group(closed=flow.group in self._closed)
-        flow.active = True
-        if flow.time < tier.now:
-            flow.time = tier.now
+            group = queue.groups[entry.group] = _Group(closed=entry.group in self._closed)
+        entry.active = True
+        if entry.time < queue.now:
+            entry.time = queue.now
         self._order += 1
-        flow.order = self._order
+        entry.order = self._order
         group.active += 1
-        group.push(flow)
+        group.push(entry)
         if not group.closed:
-            self._raise_open(tier, 1)
+            self._raise_open(queue, 1)
 
-    def leave(self, flow: QueueEntry[T]) -> None:
-        """Note that the flow has nothing left to send. It keeps its virtual time. No effect if it had nothing."""
-        if not flow.active:
+    def leave(self, entry: QueueEntry[T]) -> None:
+        """Note that the entry has nothing left to send. It keeps its virtual time. No effect if it had nothing."""
+        if not entry.active:
             return
-        flow.active = False
-        tier = flow.tier
-        group = tier.groups[flow.group]
+        entry.active = False
+        queue = entry.queue
+        group = queue.groups[entry.group]
         group.active -= 1
         if not group.closed:
-            tier.open -= 1
+            queue.tier.count_open(queue, -1)
         if not group.active:
-            del tier.groups[flow.group]
+            del queue.groups[entry.group]
 
-    def change(self, flow: QueueEntry[T], tier: Tier, weight: int) -> None:
-        """Change the flow's weight or tier at once. In another tier it starts at that tier's current time."""
-        if flow.weight != weight:
-            flow.weight, flow.rest = weight, 0
-        queue = self._tiers[tier]
-        if flow.tier is queue:
+    def change(self, entry: QueueEntry[T], tier: Tier, weight: int) -> None:
+        """Change the entry's weight or tier at once. In another tier it starts at that tier's current time."""
+        if entry.weight != weight:
+            entry.weight, entry.rest = weight, 0
+        queue = self._by_name[tier].queue(entry.queue.work)
+        if entry.queue is queue:
             return
-        active = flow.active
-        self.leave(flow)
-        flow.tier, flow.time, flow.rest = queue, queue.now, 0
+        active = entry.active
+        self.leave(entry)
+        entry.queue, entry.time, entry.rest = queue, queue.now, 0
         if active:
-            self.enter(flow)
+            self.enter(entry)
 
     def set_tier_weights(self, weights: Mapping[Tier, int]) -> None:
         """Change the sharing between tiers at once."""
-        for tier, weight in weights.items():
-            queue = self._tiers[tier]
-            if queue.weight != weight:
-                queue.weight, queue.rest = weight, 0
+        for name, weight in weights.items():
+            tier = self._by_name[name]
+            if tier.weight != weight:
+                tier.catch_up()
+                tier.weight, tier.rest = weight, 0
 
     def close(self, group: str) -> None:
-        """Stop a group: none of its flows is picked until `open`."""
+        """Stop a group: none of its entries is picked until `open`."""
         if group in self._closed:
             return
         self._closed.add(group)
-        for tier in self._queues:
-            flows = tier.groups.get(group)
-            if flows is not None:
-                flows.closed = True
-                tier.open -= flows.active
+        for queue in self._queues:
+            members = queue.groups.get(group)
+            if members is not None:
+                members.closed = True
+                queue.tier.count_open(queue, -members.active)
 
     def open(self, group: str) -> None:
         """Resume a group that was stopped."""
         if group not in self._closed:
             return
         self._closed.discard(group)
-        for tier in self._queues:
-            flows = tier.groups.get(group)
-            if flows is not None:
-                flows.closed = False
-                flows.floor = tier.now
-                self._raise_open(tier, flows.active)
+        for queue in self._queues:
+            members = queue.groups.get(group)
+            if members is not None:
+                members.closed = False
+                members.floor = queue.now
+                self._raise_open(queue, members.active)
 
     def pick(self) -> QueueEntry[T] | None:
-        """Return the flow whose turn it is; None if no flow has anything to send. Call `charge` after sending: until
-        then the same flow is returned."""
-        best: _TierQueue[T] | None = None
-        for tier in self._queues:
+        """Return the entry whose turn it is; None if no entry has anything to send. Call `charge` after sending: until
+        then the same entry is returned."""
+        best: _Tier[T] | None = None
+        for tier in self._tiers:
             if tier.open and (best is None or tier.time < best.time):
                 best = tier
-        return None if best is None else best.head()
+        if best is None:
+            return None
+        return (best.only or best.behind()).head()
 
-    def charge(self, flow: QueueEntry[T], targets: int) -> None:
-        """Charge the flow for `targets` sent, which moves it behind flows that were sent less."""
-        tier = flow.tier
-        group = tier.groups.get(flow.group) if flow.active else None
+    def charge(self, entry: QueueEntry[T], targets: int) -> None:
+        """Charge the entry for `targets` sent, which moves it behind entries that were sent less."""
+        queue = entry.queue
+        group = queue.groups.get(entry.group) if entry.active else None
         cost = targets * UNIT
-        start = flow.time if group is None or flow.time > group.floor else group.floor
-        if start > tier.now:
-            tier.now = start
-        step, flow.rest = divmod(cost + flow.rest, flow.weight)
-        flow.time = start + step
+        start = entry.time
+        if group is not None and start < group.floor:
+            start = group.floor
+        if start > queue.now:
+            queue.now = start
+        step, entry.rest = divmod(cost + entry.rest, entry.weight)
+        entry.time = start + step
         if group is not None:
-            old_order, run, early = flow.order, group.run, group.early
-            self._order += 1
-            flow.order = self._order
+            old_order, run, early = entry.order, group.run, group.early
+            entry.order = self._order = self._order + 1
             if run and run[-1][1] == old_order:
                 run.pop()
-                group.put(flow)
+                group.put(entry)
             elif early and early[0][1] == old_order:
                 heappop(early)
-                group.put(flow)
+                group.put(entry)
             else:
-                group.push(flow)
+                group.push(entry)
+        tier = queue.tier
+        if tier.only is None:
+            queue.time += targets * queue.step
         if tier.time > self._now:
             self._now = tier.time
         step, tier.rest = divmod(cost + tier.rest, tier.weight)
         tier.time += step
 
-    def _raise_open(self, tier: _TierQueue[T], flows: int) -> None:
-        if not tier.open and flows:
+    def _raise_open(self, queue: _WorkQueue[T], count: int) -> None:
+        tier = queue.tier
+        if not tier.open and count:
             tier.time = max(tier.time, self._now)
-        tier.open += flows
+        tier.count_open(queue, count)

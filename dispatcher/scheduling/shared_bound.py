@@ -3,6 +3,25 @@
 from collections.abc import Callable
 
 
+class _TopicTargets:
+    """Targets of the tasks of one outcome topic."""
+
+    __slots__ = ("targets",)
+
+    def __init__(self) -> None:
+        self.targets = 0
+
+
+class _TaskTargets:
+    """Targets of one task."""
+
+    __slots__ = ("targets", "topic")
+
+    def __init__(self, topic: _TopicTargets) -> None:
+        self.targets = 0
+        self.topic = topic
+
+
 class SharedBound:
     """Counts targets by task and by the outcome topic of the task.
 
@@ -17,25 +36,35 @@ class SharedBound:
         """Total of all tasks."""
         self._bound = bound
         self._partition_of = partition_of
-        self._tasks: dict[str, tuple[int, int]] = {}
-        """Partition and targets of each task with any targets."""
-        self._partitions: dict[int, int] = {}
+        self._tasks: dict[str, _TaskTargets] = {}
+        """Tasks with any targets."""
+        self._topics: dict[int, _TopicTargets] = {}
 
     def add(self, task: str, targets: int) -> None:
-        """Add to a task's targets; a negative number subtracts."""
+        """Add to a task's targets; a negative number subtracts. Called for every envelope, so it changes objects in
+        place."""
         if not targets:
             return
-        partition, of_task = self._tasks.get(task) or (self._partition_of(task), 0)
+        counted = self._tasks.get(task)
+        if counted is None:
+            counted = self._tasks[task] = _TaskTargets(self._topic_of(task))
         self.targets += targets
-        self._partitions[partition] = self._partitions.get(partition, 0) + targets
-        if of_task + targets:
-            self._tasks[task] = partition, of_task + targets
-        else:
+        counted.topic.targets += targets
+        counted.targets += targets
+        if not counted.targets:
             del self._tasks[task]
+
+    @property
+    def is_roomy(self) -> bool:
+        """Whether every task has room."""
+        return 3 * self.targets < self._bound
 
     def has_room(self, task: str) -> bool:
         """Return whether the task has room, so that more of it may be added."""
-        if 3 * self.targets < self._bound:
-            return True  # checked for every pick: no task and no topic has more than the total
-        partition, of_task = self._tasks.get(task) or (self._partition_of(task), 0)
-        return of_task < self._bound - self.targets - self._partitions.get(partition, 0)
+        if self.is_roomy:
+            return True  # no task and no topic has more than the total
+        counted = self._tasks.get(task) or _TaskTargets(self._topic_of(task))
+        return counted.targets < self._bound - self.targets - counted.topic.targets
+
+    def _topic_of(self, task: str) -> _TopicTargets:
+        return self._topics.setdefault(self._partition_of(task), _TopicTargets())

@@ -1,6 +1,21 @@
 """Divide a quantity by weight."""
 
 from collections.abc import Sequence
+from enum import IntEnum
+
+
+class Work(IntEnum):
+    """The kind of work in a lane. It decides the lane's part in its tier."""
+
+    FRESH = 0
+    """First attempts, in lanes of tasks."""
+    RETRIES = 1
+    """Attempts after the first, in retry lanes."""
+
+
+WORK_WEIGHTS = {Work.FRESH: 9, Work.RETRIES: 1}
+"""While a tier has both, its retry lanes together get a tenth of what it gets: a provider that asks for retries of
+everything must not slow down the tasks of other providers."""
 
 
 def share_out(total: int, needs: Sequence[tuple[int, int]]) -> list[int]:

@@ -51,6 +51,13 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t", kw_only=
     """Size of the first window of its audience, as in `Announced`."""
     announced_digest: str = ""
     """Digest of that window. If it is empty, this record announces nothing."""
+    first: int = 0
+    """Targets, the first of the audience, that are sent before the task waits for a go: the first change of its control
+    `paused`. 0: it waits for none."""
+    gives_up_unknown: bool = False
+    """Whether a target is given up once it is unknown if the provider took it; otherwise it is tried again."""
+    retry_for_ms: int = 0
+    """How long after its first call a target is tried again; 0: no bound."""
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k", kw_only=True):
@@ -141,7 +148,7 @@ class GlobalChange(msgspec.Struct, array_like=True, frozen=True, tag="g"):
 
     format: int
     field: str
-    """`capacity` (targets/s, "0" = unlimited) or `tiers` (thousandths, "6000:3000:1000", high:medium:low)."""
+    """A kind of `dispatcher.model.service_settings.SETTINGS`, for most with the name of a channel, app or pool."""
     value: str
     at_ms: int
 

@@ -2,7 +2,7 @@
 
 Anyone with access to Pulsar can write anything into the topic, and later versions write records that this one does not
 know. All readers skip a record that cannot be read, or whose fields are beyond their limits. The folds keep its
-position, so that a newer version can apply it (backends/redis/passed_over.py).
+position, so that a newer version can apply it (backends/redis/skipped_records.py).
 """
 
 import re
@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
-from dispatcher.model.pools import Pool
-from dispatcher.model.service_settings import CAPACITY, EVERY_APP, MAX_CAP, SHARED_BY, SHARING, TIER_WEIGHTS
+from dispatcher.model.pools import MAX_CAP
+from dispatcher.model.service_settings import Setting
 from dispatcher.model.task import MAX_TARGETS, is_reserved
 from dispatcher.model.task_control import Control
-from dispatcher.model.tier import TIERS
 from dispatcher.model.view import ENDED_STATES
 from dispatcher.wire import field_checks as check
 from dispatcher.wire.control import (
@@ -34,7 +33,7 @@ from dispatcher.wire.control import (
     TaskRecord,
     decode_control,
 )
-from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH
+from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, MAX_RETRY_FOR_MS, MAX_SEQUENCE, MAX_WRITER_LENGTH
 from dispatcher.wire.outcome import MAX_REASON_BYTES, EpochMark, Outcome
 from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
@@ -116,8 +115,11 @@ def _task(record: TaskRecord) -> None:
     for field in ("start_ms", "expires_ms", "created_ms"):
         check.time_ms(getattr(record, field), field)
     check.number(record.max_attempts, "number of attempts", MAX_ATTEMPTS, 1)
+    check.number(record.retry_for_ms, "time to retry", MAX_RETRY_FOR_MS)
     check.number(record.partitions, "number of partitions", MAX_PARTITIONS)
     check.number(record.announced, "number of announced targets", MAX_COUNT)
+    check.number(record.first, "number of first targets", MAX_COUNT)
+    check.need(not (record.first and record.shared), "lane for first targets", record.lane)
     for field in ("digest", "submitter", "announced_digest"):
         check.text(getattr(record, field), field)
 
@@ -163,62 +165,7 @@ def _change(record: ControlChange) -> None:
 
 def _global(record: GlobalChange) -> None:
     check.time_ms(record.at_ms, "time")
-    check_setting(record.field, record.value)
-
-
-def check_setting(field: str, text: str) -> None:
-    """Check a stored setting of the whole service. Raises Malformed if it is invalid."""
-    kind, _, name = field.partition(":")
-    check = _SETTINGS.get(kind)
-    if check is None or (kind in (CAPACITY, TIER_WEIGHTS, SHARING) and kind != field):
-        raise Malformed(f"this version knows no setting {repr(field)[:80]}")
-    check(name, text)
-
-
-def _tier_weights(_: str, text: str) -> None:
-    weights = text[:64].split(":")
-    check.need(len(weights) == len(TIERS), "weights of tiers", text)
-    for weight in weights:
-        check.weight(weight)
-
-
-def _pool_cap(pool: str, text: str) -> None:
-    kind, _, names = pool.partition(":")
-    parsed = None if "/" in kind else Pool.parse(f"{kind}/{names}")
-    check.need(parsed and all(_NAME.fullmatch(name) for name in parsed if name), "pool", pool)
-    check.cap(text, "cap")
-
-
-def _named(name: str, field: str) -> None:
-    check.need(_NAME.fullmatch(name), field, name)
-
-
-def _channel_paused(name: str, text: str) -> None:
-    _named(name, "channel")
-    check.switch(text, "pause")
-
-
-def _app_weight(name: str, text: str) -> None:
-    _named(name, "app")
-    check.weight(text)
-
-
-def _limit(limited: str, text: str) -> None:
-    kind, _, app = limited.partition(":")
-    check.need(kind in ("tasks", "targets"), "limit", limited)
-    check.need(app == EVERY_APP or _NAME.fullmatch(app), "app", app)
-    check.digits(text, "limit", MAX_TARGETS)
-
-
-_SETTINGS: dict[str, Callable[[str, str], object]] = {
-    CAPACITY: lambda _, text: check.cap(text, "capacity"),
-    TIER_WEIGHTS: _tier_weights,
-    SHARING: lambda _, text: check.need(text in SHARED_BY, "sharing", text),
-    "cap": _pool_cap,
-    "channel_paused": _channel_paused,
-    "app_weight": _app_weight,
-    "limit": _limit,
-}
+    Setting.parse(record.field, record.value)
 
 
 def _finished(record: Finished) -> None:

@@ -10,19 +10,24 @@ import msgspec
 from msgspec import Meta
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed, NewerFormat
+from dispatcher.wire.groups import MAX_TRIES, Groups, TargetGroup, Time, partition_of
+from dispatcher.wire.positions import mask_of, pack_positions
 from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
 FORMAT = 1
+ROUNDS_FORMAT = 2
+"""Format of an envelope with groups, which workers up to 0.2.0 cannot send: they would send what is not due."""
 MAX_FORMAT = 100
 """The highest format that counts as a later version's; anything higher is treated as damage."""
 MAX_CHUNK = 500
 """Maximum targets in one envelope."""
 MAX_SEQUENCE = (1 << 27) - 1
 """Largest sequence of an envelope. The view keeps a bit for each, so a writer's bitmap has at most 16 MiB."""
-MAX_ATTEMPTS = 20
+MAX_ATTEMPTS = MAX_TRIES
 """Largest maximum of attempts of a task."""
+MAX_RETRY_FOR_MS = 30 * 86_400_000
 ATTEMPT_LIMIT = 4_096
-"""Attempts in which nothing was sent do not count towards a task's maximum, so their number has a bound of its own."""
+"""Bound of the rounds (`attempt`) of an envelope. Rounds in which nothing was sent count towards no task's maximum."""
 MAX_ENVELOPE_BYTES = 4 * 1024 * 1024
 """Below the broker's default limit of 5 MiB per message."""
 MAX_READABLE_BYTES = MAX_ENVELOPE_BYTES + 16 * 1024
@@ -42,14 +47,10 @@ class Identity(NamedTuple):
     attempt: int
 
 
-Time = Annotated[int, Meta(ge=0, lt=253_402_300_800_000)]
-"""Wall time in ms, before the year 10,000."""
-
-
 class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A message and a chunk of targets. (task, writer, sequence, attempt) is its identity."""
 
-    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    format: Annotated[int, Meta(ge=FORMAT, le=ROUNDS_FORMAT)]
     """Version of the envelope format."""
     task: str
     """Id of the task."""
@@ -58,7 +59,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     sequence: Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
     """Number of the envelope among its writer's, from 0."""
     attempt: Annotated[int, Meta(ge=0, lt=ATTEMPT_LIMIT)]
-    """From 0."""
+    """Its round, from 0: the number of outcome records before it. Targets have tries of their own (`groups`)."""
     app: str
     """The app that owns the task."""
     channel: str
@@ -66,13 +67,13 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     published_ms: Time
     """Wall time when attempt 0 was published."""
     not_before_ms: Time
-    """Wall time when it is due (retry lanes); 0: at once."""
+    """Wall time before which it stays in its retry lane; 0: none. Its targets may be due later."""
     expires_ms: Time
     """Wall time after which it must not be sent; 0: never."""
     size: Annotated[int, Meta(ge=1, le=MAX_CHUNK)]
     """Number of targets in attempt 0 of this sequence."""
     max_attempts: Annotated[int, Meta(ge=1, le=ATTEMPT_LIMIT)]
-    """Number of attempts after which its targets are given up: the task's, and those in which nothing was sent."""
+    """Tries after which a target is given up: the task's."""
     message: msgspec.Raw
     """The task's message as bytes; see `decoded_message`."""
     targets: Annotated[list[str], Meta(min_length=1, max_length=MAX_CHUNK)]
@@ -81,6 +82,13 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Positions of `targets` in attempt 0; None: all, in order."""
     variables: Annotated[list[dict[str, Any] | None], Meta(max_length=MAX_CHUNK)] | None = None
     """One entry per target, None for a target without variables; None if no target has any."""
+    groups: Groups | None = None
+    """How its targets wait, from round 1 on. None in round 0, and in later rounds of 0.2.0: its targets have been tried
+    in each round, and are due with it."""
+    gives_up_unknown: bool = False
+    """Whether a target of which it is unknown if the provider took it is given up (the task's `unknown`)."""
+    retry_for_ms: Annotated[int, Meta(ge=0, le=MAX_RETRY_FOR_MS)] = 0
+    """How long after its first call a target is tried again (the task's `retry_for_s`); 0: no bound."""
 
     @property
     def decoded_message(self) -> dict[str, Any]:
@@ -96,19 +104,30 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
         """Return the position in the first envelope of the target at `index` of this one."""
         return index if self.positions is None else self.positions[index]
 
-    def next_attempt(
-        self, indexes: Sequence[int], not_before_ms: int, attempt: int | None = None, *, spared: bool = False
-    ) -> "Envelope":
-        """Return the envelope that tries the targets at `indexes` (of this one) again.
+    @property
+    def open_positions(self) -> str:
+        """Positions of its targets in the first envelope, in the form of dispatcher/wire/positions.py."""
+        count = len(self.targets)
+        return pack_positions(range(count) if self.positions is None else self.positions, self.size)
 
-        `attempt`: its number, if attempts in between were lost. `spared`: this attempt does not count.
+    def next_round(self, indexes: Sequence[int], groups: list[TargetGroup], attempt: int, leaves_ms: int) -> "Envelope":
+        """Return the envelope of a later round (`attempt`) with the targets at `indexes` of this one.
+
+        `leaves_ms`: when it leaves its retry lane.
         """
-        attempt = self.attempt + 1 if attempt is None else attempt
+        return msgspec.structs.replace(
+            self.part(indexes),
+            format=ROUNDS_FORMAT,
+            attempt=attempt,
+            not_before_ms=leaves_ms,
+            max_attempts=min(self.max_attempts, MAX_ATTEMPTS),
+            groups=groups,
+        )
+
+    def part(self, indexes: Sequence[int]) -> "Envelope":
+        """Return the same envelope with the targets at `indexes` only."""
         return msgspec.structs.replace(
             self,
-            attempt=attempt,
-            max_attempts=max(self.max_attempts + spared, attempt + 1),
-            not_before_ms=not_before_ms,
             targets=[self.targets[i] for i in indexes],
             positions=[self.position(i) for i in indexes],
             variables=None if self.variables is None else [self.variables[i] for i in indexes],
@@ -118,7 +137,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class _Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The first field of envelopes of every format."""
 
-    format: Annotated[int, Meta(gt=FORMAT, le=MAX_FORMAT)]
+    format: Annotated[int, Meta(gt=ROUNDS_FORMAT, le=MAX_FORMAT)]
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -169,6 +188,8 @@ def decode_envelope(body: bytes, previous: Envelope | None = None) -> Envelope:
         raise _malformed(f"it has {len(body):,} bytes; at most {MAX_READABLE_BYTES:,} are possible")
     if len(envelope.targets) != envelope.size or envelope.positions is not None or envelope.variables is not None:
         _check_counts(envelope)
+    if envelope.format != FORMAT or envelope.groups is not None:
+        _check_groups(envelope)
     return envelope
 
 
@@ -191,6 +212,17 @@ def _check_counts(envelope: Envelope) -> None:
         raise _malformed(f"it has {len(variables)} variables for {count} targets")
 
 
+def _check_groups(envelope: Envelope) -> None:
+    """Check that each target of a later round is in one group, with a try left. Raises Malformed."""
+    groups = envelope.groups
+    if groups is None or envelope.format == FORMAT or envelope.attempt == 0:
+        raise _malformed(f"format {envelope.format} and its groups do not fit in round {envelope.attempt}")
+    if partition_of(groups) != mask_of(envelope.open_positions):
+        raise _malformed("its groups do not fit its targets")
+    if any(group.tries >= MAX_TRIES for group in groups):
+        raise _malformed(f"a target was tried {MAX_TRIES} times")
+
+
 def _positions_fit(positions: list[int], count: int, size: int) -> bool:
     """Check the positions: one per target, ascending, below `size`."""
     if len(positions) != count or positions[0] < 0 or positions[-1] >= size:
@@ -204,7 +236,7 @@ def _unreadable(body: bytes, error: Exception) -> Malformed | NewerFormat:
     except DECODING_ERRORS:
         return _malformed(str(error)[:MAX_CAUSE])
     return NewerFormat(
-        f"An envelope has format {head.format}; this version reads {FORMAT}.", "Upgrade the remaining workers."
+        f"An envelope has format {head.format}; this version reads {ROUNDS_FORMAT}.", "Upgrade the remaining workers."
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Malformed
-from dispatcher.model.service_settings import MAX_CAP, Cap
+from dispatcher.model.pools import MAX_CAP, Cap
 from dispatcher.model.task import MAX_MESSAGE_BYTES
 from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, TIERS, Tier
 from dispatcher.wire.outcome import MAX_REASON_BYTES

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.positions import unpack_positions
 
 FORMAT = 1
@@ -37,9 +38,17 @@ class Want(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True)
     first: int
     count: int
     size: int
-    """Targets in *each* of these envelopes (its cost)."""
+    """Targets that are due in *each* of these envelopes (its cost)."""
     total: int
     """Targets in the first envelope of the sequence (equal to `size` for attempt 0)."""
+    open: int = 0
+    """Targets in each of them, due or not; 0: `size`."""
+    tries: int = 0
+    """Sum of the tries of its targets. The ledger names the groups of an envelope with more of them in the view."""
+    due_ms: int = 0
+    """Latest due time of the targets that are due in this round; 0: all are."""
+    first_ms: int = 0
+    """Time of the first call of one of them, if its age counts: the ledger says for how long they were paused since."""
 
 
 class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
@@ -78,6 +87,15 @@ class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=
     size: int
 
 
+class ChannelTerms(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Facts about a worker's channel that the ledger uses."""
+
+    claim_ms: int
+    """How long claims on envelopes of this channel last: lease, the channel's timeout, a margin."""
+    targets_per_request: int = 1
+    """Maximum targets in one request to its provider; 0: all of an envelope."""
+
+
 class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """One call of a worker to the ledger, for all its lanes."""
 
@@ -89,7 +107,7 @@ class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_on
     lease_ms: int
     """How long the grant may be used."""
     claim_ms: int
-    """How long its claims last (lease + the longest channel timeout + a margin)."""
+    """How long its claims last at most (lease + the longest channel timeout + a margin)."""
     demand_ms: int
     """How long the announced demand is valid."""
     lanes: list[LaneAsk]
@@ -98,6 +116,8 @@ class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_on
     """How long the announced demand of lanes without an attached worker is valid."""
     shared_namespace: str = ""
     """The namespace of side lanes (Topics.shared_namespace)."""
+    channels: dict[str, ChannelTerms] = {}
+    """By name. Claims on envelopes of others last claim_ms."""
 
     @property
     def claim(self) -> str:
@@ -117,7 +137,8 @@ class Status(IntEnum):
     DROP = 3
     """All final, or the task has ended, or its writer does not count: ack."""
     REPUBLISH = 4
-    """Recorded with open targets: publish the next attempt again, then ack. The piece lists the open targets."""
+    """Recorded with open targets, or a copy with more targets than are open: publish the next attempt again, then ack.
+    The piece lists the open targets."""
     CANCELLED = 5
     """Claimed without a lease: record all its targets cancelled."""
     EXPIRED = 6
@@ -138,11 +159,14 @@ class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):
     count: int
     """1 for REPUBLISH."""
     attempt: int = 0
-    """REPUBLISH: the recorded attempt."""
+    """REPUBLISH: the last recorded attempt."""
     open: str = ""
     """REPUBLISH: the positions in the first envelope that are still open (dispatcher/wire/positions.py)."""
     lane: str = ""
     """MOVE: the lane to publish to."""
+    groups: list[TargetGroup] = []
+    """REPUBLISH: the open targets. GRANTED: the same of each envelope, if a claim of this round ended without a
+    record, or they were paused since their first call and their age counts."""
 
     @property
     def open_positions(self) -> list[int]:
@@ -162,6 +186,23 @@ class Closable(NamedTuple):
     """Whether it is closed but still has claims in force, or a seal that does not count yet."""
 
 
+class Pace(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """When the targets that one call was granted under a cap may be sent."""
+
+    pool: str
+    """The pool that the cap limits."""
+    flow: str
+    """The channel and app of the targets, `CHANNEL/APP`."""
+    count: int
+    """Targets, or requests."""
+    delay_us: int
+    """From the call to the first of them: until then others are granted the cap."""
+    rate: int
+    """The cap, in targets or requests a second."""
+    by_request: bool = False
+    """Whether the cap counts requests."""
+
+
 class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """The answer to a lease request: what becomes of each wanted envelope."""
 
@@ -176,15 +217,12 @@ class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_onl
     """Weights of high, medium and low, in thousandths."""
     now_ms: int = 0
     """The ledger's time when it carried the call out (a repeated answer has the first time); 0: an older version."""
+    paces: list[Pace] = []
+    """For the granted targets of flows with a cap, and no burst."""
 
 
 def claim_name(worker: str, number: int) -> str:
     return f"{worker}.{number}"
-
-
-def worker_of(claim: str) -> str:
-    """Return the worker of a claim, with or without a trailing `|<task>`."""
-    return claim.partition("|")[0].rpartition(".")[0]
 
 
 encode = msgspec.msgpack.Encoder().encode

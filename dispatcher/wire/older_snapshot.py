@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from dispatcher.model.errors import Malformed
+from dispatcher.model.service_settings import Setting
 from dispatcher.model.task_control import CONTROLS, Control
 from dispatcher.wire.control import FORMAT, ControlChange
-from dispatcher.wire.control_checks import check_setting, read_control
+from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.snapshot import Part, SettingsPart, TaskPart
 
 _CONTROLS = {(kind.stored_in or name).encode(): name for name, kind in CONTROLS.items()}
@@ -58,7 +59,7 @@ def _is_setting(name: bytes) -> bool:
 
 def _is_sound(name: bytes, text: bytes) -> bool:
     try:
-        check_setting(name.decode(), text.decode())
+        Setting.parse(name.decode(), text.decode())
     except (Malformed, UnicodeDecodeError):
         return False
     return True

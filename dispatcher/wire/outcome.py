@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
-from dispatcher.wire.envelope import ATTEMPT_LIMIT, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH, Time
+from dispatcher.wire.envelope import ATTEMPT_LIMIT, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH
+from dispatcher.wire.groups import Groups, Time
 from dispatcher.wire.topics import TASK_PATTERN
 
 FORMAT = 1
@@ -19,6 +20,8 @@ MAX_REASON = 200
 """Maximum characters of a reason in an outcome record; the dead letter has more of it."""
 MAX_REASON_BYTES = 1_024
 """Maximum bytes of a channel's reason: a provider may answer with a web page, an exception with its input."""
+MAX_PROVIDER_ID = 200
+"""Maximum characters of a provider's id of a message. Those of FCM have about 70."""
 
 
 class Outcome(IntEnum):
@@ -37,11 +40,11 @@ class Outcome(IntEnum):
 
 
 RETRY = 9
-"""A verdict's code instead of an Outcome: not final, try again."""
+"""A code instead of an Outcome: not final, the provider did not take it. Try again."""
 UNSENT = 8
-"""Code of a verdict: the provider cannot have taken the target. Try again. Never in a record."""
+"""A code instead of an Outcome: the provider cannot have taken the target. Try again; this was no try."""
 UNKNOWN = 7
-"""Code of a verdict: the provider may have taken the target, and did not answer. Try again. Never in a record."""
+"""A code instead of an Outcome: the provider may have taken the target, and did not answer. Try again."""
 OPEN_NAMES: dict[int, str] = {RETRY: "retry", UNSENT: "unsent", UNKNOWN: "unknown"}
 """Names of the codes that are not final."""
 OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
@@ -56,6 +59,13 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     """Why it was not sent, for people; cut at 1 kB."""
     retry_after_s: float | None = None
     """With RETRY: the delay that the provider asks for, if any."""
+    died_ms: int = 0
+    """With INVALID: wall time from which on the provider knows that the target is gone; 0 if it does not say so."""
+    paused: bool = False
+    """With UNSENT: it waits for the end of a pause of its flow (an app on a channel), so `retry_after_s` is over once
+    somebody ends the pause."""
+    provider_id: str = ""
+    """With SENT: the provider's id of the message, to be kept in the outcome record; cut at 200 characters."""
 
 
 SENT = Verdict(int(Outcome.SENT))
@@ -107,9 +117,13 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True
     positions: Positions | None
     """Positions in the first envelope of this attempt's targets (None: all)."""
     codes: Annotated[bytes, Meta(max_length=MAX_CHUNK)]
-    """One byte per target of this attempt: an Outcome value or RETRY."""
+    """One byte per target of this round: an Outcome value, RETRY, UNKNOWN or UNSENT. Up to 0.2.0 all open ones have
+    RETRY."""
     delay_s: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
-    """Delay of the next attempt (0: none)."""
+    """Seconds until the first open target is due (0: none is open)."""
+    groups: Groups = []
+    """The open targets, with their tries after this round and when they are due. Empty up to 0.2.0: all have been
+    tried in each round, and are due after `delay_s`."""
 
 
 class Named(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
@@ -123,12 +137,28 @@ class Named(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True
     targets: list[str]
     reasons: list[str] | None = None
     """One per target, cut at MAX_REASON characters (None: none has any)."""
+    died_ms: list[Time] | None = None
+    """One per target, as Verdict.died_ms (None: no provider named any)."""
+
+
+class ProviderIds(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
+    """The provider's ids of the messages to targets of one envelope, for the journal; a fold skips them."""
+
+    writer: Writer
+    attempt: Attempt
+    sequence: Sequence
+    positions: Positions | None
+    """Positions in the first envelope (None: all, in order)."""
+    prefix: str
+    """Beginning of all the ids."""
+    ids: list[str]
+    """The rest of each."""
 
 
 class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o", kw_only=True):
     """Outcomes of envelopes of one task, under one claim.
 
-    The fields app, latency_ms and named are only for the journal, and are missing in older records.
+    The fields from app on are only for the journal, and are missing in older records.
     """
 
     format: int
@@ -142,7 +172,9 @@ class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o", 
     latency_ms: Time = 0
     """Time to the record from when the oldest of these envelopes was published (for a later attempt: due)."""
     named: list[Named] = []
-    """As set by `journal.targets`."""
+    """Those with the outcome INVALID, which are named nowhere else, and others as `journal.targets` says."""
+    provider_ids: list[ProviderIds] = []
+    """Those that the channels keep (`channels.fcm.keep_ids`). Missing up to 0.2.0, which skips them."""
 
 
 class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):

@@ -29,7 +29,17 @@ def pack_positions(positions: Iterable[int], size: int) -> str:
     return pack_flags(flags)
 
 
+def mask_of(text: str) -> int:
+    """Return the positions as bits of an integer. Raises ValueError for a string that does not have this form."""
+    return int(text[::-1] or "0", 16)
+
+
+def positions_of(mask: int, size: int) -> str:
+    """Return the string for the bits of an integer, for an envelope with `size` targets. Empty for none."""
+    return f"{mask:0{(size + 3) // 4}x}"[::-1] if mask else ""
+
+
 def unpack_positions(text: str) -> list[int]:
     """Return the positions in order. Raises ValueError for a string that does not have this form."""
-    flags = f"{int(text[::-1] or '0', 16):b}"[::-1]
+    flags = f"{mask_of(text):b}"[::-1]
     return [position for position, flag in enumerate(flags) if flag == "1"]

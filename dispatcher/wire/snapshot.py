@@ -27,7 +27,8 @@ class Cursors(NamedTuple):
 
 
 class TaskPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="t"):
-    """A task's complete hash. It replaces everything known of the task before; parts with its envelopes follow."""
+    """All fields of a task in the view. They replace everything known of the task before. Parts with its
+    envelopes follow."""
 
     task: str
     kept_ms: int

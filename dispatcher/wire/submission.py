@@ -48,9 +48,6 @@ class WrittenAhead(NamedTuple):
     """Ends of the announced windows that are not below the last checkpoint, ascending."""
 
 
-NOTHING_AHEAD = WrittenAhead()
-
-
 def written_ahead(record: TaskRecord, entries: Entries, checkpoint: Checkpoint | None = None) -> WrittenAhead:
     """Return the submitter and the announced windows after a task's entries, which are folded in the topic's order.
 

@@ -15,6 +15,9 @@ from backends.redis.keys import Keys
 from backends.redis.view import WITHOUT_TASK
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
+from dispatcher.model.values import listed
+from fairlane.checks.estate_checks import estate_findings
+from fairlane.checks.sentinel_checks import sentinel_findings
 from fairlane.checks.view_checks import view_findings
 from fairlane.settings import Settings
 from fairlane.stack import java, redis_server
@@ -35,6 +38,7 @@ def examine(settings: Settings, clock: Clock) -> list[Finding]:
     parts: tuple[Callable[[], Iterable[Finding]], ...] = (
         lambda: _local(settings),
         lambda: provision.check(settings.pulsar),
+        lambda: estate_findings(settings),
         lambda: _redis(settings, clock),
         lambda: view_findings(settings),
     )
@@ -65,6 +69,7 @@ def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
         try:
             with redis_client.translated(client):
                 yield from _redis_server(client)
+                yield from sentinel_findings(client)
                 yield _clock_skew(client, clock)
                 yield _letters(cast("dict[bytes, bytes]", client.hgetall(Keys(settings.redis.prefix).stats)))
         finally:
@@ -119,10 +124,11 @@ def _letters(counters: Mapping[bytes, bytes]) -> Finding:
     if not counts:
         return Finding("ok", "no dead letters without a task since the view in Redis was made")
     lanes = sorted(counts, key=lambda lane: -counts[lane])
-    named = ", ".join(f"{lane} ({counts[lane]:,})" for lane in lanes[:_SHOWN_LANES])
-    more = f" and {len(lanes) - _SHOWN_LANES} more" if len(lanes) > _SHOWN_LANES else ""
-    what = f"{sum(counts.values()):,} dead letters without a task: messages that were not envelopes, in {named}{more}"
-    return Finding("warn", what, "Find out who else writes to these topics; only Fairlane may.")
+    named = listed([f"{lane} ({counts[lane]:,})" for lane in lanes], _SHOWN_LANES)
+    what = f"{sum(counts.values()):,} dead letters without a task: messages that were not envelopes, in {named}"
+    show, drop = (f"fairlane dead-letters {command} --without-task" for command in ("show", "drop"))
+    fix = "Find out who else writes to these topics; only Fairlane may."
+    return Finding("warn", what, f"{fix} `{show}` lists the messages; `{drop}` ends this warning.")
 
 
 def _clock_skew(client: redis.Redis, clock: Clock) -> Finding:

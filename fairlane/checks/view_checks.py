@@ -1,26 +1,30 @@
 """Checks of the view in Redis for `fairlane doctor`."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from backends.pulsar.provision import Finding
 from backends.redis.epochs import Epochs
-from backends.redis.keys import MAX_PASSED_OVER
-from backends.redis.passed_over import Passed, PassedOver
+from backends.redis.keys import MAX_SKIPPED_RECORDS
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import IDLE_TASK, IdleTask
+from backends.redis.skipped_records import SkippedRecord, SkippedRecords
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from dispatcher.analysis.served import Served, waiting_tasks
 from dispatcher.model.errors import FairlaneError, Refused
-from dispatcher.model.values import duration
-from dispatcher.model.view import ENDED_STATES, TaskView, WorkerBeat
+from dispatcher.model.flow_pause import PauseKind, flow_name, flow_parts
+from dispatcher.model.service_settings import globals_of
+from dispatcher.model.values import duration, listed
+from dispatcher.model.view import ENDED_STATES, Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import ViewRole, judge
+from fairlane.screen.times import local_moment
 from fairlane.settings import Settings
 from producers.connection import Connection
 
 _SHOWN_LANES = 10
 _SHOWN_TASKS = 5
+NO_SETTINGS = globals_of({})
 STUCK_MS = 900_000
 """A task without progress for longer than this is stuck. A task waits at most 600 s for its next attempt."""
 
@@ -36,8 +40,7 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
     if elsewhere:
         return
     try:
-        view = open_view(settings.redis)
-        try:
+        with closing(open_view(settings.redis)) as view:
             beats, epochs = Workers(view).workers(), Epochs(view)
             yield from form_findings(epochs.form(), beats)
             yield from newer_findings(beats)
@@ -45,10 +48,11 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             registry = Registry(view)
             idle = registry.tasks.live(IDLE_TASK)
             yield from channel_findings(beats, [one.task for one in idle])
-            yield from stuck_findings(beats, idle, registry.service.globals().paused_channels)
-            yield from passed_over_findings(PassedOver(view).by_topic(settings.pulsar.outcome_partitions))
-        finally:
-            view.close()
+            settings_now = registry.service.globals()
+            yield from stuck_findings(beats, idle, settings_now)
+            yield from lacking_findings(idle)
+            yield from flow_findings(settings_now, [one.task for one in idle])
+            yield from skipped_findings(SkippedRecords(view).by_topic(settings.pulsar.outcome_partitions))
     except FairlaneError:
         return
 
@@ -70,7 +74,7 @@ def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
     lanes = sorted({lane for beat in serving for lane in beat.extra["newer"]})
     if not lanes:
         return
-    shown = ", ".join(lanes[:_SHOWN_LANES]) + (", …" if len(lanes) > _SHOWN_LANES else "")
+    shown = listed(lanes, _SHOWN_LANES)
     workers = ", ".join(f"{beat.id} ({beat.version})" for beat in serving)
     yield Finding(
         "warn",
@@ -85,7 +89,7 @@ def unrecorded_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
         late = beat.unrecorded
         if late is None or beat.state in ("stopped", "lost"):
             continue
-        shown = ", ".join(late.tasks[:_SHOWN_TASKS]) + (", …" if len(late.tasks) > _SHOWN_TASKS else "")
+        shown = listed(late.tasks, _SHOWN_TASKS)
         yield Finding(
             "warn",
             f"worker {beat.id} holds outcomes of {late.targets:,} targets that Pulsar has not stored, the oldest for "
@@ -113,14 +117,14 @@ def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> 
 
 
 def stuck_findings(
-    beats: Iterable[WorkerBeat], tasks: Iterable[IdleTask], paused_channels: Collection[str] = ()
+    beats: Iterable[WorkerBeat], tasks: Iterable[IdleTask], settings: Globals = NO_SETTINGS
 ) -> Iterator[Finding]:
     """Yield a warning if tasks with open targets make no progress and nothing explains why."""
     served = Served.by(beats)
-    stuck = [one for one in tasks if _is_stuck(one, served, paused_channels)]
+    stuck = [one for one in tasks if is_stuck(one, served, settings)]
     if not stuck:
         return
-    shown = ", ".join(one.task.id for one in stuck[:_SHOWN_TASKS]) + (", …" if len(stuck) > _SHOWN_TASKS else "")
+    shown = listed([one.task.id for one in stuck], _SHOWN_TASKS)
     pending = sum(one.task.targets.pending for one in stuck)
     number = "1 task cannot end by itself" if len(stuck) == 1 else f"{len(stuck):,} tasks cannot end by themselves"
     yield Finding(
@@ -132,11 +136,46 @@ def stuck_findings(
     )
 
 
-def _is_stuck(one: IdleTask, served: Served, paused_channels: Collection[str]) -> bool:
+def lacking_findings(tasks: Iterable[IdleTask]) -> Iterator[Finding]:
+    """Yield a warning for each task with an envelope that lacks a target without an outcome."""
+    for one in tasks:
+        if one.lacking:
+            writer, sequence, attempt = one.lacking.rsplit(":", 2)
+            yield Finding(
+                "warn",
+                f"envelope {sequence} of writer {writer} of task {one.task.id}, round {attempt}, lacks a target that "
+                "has no outcome; it is neither sent nor acknowledged",
+                "See `fairlane registry status`: if an outcome topic is not read to its end, this ends with it. If it "
+                f"stays, `fairlane task close {one.task.id} --reason TEXT` ends the task, and please report a defect.",
+            )
+
+
+def flow_findings(settings: Globals, tasks: Iterable[TaskView]) -> Iterator[Finding]:
+    """Yield a warning for each app that is paused on a channel by something else than an operator."""
+    waiting: dict[str, int] = {}
+    for task in tasks:
+        if not task.ended:
+            flow = flow_name(task.channel, task.app)
+            waiting[flow] = waiting.get(flow, 0) + task.targets.pending
+    for flow, pause in sorted(settings.flow_pauses.items()):
+        if pause.kind is PauseKind.HAND:
+            continue
+        channel, app = flow_parts(flow)
+        confirm = " Add --confirm-dead if its targets are dead indeed." if pause.kind is PauseKind.SUSPECT else ""
+        until = f"until {local_moment(pause.until_ms)}" if pause.until_ms else "without an end"
+        yield Finding(
+            "warn",
+            f"app {app} is paused on channel {channel} {until}, and {waiting.get(flow, 0):,} targets wait: {pause}",
+            f"Remove the cause. `fairlane channel resume {channel} --app {app}` ends the pause now.{confirm}",
+        )
+
+
+def is_stuck(one: IdleTask, served: Served, settings: Globals, after_ms: int = STUCK_MS) -> bool:
+    """Return whether nothing has happened to a task for `after_ms`, though workers may send it."""
     task = one.task
-    if not served.workers or one.idle_ms < STUCK_MS or task.targets.pending <= 0:
+    if not served.workers or one.idle_ms < after_ms or task.targets.pending <= 0:
         return False
-    may_be_sent = task.channel not in paused_channels and not served.lacks(task.channel)
+    may_be_sent = not settings.stops(task.channel, task.app) and not served.lacks(task.channel)
     return task.state in ENDED_STATES or (task.state == "running" and task.sealed and may_be_sent)
 
 
@@ -150,11 +189,11 @@ def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Fin
     yield Finding("warn", f"{what}{judged.why}", "See docs/how-to/upgrading.md.")
 
 
-def passed_over_findings(passed: Mapping[str, Sequence[Passed]]) -> Iterator[Finding]:
-    """Yield a finding for each topic in which records were passed over."""
-    for topic, kept in passed.items():
+def skipped_findings(skipped: Mapping[str, Sequence[SkippedRecord]]) -> Iterator[Finding]:
+    """Yield a finding for each topic in which records were skipped."""
+    for topic, kept in skipped.items():
         name = topic if topic == "control" else f"outcomes-{topic}"
-        more = " (the oldest of them)" if len(kept) >= MAX_PASSED_OVER else ""
+        more = " (the oldest of them)" if len(kept) >= MAX_SKIPPED_RECORDS else ""
         yield Finding(
             "warn",
             f"{len(kept)} records of {name} could not be read and were skipped{more}; "

@@ -24,29 +24,38 @@ COMMANDS = {
     "fake": "play FCM or APNs on this machine, to rehearse deliveries",
     "worker": "run workers, or list them",
     "task": "submit, watch and change tasks",
+    "dead-letters": "targets that were given up: list, send again, drop",
+    "invalid": "targets that providers called invalid: export them",
     "tier": "show or set the weights of the tiers",
     "capacity": "show or set the capacity in targets a second",
     "channel": "cap and pause channels",
     "app": "set the caps, weights and limits of apps",
+    "quota": "cap apps that share a limit of their provider",
     "signals": "figures for an autoscaler: backlog, rates, spare capacity",
     "backlog": "record snapshots of the backlog, and report on it",
+    "estate": "look at the Pulsar estate, record its state, move its load on purpose",
     "top": "watch tiers, tasks and workers live",
     "registry": "the view in Redis: show, rebuild, store a snapshot",
     "ingest": "turn a table of any size into a task",
     "journal": "write the outcome of every target to tables",
     "reconcile": "check that the outcomes add up to the audience",
-    "tune": "recommend a producer's settings, with reasons",
-    "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",
+    "tune": "recommend the settings of a producer or a whole cluster, with reasons",
+    "simulate": "run a scenario under a virtual clock, or a model of the estate",
 }
 """Help of each command, by name."""
 _FOLDERS = {
     "setup": ("stack", "provision", "doctor", "config", "demo", "fake", "tune"),
-    "task": ("task",),
-    "service": ("worker", "tier", "capacity", "channel", "app", "signals", "top", "registry"),
+    "task": ("task", "dead-letters", "invalid"),
+    "service": ("worker", "tier", "capacity", "channel", "app", "quota", "signals", "top", "registry"),
     "tables": ("backlog", "ingest", "journal", "reconcile"),
 }
-_MODULES = {name: f"fairlane.cli.{folder}.{name}:{name}" for folder, names in _FOLDERS.items() for name in names}
-_MODULES["simulate"] = "fairlane.cli.simulate:simulate"
+_MODULES = {
+    name: "fairlane.cli.{0}.{1}:{1}".format(folder, name.replace("-", "_"))
+    for folder, names in _FOLDERS.items()
+    for name in names
+}
+_MODULES["estate"] = "fairlane.cli.estate.estate:estate"
+_MODULES["simulate"] = "fairlane.cli.simulate.simulate:simulate"
 
 
 class MainGroup(CommandGroup):
@@ -69,7 +78,11 @@ def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:  # n
         ctx.exit()
 
 
-@click.group(cls=MainGroup, modules=_MODULES, context_settings={"help_option_names": ["-h", "--help"]})
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+"""Settings of the command line: every option shows its default."""
+
+
+@click.group(cls=MainGroup, modules=_MODULES, context_settings=CONTEXT_SETTINGS)
 @click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings. Default: ./fairlane.toml.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Minimum log level.")
 @click.option("--log-json/--no-log-json", default=None, help="Write log messages as JSON lines.")

@@ -9,6 +9,7 @@ from dispatcher.model.tier import TIERS
 from dispatcher.model.values import duration, percent
 from dispatcher.model.view import TaskView, WorkerBeat
 from dispatcher.wire.outcome import OUTCOME_NAMES
+from fairlane.demo.fake_fcm import FakeCounts
 from fairlane.screen.console import GREEN, RED
 from fairlane.screen.render import STATE, TIER
 from fairlane.screen.sample import Sample
@@ -51,6 +52,13 @@ class DemoResult:
     workers: list[WorkerBeat]
     meter: ShareMeter
     seconds: float
+    fcm: FakeCounts | None = None
+    """Counts of the fake FCM, if there was one."""
+
+    @property
+    def fcm_targets(self) -> int:
+        """The number of targets that the channel `fcm` has sent."""
+        return sum(task.targets.sent for task in self.tasks if task.channel == "fcm")
 
     def failures(self) -> list[str]:
         """Return why the demo failed; empty if it succeeded."""
@@ -63,6 +71,9 @@ class DemoResult:
                 lines.append(f"{task.id} is {task.state} with {counts.pending:,} targets pending")
             elif outcomes != self.accepted.get(task.id):
                 lines.append(f"{task.id} has {outcomes:,} outcomes for {self.accepted.get(task.id, 0):,} targets")
+        if self.fcm is not None and self.fcm != FakeCounts(accepted=self.fcm_targets, repeated=0):
+            accepted, repeated = self.fcm.accepted, self.fcm.repeated
+            lines.append(f"FCM accepted {accepted:,} messages, {repeated:,} repeated, for {self.fcm_targets:,} targets")
         return lines
 
 
@@ -99,4 +110,7 @@ def closing_report(closing: DemoResult) -> RenderableType:
         parts += [Text(f"✗ {line}", style=RED) for line in failures]
     else:
         parts.append(Text(f"✓ {total:,} targets, each with one outcome, in {duration(closing.seconds)}", style=GREEN))
+        if closing.fcm is not None:
+            text = f"✓ {closing.fcm.accepted:,} of them over TLS and HTTP/2 to a fake FCM, which accepted each once"
+            parts.append(Text(text, style=GREEN))
     return Group(*parts)

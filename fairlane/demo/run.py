@@ -11,10 +11,11 @@ from rich.console import Console
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
-from fairlane.crew import WorkerGroup
+from fairlane.demo.fake_fcm import FakeFcm
 from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.screen.sample import Sampler
 from fairlane.screen.watch import Watch
+from fairlane.worker_group import WorkerGroup
 from producers.client import PushClient
 from producers.files.task_file import TaskEntry
 from producers.handle import TaskHandle
@@ -73,10 +74,12 @@ class Demo:
     """One run of the demo on servers that are already up."""
 
     client: PushClient
-    crew: WorkerGroup
+    workers: WorkerGroup
     jobs: list[TaskEntry]
     console: Console
     plan: DemoPlan = DemoPlan()
+    fcm: FakeFcm | None = None
+    """Where the tasks of the channel `fcm` go."""
     started_s: float = field(default_factory=time.monotonic)
     run_id: str = field(default_factory=lambda: secrets.token_hex(2))
     """Distinguishes the task ids of this run from those of other runs."""
@@ -89,14 +92,19 @@ class Demo:
         audience = Audience(self.client)
         self.client.set_capacity(self.plan.capacity)
         for number in (1, 2):
-            self.crew.join(f"worker-{number}")
+            self.workers.join(f"worker-{number}")
         with ThreadPoolExecutor(3, thread_name_prefix="submit") as pool:
             submitted = [pool.submit(audience.submit, self.name(j.task.id or ""), j) for j in self.jobs]
             meter = self._watch(audience, lambda: all(f.done() for f in submitted))
         if audience.errors:
             raise audience.errors[0]
         closing = DemoResult(
-            audience.live_tasks(), audience.accepted(), self.client.workers(), meter, time.monotonic() - self.started_s
+            tasks=audience.live_tasks(),
+            accepted=audience.accepted(),
+            workers=self.client.workers(),
+            meter=meter,
+            seconds=time.monotonic() - self.started_s,
+            fcm=None if self.fcm is None else self.fcm.counts(),
         )
         self.console.print(closing_report(closing))
         return 1 if closing.failures() or len(audience.handles) < len(self.jobs) else 0
@@ -144,7 +152,7 @@ class Script:
             action()
 
     def _join(self) -> None:
-        self.demo.crew.join("worker-3")
+        self.demo.workers.join("worker-3")
         self.notes.append("worker-3 joins")
 
     def _reweight(self) -> None:
@@ -154,15 +162,15 @@ class Script:
             self.notes.append(f"{handle.id} now has weight {self.demo.plan.weight:g} in its tier")
 
     def _leave(self) -> None:
-        self.demo.crew.leave("worker-1")
+        self.demo.workers.leave("worker-1")
         self.notes.append("worker-1 finishes what it holds and leaves")
 
     def _replace_fallen(self) -> None:
-        for name, code in self.demo.crew.fallen().items():
+        for name, code in self.demo.workers.fallen().items():
             note = f"{name} died (exit code {code}); the others go on"
             if note not in self.notes:
                 self.notes.append(note)
-        if not self.demo.crew.alive():
-            name = f"worker-{len(self.demo.crew.members) + 1}"
-            self.demo.crew.join(name)
+        if not self.demo.workers.alive():
+            name = f"worker-{len(self.demo.workers.members) + 1}"
+            self.demo.workers.join(name)
             self.notes.append(f"no worker was left, {name} joins")

@@ -8,13 +8,14 @@ from pathlib import Path
 from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.invocation import Invocation
 from fairlane.cli.base.steps import steps
-from fairlane.crew import WorkerGroup
+from fairlane.demo.fake_fcm import FakeFcm, can_run, running, through_fcm
 from fairlane.demo.run import Demo, DemoPlan
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.screen.console import console_of
 from fairlane.settings import Settings
 from fairlane.settings_sources import Sources
 from fairlane.stack.stack import LocalStack
+from fairlane.worker_group import WorkerGroup
 from producers.client import PushClient
 from producers.files.task_file import TaskEntry, read_task_file
 
@@ -27,22 +28,27 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
     """Run the whole demo; return its exit code. Everything it started is stopped again, after a failure, too."""
     began = time.monotonic()
     jobs = read_jobs(tasks)
-    with servers(invocation) as settings:
+    with servers(invocation) as settings, fake_fcm(settings, is_wanted=tasks is None) as fcm:
         own = isolated(settings, TENANT)
-        crew = WorkerGroup(environment(own), settings.home / "logs" / "demo")
+        variables = {}
+        if fcm is not None:
+            jobs = through_fcm(jobs)
+            variables = fcm.environment(sorted({job.task.app for job in jobs if job.task.channel == "fcm"}))
+        workers = WorkerGroup({**environment(own), **variables}, settings.home / "logs" / "demo")
         with provisioned(own):
             try:
                 with PushClient.connect(own) as client:
                     return Demo(
                         client=client,
-                        crew=crew,
+                        workers=workers,
                         jobs=jobs,
                         console=console_of(),
                         plan=DemoPlan(capacity=capacity),
                         started_s=began,
+                        fcm=fcm,
                     ).run()
             finally:
-                crew.stop(LEAVE_S)
+                workers.stop(LEAVE_S)
 
 
 def read_jobs(tasks: Path | None) -> list[TaskEntry]:
@@ -51,6 +57,16 @@ def read_jobs(tasks: Path | None) -> list[TaskEntry]:
     if not path.exists():
         raise InvalidInput("The examples are not installed with this package.", "Name a task file: --tasks FILE.")
     return read_task_file(path)
+
+
+@contextmanager
+def fake_fcm(settings: Settings, *, is_wanted: bool) -> Iterator[FakeFcm | None]:
+    """Yield a running fake of FCM; None if the tasks are the user's, or its packages are not installed."""
+    if not is_wanted or not can_run():
+        yield None
+        return
+    with running(settings.home / "demo" / "fcm") as fcm:
+        yield fcm
 
 
 @contextmanager

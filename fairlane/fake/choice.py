@@ -5,7 +5,7 @@ from hashlib import blake2b
 from random import Random
 
 from dispatcher.channels.verdict_table import Effect, VerdictTable
-from fairlane.fake.rules import AnswerRule, Rules, row_of
+from fairlane.fake.rules import AnswerRule, FakeRules, row_of
 
 _LASTING = (Effect.DEAD, Effect.WRONG)
 """Answers about a target that stay the same on every request."""
@@ -14,7 +14,7 @@ _LASTING = (Effect.DEAD, Effect.WRONG)
 class Choice:
     """Chooses answers. A target that is dead or wrong stays so; other answers are drawn for each request."""
 
-    def __init__(self, rules: Rules, table: VerdictTable, rng: Random, seed: int) -> None:
+    def __init__(self, rules: FakeRules, table: VerdictTable, rng: Random, seed: int) -> None:
         self._rng = rng
         self._salt = seed.to_bytes(8, "big", signed=True)
         self._left = {index: rule.times for index, rule in enumerate(rules.answers) if rule.times is not None}

@@ -8,11 +8,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from fairlane.fake.apns.provider import ApnsProvider
+from fairlane.fake.apns.provider import FakeApnsProvider
 from fairlane.fake.apns.provider_tokens import ProviderKey, ProviderTokens
 from fairlane.fake.certificates import private_pem
 from fairlane.fake.fcm.access_tokens import AccessTokens
-from fairlane.fake.fcm.provider import TOKEN_PATH, FcmProvider
+from fairlane.fake.fcm.provider import TOKEN_PATH, FakeFcmProvider
 from fairlane.fake.files import write_private
 
 KEY_ID, TEAM_ID = "FAKEKEY001", "FAKETEAM01"
@@ -24,7 +24,7 @@ STREAMS = {"fcm": 100, "apns": 1_000}
 class FcmFake:
     """An FCM fake and its service account."""
 
-    provider: FcmProvider
+    provider: FakeFcmProvider
     tokens: AccessTokens
     account: dict[str, str]
 
@@ -47,11 +47,11 @@ def make_fcm(project_id: str) -> FcmFake:
         "client_id": "0",
     }
     tokens = AccessTokens(key.public_key(), email, "")
-    return FcmFake(FcmProvider(project_id, tokens), tokens, account)
+    return FcmFake(FakeFcmProvider(project_id, tokens), tokens, account)
 
 
-def make_apns(topic: str, key_file: Path) -> ApnsProvider:
+def make_apns(topic: str, key_file: Path) -> FakeApnsProvider:
     """Return a fake with a new signing key, which is written. Raises InvalidInput."""
     key = generate_private_key(SECP256R1())
     write_private(key_file, private_pem(key))
-    return ApnsProvider(topic, ProviderTokens(ProviderKey(key.public_key(), KEY_ID, TEAM_ID)))
+    return FakeApnsProvider(topic, ProviderTokens(ProviderKey(key.public_key(), KEY_ID, TEAM_ID)))

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from dispatcher.channels.verdict_table import Answer, VerdictTable
-from fairlane.fake.rules import Rules
+from fairlane.fake.rules import FakeRules
 
 JSON_TYPE = ("content-type", "application/json; charset=UTF-8")
 
@@ -43,7 +43,7 @@ class Push(NamedTuple):
 
 
 @dataclass
-class Peer:
+class ClientFacts:
     """Facts about the client of a connection."""
 
     has_certificate: bool = False
@@ -56,7 +56,7 @@ class Peer:
     token_since_s: float = 0.0
 
 
-class Provider(Protocol):
+class FakeProvider(Protocol):
     """Rules of one provider."""
 
     name: str
@@ -66,11 +66,11 @@ class Provider(Protocol):
     first_streams: int | None
     """Streams of a connection until its client is trusted; None: as many as later."""
 
-    def side_reply(self, request: Request, rules: Rules, /) -> Reply:
+    def side_reply(self, request: Request, rules: FakeRules, /) -> Reply:
         """Answer a request to a side path."""
         ...
 
-    def check(self, request: Request, peer: Peer, rules: Rules) -> Push | Answer:
+    def check(self, request: Request, peer: ClientFacts, rules: FakeRules) -> Push | Answer:
         """Return the push, or the answer to a request that the provider refuses."""
         ...
 

@@ -58,7 +58,7 @@ class GoAway(_Rule, frozen=True):
     """The last stream id to send instead of that of the last request that is taken."""
 
 
-class Rules(_Rule, frozen=True):
+class FakeRules(_Rule, frozen=True):
     """How a fake behaves. Without rules it takes whatever is valid, at once."""
 
     answers: tuple[AnswerRule, ...] = ()
@@ -81,7 +81,7 @@ class Rules(_Rule, frozen=True):
     """Key of `message.data` that holds the message's id in accounts (FCM)."""
 
 
-def load_rules(file: Path, table: VerdictTable) -> Rules:
+def load_rules(file: Path, table: VerdictTable) -> FakeRules:
     """Read rules from a TOML or JSON file. Raises InvalidInput, which names the field."""
     try:
         text = file.read_text(encoding="utf-8")
@@ -93,12 +93,12 @@ def load_rules(file: Path, table: VerdictTable) -> Rules:
     return read_rules(values, table)
 
 
-def read_rules(values: Any, table: VerdictTable) -> Rules:
+def read_rules(values: Any, table: VerdictTable) -> FakeRules:
     """Check rules. Raises InvalidInput, which names the field."""
     try:
-        rules = msgspec.convert(values, Rules)
+        rules = msgspec.convert(values, FakeRules)
     except msgspec.ValidationError as error:
-        known = ", ".join(Rules.__struct_fields__)
+        known = ", ".join(FakeRules.__struct_fields__)
         raise InvalidInput(f"The rules are wrong: {error}.", f"The fields are: {known}.") from error
     if rules.latency_ms[0] > rules.latency_ms[1]:
         raise InvalidInput("latency_ms has its minimum above its maximum.", "Write [minimum, maximum].")

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 from dispatcher.channels.verdict_table import Answer
 from fairlane.fake.accounts import Accounts
 from fairlane.fake.choice import Choice
-from fairlane.fake.messages import Peer, Provider, Push, Reply, Request
-from fairlane.fake.rules import AnswerRule, Rules
+from fairlane.fake.messages import ClientFacts, FakeProvider, Push, Reply, Request
+from fairlane.fake.rules import AnswerRule, FakeRules
 
 ADMIN_PREFIX = "/_fake/"
 _MINUTE_S = 60.0
@@ -22,7 +22,7 @@ class Handling(NamedTuple):
     delay_s: float = 0.0
 
 
-class Connection(Protocol):
+class OpenConnection(Protocol):
     """An open connection, told of new rules."""
 
     def follow_rules(self) -> None:
@@ -39,15 +39,15 @@ class Site:
 
     def __init__(
         self,
-        provider: Provider,
-        rules: Rules,
+        provider: FakeProvider,
+        rules: FakeRules,
         *,
         seed: int = 0,
         streams: int = 100,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.provider = provider
-        self.open: set[Connection] = set()
+        self.open: set[OpenConnection] = set()
         self._seed, self._rng = seed, Random(seed)
         self._usual_streams = streams
         self._now_s = monotonic_s
@@ -55,7 +55,7 @@ class Site:
         self._minute_began_s, self._minute_count = float("-inf"), 0
         self.set_rules(rules)
 
-    def set_rules(self, rules: Rules) -> None:
+    def set_rules(self, rules: FakeRules) -> None:
         """Replace the rules, also on open connections."""
         self.rules = rules
         self._choice = Choice(rules, self.provider.table, self._rng, self._seed)
@@ -70,20 +70,20 @@ class Site:
         """Return whether requests to a path are pushes; others are no part of a connection's course."""
         return not path.startswith(ADMIN_PREFIX) and path not in self.provider.side_paths
 
-    def streams_for(self, peer: Peer) -> int:
+    def streams_for(self, peer: ClientFacts) -> int:
         """Return the number of streams that a connection may have now."""
         usual = self.rules.streams or self._usual_streams
         first = self.provider.first_streams
         return usual if peer.trusted or first is None else min(first, usual)
 
-    def receive(self, request: Request, peer: Peer) -> Handling:
+    def receive(self, request: Request, peer: ClientFacts) -> Handling:
         """Take a push: count it and return the reply."""
         self.accounts.rates.count(self._now_s())
         answer = self._answer(request, peer)
         self.accounts.answers[_name(answer)] += 1
         return Handling(self.provider.reply(answer, request), self._delay_s())
 
-    def _answer(self, request: Request, peer: Peer) -> Answer:
+    def _answer(self, request: Request, peer: ClientFacts) -> Answer:
         wait_s = self._over_quota()
         if wait_s:
             return self.provider.over_quota(wait_s)

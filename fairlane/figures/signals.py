@@ -5,17 +5,16 @@ The metrics of every worker and `fairlane signals` show the same figures.
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from backends.redis.registry.task_rows import LiveTask
-from dispatcher.analysis.forecast import ForecastTask, Shares, TaskClass, rates_of
+from dispatcher.analysis.forecast import ForecastTask, Shares, TaskKind, rates_of
 from dispatcher.analysis.served import Served, WaitingTasks, waiting_of
-from dispatcher.analysis.situation import sendable, shares_of
-from dispatcher.model.pools import pools_of
+from dispatcher.analysis.situation import sendable, shares_of, targets_per_request
 from dispatcher.model.tier import TIERS
-from dispatcher.model.view import Globals, WorkerBeat
+from dispatcher.model.view import Globals, TierStats, WorkerBeat
 
 WINDOW_S = 6.0
 """Window over which arrivals are counted. The send rate comes from heartbeats, over the last 3 s."""
@@ -114,6 +113,7 @@ def job_of_live(task: LiveTask, now_ms: int) -> ForecastTask:
         cap=task.cap,
         start_s=start_s,
         on_hold=held,
+        per_request=targets_per_request(task.channel, task.chunk),
     )
 
 
@@ -129,9 +129,9 @@ class SignalMeter:
         missing = waiting_of(Served.by(state.beats), ((job.channel, job.pending) for job in jobs))
         lacking = {waiting.channel for waiting in missing}
         jobs = [job for job in jobs if job.channel not in lacking]
-        backlog = _by_tier(jobs, lambda job: job.pending)
+        backlog = {tier: sum(job.pending for job in jobs if job.tier == tier) for tier in map(str, TIERS)}
         alive = [beat for beat in state.beats if beat.state in ("serving", "draining")]
-        rates = {tier: sum(_rate(beat, tier) for beat in alive) for tier in backlog}
+        rates = {tier: sum(beat.tiers.get(tier, TierStats()).rate for beat in alive) for tier in backlog}
         arrivals = self._arrivals(state.at_s, {tier: round(targets) for tier, targets in backlog.items()}, rates)
         load = _Load(jobs, shares, backlog, rates, arrivals)
         serving = sum(beat.state == "serving" for beat in alive)
@@ -189,13 +189,13 @@ class _Load:
         They are used up when the tiers that are behind get all that capacity and caps allow.
         """
         jobs = [job for job in self.jobs if self.behind(job.tier)]
-        flows = [self._flow(job) for job in jobs]
+        kinds = [self._kind_of(job) for job in jobs]
         used: dict[str, float] = defaultdict(float)
         binding: set[str] = set()
-        for job, flow, rate in zip(jobs, flows, rates_of(flows, self.shares), strict=True):
+        for job, kind, rate in zip(jobs, kinds, rates_of(kinds, self.shares), strict=True):
             if job.cap and rate >= _FULL * job.cap:
                 binding.add(f"task/{job.id}")
-            for pool in flow.pools:
+            for pool in kind.pools:
                 used[pool] += rate
         return sorted(binding | {pool for pool, rate in used.items() if rate >= _FULL * self.shares.caps[pool]})
 
@@ -220,31 +220,18 @@ class _Load:
 
         `probed`: a tier assumed to have unlimited targets.
         """
-        flows = [self._flow(job) for job in self.jobs if self.behind(job.tier)]
-        flows += [
-            TaskClass(tier, "", (), 1.0, max(self.rates[tier], self.arrivals[tier]))
+        kinds = [self._kind_of(job) for job in self.jobs if self.behind(job.tier)]
+        kinds += [
+            TaskKind(tier, "", (), 1.0, max(self.rates[tier], self.arrivals[tier]))
             for tier in self.backlog
             if not self.behind(tier) and max(self.rates[tier], self.arrivals[tier]) > 0
         ]
         if probed:
-            flows.append(TaskClass(probed, "", (), 1.0))
+            kinds.append(TaskKind(probed, "", (), 1.0))
         possible = dict.fromkeys(self.backlog, 0.0)
-        for flow, rate in zip(flows, rates_of(flows, self.shares), strict=True):
-            possible[flow.tier] += rate
+        for kind, rate in zip(kinds, rates_of(kinds, self.shares), strict=True):
+            possible[kind.tier] += rate
         return possible
 
-    def _flow(self, job: ForecastTask) -> TaskClass:
-        pools = tuple(pool for pool in pools_of(job.app, job.channel) if pool in self.shares.caps)
-        return TaskClass(job.tier, job.app, pools, job.weight, job.cap or math.inf)
-
-
-def _by_tier(jobs: Sequence[ForecastTask], number: Callable[[ForecastTask], float]) -> dict[str, float]:
-    sums = dict.fromkeys(map(str, TIERS), 0.0)
-    for job in jobs:
-        sums[job.tier] += number(job)
-    return sums
-
-
-def _rate(beat: WorkerBeat, tier: str) -> float:
-    stats = beat.tiers.get(tier)
-    return stats.rate if stats else 0.0
+    def _kind_of(self, job: ForecastTask) -> TaskKind:
+        return TaskKind(job.tier, job.app, self.shares.pools_of(job), job.weight, job.cap or math.inf)

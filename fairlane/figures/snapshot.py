@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from backends.pulsar.broker_lanes import BrokerLanes
 from backends.redis.backlog import BacklogReader
@@ -17,21 +17,15 @@ if TYPE_CHECKING:
 FIND_BROKERS_EVERY_S = 300.0
 
 
-class SnapshotSources(NamedTuple):
-    """The sources that a snapshot is read from."""
-
-    redis: BacklogReader
-    brokers: BrokerLanes
-
-
 class BacklogSnapshotter:
     """Takes snapshots of the backlog: one request to each broker and one to Redis.
 
     The list of brokers is requested at the first snapshot, every five minutes, and after a broker did not answer.
     """
 
-    def __init__(self, servers: SnapshotSources, clock: Clock, every_s: float) -> None:
-        self._servers = servers
+    def __init__(self, redis: BacklogReader, brokers: BrokerLanes, clock: Clock, every_s: float) -> None:
+        self._redis = redis
+        self._brokers = brokers
         self._clock = clock
         self._every_s = every_s
         self._find_at_s = 0.0
@@ -42,14 +36,14 @@ class BacklogSnapshotter:
         Raises Unreachable, NotReady (the counts of the view are not yet correct) and Refused; there is no snapshot
         then.
         """
-        brokers = self._servers.brokers
+        brokers = self._brokers
         begun_s = self._clock.monotonic_s()
         if begun_s >= self._find_at_s:
             brokers.find()
             self._find_at_s = begun_s + FIND_BROKERS_EVERY_S
         begun_s = self._clock.monotonic_s()
         answers = brokers.read()
-        backlog = self._servers.redis.read()
+        backlog = self._redis.read()
         if any(one.lanes is None for one in answers):
             self._find_at_s = 0.0
         took_ms = round((self._clock.monotonic_s() - begun_s) * 1000)

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from backends.pulsar.broker_lanes import BrokerAnswer, LaneStats, answered_lanes
+from backends.pulsar.broker_lanes import BrokerAnswer, answered_lanes
+from backends.pulsar.estate.lane_stats import LaneStats
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from backends.redis.keys import BUCKET_UNIT
 from dispatcher.analysis.why import held_now
-from dispatcher.model.pools import TOTAL, pools_of
+from dispatcher.model.pools import TOTAL
+from dispatcher.model.service_settings import globals_of
 from dispatcher.model.tier import MILLI, TIERS
-from dispatcher.model.view import SUSPECT_MS, Globals, TaskView, WorkerBeat, globals_of
+from dispatcher.model.view import SUSPECT_MS, Globals, TaskView, WorkerBeat
 from dispatcher.wire.topics import side_of_lane, task_of_lane
 
 _ALIVE = ("serving", "draining")
@@ -32,7 +34,7 @@ class Taken:
 
 def snapshot_row(backlog: BacklogState, brokers: Sequence[BrokerAnswer], taken: Taken) -> Row:
     """Return one row from what Redis and the brokers reported at one moment."""
-    settings = globals_of(backlog.settings)
+    settings = globals_of(backlog.settings, backlog.at_ms)
     return {
         "at": datetime.fromtimestamp(backlog.at_ms / 1000, UTC),
         "every_s": taken.every_s,
@@ -146,7 +148,7 @@ def _pool(pool: str, read: BacklogState, settings: Globals, ready: Iterable[Task
     total = pool == TOTAL
     backlog = dict.fromkeys(map(str, TIERS), 0)
     for task in ready:
-        if total or pool in pools_of(task.app, task.channel):
+        if total or pool in settings.pools_of(task.app, task.channel):
             backlog[task.tier] += task.targets.pending
     weights = sum(settings.tier_weights[tier] for tier, targets in backlog.items() if targets)
     rates = _rates(read.beats, read.at_ms)
@@ -159,8 +161,8 @@ def _pool(pool: str, read: BacklogState, settings: Globals, ready: Iterable[Task
             "cap": cap[0],
             "cap_burst": cap[1],
             "weight": settings.tier_weights[tier],
-            "busy": stored.get(f"busy:{tier}", 0) / MILLI,
-            "waiting": stored.get(f"waiting:{tier}", 0) / MILLI,
+            "busy": sum(stored.get(f"{work}busy:{tier}", 0) for work in ("", "retry_")) / MILLI,
+            "waiting": sum(stored.get(f"{work}waiting:{tier}", 0) for work in ("", "retry_")) / MILLI,
             "bucket": stored.get(f"bucket:{tier}", 0) / BUCKET_UNIT,
             "depth": stored.get(f"depth:{tier}", 0) / BUCKET_UNIT,
             "announced": stored.get(f"wanted:{tier}", 0),

@@ -1,10 +1,13 @@
 """Channels and apps with their settings and their work in progress."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-from dispatcher.model.pools import Pool, pools_of
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.cap_state import CapPhase, CapState
+from dispatcher.model.flow_pause import flow_parts
+from dispatcher.model.pools import Cap, Pool, pools_of, quota_pool
 from dispatcher.model.view import Globals, TaskView
 
 
@@ -14,10 +17,15 @@ class ChannelUsage:
 
     channel: str
     paused: bool
+    paused_apps: dict[str, dict[str, Any]]
+    """By app that is paused on it: `kind`, `reason`, `since_ms`, and `until_ms`, 0 for no end (Redis' time)."""
     cap: int
     """Targets/s; 0 for none."""
     cap_burst: int
     """Targets; 0 for none."""
+    lowered_caps: dict[str, dict[str, Any]]
+    """Caps of apps on it, and of quota groups with apps on it, of which not all may be used now: `now` and `cap` (a
+    second), `unit`, `phase` (halved, growing, ramp, resting), and `until_ms`, its end, 0 for none (Redis' time)."""
     tasks: int
     """Number of live tasks."""
     queued: int
@@ -51,14 +59,22 @@ class AppUsage:
     """Targets/s sent recently."""
 
 
-def channels(settings: Globals, tasks: Sequence[TaskView]) -> list[ChannelUsage]:
-    """Return the channels that a live task or a setting names, sorted by name."""
-    capped = {pool.channel for pool in _capped(settings) if not pool.app}
-    names = capped | settings.paused_channels | {task.channel for task in tasks}
-    return [_channel(name, settings, [task for task in tasks if task.channel == name]) for name in sorted(names)]
+def channels(
+    settings: Globals, tasks: Sequence[TaskView], states: Mapping[str, CapState] = MappingProxyType({})
+) -> list[ChannelUsage]:
+    """Return the channels that a live task or a setting names, sorted by name. states: of caps, by pool."""
+    capped = {pool.channel for pool in _capped(settings) if pool.channel}
+    flows = settings.flow_pauses.keys() | settings.quotas.keys()
+    names = capped | settings.paused_channels | {flow_parts(flow)[0] for flow in flows}
+    names |= {task.channel for task in tasks}
+    return [
+        _channel(name, settings, [task for task in tasks if task.channel == name], states) for name in sorted(names)
+    ]
 
 
-def apps(settings: Globals, tasks: Sequence[TaskView]) -> list[AppUsage]:
+def apps(
+    settings: Globals, tasks: Sequence[TaskView], _: Mapping[str, CapState] = MappingProxyType({})
+) -> list[AppUsage]:
     """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
     capped = {pool.app for pool in _capped(settings) if pool.app}
     names = capped | settings.app_weights.keys() | settings.limits.keys() | {task.app for task in tasks}
@@ -66,21 +82,64 @@ def apps(settings: Globals, tasks: Sequence[TaskView]) -> list[AppUsage]:
 
 
 def _capped(settings: Globals) -> dict[Pool, Cap]:
-    return {pool: cap for name, cap in settings.caps.items() if (pool := Pool.parse(name))}
+    return {pool: cap for name, cap in settings.caps.items() if (pool := Pool.parse(name)) and not pool.quota}
 
 
-def _channel(name: str, settings: Globals, tasks: Sequence[TaskView]) -> ChannelUsage:
+def _channel(name: str, settings: Globals, tasks: Sequence[TaskView], states: Mapping[str, CapState]) -> ChannelUsage:
     cap, paused = settings.cap(pools_of("", name).channel), name in settings.paused_channels
     queued = sum(task.targets.pending for task in tasks)
     return ChannelUsage(
         channel=name,
         paused=paused,
+        paused_apps=_paused_apps(name, settings),
         cap=cap.rate,
         cap_burst=cap.burst,
+        lowered_caps={pool: _lowered(pool, settings, states[pool]) for pool in _pools_on(name, settings, states)},
         tasks=len(tasks),
         queued=queued,
         rate=sum(task.rate for task in tasks),
     )
+
+
+def _pools_on(channel: str, settings: Globals, states: Mapping[str, CapState]) -> list[str]:
+    """Return the capped pools of apps on the channel of which not all may be used now."""
+    groups = {quota_pool(group) for flow, group in settings.quotas.items() if flow_parts(flow)[0] == channel}
+    return [
+        name
+        for name, state in sorted(states.items())
+        if state.phase is not CapPhase.FULL and (name in groups or _is_on(channel, name))
+    ]
+
+
+def _is_on(channel: str, name: str) -> bool:
+    pool = Pool.parse(name)
+    return pool is not None and pool.channel == channel
+
+
+def _lowered(pool: str, settings: Globals, state: CapState) -> dict[str, Any]:
+    cap = settings.cap(pool).rate
+    return {
+        "now": max(1, int(cap * state.part)),
+        "cap": cap,
+        "unit": str(settings.unit(pool)),
+        "phase": str(state.phase),
+        "until_ms": state.until_ms,
+    }
+
+
+def _paused_apps(channel: str, settings: Globals) -> dict[str, dict[str, Any]]:
+    """Return the pauses of apps on the channel."""
+    split = ((*flow_parts(flow), pause) for flow, pause in settings.flow_pauses.items())
+    return {
+        app: {
+            "kind": str(pause.kind),
+            "reason": pause.reason,
+            "since_ms": pause.since_ms,
+            "until_ms": pause.until_ms,
+        }
+        for name, app, pause in split
+        if name == channel
+    }
 
 
 def _app(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsage:

@@ -25,11 +25,17 @@ class Kind(Enum):
 
 
 IDS = frozenset(
-    ("id", "task", "app", "target", "worker", "name", "setting", "figure", "field", "pool", "lane", "tier", "channel")
+    (
+        *("id", "task", "app", "target", "worker", "name", "setting", "figure", "field", "pool", "lane", "tier"),
+        *("channel", "replay"),
+    )
 )
 """Columns with names that identify a row, and that a user types to name it."""
 MOMENTS = frozenset(
-    ("created_ms", "start_ms", "expires_ms", "first_outcome_ms", "finished_ms", "started_ms", "retry_ms", "at_ms")
+    (
+        *("created_ms", "start_ms", "expires_ms", "first_outcome_ms", "finished_ms", "started_ms", "retry_ms", "at_ms"),
+        *("first_ms", "last_ms", "since_ms", "until_ms"),
+    )
 )
 """Wall-clock times in ms; 0 for none. Other fields that end in _ms are durations."""
 LIMITS = frozenset(("cap", "cap_burst", "capacity", "capacity_burst", "task_limit", "target_limit", "partitions"))

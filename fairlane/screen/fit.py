@@ -33,9 +33,9 @@ def fit(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> Lay
     `leaving`: all indexes in the order in which columns are omitted; the last one is kept, whatever its width.
     """
     shown = _shown(needs, leaving, width)
-    gap = next((gap for gap in GAPS if _least(needs, shown, gap) <= width), GAPS[-1])
+    gap = next((gap for gap in GAPS if _min_width(needs, shown, gap) <= width), GAPS[-1])
     widths = {index: needs[index].min_width for index in shown}
-    spare = width - _least(needs, shown, gap)
+    spare = width - _min_width(needs, shown, gap)
     for is_bar in (False, True):
         spare = _grow(
             widths, {index: needs[index].full_width for index in shown if needs[index].is_bar == is_bar}, spare
@@ -47,17 +47,17 @@ def _shown(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> 
     """Remove columns until the others fit, then add back those that fit beside them."""
     shown, gone = list(range(len(needs))), list[int]()
     for index in leaving[:-1]:
-        if _least(needs, shown, GAPS[-1]) <= width:
+        if _min_width(needs, shown, GAPS[-1]) <= width:
             break
         shown.remove(index)
         gone.append(index)
     for index in reversed(gone):
-        if _least(needs, [*shown, index], GAPS[-1]) <= width:
+        if _min_width(needs, [*shown, index], GAPS[-1]) <= width:
             shown.append(index)
     return sorted(shown)
 
 
-def _least(needs: Sequence[ColumnWidth], shown: Sequence[int], gap: int) -> int:
+def _min_width(needs: Sequence[ColumnWidth], shown: Sequence[int], gap: int) -> int:
     return sum(needs[index].min_width for index in shown) + gap * (len(shown) - 1)
 
 

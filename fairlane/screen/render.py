@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from dispatcher.model.values import NOTHING, count, limit, percent
+from dispatcher.model.values import NOTHING, count, limit, listed, percent
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import GONE
 from fairlane.screen.console import BLUE, PURPLE, QUIET, STATE_STYLES, TIER_STYLES
@@ -21,7 +21,7 @@ _TASK_COLUMNS = (
     Column("total", kind=Kind.FIGURE), "rate", "eta_s", "weight",
 )  # fmt: skip
 _WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
-MIN_TASKS = 3
+MIN_TASKS, MAX_CAPS = 3, 8
 _OTHER_LINES = 14
 """Lines of the live view other than tasks and workers: title, tiers, headers, blank lines, notes on omitted rows."""
 _MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
@@ -114,11 +114,13 @@ def screen(sample: Sample, title: str, notes: list[str], height: int = 60) -> Re
 
 def restraints(settings: Globals) -> list[Text]:
     """Return caps and paused channels, one line each if there are any."""
-    caps = ", ".join(f"{pool} {limit(cap.rate)}" for pool, cap in sorted(settings.caps.items())[:8])
-    more = f" and {len(settings.caps) - 8} more" if len(settings.caps) > 8 else ""
-    lines = [Text(f"caps: {caps}{more}", style=QUIET)] if caps else []
+    caps = listed([f"{pool} {limit(cap.rate)}" for pool, cap in sorted(settings.caps.items())], MAX_CAPS)
+    lines = [Text(f"caps: {caps}", style=QUIET)] if caps else []
     if settings.paused_channels:
         lines.append(Text(f"paused channels: {', '.join(sorted(settings.paused_channels))}", style=PURPLE))
+    if settings.flow_pauses:
+        shown = (f"{flow} ({pause.kind})" for flow, pause in sorted(settings.flow_pauses.items())[:8])
+        lines.append(Text(f"paused apps: {', '.join(shown)}", style=PURPLE))
     return lines
 
 

@@ -20,7 +20,7 @@ LONG_WORD = 32
 """Longer words, such as addresses, are broken where there is no room for them."""
 COMFORT = 16
 """Minimum width of wrapped texts."""
-BAR_LEAST, BAR_WHOLE = 8, 24
+BAR_MIN, BAR_FULL = 8, 24
 
 Style = Callable[[str], str]
 
@@ -73,7 +73,7 @@ class FittedTable:
     def _need(self, index: int, console: Console, options: ConsoleOptions) -> ColumnWidth:
         header, kind = self.columns[index]
         if kind is Kind.BAR:
-            return ColumnWidth(max(BAR_LEAST, _longest_word(header)), BAR_WHOLE, is_bar=True)
+            return ColumnWidth(max(BAR_MIN, _longest_word(header)), BAR_FULL, is_bar=True)
         sizes = [_size(row[index], console, options) for row in self.rows]
         full_width = max((size.maximum for size in sizes), default=0)
         min_width = full_width
@@ -147,7 +147,11 @@ def record_of(record: Mapping[str, Any], first: Sequence[str] = ()) -> Renderabl
     """
     fields = dict(_flat(record, ""))
     ahead = {name: fields.pop(name) for name in first if name in fields}
-    groups = [[_shown_field(name, value) for name, value in group.items()] for group in (ahead, fields) if group]
+    groups = [
+        [(header_of(name), form_of(name)(value).strip() or NOTHING) for name, value in group.items()]
+        for group in (ahead, fields)
+        if group
+    ]
     has_times = any(name in MOMENTS and value for name, value in (ahead | fields).items())
     return RecordTable(groups, zone_note() if has_times else "")
 
@@ -181,10 +185,6 @@ def _beside(name: str, value: str, names: int, room: int) -> Iterator[Renderable
     line.add_column(max_width=room)
     line.add_row(Text(name, style="bold"), Text(value))
     yield line
-
-
-def _shown_field(name: str, value: Any) -> tuple[str, str]:
-    return header_of(name), form_of(name)(value).strip() or NOTHING
 
 
 def _flat(record: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from backends.addresses import Address
 from fairlane.stack import state as states
+from fairlane.stack.estate.shape import bookie_template
 from fairlane.stack.homes import Home
 from fairlane.stack.ports import HOST
-from fairlane.stack.state import StackState
+from fairlane.stack.state import EstateState, StackPorts, StackState
 
 SOURCE = "of the local stack"
 
@@ -19,6 +20,8 @@ class StackAddresses:
     pulsar_url: str
     pulsar_admin_url: str
     redis_url: str
+    bookie_http: str | None = None
+    """Address of the bookies' HTTP interfaces with {host} for the bookie's; None without an estate."""
     already_running: bool = False
     changed: tuple[str, ...] = ()
     """Changes that provisioning made, one line each."""
@@ -38,9 +41,24 @@ def addresses_of(state: StackState) -> StackAddresses | None:
     ports = state.ports
     if ports is None:
         return None
+    if state.estate is not None:
+        return _of_estate(state.estate, ports, stopped_redis=state.redis is None)
     no_pulsar, no_redis = state.pulsar is None, state.redis is None
     return StackAddresses(
         pulsar_url=Address(f"pulsar://{HOST}:{ports.broker}", SOURCE, stopped=no_pulsar),
         pulsar_admin_url=Address(f"http://{HOST}:{ports.web}", SOURCE, stopped=no_pulsar),
         redis_url=Address(f"redis://{HOST}:{ports.redis}/0", SOURCE, stopped=no_redis),
+    )
+
+
+def _of_estate(estate: EstateState, ports: StackPorts, *, stopped_redis: bool) -> StackAddresses:
+    """Return the addresses of an estate: of all brokers, and for REST of the first one that runs."""
+    numbers, living = estate.ports, estate.living_brokers()
+    hosts = ",".join(f"{HOST}:{port}" for port in numbers.brokers[: estate.shape.brokers])
+    web = numbers.webs[living[0] if living else 0]
+    return StackAddresses(
+        pulsar_url=Address(f"pulsar://{hosts}", SOURCE, stopped=not living),
+        pulsar_admin_url=Address(f"http://{HOST}:{web}", SOURCE, stopped=not living),
+        redis_url=Address(f"redis://{HOST}:{ports.redis}/0", SOURCE, stopped=stopped_redis),
+        bookie_http=bookie_template(numbers),
     )

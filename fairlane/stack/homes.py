@@ -37,6 +37,11 @@ class Home:
         return self.root / "pulsar"
 
     @property
+    def estate(self) -> Path:
+        """Data of ZooKeeper, bookies and brokers, which exist beside the data of the standalone Pulsar."""
+        return self.root / "estate"
+
+    @property
     def redis(self) -> Path:
         return self.root / "redis"
 
@@ -51,5 +56,5 @@ class Home:
     def make(self) -> None:
         """Create the directories, readable by this user only."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for part in (self.logs, self.pulsar, self.redis):
+        for part in (self.logs, self.pulsar, self.estate, self.redis):
             part.mkdir(exist_ok=True)

@@ -3,13 +3,14 @@
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self, TypeVar
 
 from dispatcher.model.errors import Unreachable
 from fairlane.stack import distribution, java, ports, processes, pulsar_server, redis_server
 from fairlane.stack.errors import NoSpace, PortTaken, ServerDied
+from fairlane.stack.estate.shape import EstateRequest
 from fairlane.stack.homes import Home
 from fairlane.stack.state import ServerState, StackPorts
 
@@ -37,6 +38,8 @@ class StackOptions:
     redis_port: int | None = None
     ready_timeout_s: float = 120.0
     usual: StackPorts = USUAL_PORTS
+    estate: EstateRequest | None = None
+    """An estate in place of the standalone Pulsar."""
 
     def preferring(self, before: StackPorts | None) -> Self:
         """Return the same options, with the ports the stack had before as the usual ones."""
@@ -50,7 +53,7 @@ def start_redis(home: Home, options: StackOptions, env: Mapping[str, str], progr
     conf = redis_server.write_conf(home, port)
     progress(f"starting Redis ({program.path.name} {program.version}) on port {port}")
     pid = processes.start_detached([str(program.path), str(conf)], home.redis, home.logs / "redis-console.log", env)
-    return _started(pid, program.path.name, program.version, {"redis": port}, home.logs / "redis-console.log")
+    return started(pid, program.path.name, program.version, {"redis": port}, home.logs / "redis-console.log")
 
 
 def prepare_pulsar(cache: Path, env: Mapping[str, str], progress: Progress) -> None:
@@ -65,19 +68,14 @@ def start_pulsar(
     """Start Pulsar standalone without waiting until it is ready."""
     java_program = java.find(env)
     unpacked = distribution.ensure(cache, env, progress)
-    chosen = _pulsar_ports(home, options, progress)
+    broker = _port(options.pulsar_port, options.usual.broker, "Pulsar", progress)
+    web = _port(options.pulsar_web_port, options.usual.web, "Pulsar's REST", progress)
+    chosen = pulsar_server.PulsarPorts(broker, web, _bookie_port(home))
     progress(f"starting Pulsar {distribution.VERSION} on ports {chosen.broker} and {chosen.web} (REST)")
     command = pulsar_server.command(java_program, unpacked, home, chosen)
     console = home.logs / "pulsar-console.log"
     pid = processes.start_detached(command, home.pulsar, console, pulsar_server.environment(env))
-    numbers = {"broker": chosen.broker, "web": chosen.web, "bookie": chosen.bookie}
-    return _started(pid, "pulsar standalone", distribution.VERSION, numbers, console)
-
-
-def _pulsar_ports(home: Home, options: StackOptions, progress: Progress) -> pulsar_server.PulsarPorts:
-    broker = _port(options.pulsar_port, options.usual.broker, "Pulsar", progress)
-    web = _port(options.pulsar_web_port, options.usual.web, "Pulsar's REST", progress)
-    return pulsar_server.PulsarPorts(broker, web, _bookie_port(home))
+    return started(pid, "pulsar standalone", distribution.VERSION, asdict(chosen), console)
 
 
 def _bookie_port(home: Home) -> int:
@@ -86,11 +84,12 @@ def _bookie_port(home: Home) -> int:
     The data is bound to this port permanently, so each home starts its search at a port of its own, away from those of
     other homes.
     """
-    saved = pulsar_server.saved_bookie_port(home)
-    if saved is None:
+    file = pulsar_server.bookie_port_file(home)
+    if not file.exists():
         chosen = ports.choose(BOOKIE_PORTS_FROM + zlib.crc32(bytes(home.root)) % BOOKIE_PORTS)
-        pulsar_server.bookie_port_file(home).write_text(str(chosen))
+        file.write_text(str(chosen))
         return chosen
+    saved = int(file.read_text())
     if not ports.is_free(saved):
         raise PortTaken(
             f"Port {saved}, to which the local stack's data is bound, is taken by another program.",
@@ -108,7 +107,8 @@ def _port(asked_port: int | None, usual: int, what: str, progress: Progress) -> 
     return chosen
 
 
-def _started(pid: int, program: str, version: str, numbers: dict[str, int], log: Path) -> ServerState:
+def started(pid: int, program: str, version: str, numbers: dict[str, int], log: Path) -> ServerState:
+    """Return the state of a process that was just started. Raises ServerDied if it has ended."""
     birth = processes.birth_of(pid)
     if birth is None:
         raise died(program, log)

@@ -81,9 +81,9 @@ def _target(link: Path) -> str:
 
 
 def stop(pid: int, birth: str, deadline_s: float) -> bool:
-    """Send SIGTERM, then SIGKILL if the process is still alive after `deadline_s`.
+    """End a process: SIGTERM, then SIGKILL if it is still alive after `deadline_s`. Return whether SIGTERM was enough.
 
-    Returns whether it ended by itself.
+    `birth` tells it from a later process with the same id, which is left alone; see `birth_of`.
     """
     if _signal_and_wait(pid, birth, signal.SIGTERM, deadline_s):
         return True

@@ -110,20 +110,23 @@ def write(
 
     `more`: additional settings.
     """
-    required = {
-        **BROKER_SETTINGS,
-        **(more or {}),
+    required = {**BROKER_SETTINGS, **(more or {}), **addresses(broker_port, web_port)}
+    shipped = (distribution / "conf" / base).read_text()
+    conf = directory / base
+    conf.write_text(merged(shipped, required))
+    (directory / "log4j2.yaml").write_text(LOG4J)
+    return conf
+
+
+def addresses(broker_port: int, web_port: int) -> dict[str, str]:
+    """Return the settings that make a broker of this machine reachable from it alone."""
+    return {
         "brokerServicePort": str(broker_port),
         "webServicePort": str(web_port),
         "bindAddress": HOST,
         "advertisedAddress": HOST,
         "listeningInterface": loopback_name(),
     }
-    shipped = (distribution / "conf" / base).read_text()
-    conf = directory / base
-    conf.write_text(merged(shipped, required))
-    (directory / "log4j2.yaml").write_text(LOG4J)
-    return conf
 
 
 def merged(shipped: str, required: dict[str, str]) -> str:

@@ -60,42 +60,54 @@ class PulsarPorts:
     """Its storage; part of the name that identifies its data."""
 
 
-def command(java: Java, distribution: Path, home: Home, ports: PulsarPorts) -> list[str]:
-    """Return the whole command line, for `home.pulsar` as the current directory."""
-    conf = pulsar_conf.write(distribution, home.pulsar, ports.broker, ports.web)
-    arguments = standalone_arguments(conf, ports)
-    return java_command(java, distribution, home, MAIN, [*arguments, "--metadata-url=rocksdb:metadata"])
-
-
-def standalone_arguments(conf: Path, ports: PulsarPorts) -> list[str]:
-    return [
+def command(
+    java: Java, distribution: Path, home: Home, ports: PulsarPorts, more: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the whole command line, for `home.pulsar` as the current directory. more: additional settings."""
+    conf = pulsar_conf.write(distribution, home.pulsar, ports.broker, ports.web, more=more)
+    arguments = [
         f"--config={conf}",
         "--no-functions-worker",
         "--no-stream-storage",
         f"--advertised-address={HOST}",
         "--bookkeeper-dir=bookkeeper",
         f"--bookkeeper-port={ports.bookie}",
+        "--metadata-url=rocksdb:metadata",
     ]
+    return java_command(java, distribution, JavaProgram(MAIN, arguments, home.pulsar, home.logs))
 
 
-def java_command(java: Java, distribution: Path, home: Home, main: str, arguments: Sequence[str]) -> list[str]:
-    """Return the command line of a program of the distribution, for `home.pulsar` as the current directory.
+@dataclass(frozen=True)
+class JavaProgram:
+    """A program of the distribution."""
+
+    main: str
+    """Its class."""
+    arguments: Sequence[str]
+    directory: Path
+    """The current directory, which has its log4j2.yaml."""
+    logs: Path
+    memory: Sequence[str] = (*HEAP, *GC)
+    """Options of Java's memory."""
+
+
+def java_command(java: Java, distribution: Path, program: JavaProgram) -> list[str]:
+    """Return a command line, for `program.directory` as the current directory.
 
     It uses neither the distribution's own start script nor absolute paths to the data: both break on spaces.
     """
     return [
         str(java.program),
-        *HEAP,
-        *GC,
-        f"-XX:ErrorFile={home.logs}/pulsar-crash-%p.log",
+        *program.memory,
+        f"-XX:ErrorFile={program.logs}/pulsar-crash-%p.log",
         *(part for name in OPENED for part in ("--add-opens", f"{name}=ALL-UNNAMED")),
         *(("--sun-misc-unsafe-memory-access=allow",) if java.version >= 23 else ()),
         *(f"-D{name}={value}" for name, value in PROPERTIES.items()),
-        f"-Dpulsar.log.dir={home.logs}",
+        f"-Dpulsar.log.dir={program.logs}",
         "-cp",
-        f"{home.pulsar}:{distribution}/lib/*",
-        main,
-        *arguments,
+        f"{program.directory}:{distribution}/lib/*",
+        program.main,
+        *program.arguments,
     ]
 
 
@@ -126,9 +138,3 @@ def is_ready(web_port: int) -> bool:
 def bookie_port_file(home: Home) -> Path:
     """Return the file that keeps the bookie's port beside the data that is bound to it."""
     return home.pulsar / "bookie-port"
-
-
-def saved_bookie_port(home: Home) -> int | None:
-    """Return the port this data is bound to, or None if there is no data yet."""
-    file = bookie_port_file(home)
-    return int(file.read_text()) if file.exists() else None

@@ -1,10 +1,10 @@
-"""The local stack as a whole: up, down, status."""
+"""The local stack as a whole: up, down, status. Its Pulsar is a standalone server or an estate."""
 
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +13,16 @@ from fairlane.stack import distribution, launch, lock, processes, pulsar_server,
 from fairlane.stack import state as states
 from fairlane.stack.addresses import StackAddresses, addresses_of
 from fairlane.stack.errors import AlreadyRunning
+from fairlane.stack.estate.shape import EstateRequest
+from fairlane.stack.estate.start import EstateStarter
+from fairlane.stack.estate.start import stop as stop_estate
 from fairlane.stack.homes import Home, default_cache, default_home
 from fairlane.stack.launch import Progress, StackOptions
-from fairlane.stack.state import ServerState, StackState
+from fairlane.stack.state import EstateState, ServerState, StackState
 
 PULSAR_STOP_S = 40.0
 REDIS_STOP_S = 15.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerStatus:
-    """One server as `stack status` shows it; everything but the name is None where it is not running."""
-
-    name: str
-    running: bool
-    pid: int | None = None
-    program: str | None = None
-    version: str | None = None
-    ports: dict[str, int] = field(default_factory=dict)
-    memory_bytes: int | None = None
+_DOWN_FIRST = "Run `fairlane stack down` first."
 
 
 @dataclass(frozen=True)
@@ -39,10 +30,11 @@ class StackStatus:
     """State of the local stack."""
 
     running: bool
-    """Whether both servers are alive and `stack up` completed."""
+    """Whether all servers are alive and `stack up` completed."""
     home: Path
     logs: Path
-    servers: tuple[ServerStatus, ...]
+    servers: dict[str, dict[str, Any]]
+    """By name: whether it is running, and if so pid, program, version, ports and memory_bytes."""
     addresses: StackAddresses | None
     """The addresses in force, also of a server that has ended.
 
@@ -88,7 +80,8 @@ class LocalStack:
         with lock.exclusive(self._home.lock_file, progress):
             state = states.load(self._home.state_file).living()
             _refuse_other_ports(state, self._options)
-            already = state.ready
+            _refuse_another_shape(state, self._options)
+            already = state.ready and not self._grows(state)
             if not already:
                 state = self._start_missing(state, progress)
             addresses = addresses_of(state)
@@ -97,7 +90,7 @@ class LocalStack:
             return replace(addresses, already_running=already, changed=tuple(changed))
 
     def down(self, progress: Progress = quiet, *, wipe: bool = False) -> bool:
-        """Stop both servers; with `wipe`, delete their data and logs too. Return whether anything was running."""
+        """Stop all servers; with `wipe`, delete their data and logs too. Return whether anything was running."""
         if not self._home.root.is_dir():
             return False
         with lock.exclusive(self._home.lock_file, progress):
@@ -106,12 +99,13 @@ class LocalStack:
             states.save(self._home.state_file, StackState())
             if wipe:
                 self._wipe()
-        return state.pulsar is not None or state.redis is not None
+        return any((state.pulsar, state.redis, state.estate and state.estate.servers))
 
     def status(self) -> StackStatus:
         """Return what is running. Never waits and never changes anything."""
         state = states.load(self._home.state_file).living()
-        servers = (_server_status("pulsar", state.pulsar), _server_status("redis", state.redis))
+        named = {"pulsar": state.pulsar} if state.estate is None else _of_estate(state.estate)
+        servers = {name: _server_status(server) for name, server in {**named, "redis": state.redis}.items()}
         return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses_of(state))
 
     def _start_missing(self, state: StackState, progress: Progress) -> StackState:
@@ -123,7 +117,7 @@ class LocalStack:
         distribution.check_space(self._home.root, launch.NEEDED_BYTES)
         self._cache.mkdir(parents=True, exist_ok=True)
         with lock.exclusive(self._cache / "starting.lock", progress):
-            if state.pulsar is None:
+            if not self._pulsar_runs(state):
                 launch.prepare_pulsar(self._cache, self._env, progress)
         with lock.exclusive(lock.MACHINE, progress):
             return self._start(state, progress)
@@ -135,7 +129,10 @@ class LocalStack:
             if state.redis is None:
                 redis = launch.start_redis(self._home, options, self._env, progress)
                 state = self._note(state, redis=redis)
-            if state.pulsar is None:
+            asked = self._asked(state)
+            if asked is not None:
+                state = self._start_estate(asked, state, options, progress)
+            elif state.pulsar is None:
                 pulsar = launch.start_pulsar(self._home, options, self._cache, self._env, progress)
                 state = self._note(state, pulsar=pulsar)
             self._wait(state, progress)
@@ -144,15 +141,43 @@ class LocalStack:
             raise
         return self._note(state, ready=True, ports=state.server_ports())
 
+    def _start_estate(
+        self, asked: EstateRequest, state: StackState, options: StackOptions, progress: Progress
+    ) -> StackState:
+        def note(estate: EstateState) -> None:
+            self._note(state, estate=estate)
+
+        starter = EstateStarter(self._home, self._cache, self._env, options)
+        return self._note(state, estate=starter.start(asked, state.estate, note, progress))
+
+    def _asked(self, state: StackState) -> EstateRequest | None:
+        """Return the estate that is asked for, else the one in force; None for a standalone Pulsar."""
+        asked, running = self._options.estate, state.estate
+        if running is None:
+            return asked
+        return (asked or EstateRequest(running.shape)).with_plan(running.plan)
+
+    def _grows(self, state: StackState) -> bool:
+        """Return whether the estate that runs lacks servers that are asked for."""
+        asked = self._asked(state)
+        return asked is not None and state.estate is not None and asked.shape != state.estate.shape
+
+    def _pulsar_runs(self, state: StackState) -> bool:
+        if state.estate is not None:
+            return state.estate.alive and not self._grows(state)
+        return state.pulsar is not None
+
     def _wait(self, state: StackState, progress: Progress) -> None:
+        """Wait for Redis and a standalone Pulsar; the start of an estate waits by itself."""
         pulsar, redis = state.pulsar, state.redis
-        assert pulsar is not None, "both were started"
-        assert redis is not None, "both were started"
+        assert redis is not None, "it was started"
         logs = self._home.logs
         timeout_s = self._options.ready_timeout_s
         progress("waiting for Redis")
         ready: Callable[[], bool] = lambda: redis_server.is_ready(redis.ports["redis"])  # noqa: E731
         launch.wait_ready(redis, ready, (logs / "redis-console.log", logs / "redis.log"), timeout_s)
+        if pulsar is None:
+            return
         progress("waiting for Pulsar")
         ready = lambda: pulsar_server.is_ready(pulsar.ports["web"])  # noqa: E731
         launch.wait_ready(pulsar, ready, (logs / "pulsar-console.log", logs / "pulsar.log"), timeout_s)
@@ -167,6 +192,7 @@ class LocalStack:
         fresh = now.model_copy(
             update={
                 "pulsar": None if before.pulsar else now.pulsar,
+                "estate": _fresh_servers(now.estate, before.estate),
                 "redis": None if before.redis else now.redis,
             }
         )
@@ -174,6 +200,8 @@ class LocalStack:
         states.save(self._home.state_file, before)
 
     def _stop(self, state: StackState, progress: Progress) -> None:
+        if state.estate is not None:
+            stop_estate(state.estate.servers, progress)
         for name, server, deadline_s in (
             ("Pulsar", state.pulsar, PULSAR_STOP_S),
             ("Redis", state.redis, REDIS_STOP_S),
@@ -185,7 +213,7 @@ class LocalStack:
                 progress(f"{name} did not stop within {deadline_s:.0f} s and was killed; its data is safe on disk")
 
     def _wipe(self) -> None:
-        for part in (self._home.pulsar, self._home.redis, self._home.logs):
+        for part in (self._home.pulsar, self._home.estate, self._home.redis, self._home.logs):
             shutil.rmtree(part, ignore_errors=True)
         with suppress(FileNotFoundError):
             self._home.state_file.unlink()
@@ -201,23 +229,41 @@ def _refuse_other_ports(state: StackState, options: StackOptions) -> None:
         if server is not None and port not in (None, server.ports[name]):
             raise AlreadyRunning(
                 f"{what} of the local stack runs on port {server.ports[name]}, so it cannot get port {port}.",
-                "Run `fairlane stack down` first, or leave the port out.",
+                f"{_DOWN_FIRST[:-1]}, or leave the port out.",
             )
 
 
-def _server_status(name: str, server: ServerState | None) -> ServerStatus:
-    if server is None:
-        return ServerStatus(name=name, running=False)
-    memory = processes.resident_bytes(server.pid)
-    return ServerStatus(
-        name=name,
-        running=True,
-        pid=server.pid,
-        program=server.program,
-        version=server.version,
-        ports=server.ports,
-        memory_bytes=memory,
-    )
+def _refuse_another_shape(state: StackState, options: StackOptions) -> None:
+    """Raise AlreadyRunning if another kind of Pulsar runs than the options ask for, more of it, or with other files."""
+    asked = options.estate
+    if asked is None:
+        return
+    if state.pulsar is not None:
+        raise AlreadyRunning("The local stack runs a standalone Pulsar, not an estate.", _DOWN_FIRST)
+    if state.estate is not None and asked.plan not in (None, state.estate.plan):
+        raise AlreadyRunning(f"The local stack's estate does not have the files of {asked.plan}.", _DOWN_FIRST)
+    if state.estate is not None and not asked.shape.includes(state.estate.shape):
+        running = f"{state.estate.shape.bookies} bookies and {state.estate.shape.brokers} brokers"
+        raise AlreadyRunning(f"The local stack's estate has {running}; it can only grow while it runs.", _DOWN_FIRST)
+
+
+def _fresh_servers(now: EstateState | None, before: EstateState | None) -> EstateState | None:
+    """Return the servers that run now and did not before."""
+    if now is None:
+        return None
+    old = {} if before is None else before.servers
+    return now.model_copy(update={"servers": {name: one for name, one in now.servers.items() if name not in old}})
+
+
+def _of_estate(estate: EstateState) -> dict[str, ServerState | None]:
+    return {name: estate.servers.get(name) for name in estate.shape.names()}
+
+
+def _server_status(server: ServerState | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"pid": None, "program": None, "version": None, "ports": {}, "memory_bytes": None}
+    if server is not None:
+        facts |= server.model_dump(exclude={"birth"}) | {"memory_bytes": processes.resident_bytes(server.pid)}
+    return {"running": server is not None, **facts}
 
 
 def _provision(addresses: StackAddresses, settings: PulsarSettings, progress: Progress) -> list[str]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairlane.stack import processes
 from fairlane.stack.errors import StackError
+from fairlane.stack.estate.shape import EstatePorts, EstateShape
 
 
 class ServerState(BaseModel):
@@ -37,6 +38,35 @@ class StackPorts(BaseModel):
     redis: int
 
 
+class EstateState(BaseModel):
+    """The servers of an estate that takes the place of the standalone Pulsar."""
+
+    model_config = ConfigDict(frozen=True)
+
+    shape: EstateShape
+    ports: EstatePorts
+    servers: dict[str, ServerState]
+    """By name: zookeeper, bookie-1, broker-1 and so on; those that were started."""
+    plan: Path | None = None
+    """Folder of the plan whose files they have."""
+
+    @property
+    def alive(self) -> bool:
+        """Return whether all servers are alive."""
+        return all(name in self.servers and self.servers[name].alive for name in self.shape.names())
+
+    def living(self) -> "EstateState":
+        """Return the state without servers that have ended."""
+        return self.model_copy(update={"servers": {name: one for name, one in self.servers.items() if one.alive}})
+
+    def with_server(self, name: str, server: ServerState) -> "EstateState":
+        return self.model_copy(update={"servers": {**self.servers, name: server}})
+
+    def living_brokers(self) -> list[int]:
+        """Return the positions of the brokers that were started and not known to have ended."""
+        return [index for index, name in enumerate(self.shape.broker_names()) if name in self.servers]
+
+
 class StackState(BaseModel):
     """The servers of a local stack; None for one that was not started or was stopped."""
 
@@ -44,6 +74,9 @@ class StackState(BaseModel):
 
     format: int = 1
     pulsar: ServerState | None = None
+    """The standalone Pulsar."""
+    estate: EstateState | None = None
+    """The estate, if there is one in place of the standalone Pulsar."""
     redis: ServerState | None = None
     ready: bool = False
     """Whether `stack up` has completed since they were started."""
@@ -55,14 +88,16 @@ class StackState(BaseModel):
 
     @property
     def alive(self) -> bool:
-        """Return whether both servers are alive."""
-        return self.pulsar is not None and self.pulsar.alive and self.redis is not None and self.redis.alive
+        """Return whether all servers are alive."""
+        pulsar = self.pulsar if self.estate is None else self.estate
+        return pulsar is not None and pulsar.alive and self.redis is not None and self.redis.alive
 
     def living(self) -> "StackState":
         """Return the state without servers that have ended, and with the ports that are in force."""
         return self.model_copy(
             update={
                 "pulsar": self.pulsar if self.pulsar and self.pulsar.alive else None,
+                "estate": self.estate.living() if self.estate else None,
                 "redis": self.redis if self.redis and self.redis.alive else None,
                 "ready": self.ready and self.alive,
                 "ports": self.ports or (self.server_ports() if self.ready else None),
@@ -70,11 +105,14 @@ class StackState(BaseModel):
         )
 
     def server_ports(self) -> StackPorts:
-        """Return the ports of the servers, both of which must be known."""
-        if self.pulsar is None or self.redis is None:
+        """Return the ports of Pulsar (of an estate, those of its first broker) and Redis, which must be known."""
+        if self.redis is None or (self.pulsar is None and self.estate is None):
             raise ValueError("the stack is not running")
-        pulsar, redis = self.pulsar.ports, self.redis.ports
-        return StackPorts(broker=pulsar["broker"], web=pulsar["web"], redis=redis["redis"])
+        redis = self.redis.ports["redis"]
+        if self.pulsar is None:
+            assert self.estate is not None, "there is one of them"
+            return StackPorts(broker=self.estate.ports.brokers[0], web=self.estate.ports.webs[0], redis=redis)
+        return StackPorts(broker=self.pulsar.ports["broker"], web=self.pulsar.ports["web"], redis=redis)
 
 
 def load(path: Path) -> StackState:
@@ -94,7 +132,7 @@ def save(path: Path, state: StackState) -> None:
     """Replace the state file atomically."""
     fresh = path.with_suffix(".new")
     with fresh.open("w") as file:
-        json.dump(state.model_dump(), file, indent=2)
+        json.dump(state.model_dump(mode="json"), file, indent=2)
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)

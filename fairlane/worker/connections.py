@@ -10,8 +10,8 @@ from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.redis.client import Observe
 from backends.redis.epochs import Epochs
 from backends.redis.job_locks import JobLocks
-from backends.redis.passed_over import PassedOver
 from backends.redis.registry.registry import Registry
+from backends.redis.skipped_records import SkippedRecords
 from backends.redis.view import RedisView, open_view
 from backends.redis.view_records import ViewRecords
 from backends.redis.workers import Workers
@@ -23,20 +23,20 @@ from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
 
 
-@dataclass(frozen=True, kw_only=True)
 class RedisSide:
     """The whole view in Redis."""
 
-    view: RedisView
-    registry: Registry
-    records: ViewRecords
-    epochs: Epochs
-    job_locks: JobLocks
-    workers: Workers
-    ledger: RedisLedger
-    fold: RedisFold
-    snapshots: RedisSnapshots
-    passed_over: PassedOver
+    def __init__(self, view: RedisView, topics: Topics) -> None:
+        self.view = view
+        self.registry = Registry(view)
+        self.records = ViewRecords(view)
+        self.epochs = Epochs(view)
+        self.job_locks = JobLocks(view)
+        self.workers = Workers(view)
+        self.ledger = RedisLedger(view, topics)
+        self.fold = RedisFold(view, reader=__version__)
+        self.snapshots = RedisSnapshots(view)
+        self.skipped_records = SkippedRecords(view, __version__)
 
     def epoch_id(self) -> str | None:
         """Return the id of the present view's epoch, if there is a view. Raises Unreachable."""
@@ -49,18 +49,7 @@ def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, obser
     view = open_view(settings, claim_max_ms=claim_max_ms, observe=observe)
     view.ping()
     view.scripts.check()
-    return RedisSide(
-        view=view,
-        registry=Registry(view),
-        records=ViewRecords(view),
-        epochs=Epochs(view),
-        job_locks=JobLocks(view),
-        workers=Workers(view),
-        ledger=RedisLedger(view, topics),
-        fold=RedisFold(view, reader=__version__),
-        snapshots=RedisSnapshots(view),
-        passed_over=PassedOver(view, __version__),
-    )
+    return RedisSide(view, topics)
 
 
 @dataclass(frozen=True)

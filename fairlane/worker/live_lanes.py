@@ -7,6 +7,7 @@ from heapq import heapify, heappop, heappush
 import msgspec
 
 from backends.redis.registry.task_rows import LiveTask
+from dispatcher.model.flow_pause import flow_name
 from dispatcher.model.task_control import edited_message
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.ports import LaneInfo, WaitingLane
@@ -94,6 +95,7 @@ class LiveLanes:
         self.rotation = LaneRotation(settings.rotation)
         self._changed = True
         self.paused: frozenset[str] = frozenset()
+        self.paused_flows: frozenset[str] = frozenset()
         self._settings = settings
         self._known: dict[str, _Known] = {}
         self._due: list[tuple[int, str]] = []
@@ -152,18 +154,22 @@ class LiveLanes:
         }
         self._count_holders()
         for known in self._known.values():
-            known.position = self._place(known)
+            known.position = self._position_at(known)
             known.holders = 0
         self.judge_all(now_ms)
         return True
 
-    def pause(self, channels: frozenset[str], now_ms: int) -> bool:
-        """Set the paused channels. Return whether they have changed."""
-        if channels == self.paused:
+    def pause(self, channels: frozenset[str], now_ms: int, flows: frozenset[str] = frozenset()) -> bool:
+        """Set the paused channels, and the apps that are paused on a channel. Return whether they have changed."""
+        if (channels, flows) == (self.paused, self.paused_flows):
             return False
-        self.paused = channels
+        self.paused, self.paused_flows = channels, flows
         self.judge_all(now_ms)
         return True
+
+    def stops(self, channel: str, app: str) -> bool:
+        """Return whether a pause stops an app on a channel."""
+        return channel in self.paused or (bool(self.paused_flows) and flow_name(channel, app) in self.paused_flows)
 
     def wake(self, now_ms: int) -> None:
         """Check the tasks that are due: those that start, and those whose lifetime ends."""
@@ -222,14 +228,14 @@ class LiveLanes:
     # ------------------------------------------------------------- inside
     def _new(self, task: LiveTask, now_ms: int, *, is_reported: bool) -> _Known:
         known = _Known(task)
-        known.position = self._place(known)
+        known.position = self._position_at(known)
         if is_reported:
             known.fresh_until_ms = max(now_ms, task.start_ms) + self._settings.fresh_ms
             if 0 <= task.expected <= self._settings.late_targets:
                 known.late_until_ms = max(now_ms, task.start_ms) + self._settings.late_ms
         return known
 
-    def _place(self, known: _Known) -> int:
+    def _position_at(self, known: _Known) -> int:
         """Return this worker's position at the lane.
 
         Positions are among the workers that have its channel and, if there are any such, can read the lane.
@@ -253,7 +259,7 @@ class LiveLanes:
         before, known.task = known.task, task
         self.rotation.served(task.id, task.finals - before.finals)
         if task.tier != before.tier:
-            known.position = self._place(known)
+            known.position = self._position_at(known)
         if is_reported or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
             self._describe(known, nearly_empty=known.info.nearly_empty)
 
@@ -269,7 +275,7 @@ class LiveLanes:
 
     def _judge(self, known: _Known, now_ms: int) -> None:
         task = known.task
-        is_open = not task.shared and task.channel not in self.paused and dispatching(task, now_ms)
+        is_open = not task.shared and not self.stops(task.channel, task.app) and dispatching(task, now_ms)
         self._open += is_open - known.open
         known.open = is_open
         need = self._need(known, now_ms) if is_open and task.tier in self._settings.tiers else None
@@ -278,7 +284,7 @@ class LiveLanes:
         else:
             self._weigh(known, fresh=need <= LaneNeed.BUSY)
             self.rotation.put(task.id, need, Tier(task.tier), task.weight, task.chunk)
-        self._look_again(known, now_ms)
+        self._schedule_recheck(known, now_ms)
 
     def _need(self, known: _Known, now_ms: int) -> LaneNeed | None:
         pending = known.task.pending
@@ -305,7 +311,7 @@ class LiveLanes:
         if (much and known.info.nearly_empty) or (nothing and not known.info.nearly_empty):
             self._describe(known, nearly_empty=not much)
 
-    def _look_again(self, known: _Known, now_ms: int) -> None:
+    def _schedule_recheck(self, known: _Known, now_ms: int) -> None:
         task = known.task
         times = (task.start_ms, task.expires_ms, known.late_until_ms, known.fresh_until_ms)
         due_ms = min((time_ms for time_ms in times if time_ms > now_ms), default=0)

@@ -15,7 +15,7 @@ from fairlane.settings import Settings
 from fairlane.worker.connections import PulsarSide, RedisSide, open_pulsar, open_redis
 from fairlane.worker.process.standby import raise_form
 from fairlane.worker.process.threads import Threads
-from fairlane.worker.shared_jobs import SharedJobs, shelf_of, snapshotter
+from fairlane.worker.shared_jobs import SharedJobs, snapshot_topics, snapshotter
 
 Progress = Callable[[Epoch | None], None]
 _POLL_S = 0.25
@@ -47,8 +47,8 @@ def rebuild(
         owner = f"by-hand-{secrets.token_hex(3)}"
         jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, claim_max_ms)
         if not adopt:
-            jobs.check_home()
-        jobs.announce_claims()
+            jobs.rebuilder.check_home()
+        jobs.rebuilder.announce_claims()
         if judged.role is ViewRole.REBUILD:
             raise_form(redis.epochs, settings.pulsar.outcome_partitions)
         elif adopt:
@@ -80,9 +80,9 @@ def snapshot(settings: Settings) -> str:
 
 def delete_snapshots(pulsar: PulsarSide) -> None:
     """Delete all snapshots. Raises Unreachable."""
-    shelf = shelf_of(pulsar)
-    for number in shelf.numbers():
-        shelf.delete(number)
+    snapshots = snapshot_topics(pulsar)
+    for number in snapshots.numbers():
+        snapshots.delete(number)
 
 
 def _begin_adopted(redis: RedisSide, partitions: int, wait_ms: int) -> None:

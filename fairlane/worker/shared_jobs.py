@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from backends.pulsar.snapshot_topics import SnapshotTopics
-from backends.redis.passed_over import CONTROL as PASSED_CONTROL
+from backends.redis.skipped_records import CONTROL as CONTROL_TOPIC
 from consumers.upkeep.closing import Closing
 from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.finishing import Finisher
@@ -40,16 +40,13 @@ def snapshotter(
     redis: RedisSide, pulsar: PulsarSide, held: Callable[[], bool], clock: Clock, every_s: float
 ) -> Snapshotter:
     settings = SnapshotSettings(partitions=pulsar.topics.outcome_partitions, every_s=every_s)
-    return Snapshotter(redis.snapshots, shelf_of(pulsar), pulsar.control, redis.epochs.epoch, held, clock, settings)
+    return Snapshotter(
+        redis.snapshots, snapshot_topics(pulsar), pulsar.control, redis.epochs.epoch, held, clock, settings
+    )
 
 
-def shelf_of(pulsar: PulsarSide) -> SnapshotTopics:
+def snapshot_topics(pulsar: PulsarSide) -> SnapshotTopics:
     return SnapshotTopics(pulsar.client, pulsar.admin, pulsar.topics)
-
-
-def closing_chores(redis: RedisSide, pulsar: PulsarSide, clock: Clock, finisher: Finisher) -> tuple[Chore, ...]:
-    closing = Closing(redis.ledger, pulsar.outcomes, pulsar.topics.partition_of, clock, finisher.force_end)
-    return Chore(closing.end_claims, begin=closing.begin), Chore(closing.close_tasks, rest=REST)
 
 
 class SharedJobs:
@@ -83,10 +80,10 @@ class SharedJobs:
             self._holds(CONTROL),
             self.finisher.take,
             FoldSettings(),
-            redis.passed_over,
+            redis.skipped_records,
         )
         self._snapshotter = snapshotter(redis, pulsar, self._holds(SNAPSHOT), clock, snapshot_every_s)
-        self._rebuilder = Rebuilder(
+        self.rebuilder = Rebuilder(
             RebuildPorts(
                 redis.epochs, pulsar.control, pulsar.outcomes, pulsar.control.reader, redis.registry.control.cursor
             ),
@@ -94,27 +91,18 @@ class SharedJobs:
             clock,
             partial(secrets.token_hex, 8),
             RebuildSettings(topics.outcome_partitions, claim_max_ms, address=redis.view.address),
-            Restorer(redis.snapshots, shelf_of(pulsar), topics.outcome_partitions).restore,
+            Restorer(redis.snapshots, snapshot_topics(pulsar), topics.outcome_partitions).restore,
         )
         held = self._holds(HOUSEKEEPING)
-        self._closing = Housekeeper(closing_chores(redis, pulsar, clock, self.finisher), held, clock)
+        closing = Closing(redis.ledger, pulsar.outcomes, topics.partition_of, clock, self.finisher.force_end)
+        chores = Chore(closing.end_claims, begin=closing.begin), Chore(closing.close_tasks, rest=REST)
+        self._closing = Housekeeper(chores, held, clock)
         self._housekeeper = Housekeeper(self._clearing_chores(redis, pulsar, clock), held, clock)
-
-    def check_home(self) -> None:
-        """Check that this Redis holds the view; call it before the first lease (`Rebuilder.check_home`).
-
-        Raises Refused, Unreachable.
-        """
-        self._rebuilder.check_home()
-
-    def announce_claims(self) -> None:
-        """Announce the claims; call it before the first lease (`Rebuilder.announce_claims`). Raises Unreachable."""
-        self._rebuilder.announce_claims()
 
     def start(self, threads: Threads, *, housekeeping: bool = True) -> None:
         """Start each job in its own thread."""
-        threads.start("seats", self.held_jobs.run)
-        threads.start("rebuild", self._rebuilder.run)
+        threads.start("job_locks", self.held_jobs.run)
+        threads.start("rebuild", self.rebuilder.run)
         threads.start("fold-control", self._control.run)
         for partition, folder in enumerate(self._folders):
             threads.start(f"fold-{partition}", folder.run)
@@ -135,7 +123,7 @@ class SharedJobs:
             self._holds(outcome_job(partition)),
             self.finisher.take,
             FoldSettings(),
-            redis.passed_over,
+            redis.skipped_records,
         )
 
     def _clearing_chores(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:
@@ -147,21 +135,17 @@ class SharedJobs:
             redis.epochs.ready,
             topics.task_namespaces(),
             clock,
-            all_read=lambda: not redis.passed_over.kept(PASSED_CONTROL),
+            all_read=lambda: not redis.skipped_records.kept(CONTROL_TOPIC),
         )
+        restater = Restater(redis.records, pulsar.control, redis.epochs.epoch, self.rebuilder.restate, clock)
         sides = SideLaneCleaner(pulsar.admin, registry.sides, redis.epochs.ready, topics.shared_namespace, clock)
         return (
             Chore(lanes.round, begin=lanes.begin),
             Chore(sides.round, begin=sides.begin),
-            Chore(self._end_tasks(redis), FINISHED_EVERY_S, REST),
+            # Tasks whose worker saw the end, but died before it wrote the tombstone.
+            Chore(lambda: self.finisher.take(list(registry.tasks.complete())), FINISHED_EVERY_S, REST),
             Chore(redis.ledger.claim_lost, SWEEP_EVERY_S, REST),
             Chore(registry.tasks.prune, PRUNE_EVERY_S),
-            Chore(self._restater(redis, pulsar, clock).round, RESTATE_EVERY_S),
+            Chore(registry.service.forget_flows, PRUNE_EVERY_S),
+            Chore(restater.round, RESTATE_EVERY_S),
         )
-
-    def _end_tasks(self, redis: RedisSide) -> Callable[[], None]:
-        """Return the job that ends tasks whose worker saw the end, but died before it wrote the tombstone."""
-        return lambda: self.finisher.take(list(redis.registry.tasks.complete()))
-
-    def _restater(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> Restater:
-        return Restater(redis.records, pulsar.control, redis.epochs.epoch, self._rebuilder.restate, clock)

@@ -6,7 +6,7 @@ the engine (which shares the interpreter with this thread) then waits for more t
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.redis.feed import Feed
@@ -16,6 +16,7 @@ from backends.redis.registry.tasks import LIVE
 from dispatcher.clock import Clock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.tier import MILLI, Tier
 from dispatcher.model.view import FeedEntry
 from dispatcher.ports import LaneInfo, WaitingLane
@@ -51,6 +52,7 @@ class LaneWatcher:
 
     changed: called from this thread, whenever something changed, with all lanes to hold, those that wait for their
     turn, and all edited messages; it must be cheap.
+    paused: called with the entries of flows and Redis' time, at least every `look_s`.
     peers: the live workers, this one among them; none while that is not known, and then no lane of a task is held.
     """
 
@@ -63,6 +65,7 @@ class LaneWatcher:
         peers: Callable[[], Sequence[Peer]],
         clock: Clock,
         settings: WatchSettings,
+        paused: Callable[[Mapping[str, FlowPause], int], None] = lambda _entries, _now_ms: None,
     ) -> None:
         self._registry = registry
         self._feed = feed
@@ -70,18 +73,19 @@ class LaneWatcher:
         self._peers = peers
         self._clock = clock
         self._settings = settings
+        self._paused = paused
         self._lanes = LiveLanes(settings.lanes)
         self._standing = [lane for lane in standing_lanes(topics) if lane.tier in settings.lanes.tiers]
         self._sides: list[LaneInfo] = []
         self._published_sides = self._sides
         self._reading = _Reading()
         self._published: LanesChanged | None = None
-        self._place: bytes | None = None
+        self._position: bytes | None = None
         self._version: int | None = None
         """The registry's version, as far as its changes are known. None: some were missed."""
         self._ahead_ms = 0
         """Redis' time minus our monotonic clock's."""
-        self._look_at_s = self._round_at_s = float("-inf")
+        self._read_at_s = self._round_at_s = float("-inf")
         self._refused = False
         """Whether the last round failed for a reason other than a lost server; that is logged."""
 
@@ -94,13 +98,13 @@ class LaneWatcher:
         while not stop.is_set():
             try:
                 self._pause(stop)
-                self._place, changes = self._feed.watch(self._place, self._wait_ms())
+                self._position, changes = self._feed.watch(self._position, self._wait_ms())
                 self._round_at_s = self._clock.monotonic_s()
                 self.round(changes)
                 self._refused = False
             except FairlaneError as error:
                 self._note(error)
-                self._place = self._version = None
+                self._position = self._version = None
                 stop.wait(self._settings.look_s / 2)
 
     def _note(self, error: FairlaneError) -> None:
@@ -114,9 +118,9 @@ class LaneWatcher:
         """Apply the changes, do what is due, and report the resulting lanes. Raises Unreachable."""
         if self._version is not None:
             self._version += len(changes)
-        due = self._clock.monotonic_s() >= self._look_at_s
+        due = self._clock.monotonic_s() >= self._read_at_s
         if due or any(change.kind != "task" for change in changes):
-            self._look(caught_up=not changes)
+            self._read_state(caught_up=not changes)
         self._read(dict.fromkeys(change.task for change in changes if change.kind == "task"), is_reported=True)
         if self._reading.is_due(self._clock.monotonic_s()):
             self._read_page()
@@ -128,15 +132,17 @@ class LaneWatcher:
             self._tell(rotate=rotate)
 
     # ------------------------------------------------------------- reading
-    def _look(self, *, caught_up: bool) -> None:
+    def _read_state(self, *, caught_up: bool) -> None:
         now_s = self._clock.monotonic_s()
         state = self._registry.service.read_state()
         self._ahead_ms = state.now_ms - round(now_s * 1000)
-        self._look_at_s = now_s + self._settings.look_s
+        self._read_at_s = now_s + self._settings.look_s
         if self._version is None or (caught_up and state.version != self._version):
             self._version = state.version
             self._reading.hurry()
-        self._lanes.pause(state.paused, state.now_ms)
+        self._paused(state.flows, state.now_ms)
+        flows = frozenset(flow for flow, entry in state.flows.items() if entry.is_open(state.now_ms))
+        self._lanes.pause(state.paused, state.now_ms, flows)
         self._lanes.set_peers(self._peers(), state.now_ms)
         sides = self._side_lanes(state.sides)
         if sides != self._sides:
@@ -192,7 +198,7 @@ class LaneWatcher:
                 channel=names[1],
             )
             for side, names in named
-            if names and names[1] not in self._lanes.paused and self._lanes.holds(side, Tier.LOW, names[1])
+            if names and not self._lanes.stops(names[1], names[0]) and self._lanes.holds(side, Tier.LOW, names[1])
         ]
 
     # ------------------------------------------------------------- times
@@ -208,7 +214,7 @@ class LaneWatcher:
     def _wait_ms(self) -> int:
         """Return the time until the next check or page, or until a task's start if that is sooner."""
         now_s = self._clock.monotonic_s()
-        times_s = [self._look_at_s - now_s, self._reading.at_s - now_s]
+        times_s = [self._read_at_s - now_s, self._reading.at_s - now_s]
         if self._lanes.rotation.more:
             times_s.append(self._settings.more_s)
         if self._lanes.next_ms is not None:

@@ -16,27 +16,36 @@ from backends.redis.letter_index import LetterIndex
 from backends.redis.view import CLAIM_MAX_MS, WITHOUT_TASK
 from consumers.delivery.channel_registry import load_channels
 from consumers.delivery.clock_loop import ClockLoop
+from consumers.delivery.context import ChannelContext
 from consumers.delivery.courier import ChannelCourier
+from consumers.delivery.fleet_gate import FleetGate
+from consumers.delivery.flow_figures import FlowTable
 from consumers.lanes.give_back import MissingChannels
 from consumers.lanes.prefetch import PrefetchSettings
 from consumers.lanes.pulsar_lanes import LaneSettings, PulsarLanes
+from consumers.upkeep.flow_pauses import FlowPauses
+from consumers.upkeep.task_stops import TaskStops
+from dispatcher.channels.guards.payload_guard import MessageRefusal
 from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine.engine import Engine, EnginePorts
-from dispatcher.engine.events import Drain, Event, LaneReady
+from dispatcher.engine.events import Drain, LaneReady
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.model.errors import Hung
 from dispatcher.ports import Done
 from dispatcher.scheduling.rotation import RotationSettings
 from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.lease import ChannelTerms
 from fairlane import __version__
 from fairlane.settings import Settings
 from fairlane.worker.connections import open_pulsar, open_redis
+from fairlane.worker.inbox import EngineInbox
 from fairlane.worker.lease_caller import LeaseThread
 from fairlane.worker.live_lanes import LiveLaneSettings
 from fairlane.worker.process.standby import FormWatch
 from fairlane.worker.process.threads import Threads
 from fairlane.worker.process.watchdog import Signs, Watchdog, channel_part, exit_within, watchdog_settings
 from fairlane.worker.report.call_times import CallTimes
+from fairlane.worker.report.flow_metrics import FlowCollector
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
 from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.report.send_notes import SendNotes
@@ -70,6 +79,11 @@ def engine_settings(worker: str, settings: Settings, courier: ChannelCourier) ->
         lease_ms=_LEASE_MS,
         claim_ms=_LEASE_MS + round(courier.longest_timeout_s * 1000) + _MARGIN_MS,
         channel_batches=courier.batch_counts(),
+        channel_targets=courier.target_counts(),
+        channel_terms={
+            name: ChannelTerms(_LEASE_MS + round(timeout_s * 1000) + _MARGIN_MS, courier.targets_per_request(name))
+            for name, timeout_s in courier.timeouts_s.items()
+        },
         named_targets=settings.journal.targets,
     )
 
@@ -89,15 +103,18 @@ class Worker:
         self._threads = Threads(self._over)
         self._calls = CallTimes()
         self._letters_counted: dict[str, int] = {}
-        self._courier = ChannelCourier(
-            load_channels(settings.channel_classes(), settings.channel_settings()), clock, ClockLoop(clock)
-        )
+        self._gate = FleetGate(clock)
+        self._refusals: queue.Queue[MessageRefusal] = queue.Queue()
+        self._flows = FlowTable()
+        context = ChannelContext(clock, self._gate, self._refusals.put, self._flows)
+        channels = load_channels(settings.channel_classes(), settings.channel_settings(), context)
+        self._courier = ChannelCourier(channels, clock, ClockLoop(clock), self._gate, self._flows)
         self._engine_settings = engine_settings(self.id, settings, self._courier)
         self._connect()
         self._build_engine()
         self._build_actors()
-        self._jobs.check_home()
-        self._jobs.announce_claims()
+        self._jobs.rebuilder.check_home()
+        self._jobs.rebuilder.announce_claims()
 
     # ------------------------------------------------------------- construction
     def _connect(self) -> None:
@@ -116,8 +133,7 @@ class Worker:
         return max(CLAIM_MAX_MS, self._engine_settings.claim_ms)
 
     def _build_engine(self) -> None:
-        self._inbox: queue.Queue[Event] = queue.Queue()
-        inbox = self._inbox
+        self._inbox = inbox = EngineInbox()
         self._lanes = PulsarLanes(
             self._lanes_client,
             lambda lane: inbox.put(LaneReady(lane)),
@@ -128,7 +144,7 @@ class Worker:
                 channels=self._courier.channels,
                 ended=self._redis.registry.tasks.ends,
                 move=self._move_aside,
-                elsewhere=self._has_channel_elsewhere,
+                elsewhere=lambda name: any(name in (peer.channels or ()) for peer in self._heartbeat.peers()),
             ),
         )
         self._leases = LeaseThread(self._redis.ledger)
@@ -142,6 +158,8 @@ class Worker:
                 publisher=self._publisher,
                 dead_letters=self._dead_letters,
                 topics=self._pulsar.topics,
+                paces=self._gate,
+                is_reopened=self._gate.is_reopened,
             ),
             self._clock,
             inbox,
@@ -151,26 +169,13 @@ class Worker:
         lane = self._pulsar.topics.side_lane(envelope.app, envelope.channel)
         self._publisher.publish(lane, [envelope], done)
 
-    def _has_channel_elsewhere(self, channel: str) -> bool:
-        return any(peer.channels and channel in peer.channels for peer in self._heartbeat.peers())
-
     def _build_actors(self) -> None:
         redis, clock, stats = self._redis, self._clock, self._engine.stats
         self._metrics = self._serve_metrics()
-        port = self._metrics.port if self._metrics else 0
-        identity = WorkerIdentity(
-            id=self.id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=__version__,
-            metrics_port=port,
-            tiers=self._settings.worker.tiers,
-            channels=self._courier.channels,
-        )
         self._sends = SendNotes(self._engine.errors, stats, redis.ledger.note_sends, clock)
         self._heartbeat = Heartbeat(
             redis.workers,
-            identity,
+            self._identity(),
             stats,
             lambda: self.state,
             clock,
@@ -194,12 +199,35 @@ class Worker:
             self._heartbeat.peers,
             clock,
             WatchSettings(lanes=self._lane_settings()),
+            self._gate.update,
+        )
+        self._pauses = FlowPauses(
+            redis.registry.service,
+            redis.registry.control,
+            self._pulsar.control,
+            clock,
+            self._gate.outbox,
+            redis.ledger.slow_flow,
+        )
+        self._stops = TaskStops(
+            redis.registry.tasks, redis.registry.control, self._pulsar.control, clock, self._refusals
         )
         self._form = FormWatch(redis.epochs, self._heartbeat.older)
         self._watchdog = Watchdog(
             self._signs,
             self._threads.fail,
             watchdog_settings(self._settings, self._courier.timeouts_s, _LEASE_MS / 1000),
+        )
+
+    def _identity(self) -> WorkerIdentity:
+        return WorkerIdentity(
+            id=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
+            metrics_port=self._metrics.port if self._metrics else 0,
+            tiers=self._settings.worker.tiers,
+            channels=self._courier.channels,
         )
 
     def _signs(self) -> Signs:
@@ -238,7 +266,11 @@ class Worker:
         if settings.metrics_port < 0:
             return None
         service = ServiceView(self._redis.registry, self._redis.epochs, self._redis.workers, self._clock)
-        collectors = (EngineCollector(self._engine.stats, self._calls, __version__), ServiceCollector(service))
+        collectors = (
+            EngineCollector(self._engine.stats, self._calls, __version__),
+            FlowCollector(self._flows.flows, self._gate.doors),
+            ServiceCollector(service),
+        )
         return MetricsServer(settings.metrics_port, settings.metrics_host, collectors)
 
     # ------------------------------------------------------------- life
@@ -252,7 +284,9 @@ class Worker:
             stop.wait(0.2)
         drained = self._drain()
         if isinstance(self._threads.failure, Hung):
-            return self._leave_at_once(self._threads.failure)
+            # Threads that still run release their locks; the end of the process closes connections.
+            self._threads.join(_LEAVE_S)
+            return Hung.exit_code
         exit_within(_END_WITHIN_S, Hung.exit_code)
         self._close()
         if self._threads.failure is not None:
@@ -273,6 +307,8 @@ class Worker:
         threads.start("view-form", self._form.run)
         threads.start("engine", self._run_engine)
         threads.start("watch", self._watcher.run)
+        threads.start("flow-pauses", self._pauses.run)
+        threads.start("task-stops", self._stops.run)
         threads.start("watchdog", self._watchdog.run)
 
     def _run_engine(self, stop: threading.Event) -> None:
@@ -294,15 +330,6 @@ class Worker:
         self._inbox.put(Drain(within_s))
         self._over.wait(within_s + _CLOSE_S)
         return self._engine.drained
-
-    def _leave_at_once(self, hung: Hung) -> int:
-        """Leave because a part hangs; return the exit code.
-
-        Threads that still run release their locks and report that the worker is gone; the end of the process closes
-        connections.
-        """
-        self._threads.join(_LEAVE_S)
-        return hung.exit_code
 
     def _close(self) -> None:
         """Close the parts, each before those that it uses."""

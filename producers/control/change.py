@@ -1,10 +1,12 @@
-"""The one path of a change of any number of tasks: the control topic, then the view, then lanes that are missing."""
+"""The one path of a change of tasks or of the service: the control topic, then the view, then lanes that are
+missing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.model.service_settings import Setting
 from dispatcher.model.task_control import Control
 from dispatcher.wire.control import ControlChange, GlobalChange
 from producers.ports import Services
@@ -43,7 +45,7 @@ def change_tasks(
     while stored < len(changes) and failure is None:
         batch = changes[stored : stored + _BATCH]
         try:
-            positions += store(services, [record for change in batch for record in _records(services, change)])
+            positions += _store(services, [record for change in batch for record in _records(services, change)])
         except FairlaneError as error:
             failure = error
         else:
@@ -56,7 +58,13 @@ def change_tasks(
     return positions
 
 
-def store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> list[str]:
+def change_service(services: Services, settings: Sequence[Setting]) -> None:
+    """Change settings of the service. Workers follow within 200 ms. Raises Unreachable."""
+    now_ms = services.clock.wall_ms()
+    _store(services, [setting.record(now_ms) for setting in settings])
+
+
+def _store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> list[str]:
     """Store the records in this order in one batch and return their positions.
 
     Raises Unreachable; the error says so if the records are stored all the same.

@@ -7,11 +7,13 @@ from functools import cache
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from dispatcher.channels.submission.task_message import edited_message
 from dispatcher.model.errors import NotFound, TaskEnded
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.task import Message
 from dispatcher.model.task_control import Control, Override
 from dispatcher.model.view import InFlight
+from dispatcher.wire.envelope import decode_message
 from dispatcher.wire.submission import Submission
 from producers.control.change import TaskChange, change_tasks
 from producers.control.task_changes import Changes
@@ -95,12 +97,18 @@ class Controls:
         return Cancelled(before.targets, now.sent - before.sent, not now.claims)
 
     def edit(self, task: str, message: Mapping[str, JsonValue] | str) -> Edit:
-        """Replace the message for all unsent targets, including further attempts."""
+        """Replace the message for all unsent targets, including further attempts.
+
+        For `fcm` and `apns` the new message is checked like a submitted one. Fields that say how it is delivered
+        (collapse, category, provider_ttl_s, options) stay as submitted unless it names them; locales do not.
+        """
         try:
             checked = _message().validate_python(message)
         except ValidationError as error:
             raise invalid_input(error, "message") from None
         submission = self._open(task)
+        record = submission.record
+        checked = edited_message(record.channel, decode_message(record.message), checked)
         positions = self._change(submission, (Control("override", Override(submission.edits + 1, checked)),))
         now = self._services().known.submission(task) or submission
         ours = now.edited_at in ("", positions[-1])

@@ -1,116 +1,108 @@
 """Live controls of the settings all tasks share: capacity, tiers, caps of channels and apps, admission limits."""
 
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 
-from pydantic import TypeAdapter, ValidationError
-
-from dispatcher.model import service_settings as fields
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.field_errors import NAME_RULE
-from dispatcher.model.pools import pools_of
-from dispatcher.model.service_settings import EVERY_APP, Cap
-from dispatcher.model.task import MAX_TARGETS, Name
-from dispatcher.model.tier import in_milli
-from dispatcher.wire.control import FORMAT, GlobalChange
-from producers.control.change import store
-from producers.ports import Services
+from dispatcher.model.flow_pause import FlowPause, PauseKind, confirmed, ended, flow_name
+from dispatcher.model.pools import Cap, pools_of, quota_pool
+from dispatcher.model.service_settings import Setting
 
-Put = Callable[[Mapping[str, str]], None]
-
-
-def stored_by(services: Callable[[], Services]) -> Put:
-    """Return a function that writes changes to the control topic and to the registry.
-
-    Workers follow within 200 ms. services: called on first use, since it connects. Raises Unreachable.
-    """
-
-    def put(values: Mapping[str, str]) -> None:
-        there = services()
-        now_ms = there.clock.wall_ms()
-        store(there, [GlobalChange(FORMAT, field, text, now_ms) for field, text in values.items()])
-
-    return put
+Put = Callable[[Sequence[Setting]], None]
+Flows = Callable[[], Mapping[str, FlowPause]]
 
 
 class ServiceControls:
-    """Changes the settings of the whole service. put: takes the changed fields and their texts.
+    """Changes the settings of the whole service.
 
-    All methods raise InvalidInput and the exceptions of `put`.
+    put: takes the changed settings. now_ms: returns Redis' time. flows: returns the last entry of each flow. All
+    methods raise InvalidInput and the exceptions of these functions.
     """
 
-    def __init__(self, put: Put) -> None:
+    def __init__(self, put: Put, now_ms: Callable[[], int], flows: Flows = dict) -> None:
         self._put = put
+        self._now_ms = now_ms
+        self._flows = flows
 
     def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
         """Set the targets/s of all workers together; 0: unlimited.
 
         burst: the number of targets sent at once; 0: a quarter of a second's worth.
         """
-        self._put({fields.CAPACITY: Cap(targets_per_s, burst).checked("capacity").text})
+        self._set("capacity", Cap(targets_per_s, burst))
 
     def set_tiers(self, high: float, medium: float, low: float) -> None:
         """Set the weights of the tiers, 0.001 to 1,000 each."""
-        weights = {"high": high, "medium": medium, "low": low}
-        self._put({fields.TIER_WEIGHTS: ":".join(str(in_milli(name, weight)) for name, weight in weights.items())})
+        self._set("tiers", {"high": high, "medium": medium, "low": low})
 
     def set_sharing(self, shared_by: str) -> None:
         """Set the unit that shares capacity within a tier: `tasks`, or `apps` and then the tasks of each app."""
-        if shared_by not in fields.SHARED_BY:
-            raise InvalidInput(f"sharing: is {shared_by!r}; it must be {' or '.join(fields.SHARED_BY)}.")
-        self._put({fields.SHARING: shared_by})
+        self._set("sharing", shared_by)
 
     def cap_channel(self, channel: str, cap: Cap) -> None:
         """Set the maximum targets/s of a channel over all tasks; Cap(0): no cap."""
-        self._cap(pools_of("", _named("channel", channel)).channel, cap, f"cap of channel {channel}")
+        self._set("cap", cap, pools_of("", channel).channel)
 
     def cap_app(self, app: str, cap: Cap, channel: str | None = None) -> None:
         """Set the maximum targets/s of an app, over all channels or on one channel; Cap(0): no cap."""
-        _named("app", app)
-        if channel is None:
-            self._cap(pools_of(app, "").app, cap, f"cap of app {app}")
-        else:
-            pool = pools_of(app, _named("channel", channel)).app_channel
-            self._cap(pool, cap, f"cap of app {app} on channel {channel}")
+        pools = pools_of(app, channel or "")
+        self._set("cap", cap, pools.app if channel is None else pools.app_channel)
+
+    def cap_quota(self, group: str, cap: Cap, unit: str = "target") -> None:
+        """Set the maximum rate of a quota group over all its apps and channels; Cap(0): no cap. unit: `target`, or
+        `request` for providers that count requests with any number of targets.
+
+        The provider sees no more of it in any minute, and at most a twentieth more in any second. After a minute of
+        rest it begins at a sixtieth and reaches the cap within a minute.
+        """
+        self._put([Setting.of("quota_unit", unit, group), Setting.of("cap", cap, quota_pool(group))])
+
+    def join_quota(self, group: str, channel: str, app: str) -> None:
+        """Count what an app sends on a channel to a quota group, such as several apps of one FCM project."""
+        self._set("quota", group, flow_name(channel, app))
+
+    def leave_quota(self, channel: str, app: str) -> None:
+        """Count what an app sends on a channel to no quota group."""
+        self._set("quota", "", flow_name(channel, app))
 
     def pause_channel(self, channel: str, *, paused: bool) -> None:
         """Pause or resume a channel. Nothing is sent while it is paused; targets in flight are not called back."""
-        self._put({fields.paused_field(_named("channel", channel)): "1" if paused else "0"})
+        self._set("channel_paused", paused, channel)
+
+    def pause_flow(self, channel: str, app: str, for_s: float | None = None, reason: str = "") -> None:
+        """Pause one app on a channel, for some seconds or (None) until `resume_flow`. Nothing of it is sent meanwhile,
+        and no target uses a try; requests under way are not called back."""
+        now_ms = self._now_ms()
+        until_ms = 0 if for_s is None else now_ms + round(for_s * 1000)
+        entry = FlowPause(kind=PauseKind.HAND, since_ms=now_ms, until_ms=until_ms, reason=reason)
+        self._set_flow(channel, app, entry)
+
+    def resume_flow(self, channel: str, app: str, *, confirm_dead: bool = False) -> None:
+        """End the pause of one app on a channel, whatever its kind.
+
+        confirm_dead: also, for a day, dead targets count as dead however many they are. Otherwise they would
+        pause the app again.
+        """
+        make = confirmed if confirm_dead else ended
+        self._set_flow(channel, app, make(self._now_ms(), "resumed by an operator"))
 
     def weigh_app(self, app: str, weight: float) -> None:
         """Set an app's weight among the apps of a tier, 0.001 to 1,000, used where apps share capacity."""
-        self._put({fields.app_weight_field(_named("app", app)): str(in_milli("weight", weight))})
+        self._set("app_weight", weight, app)
 
     def limit_app(self, app: str, tasks: int | None = None, targets: int | None = None) -> None:
         """Set the maximum number of live tasks and of queued targets of an app, applied at its next submission.
 
         0: any number; None: unchanged. app `*`: every app that has no limit of its own.
         """
-        if app != EVERY_APP:
-            _named("app", app)
-        given = {fields.task_limit_field(app): tasks, fields.target_limit_field(app): targets}
-        checked = {field: _limit(number) for field, number in given.items() if number is not None}
-        if not checked:
+        limits = {"limit:tasks": tasks, "limit:targets": targets}
+        given = [Setting.of(kind, number, app) for kind, number in limits.items() if number is not None]
+        if not given:
             raise InvalidInput("limit: name a number of tasks, of targets, or both.")
-        self._put(checked)
+        self._put(given)
 
-    def _cap(self, pool: str, cap: Cap, name: str) -> None:
-        self._put({fields.cap_field(pool): cap.checked(name).text})
+    def _set_flow(self, channel: str, app: str, entry: FlowPause) -> None:
+        flow = flow_name(channel, app)
+        self._set("flow_paused", entry.after(self._flows().get(flow)), flow)
 
-
-@cache
-def _name() -> TypeAdapter[str]:
-    return TypeAdapter(Name)  # takes 30 ms, and most commands do not need it
-
-
-def _named(kind: str, name: str) -> str:
-    try:
-        return _name().validate_python(name)
-    except ValidationError:
-        raise InvalidInput(f"{kind}: is {name!r}; {NAME_RULE}.") from None
-
-
-def _limit(number: int) -> str:
-    if not fields.is_count(number, MAX_TARGETS):
-        raise InvalidInput(f"limit: is {number!r}; it must be a whole number, 0 (for none) to {MAX_TARGETS:,}.")
-    return str(int(number))
+    def _set(self, kind: str, value: object, name: str = "") -> None:
+        self._put([Setting.of(kind, value, name)])

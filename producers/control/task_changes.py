@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.task_control import Control, one_of
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, STATES, TaskView

@@ -20,6 +20,15 @@ def delimiter_of(line: str) -> str | None:
     return next((each for each in DELIMITERS if _target_column(_cells(line, each)) is not None), None)
 
 
+def variable_columns(line: str, keep: Keep) -> list[str] | None:
+    """Return the columns that become variables, from a header; None if it has no target column."""
+    header = _cells(line, delimiter_of(line) or ",")
+    column = _target_column(header)
+    if column is None:
+        return None
+    return [name for index, name in enumerate(header) if index != column and name not in keep]
+
+
 def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Row]], Parse]:
     """Return the rows in bursts, and the parser that makes targets of them.
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from dispatcher.model.errors import InvalidInput
 from producers.files.audience_rows import Items, Keep, Parse
-from producers.files.csv_audience import DELIMITERS, csv_rows, delimiter_of
+from producers.files.csv_audience import DELIMITERS, csv_rows, delimiter_of, variable_columns
 from producers.files.json_audience import array_rows, jsonl_items
 from producers.files.lines import Lines, count_lines
 from producers.files.standard_input import standard_input
@@ -63,6 +63,15 @@ class TargetsFile:
             return None if raw is None or self.waits else raw.tell() / max(1, Path(self.path).stat().st_size)
         except (OSError, ValueError):  # the file was closed or is gone
             return None
+
+    @property
+    def columns(self) -> Sequence[str] | None:
+        """The columns of variables, from the first line of a CSV. None for other files and for standard input, which
+        can be read once."""
+        if self.waits:
+            return None
+        with self._open() as lines:
+            return variable_columns(lines.beginning(), self._keep) if self._kind(lines) == "csv" else None
 
     def estimate(self) -> int | None:
         """Return the approximate number of targets: the file's lines, counted without parsing them.

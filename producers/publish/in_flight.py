@@ -6,9 +6,9 @@ from collections import OrderedDict
 class SendWindow:
     """Messages and bytes of one partition that are sent and not answered. `takes` enforces the bounds."""
 
-    def __init__(self, most_messages: int, most_bytes: int, now_s: float) -> None:
-        self._most_messages = most_messages
-        self._most_bytes = most_bytes
+    def __init__(self, max_messages: int, max_bytes: int, now_s: float) -> None:
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
         self._sent_s: OrderedDict[int, float] = OrderedDict()
         self._answered_s = now_s
         self.messages = 0
@@ -17,7 +17,7 @@ class SendWindow:
     def takes(self, messages: int, size: int) -> bool:
         """Return whether this much more stays within the bounds. A piece larger than the bounds passes when it is
         alone."""
-        fits = self.messages + messages <= self._most_messages and self.bytes + size <= self._most_bytes
+        fits = self.messages + messages <= self._max_messages and self.bytes + size <= self._max_bytes
         return fits or not self.messages
 
     def add(self, first: int, messages: int, size: int, now_s: float) -> None:

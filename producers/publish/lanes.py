@@ -19,6 +19,7 @@ from producers.publish.compression import compression_for
 from producers.publish.partitioning import need_of
 from producers.publish.router import Router, RouterSettings
 from producers.publish.spill import Spill
+from producers.publish.stalls import StallNotes
 from producers.publish.tuning import ProducerSettings, tune
 from producers.settings import ProducerOptions
 
@@ -30,7 +31,8 @@ _CREATED_AT_ONCE = 8
 class SubmissionLanes:
     """Implements LaneOpener."""
 
-    def __init__(self, client: pulsar.Client, admin: PulsarAdmin, options: ProducerOptions) -> None:
+    def __init__(self, client: pulsar.Client, admin: PulsarAdmin, options: ProducerOptions, stalls: StallNotes) -> None:
+        self._stalls = stalls
         self._client = client
         self._admin = admin
         self._options = options
@@ -49,14 +51,15 @@ class SubmissionLanes:
             topics = topics_of_lane(record.lane, record.partitions)
             producers = open_producers(self._client, topics, settings, compression_for(options.compression, first))
             undo.pop_all()
-        return Router(producers, settings, RouterSettings(when_full=options.when_full), time.monotonic, spill)
+        rules = RouterSettings(when_full=options.when_full)
+        return Router(producers, settings, rules, time.monotonic, spill, self._stalls.of(record))
 
 
 def open_producers(
     client: pulsar.Client, topics: Sequence[str], settings: ProducerSettings, compression: Compression = "lz4"
 ) -> list[LaneProducer]:
     """Open one producer for each topic, all together. Raises as LaneProducer."""
-    made = _lane_settings(settings, compression)
+    made = lane_settings(settings, compression)
     if len(topics) == 1:
         return [LaneProducer(client, topics[0], made)]
     with ThreadPoolExecutor(len(topics), thread_name_prefix="producers") as pool, ExitStack() as undo:
@@ -66,7 +69,7 @@ def open_producers(
     return opened
 
 
-def _lane_settings(settings: ProducerSettings, compression: Compression) -> LaneProducerSettings:
+def lane_settings(settings: ProducerSettings, compression: Compression) -> LaneProducerSettings:
     """Return the settings of a lane's producers. Their own bounds are above the router's, so that they never wait."""
     return LaneProducerSettings(
         batch_messages=settings.batch_messages,

@@ -17,6 +17,7 @@ from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from producers.publish.in_flight import Confirmed
 from producers.publish.rotation import PartitionRotation
 from producers.publish.spill import Spill
+from producers.publish.stalls import OnSilence, unnoticed
 from producers.publish.tuning import ProducerSettings
 
 WhenFull = Literal["wait", "fail", "spill"]
@@ -77,12 +78,15 @@ class Router:
         settings: RouterSettings,
         clock_s: Callable[[], float],
         spill: Spill | None = None,
+        on_silence: OnSilence = unnoticed,
     ) -> None:
-        """clock_s: monotonic. spill: required if `when_full` is spill; closed with the router."""
+        """clock_s: monotonic. spill: required if `when_full` is spill; closed with the router. on_silence: called
+        at each call that sends, and again and again while it waits."""
         self._partitions = partitions
         self._settings = settings
         self._clock_s = clock_s
         self._spill = spill
+        self._on_silence = on_silence
         self._sending = threading.Lock()
         self._room = threading.Condition()
         self._rotation = PartitionRotation(producer, settings.late_s, clock_s())
@@ -102,12 +106,14 @@ class Router:
         if bodies and max(map(len, bodies)) > MAX_ENVELOPE_BYTES:
             raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
         with self._sending:
+            with self._room:
+                self._on_silence(self._rotation.silent_s(self._clock_s()))
             start = 0
             while start < len(bodies):
                 with self._room:
                     end, size = self._rotation.cut(bodies, start, self._clock_s())
                 try:
-                    self._place(bodies[start:end], size)
+                    self._send_or_spill(bodies[start:end], size)
                 except QueueFull as error:
                     error.taken = start
                     raise
@@ -149,7 +155,7 @@ class Router:
             return [UnconfirmedSends(window.messages, window.bytes) for window in self._rotation.windows]
 
     # ------------------------------------------------------------ sending
-    def _place(self, piece: Sequence[bytes], size: int) -> None:
+    def _send_or_spill(self, piece: Sequence[bytes], size: int) -> None:
         """Hand the piece to a partition or spill it, however long that takes."""
         while True:
             with self._room:
@@ -201,7 +207,9 @@ class Router:
         """Wait briefly for an answer. Lateness depends on the time too, so the wait is short. Raise if answers stop
         coming."""
         self._check()
-        if self._rotation.silent_s(self._clock_s()) >= self._settings.stall_s:
+        silent_s = self._rotation.silent_s(self._clock_s())
+        self._on_silence(silent_s)
+        if silent_s >= self._settings.stall_s:
             raise Unreachable(
                 f"Pulsar has confirmed nothing for {self._settings.stall_s:g} s ({self._full_words()})",
                 "Check that it runs and its disk has room (`fairlane doctor`); then submit again to continue.",
@@ -244,6 +252,7 @@ class Router:
         """Wait for a condition; return False if the router was closed or failed meanwhile."""
         with self._room:
             while not (self._closed or self._error or happened()):
+                self._on_silence(self._rotation.silent_s(self._clock_s()))
                 self._room.wait(self._settings.late_s)
             return not (self._closed or self._error)
 

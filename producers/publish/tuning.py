@@ -57,15 +57,15 @@ class ProducerNeeds:
                 raise InvalidInput(f"tuning: {name}: {getattr(self, name)} is not more than 0.")
         if self.message_bytes > MAX_ENVELOPE_BYTES:
             raise InvalidInput(f"tuning: message_bytes: {self.message_bytes:,} is more than {MAX_ENVELOPE_BYTES:,}.")
-        if self.memory_bytes < self._least_bytes:
+        if self.memory_bytes < self._min_bytes:
             raise InvalidInput(
                 f"tuning: memory_bytes: {self.memory_bytes:,} does not hold two messages of {self.message_bytes:,} "
                 f"bytes for each of {self.partitions} partitions.",
-                f"Give {self._least_bytes:,} or more, or fewer partitions.",
+                f"Give {self._min_bytes:,} or more, or fewer partitions.",
             )
 
     @property
-    def _least_bytes(self) -> int:
+    def _min_bytes(self) -> int:
         return 2 * self.partitions * self.message_bytes
 
 

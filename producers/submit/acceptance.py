@@ -14,6 +14,12 @@ from dispatcher.wire.topics import Topics
 from producers.publish.partitioning import partitions_for
 from producers.settings import ProducerOptions
 
+_ATTEMPTS_OF_0_2 = 5
+"""Default of max_attempts in 0.2."""
+_NOT_COMPARED = {
+    *("id", "expected_targets", "start_at"),
+    *("collapse", "category", "provider_ttl_s", "options", "locales"),  # they are in the complete message
+}
 _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -24,18 +30,17 @@ def accept(
     now_ms: int,
     topics: Topics,
     options: ProducerOptions = ProducerOptions(),
+    first: int | None = None,
 ) -> TaskRecord:
-    """Return the record of a new task. Raises InvalidInput if its start time is past or too far ahead."""
-    if task.start_ms > now_ms + MAX_START_AHEAD_S * 1000:
-        raise InvalidInput(f"task: start_at: is more than {MAX_START_AHEAD_S // 86_400} days ahead.")
-    if task.start_at is not None and task.start_ms < now_ms - MAX_START_BEHIND_S * 1000:
-        raise InvalidInput(
-            f"task: start_at: {task.start_at.isoformat(timespec='seconds')} is past.",
-            "Give a later time, or none to start at once.",
-        )
-    own = task.own_lane(expected_targets)
+    """Return the record of a new task.
+
+    first: the number of targets that are sent before it waits for a go. Raises InvalidInput if its start time is past
+    or too far ahead, or if it has one and waits for a go.
+    """
+    _check_start(task, now_ms, first)
+    own = first is not None or task.own_lane(expected_targets)
     start_ms = max(task.start_ms, now_ms)
-    message, chunk = encode_message(task.message), task.chosen_chunk(expected_targets)
+    message, chunk = encode_message(task.complete_message), task.chosen_chunk(expected_targets)
     return TaskRecord(
         format=FORMAT,
         task=task_id,
@@ -53,11 +58,29 @@ def accept(
         expires_ms=0 if task.ttl_s is None else start_ms + round(task.ttl_s * 1000),
         hold_until_sealed=task.hold_until_sealed,
         max_attempts=task.max_attempts,
+        gives_up_unknown=task.unknown == "give_up",
+        retry_for_ms=round((task.retry_for_s or 0) * 1000),
         created_ms=now_ms,
         digest=task_digest(task),
         cap_burst=task.cap_burst or 0,
+        first=first or 0,
         partitions=partitions_for(expected_targets, envelope_bytes(chunk, len(message)), options) if own else 0,
     )
+
+
+def _check_start(task: PushTask, now_ms: int, first: int | None) -> None:
+    if first is not None and task.start_at is not None:
+        raise InvalidInput(
+            "first: the first targets are sent at once, and the task has a start time.",
+            "Leave start_at out, and resume the task when the rest may be sent.",
+        )
+    if task.start_ms > now_ms + MAX_START_AHEAD_S * 1000:
+        raise InvalidInput(f"task: start_at: is more than {MAX_START_AHEAD_S // 86_400} days ahead.")
+    if task.start_at is not None and task.start_ms < now_ms - MAX_START_BEHIND_S * 1000:
+        raise InvalidInput(
+            f"task: start_at: {task.start_at.isoformat(timespec='seconds')} is past.",
+            "Give a later time, or none to start at once.",
+        )
 
 
 def task_digest(task: PushTask) -> str:
@@ -65,9 +88,14 @@ def task_digest(task: PushTask) -> str:
 
     This excludes the id and the expected size, which is a hint and used once.
     """
-    fields = task.model_dump(mode="json", exclude={"id", "expected_targets", "start_at"}) | {"start_ms": task.start_ms}
+    fields = task.model_dump(mode="json", exclude=_NOT_COMPARED) | {"start_ms": task.start_ms}
+    fields["message"] = task.complete_message
     if task.cap_burst is None:
         del fields["cap_burst"]  # as before bursts existed: stored digests remain valid
+    if task.unknown == "retry":
+        del fields["unknown"]  # as before the option existed
+    if task.retry_for_s is None:
+        del fields["retry_for_s"]
     return blake2b(_canonical(fields), digest_size=16).hexdigest()
 
 
@@ -91,9 +119,16 @@ def check_admitted(record: TaskRecord, admission: Admission) -> None:
     )
 
 
+def _as_of_0_2(task: PushTask) -> PushTask:
+    """Return the task as 0.2 accepted it, with the defaults of then: its submission may go on with this version."""
+    if "max_attempts" in task.model_fields_set:
+        return task
+    return task.model_copy(update={"max_attempts": _ATTEMPTS_OF_0_2})
+
+
 def check_same(task: PushTask, record: TaskRecord) -> None:
     """Raise AudienceMismatch, naming the differences, if `record` belongs to another task."""
-    if task_digest(task) == record.digest:
+    if record.digest in (task_digest(task), task_digest(_as_of_0_2(task))):
         return
     stored_message = msgspec.msgpack.decode(record.message)
     pairs = {
@@ -101,13 +136,15 @@ def check_same(task: PushTask, record: TaskRecord) -> None:
         "tier": (task.tier, record.tier),
         "channel": (task.channel, record.channel),
         # The view keeps no message of an ended task.
-        "message": (_canonical(task.message if stored_message else ""), _canonical(stored_message)),
+        "message": (_canonical(task.complete_message if stored_message else ""), _canonical(stored_message)),
         "weight": (task.weight_milli, record.weight),
         "cap": (task.cap or 0, record.cap),
         "cap_burst": (task.cap_burst or 0, record.cap_burst),
         "start_at": (task.start_ms, record.start_ms),
         "hold_until_sealed": (task.hold_until_sealed, record.hold_until_sealed),
         "max_attempts": (task.max_attempts, record.max_attempts),
+        "unknown": (task.unknown == "give_up", record.gives_up_unknown),
+        "retry_for_s": (round((task.retry_for_s or 0) * 1000), record.retry_for_ms),
     }
     differing = [name for name, (new, stored) in pairs.items() if new != stored] or ["message, chunk or ttl_s"]
     raise AudienceMismatch(

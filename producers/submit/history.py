@@ -1,18 +1,13 @@
 """The known state of a submission: from the registry or, while that is incomplete, from the control topic itself."""
 
-from contextlib import closing
-
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
 from dispatcher.model.errors import Malformed, NotReady
 from dispatcher.model.view import SubmitLease
-from dispatcher.ports import OpenReader, StoredRecord
+from dispatcher.ports import OpenReader, StoredRecord, records_to_end
 from dispatcher.wire.control import ControlRecord, TaskRecord
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import Submission, with_record
-
-_BATCH = 1_000
-_READ_S = 1.0
 
 
 class KnownSubmissions:
@@ -52,16 +47,16 @@ class KnownSubmissions:
 
     def _read(self, task: str, row: Submission | None, after: str | None, upto: str | None = None) -> Submission | None:
         """Add the topic's records after a position, up to another (None: its end)."""
+        if upto is not None and (after or "") >= upto:
+            return row
         read = set[str]()
-        last = after or ""
-        with closing(self._control(after)) as reader:
-            while (upto is None or last < upto) and not reader.at_end():
-                for stored in reader.read(_BATCH, _READ_S):
-                    last = stored.position
-                    known = _of_task(task, stored)
-                    if known is not None and known[0] not in read:
-                        read.add(known[0])
-                        row = with_record(row, *known)
+        for stored in records_to_end(self._control(after)):
+            known = _of_task(task, stored)
+            if known is not None and known[0] not in read:
+                read.add(known[0])
+                row = with_record(row, *known)
+            if upto is not None and stored.position >= upto:
+                break
         return row
 
 

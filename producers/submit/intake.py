@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import get_args
 
+from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import InvalidInput
 from producers.files.duplicates import DuplicateFilter, Duplicates
 from producers.submit.cutter import Slab, SlabSource, slabs_of
 from producers.submit.validation import Accepted, Refusal, check_slab
+
+MAX_FIRST = 10_000
+"""Most targets of a trial send. Other tasks of the tier share its retry lane, where these are sent from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +23,12 @@ class AudienceRules:
     allow_empty: bool = False
     """Whether the audience may have no target, or no accepted target."""
     duplicates: Duplicates = "keep"
+    first: int | None = None
+    """Targets, the first of the audience, that are sent before a new task waits for a go; None: it waits for none."""
 
     def __post_init__(self) -> None:
+        if self.first is not None and not 1 <= self.first <= MAX_FIRST:
+            raise InvalidInput(f"first: is {self.first}; it must be 1 to {MAX_FIRST:,}.")
         if self.duplicates not in get_args(Duplicates):
             raise InvalidInput(
                 f"duplicates: is {self.duplicates!r}; it must be one of {', '.join(get_args(Duplicates))}."
@@ -61,8 +69,10 @@ class Intake:
         on_refusals: Callable[[list[Refusal]], None],
         clock_s: Callable[[], float],
         duplicates: Duplicates = "keep",
+        check: TargetCheck | None = None,
     ) -> None:
-        """on_refusals: called in the caller's thread."""
+        """on_refusals: called in the caller's thread. check: that of the task's channel."""
+        self._check = check
         self.working = threading.Lock()
         self._audience = audience
         self._on_refusals = on_refusals
@@ -103,7 +113,7 @@ class Intake:
             return None
         items, first = filling.slab.items[filling.taken :], filling.taken
         filling.taken += len(items)
-        accepted, refusals = check_slab(items, lambda index: filling.slab.line_of(first + index))
+        accepted, refusals = check_slab(items, lambda index: filling.slab.line_of(first + index), self._check)
         self._late += refusals
         accepted = self._duplicates(accepted)
         return accepted if accepted.addresses else None
@@ -132,7 +142,8 @@ class Intake:
         return slab
 
     def _checked(self, slab: Slab, taken: int) -> Accepted:
-        accepted, refusals = check_slab(slab.items[taken:] if taken else slab.items, lambda i: slab.line_of(taken + i))
+        items = slab.items[taken:] if taken else slab.items
+        accepted, refusals = check_slab(items, lambda i: slab.line_of(taken + i), self._check)
         if refusals:
             self._on_refusals(refusals)
         return self._duplicates(accepted)

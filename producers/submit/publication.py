@@ -12,7 +12,7 @@ import msgspec
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.task_control import Control
 from dispatcher.wire.control import FORMAT, Announced, TaskRecord
-from dispatcher.wire.topics import OWN_LANE_ABOVE
+from dispatcher.wire.topics import OWN_LANE_ABOVE, RETRY_STEPS_S
 from producers.ports import LaneWriter, Services
 from producers.submit.checkpoints import Checkpointer
 from producers.submit.intake import Intake
@@ -24,6 +24,9 @@ _HELP_S: Final = 0.1
 
 class Publication:
     """Publishes one window while the next is announced; no more than two are kept. One thread at a time.
+
+    The windows of a trial send go to a retry lane. Nothing else of the task is sent before its go, so no worker holds
+    the task's own lane until then.
 
     stopped: why the task takes no more targets, or empty.
     """
@@ -38,6 +41,7 @@ class Publication:
         self._announcing: deque[tuple[Window, Callable[[], None], Callable[[], bool]]] = deque()
         self._writer: LaneWriter | None = None
         self._checkpoints: Checkpointer | None = None
+        self._in_trial = False
 
     @property
     def stopped(self) -> str:
@@ -45,7 +49,8 @@ class Publication:
 
     def open(self, window: Window) -> None:
         """Open the lane; the first envelopes show whether compression saves anything."""
-        self._writer = self._services.lanes.open(self._record, window.bodies[0])
+        self._in_trial = window.targets <= self._record.first
+        self._writer = self._services.lanes.open(self._record_of_lane(), window.bodies[0])
         self._checkpoints = Checkpointer(self._services, self._writer, self._record.task, self._base)
 
     def put(self, window: Window) -> None:
@@ -99,6 +104,8 @@ class Publication:
         wait()
         if self._record.shared and window.targets > OWN_LANE_ABOVE:
             self._leave_shared_lane(window)
+        elif self._in_trial and window.targets > self._record.first:
+            self._reopen(window)
         if self._writer is None:
             self.open(window)
         assert self._writer is not None
@@ -121,6 +128,17 @@ class Publication:
         with suppress(Unreachable):  # only the view: workers update it from the control topic
             services.registry.control.apply(position, change)
         self._record = msgspec.structs.replace(self._record, lane=lane, shared=False, partitions=0)
+        self._reopen(window)
+
+    def _record_of_lane(self) -> TaskRecord:
+        """Return the record with the lane that the present windows go to."""
+        if not self._in_trial:
+            return self._record
+        lane = self._services.topics.retry_lane(self._record.tier, RETRY_STEPS_S[0])
+        return msgspec.structs.replace(self._record, lane=lane, partitions=0)
+
+    def _reopen(self, window: Window) -> None:
+        """Go on in the lane to which a window belongs, once everything before it is stored."""
         if self._writer is not None and self._checkpoints is not None:
             self._writer.flush()
             self._checkpoints.finish()

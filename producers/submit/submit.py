@@ -8,6 +8,7 @@ from itertools import chain, islice
 
 from msgspec import structs
 
+from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import FairlaneError, InvalidInput, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import Admission, SubmitLease
@@ -49,6 +50,15 @@ def _size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
         return len(targets)
     estimate: Callable[[], int | None] | None = getattr(targets, "estimate", None)
     return None if estimate is None else estimate()
+
+
+def _target_check(task: PushTask, targets: object) -> TargetCheck | None:
+    """Return the check of the task's channel. Raises InvalidInput for an audience that lacks a column for it."""
+    check = TargetCheck.of(task.channel, task.complete_message)
+    columns: Sequence[str] | None = getattr(targets, "columns", None)
+    if check is not None and columns is not None:
+        check.check_columns(columns)
+    return check
 
 
 class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
@@ -112,8 +122,9 @@ class _Run:
         self._id = task.id or services.new_id()
         self._lease = Lease(services, self._id)
         self._report = SubmitReport(self._id, watchers, services.clock)
-        self._allow_empty = rules.allow_empty
-        self._intake = Intake(targets, self._report.refuse, services.clock.monotonic_s, rules.duplicates)
+        self._allow_empty, self._first = rules.allow_empty, rules.first
+        check = _target_check(task, targets)
+        self._intake = Intake(targets, self._report.refuse, services.clock.monotonic_s, rules.duplicates, check)
         self._sealed = False
 
     def run(self) -> SubmitResult:
@@ -157,7 +168,7 @@ class _Run:
     def _accepted(self, size: int | None) -> TaskRecord:
         services = self._services
         now_ms = services.clock.wall_ms()
-        record = accept(self._task, self._id, size, now_ms, services.topics, services.options)
+        record = accept(self._task, self._id, size, now_ms, services.topics, services.options, self._first)
         return structs.replace(record, submitter=self._lease.submitter)
 
     def _first_window(

@@ -5,6 +5,7 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 
+from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
 
 _GRAPHIC = bytes(range(0x21, 0x7F))
@@ -47,10 +48,17 @@ class Accepted(NamedTuple):
     """The bytes that enter the audience's digest."""
 
 
-def check_slab(slab: Sequence[object], line_of: LineOf) -> tuple[Accepted, list[Refusal]]:
-    """Split a slab of strings, Targets, (address, variables) pairs and Unreadables into good and refused ones."""
+def check_slab(
+    slab: Sequence[object], line_of: LineOf, check: TargetCheck | None = None
+) -> tuple[Accepted, list[Refusal]]:
+    """Split a slab of strings, Targets, (address, variables) pairs and Unreadables into good and refused ones.
+
+    check: that of the task's channel, if it has one.
+    """
     accepted = _plain(slab) or _with_variables(slab)
-    return (accepted, []) if accepted is not None else check_each(slab, line_of)
+    if accepted is None or (check is not None and not check.are_good(accepted.addresses, accepted.variables)):
+        return check_each(slab, line_of, check)
+    return accepted, []
 
 
 def digest_text(addresses: Sequence[str], variables: Sequence[Variables] | None) -> bytes:
@@ -62,7 +70,9 @@ def digest_text(addresses: Sequence[str], variables: Sequence[Variables] | None)
     )
 
 
-def check_each(slab: Iterable[object], line_of: LineOf) -> tuple[Accepted, list[Refusal]]:
+def check_each(
+    slab: Iterable[object], line_of: LineOf, check: TargetCheck | None = None
+) -> tuple[Accepted, list[Refusal]]:
     """Split a slab like `check_slab`, but one by one, to find the bad targets and the reasons."""
     addresses: list[str] = []
     variables: list[Variables] = []
@@ -70,6 +80,8 @@ def check_each(slab: Iterable[object], line_of: LineOf) -> tuple[Accepted, list[
     for index, item in enumerate(slab):
         address, own = _parts(item)
         reason = item.reason if isinstance(item, Unreadable) else _complaint(address, own)
+        if check is not None and not reason:
+            reason = check.complaint(str(address), own)
         if reason:
             refusals.append(Refusal(line_of(index), reason, _shown(item, address)))
         else:

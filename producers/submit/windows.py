@@ -58,7 +58,12 @@ class WindowCutter:
         self._task = known.record.task
         self._known = known
         self._ends = {end.targets: end.digest for end in known.ahead.ends}
-        self._cutter = Cutter(chunk, [known.published, *self._ends])
+        self._stored = max(known.published, *self._ends, 0)
+        """Targets that an earlier submission stored or announced."""
+        self._trial = known.record.first if known.record.first > known.published else 0
+        """Targets of a trial send that is not published yet. A window ends there, and all envelopes before are full:
+        the ledger knows them by their sequences."""
+        self._cutter = Cutter(chunk, [known.published, *self._ends, self._trial])
         self.oldest_s = pace.oldest_s
         self._pace = pace
         self._encode = encode
@@ -96,9 +101,9 @@ class WindowCutter:
 
     def overdue(self, *, now: bool = False) -> Iterator[Window]:
         """Yield a short window if it has waited long enough (now: in any case), while no target comes."""
-        if self._cutter.within_ends or not (now or self._is_old()):
+        if self._cutter.targets < self._stored or not (now or self._is_old()):
             return
-        if self._may_be_short:
+        if self._may_be_short and self._cutter.targets >= self._trial:
             for block in self._cutter.rest():
                 self._keep(block)
         if self._bodies:
@@ -112,9 +117,8 @@ class WindowCutter:
         """Yield the last windows at the end of the audience."""
         for block in self._cutter.rest():
             yield from self._take(block)
-        if self._cutter.within_ends:
-            reached = [self._known.published, *self._ends]
-            raise other_audience(self._task, f"its first {max(reached):,} targets")
+        if self._cutter.targets < self._stored:
+            raise other_audience(self._task, f"its first {self._stored:,} targets")
         if self._bodies:
             yield self._close()
 
@@ -127,7 +131,7 @@ class WindowCutter:
         if targets in self._ends:
             self._check_end()
             yield self._close(announced=True)
-        elif not self._cutter.within_ends and self._is_full():
+        elif targets == self._trial or (targets >= self._stored and self._is_full()):
             yield self._close()
 
     def _keep(self, block: Block) -> None:

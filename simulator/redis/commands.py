@@ -8,10 +8,11 @@ from typing import TypeAlias
 
 from redis.exceptions import ResponseError
 
-from simulator.redis.store import Store
+from simulator.redis.store import Store, T
 
 Answer: TypeAlias = "bytes | int | list[Answer] | StatusReply | None"
 Command = Callable[[Store, Sequence[bytes]], "Answer"]
+Lookup: TypeAlias = Callable[[T, Sequence[bytes]], "Answer"]
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SYNTAX = "ERR syntax error"
 _LARGEST = 2**63
@@ -38,6 +39,27 @@ class Commands:
             return command
 
         return add
+
+    def lookup(self, name: str, min_args: int, max_args: int | None, kind: type[T], look: Lookup[T]) -> None:
+        """Add a command that only reads one value. `look` gets an empty one if the key is missing."""
+
+        def command(store: Store, words: Sequence[bytes]) -> Answer:
+            return look(store.get(words[0], kind) or kind(), words[1:])
+
+        self.command(name, min_args, max_args)(command)
+
+    def removal(self, name: str, kind: type[T], remove: Callable[[T, bytes], bool]) -> None:
+        """Add a command that removes the named parts of a value, and returns how many there were."""
+
+        def command(store: Store, words: Sequence[bytes]) -> Answer:
+            value = store.get(words[0], kind)
+            if value is None:
+                return 0
+            count = sum(remove(value, part) for part in words[1:])
+            store.tidy(words[0], value)
+            return count
+
+        self.command(name, 2)(command)
 
     def include(self, others: "Commands") -> None:
         self._known.update(others._known)

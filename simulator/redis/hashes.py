@@ -11,36 +11,17 @@ HASHES = Commands()
 command = HASHES.command
 
 
-@command("HGET", 2, 2)
-def hget(store: Store, words: Sequence[bytes]) -> Answer:
-    fields = store.get(words[0], Hash)
-    return None if fields is None else fields.get(words[1])
-
-
-@command("HMGET", 2)
-def hmget(store: Store, words: Sequence[bytes]) -> Answer:
-    fields = store.get(words[0], Hash)
-    return [None] * (len(words) - 1) if fields is None else [fields.get(name) for name in words[1:]]
-
-
-@command("HGETALL", 1, 1)
-def hgetall(store: Store, words: Sequence[bytes]) -> Answer:
-    return [text for pair in (store.get(words[0], Hash) or {}).items() for text in pair]
-
-
-@command("HKEYS", 1, 1)
-def hkeys(store: Store, words: Sequence[bytes]) -> Answer:
-    return [*(store.get(words[0], Hash) or ())]
-
-
-@command("HLEN", 1, 1)
-def hlen(store: Store, words: Sequence[bytes]) -> Answer:
-    return len(store.get(words[0], Hash) or ())
-
-
-@command("HEXISTS", 2, 2)
-def hexists(store: Store, words: Sequence[bytes]) -> Answer:
-    return int(words[1] in (store.get(words[0], Hash) or ()))
+HASHES.lookup("HGET", 2, 2, Hash, lambda fields, words: fields.get(words[0]))
+HASHES.lookup("HMGET", 2, None, Hash, lambda fields, words: [fields.get(name) for name in words])
+HASHES.lookup("HGETALL", 1, 1, Hash, lambda fields, _: [text for pair in fields.items() for text in pair])
+HASHES.lookup("HKEYS", 1, 1, Hash, lambda fields, _: [*fields])
+HASHES.lookup("HLEN", 1, 1, Hash, lambda fields, _: len(fields))
+HASHES.lookup("HEXISTS", 2, 2, Hash, lambda fields, words: int(words[0] in fields))
+HASHES.removal("HDEL", Hash, lambda fields, name: fields.pop(name, None) is not None)
+HASHES.lookup("SMEMBERS", 1, 1, Set, lambda members, _: [*members])
+HASHES.lookup("SISMEMBER", 2, 2, Set, lambda members, words: int(words[0] in members))
+HASHES.lookup("SCARD", 1, 1, Set, lambda members, _: len(members))
+HASHES.removal("SREM", Set, lambda members, member: members.pop(member, ...) is None)
 
 
 @command("HSET", 3)
@@ -76,16 +57,6 @@ def hincrby(store: Store, words: Sequence[bytes]) -> Answer:
     return total
 
 
-@command("HDEL", 2)
-def hdel(store: Store, words: Sequence[bytes]) -> Answer:
-    fields = store.get(words[0], Hash)
-    if fields is None:
-        return 0
-    gone = sum(fields.pop(name, None) is not None for name in words[1:])
-    store.tidy(words[0], fields)
-    return gone
-
-
 @command("HSCAN", 2)
 def hscan(store: Store, words: Sequence[bytes]) -> Answer:
     part, _ = paged(words[1], words[2:])
@@ -101,31 +72,3 @@ def sadd(store: Store, words: Sequence[bytes]) -> Answer:
     before = len(members)
     members.update(dict.fromkeys(words[1:]))
     return len(members) - before
-
-
-@command("SREM", 2)
-def srem(store: Store, words: Sequence[bytes]) -> Answer:
-    members = store.get(words[0], Set)
-    if members is None:
-        return 0
-    before = len(members)
-    for member in words[1:]:
-        members.pop(member, None)
-    gone = before - len(members)
-    store.tidy(words[0], members)
-    return gone
-
-
-@command("SMEMBERS", 1, 1)
-def smembers(store: Store, words: Sequence[bytes]) -> Answer:
-    return [*(store.get(words[0], Set) or ())]
-
-
-@command("SISMEMBER", 2, 2)
-def sismember(store: Store, words: Sequence[bytes]) -> Answer:
-    return int(words[1] in (store.get(words[0], Set) or ()))
-
-
-@command("SCARD", 1, 1)
-def scard(store: Store, words: Sequence[bytes]) -> Answer:
-    return len(store.get(words[0], Set) or ())

@@ -100,13 +100,6 @@ def pttl(store: Store, words: Sequence[bytes]) -> Answer:
     return -1 if at_ms is None else at_ms - store.now_ms()
 
 
-@command("TTL", 1, 1)
-def ttl(store: Store, words: Sequence[bytes]) -> Answer:
-    remaining_ms = pttl(store, words)
-    assert isinstance(remaining_ms, int)
-    return (remaining_ms + 500) // 1000 if remaining_ms >= 0 else remaining_ms
-
-
 @command("TYPE", 1, 1)
 def type_(store: Store, words: Sequence[bytes]) -> Answer:
     names = {Text: b"string", Hash: b"hash", Set: b"set", SortedSet: b"zset", Stream: b"stream"}
@@ -114,9 +107,7 @@ def type_(store: Store, words: Sequence[bytes]) -> Answer:
 
 
 # ---------------------------------------------------------------- streams
-@command("XLEN", 1, 1)
-def xlen(store: Store, words: Sequence[bytes]) -> Answer:
-    return len(store.get(words[0], Stream) or ())
+KEYSPACE.lookup("XLEN", 1, 1, Stream, lambda stream, _: len(stream))
 
 
 @command("XADD", 4)
@@ -135,8 +126,4 @@ def xadd(store: Store, words: Sequence[bytes]) -> Answer:
     stream.entries.append((stream.last, fields))
     if max_length is not None:
         del stream.entries[: max(0, len(stream.entries) - max_length)]
-    return _id(stream.last)
-
-
-def _id(number: tuple[int, int]) -> bytes:
-    return b"%d-%d" % number
+    return b"%d-%d" % stream.last

@@ -10,7 +10,8 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import ResponseError
 
 from backends.addresses import Address
-from backends.redis.client import OnConnect, RedisClient
+from backends.redis.client import RedisClient
+from backends.redis.pools import OnConnect
 from simulator.redis.commands import OK, Answer, Commands
 from simulator.redis.keyspace import KEYSPACE
 from simulator.redis.lua import ScriptHost
@@ -60,7 +61,8 @@ class MemoryRedis:
             return self._script(words[1].upper(), words[2:])
         if name == b"INFO":
             uptime_s = (self.store.now_ms() - self._started_ms) // 1000
-            return b"# Server\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n" % (self.run_id.encode(), uptime_s)
+            server = b"# Server\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n" % (self.run_id.encode(), uptime_s)
+            return server + b"# Replication\r\nrole:master\r\n# Cluster\r\ncluster_enabled:0\r\n"
         return KEYSPACE.call(self.store, words)
 
     def _script(self, what: bytes, words: Sequence[bytes]) -> Answer:

@@ -10,6 +10,7 @@ from simulator.redis.store import SortedSet, Store
 
 SORTED_SETS = Commands()
 command = SORTED_SETS.command
+Order = Sequence[tuple[float, bytes]]
 _NOT_A_SCORE = "ERR value is not a valid float"
 _NOT_A_BOUND = "ERR min or max is not a float"
 
@@ -23,54 +24,19 @@ def zadd(store: Store, words: Sequence[bytes]) -> Answer:
     return sum(members.put(member, score) for member, score in zip(words[2::2], scores, strict=True))
 
 
-@command("ZREM", 2)
-def zrem(store: Store, words: Sequence[bytes]) -> Answer:
-    members = store.get(words[0], SortedSet)
-    if members is None:
-        return 0
-    gone = sum(members.remove(member) for member in words[1:])
-    store.tidy(words[0], members)
-    return gone
+def _rank_from_highest(members: SortedSet, words: Sequence[bytes]) -> Answer:
+    rank = members.rank(words[0])
+    return None if rank is None else len(members) - 1 - rank
 
 
-@command("ZCARD", 1, 1)
-def zcard(store: Store, words: Sequence[bytes]) -> Answer:
-    return len(store.get(words[0], SortedSet) or ())
-
-
-@command("ZSCORE", 2, 2)
-def zscore(store: Store, words: Sequence[bytes]) -> Answer:
-    return _score(store.get(words[0], SortedSet), words[1])
-
-
-@command("ZMSCORE", 2)
-def zmscore(store: Store, words: Sequence[bytes]) -> Answer:
-    members = store.get(words[0], SortedSet)
-    return [_score(members, member) for member in words[1:]]
-
-
-@command("ZREVRANK", 2, 2)
-def zrevrank(store: Store, words: Sequence[bytes]) -> Answer:
-    members = store.get(words[0], SortedSet)
-    rank = None if members is None else members.rank(words[1])
-    return None if members is None or rank is None else len(members) - 1 - rank
-
-
-@command("ZRANGE", 3, 4)
-def zrange(store: Store, words: Sequence[bytes]) -> Answer:
-    return _by_rank(store, words, backwards=False)
-
-
-@command("ZREVRANGE", 3, 4)
-def zrevrange(store: Store, words: Sequence[bytes]) -> Answer:
-    return _by_rank(store, words, backwards=True)
-
-
-@command("ZCOUNT", 3, 3)
-def zcount(store: Store, words: Sequence[bytes]) -> Answer:
-    members = store.get(words[0], SortedSet)
-    first, end = _index_range(members, words[1], words[2])
-    return max(0, end - first)
+SORTED_SETS.removal("ZREM", SortedSet, SortedSet.remove)
+SORTED_SETS.lookup("ZCARD", 1, 1, SortedSet, lambda members, _: len(members))
+SORTED_SETS.lookup("ZSCORE", 2, 2, SortedSet, lambda members, words: _score(members, words[0]))
+SORTED_SETS.lookup("ZMSCORE", 2, None, SortedSet, lambda members, words: [_score(members, word) for word in words])
+SORTED_SETS.lookup("ZREVRANK", 2, 2, SortedSet, _rank_from_highest)
+SORTED_SETS.lookup("ZRANGE", 3, 4, SortedSet, lambda members, words: _by_rank(members.order, words))
+SORTED_SETS.lookup("ZREVRANGE", 3, 4, SortedSet, lambda members, words: _by_rank(members.order[::-1], words))
+SORTED_SETS.lookup("ZCOUNT", 3, 3, SortedSet, lambda members, words: len(_between(members.order, words)))
 
 
 @command("ZRANGEBYSCORE", 3)
@@ -85,50 +51,38 @@ def zrangebyscore(store: Store, words: Sequence[bytes]) -> Answer:
         del options[at : at + 3]
     if options not in ([], [b"WITHSCORES"]):
         raise ResponseError(SYNTAX)
-    members = store.get(words[0], SortedSet)
-    first, end = _index_range(members, words[1], words[2])
-    chosen = [] if members is None or skip < 0 else members.order[first:end][skip:]
+    members = store.get(words[0], SortedSet) or SortedSet()
+    chosen = [] if skip < 0 else _between(members.order, words[1:3])[skip:]
     return _listed(chosen if limit < 0 else chosen[:limit], with_scores=bool(options))
 
 
 @command("ZSCAN", 2)
 def zscan(store: Store, words: Sequence[bytes]) -> Answer:
     part, _ = paged(words[1], words[2:])
-    members = store.get(words[0], SortedSet)
-    order = [] if members is None else members.order
+    order = (store.get(words[0], SortedSet) or SortedSet()).order
     return [b"%d" % (part.stop if part.stop < len(order) else 0), _listed(order[part], with_scores=True)]
 
 
-def _score(members: SortedSet | None, member: bytes) -> bytes | None:
-    score = None if members is None else members.scores.get(member)
+def _score(members: SortedSet, member: bytes) -> bytes | None:
+    score = members.scores.get(member)
     return None if score is None else shown(score)
 
 
-def _by_rank(store: Store, words: Sequence[bytes], *, backwards: bool) -> Answer:
-    key, *ends = words[:3]
-    if [word.upper() for word in words[3:]] not in ([], [b"WITHSCORES"]):
+def _by_rank(order: Order, words: Sequence[bytes]) -> Answer:
+    if [word.upper() for word in words[2:]] not in ([], [b"WITHSCORES"]):
         raise ResponseError(SYNTAX)
-    first, last = map(parse_int, ends)
-    members = store.get(key, SortedSet)
-    order = [] if members is None else members.order[::-1] if backwards else members.order
-    first, last = (max(0, len(order) + end) if end < 0 else end for end in (first, last))
-    if last < 0 or (parse_int(ends[1]) < 0 and len(order) + parse_int(ends[1]) < 0):
-        return []
-    return _listed(order[first : last + 1], with_scores=len(words) > 3)
+    first, last = (end if end >= 0 else len(order) + end for end in map(parse_int, words[:2]))
+    return _listed(order[max(0, first) : max(0, last + 1)], with_scores=len(words) > 2)
 
 
-def _index_range(members: SortedSet | None, low: bytes, high: bytes) -> tuple[int, int]:
-    """Return the index of the first member in a range of scores, and the index after the last."""
-    (first, first_open), (last, last_open) = _bound(low), _bound(high)
-    if members is None:
-        return 0, 0
-    order = members.order
+def _between(order: Order, bounds: Sequence[bytes]) -> Order:
+    """Return the members in a range of scores."""
+    (first, first_open), (last, last_open) = map(_bound, bounds)
     begin = _behind(order, first) if first_open else bisect_left(order, (first, b""))
-    end = bisect_left(order, (last, b"")) if last_open else _behind(order, last)
-    return begin, end
+    return order[begin : bisect_left(order, (last, b"")) if last_open else _behind(order, last)]
 
 
-def _behind(order: Sequence[tuple[float, bytes]], score: float) -> int:
+def _behind(order: Order, score: float) -> int:
     return bisect_right(order, score, key=lambda entry: entry[0])
 
 
@@ -138,7 +92,7 @@ def _bound(text: bytes) -> tuple[float, bool]:
     return number(text[is_open:] or b"0", _NOT_A_BOUND), is_open
 
 
-def _listed(chosen: Sequence[tuple[float, bytes]], *, with_scores: bool) -> Answer:
+def _listed(chosen: Order, *, with_scores: bool) -> Answer:
     if not with_scores:
         return [member for _, member in chosen]
     return [text for score, member in chosen for text in (member, shown(score))]

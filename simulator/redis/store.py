@@ -1,6 +1,5 @@
 """The keys of a Redis, of five types, and their expiry by the clock that is passed in."""
 
-import copy
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from typing import TypeVar, cast
@@ -13,22 +12,13 @@ WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 class Text(bytearray):
     """A string, or a bitmap."""
 
-    def __deepcopy__(self, _memo: object) -> "Text":
-        return Text(self)
-
 
 class Hash(dict[bytes, bytes]):
     """Fields and values, in the order they were added."""
 
-    def __deepcopy__(self, _memo: object) -> "Hash":
-        return Hash(self)
-
 
 class Set(dict[bytes, None]):
     """Members, in the order they were added."""
-
-    def __deepcopy__(self, _memo: object) -> "Set":
-        return Set(self)
 
 
 class SortedSet:
@@ -36,17 +26,12 @@ class SortedSet:
 
     __slots__ = ("order", "scores")
 
-    def __init__(self) -> None:
-        self.scores: dict[bytes, float] = {}
-        self.order: list[tuple[float, bytes]] = []
+    def __init__(self, other: "SortedSet | None" = None) -> None:
+        self.scores: dict[bytes, float] = dict(other.scores) if other is not None else {}
+        self.order: list[tuple[float, bytes]] = list(other.order) if other is not None else []
 
     def __len__(self) -> int:
         return len(self.scores)
-
-    def __deepcopy__(self, _memo: object) -> "SortedSet":
-        twin = SortedSet()
-        twin.scores, twin.order = dict(self.scores), list(self.order)
-        return twin
 
     def put(self, member: bytes, score: float) -> bool:
         """Set a member's score. Return whether the member is new."""
@@ -81,17 +66,12 @@ class Stream:
 
     __slots__ = ("entries", "last")
 
-    def __init__(self) -> None:
-        self.entries: list[tuple[tuple[int, int], list[bytes]]] = []
-        self.last = (0, 0)
+    def __init__(self, other: "Stream | None" = None) -> None:
+        self.entries: list[tuple[tuple[int, int], list[bytes]]] = list(other.entries) if other is not None else []
+        self.last: tuple[int, int] = other.last if other is not None else (0, 0)
 
     def __len__(self) -> int:
         return len(self.entries)
-
-    def __deepcopy__(self, _memo: object) -> "Stream":
-        twin = Stream()
-        twin.entries, twin.last = list(self.entries), self.last
-        return twin
 
 
 Value = Text | Hash | Set | SortedSet | Stream
@@ -153,7 +133,7 @@ class Store:
         """Copy a value with its expiry. Return whether it was copied."""
         if not self.holds(source) or (self.holds(target) and not replace):
             return False
-        self.put(target, copy.deepcopy(self._values[source]))
+        self.put(target, _copied(self._values[source]))
         if source in self._expire_ms:
             self._expire_ms[target] = self._expire_ms[source]
         return True
@@ -193,16 +173,20 @@ class Store:
 
     def snapshot(self) -> object:
         """Return a copy of the whole store, for `restore`."""
-        return copy.deepcopy((self._values, self._expire_ms))
+        return {key: _copied(value) for key, value in self._values.items()}, dict(self._expire_ms)
 
     def restore(self, snapshot: object) -> None:
         """Go back to a snapshot."""
-        values, expire_ms = cast("tuple[dict[bytes, Value], dict[bytes, int]]", copy.deepcopy(snapshot))
-        self._values, self._expire_ms = values, expire_ms
+        values, expire_ms = cast("tuple[dict[bytes, Value], dict[bytes, int]]", snapshot)
+        self._values, self._expire_ms = {key: _copied(value) for key, value in values.items()}, dict(expire_ms)
 
     def contents(self) -> dict[bytes, tuple[object, int | None]]:
         """Return every key with its value in plain types and its expiry. Two stores are equal if these are."""
         return {key: (_plain(self._values[key]), self._expire_ms.get(key)) for key in self.live_keys()}
+
+
+def _copied(value: Value) -> Value:
+    return type(value)(value)  # type: ignore[arg-type]  # each type makes a copy of its own kind
 
 
 def _plain(value: Value) -> object:

@@ -21,12 +21,6 @@ def get(store: Store, words: Sequence[bytes]) -> Answer:
     return None if text is None else bytes(text)
 
 
-@command("MGET", 1)
-def mget(store: Store, words: Sequence[bytes]) -> Answer:
-    """Return the strings of several keys; keys of another type count as absent."""
-    return [get(store, [key]) if store.holds(key) and store.kind(key) is Text else None for key in words]
-
-
 @command("SET", 2)
 def set_(store: Store, words: Sequence[bytes]) -> Answer:
     key, value, *options = words
@@ -56,9 +50,7 @@ def incr(store: Store, words: Sequence[bytes]) -> Answer:
     return total
 
 
-@command("STRLEN", 1, 1)
-def strlen(store: Store, words: Sequence[bytes]) -> Answer:
-    return len(store.get(words[0], Text) or b"")
+TEXTS.lookup("STRLEN", 1, 1, Text, lambda text, _: len(text))
 
 
 @command("SETRANGE", 3, 3)
@@ -69,7 +61,7 @@ def setrange(store: Store, words: Sequence[bytes]) -> Answer:
     if start + len(piece) > _MAX_BYTES:
         raise ResponseError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
     if not piece:
-        return strlen(store, words[:1])
+        return len(store.get(words[0], Text) or b"")
     text = _of_length(store, words[0], start + len(piece))
     text[start : start + len(piece)] = piece
     return len(text)

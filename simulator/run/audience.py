@@ -81,27 +81,16 @@ class SimTask:
             tier=str(self.spec.tier), weight=self.spec.weight, cap=self.spec.cap.rate, shared=self.shared
         )
 
-    def info(self, tier: str, weight: int) -> LaneInfo:
-        """Return the lane as a worker sees it."""
-        spec = self.spec
-        if self.shared:
-            return LaneInfo(
-                name=self.lane,
-                kind=LaneKind.SHARED,
-                tier=str(Tier.LOW),
-                weight=weight,
-                chunk=spec.envelope_targets,
-                task="",
-                channel=spec.channel,
-            )
+    def info(self, controls: "TaskControls", weight: int) -> LaneInfo:
+        """Return the lane as a worker sees it. weight: in thousandths, of all tasks in the lane."""
         return LaneInfo(
             name=self.lane,
-            kind=LaneKind.OWN,
-            tier=tier,
+            kind=LaneKind.SHARED if self.shared else LaneKind.OWN,
+            tier=str(Tier.LOW) if self.shared else controls.tier,
             weight=weight,
-            chunk=spec.envelope_targets,
-            task=self.name,
-            channel=spec.channel,
+            chunk=self.spec.envelope_targets,
+            task="" if self.shared else self.name,
+            channel=self.spec.channel,
         )
 
     def envelopes(self, first_target: int, targets: int, now_ms: int, expires_ms: int) -> Iterator[Envelope]:

@@ -31,9 +31,9 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     failures: list[str]
     """Violations and unmet expectations, as texts."""
     replay: str
-    targets: int
-    ran_s: float
-    repeats: int
+    targets: int = 0
+    ran_s: float = 0.0
+    repeats: int = 0
 
 
 class ManyResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,15 +159,7 @@ def _run_seed(name: str, seed: int) -> SeedResult:
     try:
         result = run_one(name, seed)
     except Exception as error:  # A crash of the engine is a result like any other: the seed replays it.
-        return SeedResult(
-            seed=seed,
-            good=False,
-            failures=[f"{type(error).__name__}: {error}"],
-            replay=again,
-            targets=0,
-            ran_s=0.0,
-            repeats=0,
-        )
+        return SeedResult(seed=seed, good=False, failures=[f"{type(error).__name__}: {error}"], replay=again)
     failures = [f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations]
     failures += [f"{one.what}: wanted {one.wanted}, found {one.found}" for one in result.expectations if not one.met]
     sent = sum(tier.sent for tier in result.tiers.values())

@@ -59,29 +59,40 @@ class SimLeaseCaller:
             network.carry(lambda: answer(result, None))
 
 
-class SimOutcomes:
-    """Implements dispatcher.ports.OutcomeLog. `stored` is called after each record that is added."""
+def _stored(network: Network, store: Call, done: Done) -> None:
+    """Store something with a broker: the request or its receipt may be lost."""
 
-    def __init__(self, log: OutcomeLog, network: Network, stored: Call) -> None:
-        self._log = log
-        self._network = network
-        self._stored = stored
-
-    def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
-        network = self._network
-        if network.hits(network.faults.lost / 2):
-            network.agenda.after(TIMEOUT_S, lambda: done(Unreachable("The broker did not take it.")))
-            return
-        network.carry(lambda: self._arrive(task, record, done), 1, 4)
-
-    def _arrive(self, task: str, record: OutcomeRecord, done: Done) -> None:
-        network = self._network
-        self._log.publish(task, record, lambda _: None)
-        self._stored()
-        if network.hits(network.faults.lost / 2):
+    def arrive() -> None:
+        error = None
+        try:
+            store()
+        except FairlaneError as failure:
+            error = failure
+        if error is None and network.hits(network.faults.lost / 2):
             network.agenda.after(TIMEOUT_S, lambda: done(Unreachable("The receipt was lost.")))
         else:
-            network.receipt(done, None)
+            network.receipt(done, error)
+
+    if network.hits(network.faults.lost / 2):
+        network.agenda.after(TIMEOUT_S, lambda: done(Unreachable("The broker did not take it.")))
+    else:
+        network.carry(arrive, 1, 4)
+
+
+class SimOutcomes:
+    """Implements dispatcher.ports.OutcomeLog. `added` is called after each record that is added."""
+
+    def __init__(self, log: OutcomeLog, network: Network, added: Call) -> None:
+        self._log = log
+        self._network = network
+        self._added = added
+
+    def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
+        def add() -> None:
+            self._log.publish(task, record, lambda _: None)
+            self._added()
+
+        _stored(self._network, add, done)
 
 
 class SimPublisher:
@@ -92,23 +103,7 @@ class SimPublisher:
         self._network = network
 
     def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
-        network = self._network
-        if network.hits(network.faults.lost / 2):
-            network.agenda.after(TIMEOUT_S, lambda: done(Unreachable("The broker did not take it.")))
-            return
-        network.carry(lambda: self._arrive(lane, envelopes, done), 1, 4)
-
-    def _arrive(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
-        network = self._network
-        try:
-            self._broker.publish(lane, envelopes)
-        except FairlaneError as error:
-            network.receipt(done, error)
-            return
-        if network.hits(network.faults.lost / 2):
-            network.agenda.after(TIMEOUT_S, lambda: done(Unreachable("The receipt was lost.")))
-        else:
-            network.receipt(done, None)
+        _stored(self._network, lambda: self._broker.publish(lane, envelopes), done)
 
 
 class SimDeadLetters:

@@ -1,6 +1,7 @@
 """The lanes of a run, and the workers that hold them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from dispatcher.model.tier import MILLI, Tier
 from dispatcher.ports import LaneInfo
@@ -19,7 +20,7 @@ class LaneDirectory:
         self._controls = controls
         self._seed = seed
         self._tasks: dict[str, SimTask] = {}
-        self._moved: dict[str, LaneInfo] = {}
+        self._moved: dict[str, SimTask] = {}
         self._retry = [
             LaneInfo(
                 name=lane.topic,
@@ -43,19 +44,9 @@ class LaneDirectory:
         self._moved.pop(task, None)
         self._infos = None
 
-    def move(self, task: SimTask, lane: str) -> None:
+    def move(self, task: str, lane: str) -> None:
         """Move a task from its shared lane to one of its own."""
-        spec = task.spec
-        own = LaneInfo(
-            name=lane,
-            kind=LaneKind.OWN,
-            tier=str(spec.tier),
-            weight=MILLI,
-            chunk=spec.envelope_targets,
-            task=task.name,
-            channel=spec.channel,
-        )
-        self._moved[task.name] = own
+        self._moved[task] = replace(self._tasks[task], lane=lane, shared=False)
         self._infos = None
 
     def changed(self) -> None:
@@ -71,18 +62,9 @@ class LaneDirectory:
                 state = self._controls[name]
                 if task.shared:
                     shared[task.lane] = shared.get(task.lane, 0) + state.milli
-                infos[task.lane] = task.info(state.tier, shared.get(task.lane, state.milli))
-            for name, info in self._moved.items():
-                state = self._controls[name]
-                infos[info.name] = LaneInfo(
-                    name=info.name,
-                    kind=info.kind,
-                    tier=state.tier,
-                    weight=state.milli,
-                    chunk=info.chunk,
-                    task=name,
-                    channel=info.channel,
-                )
+                infos[task.lane] = task.info(state, shared.get(task.lane, state.milli))
+            for name, task in self._moved.items():
+                infos[task.lane] = task.info(self._controls[name], self._controls[name].milli)
             self._infos = [*self._retry, *infos.values()]
         return self._infos
 

@@ -5,21 +5,12 @@ from functools import partial
 from random import Random
 
 from dispatcher.analysis.laws import CapSince
-from dispatcher.model.pools import TOTAL
-from dispatcher.model.service_settings import (
-    CAPACITY,
-    SHARING,
-    TIER_WEIGHTS,
-    Cap,
-    app_weight_field,
-    cap_field,
-    paused_field,
-)
+from dispatcher.model.pools import TOTAL, Cap
+from dispatcher.model.service_settings import Setting
 from dispatcher.model.task_control import Control
-from dispatcher.model.tier import MILLI, TIERS, Tier
+from dispatcher.model.tier import Tier
 from dispatcher.ports import Ledger
-from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
-from dispatcher.wire.control import Checkpoint, GlobalChange, Sealed
+from dispatcher.wire.control import FORMAT, Checkpoint, Sealed
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.topics import Topics
 from simulator.run.agenda import Agenda, SimClock
@@ -96,30 +87,31 @@ class SimService:
         for name, cap in scenario.caps.named().items():
             self.set_cap(name, cap)
         if scenario.sharing != "tasks":
-            self._set(SHARING, scenario.sharing)
+            self._set("sharing", scenario.sharing)
         for app, weight in scenario.app_weights.items():
-            self._set(app_weight_field(app), str(round(weight * MILLI)))
+            self._set("app_weight", weight, app)
 
     def set_tiers(self, weights: Mapping[Tier, float]) -> None:
-        self._set(TIER_WEIGHTS, ":".join(str(round(weights[tier] * MILLI)) for tier in TIERS))
+        self._set("tiers", weights)
         self.journal.gaps.set_weights({str(tier): weight for tier, weight in weights.items()})
 
     def set_cap(self, name: str, cap: Cap) -> None:
         """Set the cap of `total` or of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
-        self._set(CAPACITY if name == TOTAL else cap_field(name), cap.text)
+        kind, pool = ("capacity", "") if name == TOTAL else ("cap", name)
+        self._set(kind, cap, pool)
         self._note_cap(name, cap)
         if name == TOTAL:
             self.journal.gaps.set_capacity(cap.rate, cap.allowance)
 
     def pause_channel(self, name: str, *, paused: bool) -> None:
-        self._set(paused_field(name), str(int(paused)))
+        self._set("channel_paused", paused, name)
         self._paused[name] = paused
         for task in self.tasks.values():
             if task.spec.channel == name:
                 self._block(task.name, "channel paused", blocked=paused)
 
-    def _set(self, field: str, value: str) -> None:
-        self.world.write(GlobalChange(CONTROL_FORMAT, field, value, self.clock.wall_ms()))
+    def _set(self, kind: str, value: object, name: str = "") -> None:
+        self.world.write(Setting.of(kind, value, name).record(self.clock.wall_ms()))
 
     def _is_capped(self, task: str) -> bool:
         """Return whether a task is capped, by itself or together with others."""
@@ -158,7 +150,7 @@ class SimService:
         sequence = -(-published // chunk)
         self.world.write(
             Checkpoint(
-                format=CONTROL_FORMAT,
+                format=FORMAT,
                 task=task.name,
                 writer="0",
                 sequence=sequence,
@@ -179,7 +171,7 @@ class SimService:
 
     def _seal(self, task: SimTask) -> None:
         record = Sealed(
-            format=CONTROL_FORMAT, task=task.name, targets=task.spec.targets, refused=0, digest="digest", writers=["0"]
+            format=FORMAT, task=task.name, targets=task.spec.targets, refused=0, digest="digest", writers=["0"]
         )
         self._finish_soon(self.world.write(record))
 
@@ -199,7 +191,7 @@ class SimService:
             self.controls[name] = each.applied(self.controls[name])
         if leaves:
             self.broker.create(lane.value)
-            self.lanes.move(self.tasks[name], lane.value)
+            self.lanes.move(name, lane.value)
         if control.name in ("paused", "cancelled"):
             self._block(name, control.name, blocked=control.value)
         if control.name == "cap":

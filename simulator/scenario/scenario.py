@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.pools import PoolNames, pools_of
-from dispatcher.model.service_settings import NO_CAP, Cap
+from dispatcher.model.pools import NO_CAP, Cap, PoolNames, pools_of
 from dispatcher.model.task import choose_chunk
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS, Tier
 from dispatcher.wire.envelope import MAX_CHUNK

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from itertools import accumulate
 
 from dispatcher.analysis import laws
 from dispatcher.model.pools import TOTAL
@@ -155,7 +156,7 @@ class Figures:
         count = self.end_us // step_us
         granted = laws.sums_by_window(_timed_targets(self.journal.granted), step_us, count)
         published = laws.sums_by_window(_timed_targets(self.journal.published), step_us, count)
-        backlog = laws.running([more - less for more, less in zip(published, granted, strict=True)])
+        backlog = list(accumulate(more - less for more, less in zip(published, granted, strict=True)))
         first, last = from_us // step_us, min(count, (self.end_us if to_us is None else to_us) // step_us)
         # In the first second the workers start.
         first = max(first, -(-laws.SECOND_US // step_us))
@@ -183,7 +184,9 @@ class Figures:
         last = next((since.cap for since in reversed(history) if since.cap.rate), None)
         if last is None:
             return None
-        tasks = {task for task in self.run.service.tasks if self._belongs(task, name)}
+        tasks = {
+            task for task, one in self.run.service.tasks.items() if name in (TOTAL, f"task/{task}", *one.spec.pools)
+        }
         amounts = [amount for amount in self.journal.granted if amount.task in tasks]
         largest: Counter[str] = Counter()
         for amount in amounts:
@@ -193,9 +196,6 @@ class Figures:
             return None
         over = max(0.0, round(worst[0] - worst[1], 3))
         return CapFigure(last.rate, last.allowance, worst[0], round(worst[1], 1), over)
-
-    def _belongs(self, task: str, cap: str) -> bool:
-        return cap in (TOTAL, f"task/{task}", *self.run.service.tasks[task].spec.pools)
 
     # ------------------------------------------------------------- tasks
     def tasks(self) -> list[TaskFigure]:
@@ -243,7 +243,7 @@ def check_outcomes(run: SimulatedRun) -> None:
             journal.violate("one outcome", f"{name}: {sum(counts)} outcomes of {total} targets")
         if run.done and sum(counts) != total:
             journal.violate("one outcome", f"{name} has ended: {sum(counts)} outcomes of {total} targets")
-        recorded = [read.counts[name][outcome] for outcome in OUTCOME_NAMES]
+        recorded = [read[name][outcome] for outcome in OUTCOME_NAMES]
         if run.done and recorded != counts:
             journal.violate("one outcome", f"{name}: the fold counts {counts}, the topic says {recorded}")
     if run.scenario.until == "done" and not run.done:

@@ -5,6 +5,7 @@ A key is an envelope's identity within its task: sequence and attempt.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from dispatcher.ports import Batch
@@ -39,28 +40,23 @@ class Violation(NamedTuple):
     """The observation, as text."""
 
 
+@dataclass(slots=True)
 class _Claim:
     """The claim of one lease call."""
 
-    __slots__ = ("ends_us", "lease_ends_us", "name", "worker")
-
-    def __init__(self, name: str, worker: str, lease_ends_us: int, ends_us: int) -> None:
-        self.name = name
-        self.worker = worker
-        self.lease_ends_us = lease_ends_us
-        self.ends_us = ends_us
+    name: str
+    lease_ends_us: int
+    ends_us: int
 
 
+@dataclass(slots=True)
 class _ClaimedEnvelope:
     """An envelope under a claim."""
 
-    __slots__ = ("called", "claim", "size")
-
-    def __init__(self, claim: _Claim, size: int) -> None:
-        self.claim = claim
-        self.size = size
-        self.called = False
-        """Whether the provider was called under the claim."""
+    claim: _Claim
+    size: int
+    called: bool = False
+    """Whether the provider was called under the claim."""
 
 
 def key_of(sequence: int, attempt: int) -> int:
@@ -119,9 +115,7 @@ class RunJournal:
         for given in request.given_back:
             self._given_back(given)
         now_us = self._agenda.now_us
-        claim = _Claim(
-            request.claim, request.worker, now_us + request.lease_ms * 1000, now_us + request.claim_ms * 1000
-        )
+        claim = _Claim(request.claim, now_us + request.lease_ms * 1000, now_us + request.claim_ms * 1000)
         calls: defaultdict[str, TierCall] = defaultdict(TierCall)
         for ask, wants in zip(request.lanes, answer.lanes, strict=True):
             for want, pieces in zip(ask.wants, wants, strict=True):

@@ -1,24 +1,19 @@
-"""The facts collected for the report on the backlog: small results of the Spark jobs, as plain values."""
+"""Collect the facts for the report on the backlog: small results of Spark SQL over the long rows of snapshots.
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+Times are ms of Redis' clock. Targets of a task are sent about in the order in which they were published, so those that
+wait are the last ones. The time when as many targets were published as are now settled therefore gives the age of the
+oldest waiting one.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from spark_jobs.backlog import journal as backlog_journal
-from spark_jobs.backlog import series as backlog_series
-from spark_jobs.backlog import snapshots as backlog_snapshots
-from spark_jobs.backlog.journal import JournalQuery
-from spark_jobs.backlog.series import DIMENSIONS, Detail, Times
-from spark_jobs.backlog.snapshots import Snapshots
-from spark_jobs.journal.files import OUTCOMES
-from spark_jobs.journal.log import JournalLog
+from spark_jobs.backlog.journal import JournalFacts, JournalQuery, journal_facts
+from spark_jobs.backlog.report import AGE_BANDS_S
+from spark_jobs.backlog.snapshots import TIMELINE_FIELDS, Snapshots, Times, choose, find, is_among
+from spark_jobs.session.frames import kept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,13 +26,11 @@ That is one snapshot a minute of a day, and all of the last hour. With more task
 BINS, HEAT_BINS = 120, 60
 TASKS_AT_MOST = 20_000
 """The number of tasks, the largest backlogs first, that are reported and forecast one by one."""
-WAITS_OF_APPS = 8
 SKEW_TIMES, SKEW_ENTRIES = 2.0, 100
-SERVICE_FIELDS = (
-    "every_s", "epoch", "capacity", "sharing", "caps", "app_weights", "paused_channels", "measured_every_s", "tiers",
-    "workers",
+SERVICE_COLUMNS = (
+    "at_ms", "every_s", "epoch", "capacity", "sharing", "caps", "app_weights", "paused_channels", "measured_every_s",
+    "tiers", "size(filter(workers, w -> w.state in ('serving', 'draining'))) workers",
 )  # fmt: skip
-SERVING = ("serving", "draining")
 
 Fields = Mapping[str, Any]
 
@@ -57,29 +50,14 @@ class ReportOptions:
     """The number of tasks, and of rows on growth, to show."""
 
 
-class JournalFacts(NamedTuple):
-    """The facts from the journal. names, tasks, by_time: see spark_jobs.backlog.journal."""
-
-    first_ms: int
-    """The start of the first bin of by_time."""
-    step_ms: int
-    """The length of each bin."""
-    rows: int
-    names: list[Fields]
-    tasks: list[Fields]
-    by_time: list[Fields]
-
-
 class Facts(NamedTuple):
-    """All collected facts. over_time, heat, skewed: see spark_jobs.backlog.series."""
+    """All collected facts, each a list of rows. The functions below say which columns they have."""
 
     times: Times
     service: list[Fields]
-    """SERVICE_FIELDS of the snapshots of the grid; `workers` is the number of serving workers."""
+    """SERVICE_COLUMNS of the snapshots of the grid; `workers` is the number of serving workers."""
     groups: list[Fields]
-    """By tier, app and channel together: tasks, backlog, arrived, done."""
     live: list[Fields]
-    """Tasks with a backlog."""
     over_time: list[Fields]
     heat: list[Fields]
     skewed: list[Fields]
@@ -88,131 +66,198 @@ class Facts(NamedTuple):
 
 def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
     """Collect the facts. Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
-    snapshots = backlog_snapshots.find(options.tables, options.since_ms)
-    times = _times(snapshots, options)
-    states_at = backlog_series.states(snapshots.frame(spark, times.chosen), backlog_series.TIMELINE_FIELDS)
-    changes = backlog_series.changes(_both_ends(spark, snapshots, times), times.recent_ms, times.last_ms)
-    with _kept(states_at) as states_at, _kept(changes) as changes, _kept(_bands(states_at, times)) as bands:
-        on_grid = states_at.where(backlog_series.is_among(times.grid))
-        lanes = _lanes(spark, snapshots, times)
-        live = _rows(_live(times, changes, bands, on_grid, lanes))
+    snapshots = find(options.tables, options.since_ms)
+    times = _times(spark, snapshots, options)
+    states_at = snapshots.tasks(spark, times.chosen, TIMELINE_FIELDS)
+    changes = changes_of(_both_ends(spark, snapshots, times), times.recent_ms, times.last_ms)
+    waits = waiting(cohorts(states_at), states_at.where(is_among(times.heat)))
+    with kept(states_at) as states_at, kept(changes) as changes, kept(banded(waits)) as bands:
+        on_grid = states_at.where(is_among(times.grid))
+        lanes, grown = snapshots.lanes(spark, times.last_ms), growth(on_grid, times.all[0], times.last_ms)
+        live = _rows(live_tasks(changes, oldest(bands, times.last_ms), grown, lanes))
+        asked = JournalQuery(
+            first_ms=times.all[0],
+            step_ms=max(1_000, -(-(times.last_ms - times.all[0] + 1) // BINS)),
+            tiers=_tiers(on_grid, changes),
+            tasks=[row["task"] for row in live[: options.top]],
+        )
         return Facts(
             times=times,
-            service=_service(snapshots, times),
-            groups=_rows(_groups(changes)),
+            service=_rows(snapshots.at(spark, times.grid).selectExpr(*SERVICE_COLUMNS).orderBy("at_ms")),
+            groups=_rows(groups(changes)),
             live=live,
-            over_time=_rows(backlog_series.by_dimension(on_grid)),
-            heat=_rows(backlog_series.heat(bands)),
-            skewed=_rows(backlog_series.skewed(lanes, SKEW_TIMES, SKEW_ENTRIES)),
-            journal=_journal(
-                spark, options, times, _tiers(on_grid, changes), [row["task"] for row in live[: options.top]]
-            ),
+            over_time=_rows(by_dimension(on_grid)),
+            heat=_rows(heat(bands)),
+            skewed=_rows(skewed(lanes, SKEW_TIMES, SKEW_ENTRIES)),
+            journal=journal_facts(spark, options.tables, asked),
         )
 
 
-def _bands(states_at: "DataFrame", times: Times) -> "DataFrame":
-    now = states_at.where(backlog_series.is_among(times.heat))
-    return backlog_series.banded(backlog_series.waiting(backlog_series.cohorts(states_at), now))
-
-
-def _times(snapshots: Snapshots, options: ReportOptions) -> Times:
-    (last,) = snapshots.rows(snapshots.times[-1:], ["tasks"])
-    max_times = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, len(last["tasks"]))))
-    return backlog_series.choose(snapshots.times, Detail(max_times, BINS, HEAT_BINS, options.recent_s))
+def _times(spark: "SparkSession", snapshots: Snapshots, options: ReportOptions) -> Times:
+    (last,) = _rows(snapshots.at(spark, snapshots.times[-1:]).selectExpr("size(tasks) tasks"))
+    max_times = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, last["tasks"])))
+    return choose(snapshots.times, max_times=max_times, bins=BINS, heat_bins=HEAT_BINS, recent_s=options.recent_s)
 
 
 def _both_ends(spark: "SparkSession", snapshots: Snapshots, times: Times) -> "DataFrame":
-    states = backlog_series.states(snapshots.frame(spark, sorted({times.recent_ms, times.last_ms})))
+    """Return the tasks of the first and the last snapshot of the recent time, and those that ended between them."""
+    tasks = snapshots.tasks(spark, sorted({times.recent_ms, times.last_ms}))
     after = [at_ms for at_ms in times.all if at_ms > times.recent_ms]
-    return states.unionByName(backlog_series.ends(snapshots.frame(spark, after))) if after else states
-
-
-def _service(snapshots: Snapshots, times: Times) -> list[Fields]:
-    rows = snapshots.rows(times.grid, SERVICE_FIELDS)
-    return [{**row, "workers": sum(one["state"] in SERVING for one in row["workers"])} for row in rows]
-
-
-def _groups(changes: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    waits = f.col("live") & (f.col("pending") > 0)
-    return changes.groupBy(*DIMENSIONS).agg(
-        f.sum(waits.cast("int")).alias("tasks"),
-        f.sum(f.when(waits, f.col("pending")).otherwise(0)).alias("backlog"),
-        f.sum("arrived").alias("arrived"),
-        f.sum("done").alias("done"),
-    )
-
-
-def _live(
-    times: Times, changes: "DataFrame", bands: "DataFrame", on_grid: "DataFrame", lanes: "DataFrame"
-) -> "DataFrame":
-    """Return tasks with a backlog, the largest first.
-
-    Columns: those of changes, oldest_s, grew, since_ms, and consumers and entries of its lane.
-    """
-    from pyspark.sql import functions as f
-
-    here = changes.where(f.col("live") & (f.col("pending") > 0)).orderBy(f.desc("pending")).limit(TASKS_AT_MOST)
-    ages = backlog_series.oldest(bands, times.last_ms)
-    grown = backlog_series.growth(on_grid, times.all[0], times.last_ms).drop("backlog")
-    attached = lanes.groupBy("lane").agg(f.sum("consumers").alias("consumers"), f.sum("backlog").alias("entries"))
-    joined = here.join(ages, "task", "left").join(grown, "task", "left").join(attached, "lane", "left")
-    return joined.orderBy(f.desc("pending"), "task")
-
-
-def _lanes(spark: "SparkSession", snapshots: Snapshots, times: Times) -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    now = snapshots.frame(spark, [times.last_ms]).select(f.explode("lanes").alias("l"))
-    return now.select("l.lane", "l.partition", "l.backlog", "l.consumers")
+    return tasks.unionByName(snapshots.tasks(spark, after, column="ended")) if after else tasks
 
 
 def _tiers(on_grid: "DataFrame", changes: "DataFrame") -> dict[str, str]:
     """Return the last known tier of each task."""
-    from pyspark.sql import functions as f
-
-    known = on_grid.select("task", "tier", "at_ms").union(changes.select("task", "tier", f.lit(None)))
-    last = known.groupBy("task").agg(f.max_by("tier", f.coalesce("at_ms", f.lit(1 << 62))).alias("tier"))
-    return {row["task"]: row["tier"] for row in last.collect()}
-
-
-def _journal(
-    spark: "SparkSession", options: ReportOptions, times: Times, tiers: Mapping[str, str], tasks: Sequence[str]
-) -> JournalFacts | None:
-    log, first_ms = JournalLog(options.tables), times.all[0]
-    day = f"{datetime.fromtimestamp(first_ms / 1000, UTC):%Y-%m-%d}"
-    files = [file for file in log.read().table(OUTCOMES) if file.day >= day]
-    if not files:
-        return None
-    step_ms = max(1_000, -(-(times.last_ms - first_ms + 1) // BINS))
-    sums = backlog_journal.read(spark, log.root, files, JournalQuery(first_ms, step_ms, tiers, tasks))
-    names = sums.names.to_pylist()
-    of_apps = Counter[str]()
-    for row in names:
-        if row["dimension"] == "app":
-            of_apps[row["name"]] += row["done"]
-    apps = sorted(of_apps, key=lambda app: -of_apps[app])[:WAITS_OF_APPS]
-    by_time = sums.by_time.filter(pc.is_in(sums.by_time["app"], value_set=pa.array(apps, pa.string())))
-    return JournalFacts(
-        first_ms=first_ms,
-        step_ms=step_ms,
-        rows=of_apps.total(),
-        names=names,
-        tasks=sums.tasks.to_pylist(),
-        by_time=by_time.to_pylist(),
-    )
-
-
-@contextmanager
-def _kept(frame: "DataFrame") -> Iterator["DataFrame"]:
-    """Cache a frame for the duration of the block, so that it is computed once for all its uses."""
-    frame.cache()
-    try:
-        yield frame
-    finally:
-        frame.unpersist()
+    columns = ("task", "tier", "at_ms")
+    known = on_grid.select(*columns).union(changes.select(*columns))
+    return {row["task"]: row["tier"] for row in grouped(known, "task", "max_by(tier, at_ms) tier").collect()}
 
 
 def _rows(frame: "DataFrame") -> list[Fields]:
     return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def grouped(frame: "DataFrame", by: str, *columns: str) -> "DataFrame":
+    """Return a row for each combination of the values of `by`, with these aggregates, in SQL."""
+    from pyspark.sql.functions import expr
+
+    return frame.groupBy(*by.split()).agg(*map(expr, columns))
+
+
+# ----------------------------------------------------------------- tasks
+
+
+def changes_of(tasks: "DataFrame", recent_ms: int, last_ms: int) -> "DataFrame":
+    """Return how each task changed between two snapshots.
+
+    tasks: those of both, and those that ended between them. Columns:
+
+    - those of tasks, in the task's last row
+    - arrived (published), done (worked): targets since the earlier snapshot, from zero if the task was not in it
+    - spent: ms by cause since then
+    - live: whether the task is still live
+    """
+    earlier = f"max_by(struct(*), at_ms) FILTER (WHERE at_ms <= {recent_ms}) was"
+    return grouped(tasks, "task", "max_by(struct(*), at_ms) now", earlier).selectExpr(
+        "now.*",
+        "greatest(now.published - coalesce(was.published, 0), 0) arrived",
+        "greatest(now.worked - coalesce(was.worked, 0), 0) done",
+        "transform_values(now.causes, (cause, ms) -> ms - coalesce(try_element_at(was.causes, cause), 0)) spent",
+        f"now.at_ms >= {last_ms} live",
+    )
+
+
+def groups(changes: "DataFrame") -> "DataFrame":
+    """Return what each tier, app and channel together have: tasks (with a backlog), backlog, arrived, done."""
+    tasks, backlog = "count_if(live AND pending > 0) tasks", "sum(if(live AND pending > 0, pending, 0)) backlog"
+    return grouped(changes, "tier app channel", tasks, backlog, "sum(arrived) arrived", "sum(done) done")
+
+
+def live_tasks(changes: "DataFrame", ages: "DataFrame", grown: "DataFrame", lanes: "DataFrame") -> "DataFrame":
+    """Return tasks with a backlog, the largest first.
+
+    Columns: those of changes_of, ages and grown, and consumers and entries of its lane.
+    """
+    from pyspark.sql.functions import desc
+
+    here = changes.where("live AND pending > 0").orderBy(desc("pending")).limit(TASKS_AT_MOST)
+    attached = grouped(lanes, "lane", "sum(consumers) consumers", "sum(backlog) entries")
+    joined = here.join(ages, "task", "left").join(grown, "task", "left").join(attached, "lane", "left")
+    return joined.selectExpr("*", "held held_by", "pending backlog").orderBy(desc("pending"), "task")
+
+
+def by_dimension(states_at: "DataFrame") -> "DataFrame":
+    """Return the backlog over time of each tier, app and channel: dimension, name, at_ms, backlog."""
+    names = "stack(3, 'tier', tier, 'app', app, 'channel', channel) (dimension, name)"
+    return grouped(states_at.selectExpr("*", names), "dimension name at_ms", "sum(pending) backlog")
+
+
+def growth(states_at: "DataFrame", first_ms: int, last_ms: int) -> "DataFrame":
+    """Return the growth of each task that has a backlog at last_ms: task, grew, since_ms.
+
+    since_ms: when it was last at its smallest. For a task that came after first_ms: when it was created, with no
+    backlog.
+    """
+    of_task = grouped(
+        states_at,
+        "task",
+        "min(created_ms) created_ms",
+        "min_by(struct(pending, at_ms), struct(pending, -at_ms)) smallest",
+        f"sum(pending) FILTER (WHERE at_ms = {last_ms}) backlog",
+    )
+    return of_task.where("backlog > 0").selectExpr(
+        "task",
+        f"backlog - if(created_ms > {first_ms}, 0, smallest.pending) grew",
+        f"if(created_ms > {first_ms}, created_ms, smallest.at_ms) since_ms",
+    )
+
+
+# ----------------------------------------------------------------- ages
+
+
+def cohorts(states_at: "DataFrame") -> "DataFrame":
+    """Return the targets of a task that were published between two snapshots: task, low, high, begun_ms.
+
+    They are the targets after the first `low` ones, up to `high`. begun_ms: the latest time when they were published;
+    for those of the first snapshot that knows the task, the time when it was created.
+    """
+    seen = ("min(at_ms) seen_ms", "min(created_ms) created_ms", "max(start_ms) start_ms")
+    levels = grouped(states_at, "task published", *seen).selectExpr(
+        "*", "lag(published) OVER (PARTITION BY task ORDER BY published) before"
+    )
+    return levels.selectExpr(
+        "task",
+        "coalesce(before, 0) low",
+        "published high",
+        "greatest(if(before IS NULL, least(created_ms, seen_ms), seen_ms), start_ms) begun_ms",
+    ).where("high > low")
+
+
+def waiting(cohorts_of: "DataFrame", states_at: "DataFrame") -> "DataFrame":
+    """Return the waiting targets of each cohort at the time of each state: task, at_ms, targets, age_s.
+
+    Targets scheduled for later do not wait yet.
+    """
+    met = states_at.join(cohorts_of, "task").where(
+        "pending > 0 AND high > settled AND low < published AND begun_ms <= at_ms"
+    )
+    targets, age_s = "least(high, published) - greatest(low, settled) targets", "(at_ms - begun_ms) / 1000 age_s"
+    return met.selectExpr("task", "at_ms", targets, age_s)
+
+
+def banded(waits: "DataFrame") -> "DataFrame":
+    """Return at_ms, task, band (index in AGE_BANDS_S, or one past its end), targets, oldest_s."""
+    band = " + ".join(f"int(age_s >= {bound})" for bound in AGE_BANDS_S)
+    bands = waits.selectExpr("*", f"{band} band")
+    return grouped(bands, "at_ms task band", "sum(targets) targets", "max(age_s) oldest_s")
+
+
+def oldest(bands: "DataFrame", at_ms: int) -> "DataFrame":
+    """Return task, oldest_s at one time."""
+    return grouped(bands.where(f"at_ms = {at_ms}"), "task", "max(oldest_s) oldest_s")
+
+
+def heat(bands: "DataFrame") -> "DataFrame":
+    """Return at_ms, band, targets."""
+    return grouped(bands, "at_ms band", "sum(targets) targets")
+
+
+# ----------------------------------------------------------------- lanes
+
+
+def skewed(lanes: "DataFrame", times: float, min_entries: int) -> "DataFrame":
+    """Return lanes with a partition of at least `min_entries` entries and `times` the mean of the lane's partitions.
+
+    Columns: those of spark_jobs.backlog.report.Skew.
+    """
+    of_lane = grouped(
+        lanes.where("partition >= 0"),
+        "lane",
+        "count(*) partitions",
+        "sum(backlog) entries",
+        "max_by(partition, backlog) partition",
+        "max(backlog) most",
+        "try_divide(max(backlog) * count(*), sum(backlog)) times",
+        "min(consumers) consumers",
+    )
+    return of_lane.where(f"most >= {min_entries} AND times >= {times}")

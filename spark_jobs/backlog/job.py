@@ -4,7 +4,7 @@ Spark aggregates the large data (spark_jobs.backlog.facts); the report is made f
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from dispatcher.analysis.why import SCHEDULED
 from dispatcher.model.pools import TOTAL, pools_of
 from dispatcher.model.tier import MILLI, TIERS
 from spark_jobs.backlog.causes import grouped, mixed
-from spark_jobs.backlog.facts import Facts, Fields, JournalFacts, ReportOptions, collect
+from spark_jobs.backlog.facts import Facts, Fields, ReportOptions, collect
 from spark_jobs.backlog.journal import quantile_s
 from spark_jobs.backlog.report import (
     FORMAT,
@@ -29,7 +29,7 @@ from spark_jobs.backlog.report import (
     Waits,
     age_bands,
 )
-from spark_jobs.backlog.series import DIMENSIONS
+from spark_jobs.backlog.snapshots import DIMENSIONS
 from spark_jobs.backlog.waves import gaps_of, grown_of, heat_at, series_of
 from spark_jobs.journal.tables import outcome_rows, reading
 from spark_jobs.session.session import SessionSettings, for_rows
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = "fairlane backlog report"
+_OF_TASK = (
+    "task", "app", "tier", "channel", "state", "held_by", "weight", "cap", "backlog", "in_flight", "retrying",
+    "oldest_s", "consumers", "entries",
+)  # fmt: skip
+"""The fields of a task's backlog that are facts."""
 
 
 def session_settings(master: str, tables: Path) -> SessionSettings:
@@ -58,7 +63,6 @@ def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> Backlo
 def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> BacklogReport:
     """Return the report made from these facts."""
     made = _Maker(facts, options)
-    rows = facts.journal.rows if facts.journal else None
     return BacklogReport(
         format=FORMAT,
         made_ms=now_ms,
@@ -66,20 +70,20 @@ def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> BacklogRepor
         until_ms=facts.times.last_ms,
         recent_s=made.recent_s,
         snapshots=len(facts.times.all),
-        journal_rows=rows,
+        journal_rows=facts.journal.rows if facts.journal else None,
         service=made.service(),
         total=made.group(TOTAL, TOTAL),
         tiers=made.groups("tier"),
         apps=made.groups("app"),
         channels=made.groups("channel"),
         tasks=[made.task(row) for row in facts.live[: options.top]],
-        ages=age_bands(heat_at(facts, facts.times.last_ms), made.rate("done")),
+        ages=age_bands(heat_at(facts, facts.times.last_ms), made.rate("done", facts.groups)),
         grew=made.grew(),
         shares=made.shares(),
-        skewed=[_skew(row) for row in facts.skewed],
+        skewed=[Skew(**row) for row in facts.skewed],
         gaps=gaps_of(facts),
         series=series_of(facts),
-        scheduled=sum(row["pending"] for row in facts.live if row["held"] == SCHEDULED),
+        scheduled=sum(row["backlog"] for row in facts.live if row["held_by"] == SCHEDULED),
     )
 
 
@@ -98,47 +102,39 @@ class _Maker:
         return self.facts.service[-1]
 
     def service(self) -> ServiceStatus:
-        weights = {row["tier"]: row["weight"] for row in self.last["tiers"] if row["pool"] == TOTAL}
-        last = self.last
         return ServiceStatus(
-            capacity=last["capacity"],
-            asked_capacity=self._asked,
-            workers=last["workers"],
-            tier_weights=weights,
-            sharing=last["sharing"],
-            measured_every_s=last["measured_every_s"],
+            asked_capacity=self._asked_capacity,
+            tier_weights=self._tier_weights,
+            **{name: self.last[name] for name in ("capacity", "workers", "sharing", "measured_every_s")},
         )
 
-    def rate(self, field: str, chosen: Callable[[Fields], bool] = lambda _: True) -> float:
+    @property
+    def _tier_weights(self) -> dict[str, float]:
+        return {row["tier"]: row["weight"] for row in self.last["tiers"] if row["pool"] == TOTAL}
+
+    def rate(self, field: str, rows: Iterable[Fields]) -> float:
         """Return targets per second. field: "arrived" or "done"."""
-        targets = sum(row[field] for row in self.facts.groups if chosen(row))
-        return targets / self.recent_s if self.recent_s else 0.0
+        return sum(row[field] for row in rows) / self.recent_s if self.recent_s else 0.0
 
     # ------------------------------------------------------------- forecasts
 
     @property
-    def _asked(self) -> int:
+    def _asked_capacity(self) -> int:
         return self.options.capacity or int(self.last["capacity"])
 
     @cached_property
     def _jobs(self) -> list[ForecastTask]:
-        return [self._job(row) for row in self.facts.live]
-
-    def _job(self, row: Fields) -> ForecastTask:
-        starts_s = max(0, row["start_ms"] - self.facts.times.last_ms) / 1000
-        held = row["held"] not in ("", SCHEDULED)
-        weight = max(1, round(row["weight"] * MILLI))
-        return ForecastTask(
-            id=row["task"],
-            app=row["app"],
-            channel=row["channel"],
-            tier=row["tier"],
-            weight=weight,
-            pending=row["pending"],
-            cap=row["cap"],
-            start_s=starts_s,
-            on_hold=held,
-        )
+        return [
+            ForecastTask(
+                id=row["task"],
+                weight=max(1, round(row["weight"] * MILLI)),
+                pending=row["backlog"],
+                start_s=max(0, row["start_ms"] - self.facts.times.last_ms) / 1000,
+                on_hold=row["held_by"] not in ("", SCHEDULED),
+                **{name: row[name] for name in ("app", "channel", "tier", "cap")},
+            )
+            for row in self.facts.live
+        ]
 
     def _foreseen(self, capacity: float) -> Mapping[str, float | None]:
         """Return the seconds until each task is done; empty without a capacity."""
@@ -147,7 +143,7 @@ class _Maker:
         last = self.last
         shares = Shares(
             capacity=capacity,
-            tier_weights={row["tier"]: round(row["weight"] * MILLI) for row in last["tiers"] if row["pool"] == TOTAL},
+            tier_weights={tier: round(weight * MILLI) for tier, weight in self._tier_weights.items()},
             caps={pool: float(rate) for pool, rate in (last["caps"] or {}).items()},
             paused=frozenset(last["paused_channels"] or ()),
             sharing=last["sharing"],
@@ -157,11 +153,11 @@ class _Maker:
 
     @cached_property
     def _done_s(self) -> Mapping[str, float | None]:
-        return self._foreseen(self.rate("done"))
+        return self._foreseen(self.rate("done", self.facts.groups))
 
     @cached_property
     def _done_at_capacity_s(self) -> Mapping[str, float | None]:
-        return self._foreseen(self._asked)
+        return self._foreseen(self._asked_capacity)
 
     # ------------------------------------------------------------- groups and tasks
 
@@ -174,70 +170,58 @@ class _Maker:
         return sorted(groups, key=lambda group: (-group.backlog, -group.service_rate, group.name))
 
     def group(self, dimension: str, name: str) -> BacklogGroup:
-        def chosen(row: Fields) -> bool:
-            return dimension == TOTAL or row[dimension] == name
-
-        rows = [row for row in self.facts.groups if chosen(row)]
-        live = [row for row in self.facts.live if chosen(row)]
-        backlog, rate = sum(row["backlog"] for row in rows), self.rate("done", chosen)
+        rows, live = (
+            [row for row in table if dimension == TOTAL or row[dimension] == name]
+            for table in (self.facts.groups, self.facts.live)
+        )
+        backlog, rate = sum(row["backlog"] for row in rows), self.rate("done", rows)
         return BacklogGroup(
             dimension=dimension,
             name=name,
             tasks=sum(row["tasks"] for row in rows),
             backlog=backlog,
-            held=sum(row["pending"] for row in live if row["held"]),
-            arrival_rate=self.rate("arrived", chosen),
+            held=sum(row["backlog"] for row in live if row["held_by"]),
+            arrival_rate=self.rate("arrived", rows),
             service_rate=rate,
             oldest_s=max((row["oldest_s"] for row in live if row["oldest_s"] is not None), default=None),
             drain_s=drain_s(backlog, rate),
             done_s=_last_of(self._done_s, live),
             done_at_capacity_s=_last_of(self._done_at_capacity_s, live),
-            held_back=mixed([(self._held_back(row), row["pending"]) for row in live]),
-            waits=self._waits("names", lambda row: (dimension == TOTAL and row["dimension"] == DIMENSIONS[0]) or (
-                row["dimension"], row["name"]) == (dimension, name)),
-        )  # fmt: skip
+            held_back=mixed([(self._held_back(row), row["backlog"]) for row in live]),
+            waits=self._waits_of_group(dimension, name),
+        )
+
+    def _waits_of_group(self, dimension: str, name: str) -> Waits | None:
+        if self.facts.journal is None:
+            return None
+        kind = DIMENSIONS[0] if dimension == TOTAL else dimension  # each dimension has all outcomes
+        rows = (row for row in self.facts.journal.names if row["dimension"] == kind)
+        return waits_of(row for row in rows if dimension == TOTAL or row["name"] == name)
 
     def task(self, row: Fields) -> TaskBacklog:
-        rate = row["done"] / self.recent_s if self.recent_s else 0.0
+        rate, journal = self.rate("done", [row]), self.facts.journal
         return TaskBacklog(
-            task=row["task"],
-            app=row["app"],
-            tier=row["tier"],
-            channel=row["channel"],
-            state=row["state"],
-            held_by=row["held"],
-            weight=row["weight"],
-            cap=row["cap"],
-            backlog=row["pending"],
-            in_flight=row["in_flight"],
-            retrying=row["retrying"],
-            arrival_rate=row["arrived"] / self.recent_s if self.recent_s else 0.0,
+            arrival_rate=self.rate("arrived", [row]),
             service_rate=rate,
-            oldest_s=row["oldest_s"],
-            drain_s=drain_s(row["pending"], rate),
+            drain_s=drain_s(row["backlog"], rate),
             done_s=self._done_s.get(row["task"]),
             done_at_capacity_s=self._done_at_capacity_s.get(row["task"]),
             held_back=self._held_back(row),
             why={cause: ms for cause, ms in (row["spent"] or {}).items() if ms > 0},
-            consumers=row["consumers"],
-            entries=row["entries"],
-            waits=self._waits("tasks", lambda row_of_task: row_of_task["task"] == row["task"]),
+            waits=waits_of(one for one in journal.tasks if one["task"] == row["task"]) if journal else None,
+            **{name: row[name] for name in _OF_TASK},
         )
 
     def _held_back(self, row: Fields) -> dict[str, float]:
         window_ms = self.facts.times.last_ms - max(self.facts.times.recent_ms, row["created_ms"])
-        return grouped(row["spent"] or {}, held=bool(row["held"]), window_ms=max(0, window_ms))
-
-    def _waits(self, table: str, chosen: Callable[[Fields], bool]) -> Waits | None:
-        journal: JournalFacts | None = self.facts.journal
-        return None if journal is None else waits_of(row for row in getattr(journal, table) if chosen(row))
+        return grouped(row["spent"] or {}, held=bool(row["held_by"]), window_ms=max(0, window_ms))
 
     # ------------------------------------------------------------- the rest
 
     def grew(self) -> list[Growth]:
         """Return the largest growth of all tasks, tiers, apps and channels."""
         tasks = [
-            Growth("task", row["task"], row["pending"], row["grew"], row["since_ms"])
+            Growth("task", row["task"], row["backlog"], row["grew"], row["since_ms"])
             for row in self.facts.live
             if row["grew"]
         ]
@@ -251,10 +235,8 @@ class _Maker:
         ]
 
     def _pool(self, pool: str) -> list[Share]:
-        done = {
-            tier: sum(row["done"] for row in self.facts.groups if row["tier"] == tier and _is_in(row, pool))
-            for tier in map(str, TIERS)
-        }
+        rows = [row for row in self.facts.groups if pool == TOTAL or pool in pools_of(row["app"], row["channel"])]
+        done = {tier: sum(row["done"] for row in rows if row["tier"] == tier) for tier in map(str, TIERS)}
         total = sum(done.values())
         return [
             Share(
@@ -271,10 +253,6 @@ class _Maker:
         ]
 
 
-def _is_in(row: Fields, pool: str) -> bool:
-    return pool == TOTAL or pool in pools_of(row["app"], row["channel"])
-
-
 def drain_s(backlog: int, rate: float) -> float | None:
     """Return the backlog divided by the rate: 0 without a backlog, None if nothing is sent."""
     if not backlog:
@@ -287,7 +265,7 @@ def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> floa
 
     The end of a scheduled task depends on its start and not on the rate, so it does not count.
     """
-    rows = [row for row in live if not row["held"]]
+    rows = [row for row in live if not row["held_by"]]
     ends = [done_s.get(row["task"]) for row in rows]
     if not rows:
         return 0.0
@@ -305,16 +283,3 @@ def waits_of(rows: Iterable[Fields]) -> Waits:
     if not done:
         return Waits()
     return Waits(done, quantile_s(buckets, 0.5), quantile_s(buckets, 0.95), retried / done, lost / done)
-
-
-def _skew(row: Fields) -> Skew:
-    times = row["most"] * row["partitions"] / row["entries"]
-    return Skew(
-        lane=row["lane"],
-        partitions=row["partitions"],
-        entries=row["entries"],
-        partition=row["partition"],
-        most=row["most"],
-        times=times,
-        consumers=row["consumers"],
-    )

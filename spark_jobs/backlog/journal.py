@@ -5,17 +5,19 @@ million outcomes this takes a seventh of the CPU of the same work as a query, wh
 text. Waits are counted in buckets, four to each doubling, so a quantile is at most a fifth too long.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.journal.files import NO_APP
-from spark_jobs.journal.log import TableFile
+from spark_jobs.journal.files import NO_APP, OUTCOMES
+from spark_jobs.journal.log import JournalLog, TableFile
 from spark_jobs.session.failures import translated
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ COLUMNS = ("task", "channel", "attempt", "outcome", "at", "latency_ms")
 _COUNTS = ("done", "sent", "lost", "retried")
 _DIMENSIONS = ("tier", "app", "channel")
 _ROWS_OF_A_PIECE = 1 << 21
+WAITS_OF_APPS = 8
+"""The number of apps whose waits are shown over time."""
 DONE = pa.schema(
     [
         *((name, pa.string()) for name in ("task", "channel", "app")),
@@ -40,7 +44,7 @@ DONE = pa.schema(
 
 
 class JournalQuery(NamedTuple):
-    """The parameters of `read`."""
+    """The time spans, and the tasks, to sum up."""
 
     first_ms: int
     """The start of the first time span."""
@@ -50,6 +54,18 @@ class JournalQuery(NamedTuple):
     """The tier by task."""
     tasks: Sequence[str]
     """The tasks to report one by one."""
+
+
+class JournalFacts(NamedTuple):
+    """The facts from the journal, as rows of Sums."""
+
+    asked: JournalQuery
+    rows: int
+    """The number of outcomes."""
+    names: list[Mapping[str, Any]]
+    tasks: list[Mapping[str, Any]]
+    by_time: list[Mapping[str, Any]]
+    """Only those of the apps with the most outcomes."""
 
 
 class Sums(NamedTuple):
@@ -74,6 +90,29 @@ class RowGroups(NamedTuple):
     app: str
     number: int = 0
     of: int = 1
+
+
+def journal_facts(spark: "SparkSession", tables: Path, asked: JournalQuery) -> JournalFacts | None:
+    """Collect the facts from the journal; None if it has no outcomes from the days asked for."""
+    log = JournalLog(tables)
+    day = f"{datetime.fromtimestamp(asked.first_ms / 1000, UTC):%Y-%m-%d}"
+    files = [file for file in log.read().table(OUTCOMES) if file.day >= day]
+    if not files:
+        return None
+    sums = read(spark, log.root, files, asked)
+    names = sums.names.to_pylist()
+    of_apps = Counter[str]()
+    for row in names:
+        if row["dimension"] == "app":
+            of_apps[row["name"]] += row["done"]
+    apps = pa.array(sorted(of_apps, key=lambda app: -of_apps[app])[:WAITS_OF_APPS], pa.string())
+    return JournalFacts(
+        asked=asked,
+        rows=of_apps.total(),
+        names=names,
+        tasks=sums.tasks.to_pylist(),
+        by_time=sums.by_time.filter(pc.is_in(sums.by_time["app"], value_set=apps)).to_pylist(),
+    )
 
 
 def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: JournalQuery) -> Sums:

@@ -2,10 +2,11 @@
 
 import msgspec
 
-from dispatcher.model.service_settings import SHARED_BY
-from spark_jobs.backlog.series import AGE_BANDS_S
+from dispatcher.model.tier import SHARED_BY
 
 FORMAT = 1
+AGE_BANDS_S = (10, 60, 300, 900, 3_600, 14_400, 86_400)
+"""The upper bounds of all age bands but the last."""
 
 
 class Waits(msgspec.Struct, frozen=True):

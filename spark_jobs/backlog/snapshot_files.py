@@ -8,7 +8,7 @@ name once it is complete, and never changes afterwards.
 import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
+from dispatcher.model.errors import InvalidInput, Refused
 
 FOLDER = "backlog"
 _TEXTS, _RATE, _COUNT = pa.string(), pa.float64(), pa.int64()
@@ -295,17 +295,12 @@ def _lock(folder: Path) -> IO[bytes]:
     return lock
 
 
-class _writing:  # noqa: N801  # reads as what it does: with _writing(folder)
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
     """Translate errors of writing into InvalidInput."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and not isinstance(error, FairlaneError | BlockingIOError):
-            raise InvalidInput(
-                f"{self._folder} cannot be written: {error.strerror or error}.", "Name another folder with --tables."
-            ) from error
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(
+            f"{folder} cannot be written: {error.strerror or error}.", "Name another folder with --tables."
+        ) from error

@@ -191,6 +191,7 @@ def _outcomes(
         "latency_ms": pa.array(np.exp(chance.normal(8, 1.5, count)).astype(np.int64)),
         "target": pa.nulls(count, pa.string()),
         "reason": pa.nulls(count, pa.string()),
+        "provider_id": pa.nulls(count, pa.string()),
         "topic": pa.array(np.zeros(count, dtype=np.int32)),
         "record": pa.repeat("00000000000000000001:00000000000000000000:000001", count),
     }

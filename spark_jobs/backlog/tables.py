@@ -24,7 +24,7 @@ def sentences(report: BacklogReport) -> Iterator[str]:
         )
     if total.backlog:
         yield _ahead(report)
-    main = _main(total.held_back)
+    main = next((cause for cause in total.held_back if cause != UNKNOWN), "")
     if total.backlog and main:
         yield f"What holds it back most: {main}: {MEANINGS[main]}."
     missing = sum(gap.until_ms - gap.from_ms for gap in report.gaps) / 1000
@@ -58,12 +58,17 @@ def _ahead(report: BacklogReport) -> str:
 def sections(report: BacklogReport) -> list[Section]:
     """Return the sections: a title and rows each."""
     asked = report.service.asked_capacity
+    waits = [
+        {"task": one.task, "app": one.app, "tier": one.tier, **_waits(one.waits)}
+        for one in report.tasks
+        if one.waits is not None
+    ]
     return [
         ("Tiers", [_group(one, asked) for one in report.tiers]),
         ("Apps", [_group(one, asked) for one in report.apps]),
         ("Channels", [_group(one, asked) for one in report.channels]),
         ("Tasks with the largest backlog", [_task(one, asked) for one in report.tasks]),
-        ("Waits of these tasks", [_task_waits(one) for one in report.tasks if one.waits is not None]),
+        ("Waits of these tasks", waits),
         ("By age", _ages(report)),
         ("What holds it back", _causes(report)),
         ("What grew most", _grew(report)),
@@ -103,10 +108,6 @@ def _task(task: TaskBacklog, asked: int) -> Row:
         "workers": NOTHING if task.consumers is None else f"{task.consumers:,}",
         "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
     }
-
-
-def _task_waits(task: TaskBacklog) -> Row:
-    return {"task": task.task, "app": task.app, "tier": task.tier, **_waits(task.waits)}
 
 
 def ahead(group: BacklogGroup, seconds: float | None) -> str:
@@ -195,10 +196,6 @@ def _held_back(parts: Mapping[str, float]) -> str:
     """Return the two largest causes."""
     shown = [f"{cause} {part:.0%}" for cause, part in list(parts.items())[:2] if part >= 0.05]
     return ", ".join(shown) or NOTHING
-
-
-def _main(parts: Mapping[str, float]) -> str:
-    return next((cause for cause in parts if cause != UNKNOWN), "")
 
 
 def _until(seconds: float | None) -> str:

@@ -5,10 +5,10 @@ from itertools import pairwise
 
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import TIERS
-from spark_jobs.backlog.facts import Facts, JournalFacts
-from spark_jobs.backlog.journal import quantile_s
-from spark_jobs.backlog.report import Growth, MissingSnapshots, ReportSeries
-from spark_jobs.backlog.series import AGE_BANDS_S, DIMENSIONS
+from spark_jobs.backlog.facts import Facts
+from spark_jobs.backlog.journal import JournalFacts, quantile_s
+from spark_jobs.backlog.report import AGE_BANDS_S, Growth, MissingSnapshots, ReportSeries
+from spark_jobs.backlog.snapshots import DIMENSIONS
 
 GAP_TIMES = 2.5
 """Two snapshots have a gap between them if they are this many times as far apart as they should be."""
@@ -80,17 +80,14 @@ def _shares(facts: Facts) -> tuple[dict[str, Line], dict[str, Line], Line]:
     A rebuilt view counts from zero: nothing is known for that time span.
     """
     tiers = [str(tier) for tier in TIERS]
-    by_snapshot = [{row["tier"]: row for row in service["tiers"] if row["pool"] == TOTAL} for service in facts.service]
-    wanted_shares: dict[str, Line] = {
-        tier: [tiers_then[tier]["wanted"] for tiers_then in by_snapshot] for tier in tiers
-    }
+    totals = [{row["tier"]: row for row in one["tiers"] if row["pool"] == TOTAL} for one in facts.service]
+    wanted_shares: dict[str, Line] = {tier: [total[tier]["wanted"] for total in totals] for tier in tiers}
     actual_shares: dict[str, Line] = {tier: [None] for tier in tiers}
     rates: Line = [None]
-    for before, after in pairwise(range(len(by_snapshot))):
-        spent = {tier: by_snapshot[after][tier]["granted"] - by_snapshot[before][tier]["granted"] for tier in tiers}
-        seconds = (facts.service[after]["at_ms"] - facts.service[before]["at_ms"]) / 1000
-        same = facts.service[after]["epoch"] == facts.service[before]["epoch"] and min(spent.values()) >= 0
-        total = sum(spent.values())
+    for (before, earlier), (after, later) in pairwise(zip(facts.service, totals, strict=True)):
+        spent = {tier: later[tier]["granted"] - earlier[tier]["granted"] for tier in tiers}
+        total, seconds = sum(spent.values()), (after["at_ms"] - before["at_ms"]) / 1000
+        same = after["epoch"] == before["epoch"] and min(spent.values()) >= 0
         rates.append(total / seconds if same else None)
         for tier in tiers:
             actual_shares[tier].append(spent[tier] / total if same and total else None)
@@ -119,4 +116,4 @@ def _waits(journal: JournalFacts | None) -> tuple[list[int], dict[str, Line]]:
     bins = range(max(row["bin"] for row in journal.by_time) + 1)
     apps = sorted(done, key=lambda app: (-done[app], app))
     waits = {app: [quantile_s(buckets.get((app, bin_index), {}), 0.95) for bin_index in bins] for app in apps}
-    return [journal.first_ms + bin_index * journal.step_ms for bin_index in bins], waits
+    return [journal.asked.first_ms + bin_index * journal.asked.step_ms for bin_index in bins], waits

@@ -15,11 +15,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotConfigured, Refused, Unreachable
+from dispatcher.model.flow_pause import FlowPause
 from producers.connection import Connection
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
 from spark_jobs.journal.tables import invalid_targets, reading
+from spark_jobs.session.flows import flow_entries
 from spark_jobs.session.folders import delete_folder
 from spark_jobs.session.stage_progress import Progress, watched
 from spark_jobs.source.columns import columns_of
@@ -114,10 +116,15 @@ def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
 def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
     """Return the counts that `ingest` would have.
 
-    Needs no servers and writes nothing. Raises InvalidInput (the table).
+    Needs no servers and writes nothing. Raises InvalidInput (the table). Without Redis, reports of dead targets from a
+    suspected flow count, too.
     """
+    try:
+        flows = _flows(spark, options)
+    except (Unreachable, NotConfigured):
+        flows = {}
     with reading(options.tables):
-        table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options))
+        table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options, flows))
         counts = table.groupBy(REASON).count().collect()
     by_reason = {row[REASON] or _GOOD: row["count"] for row in counts}
     if not by_reason:
@@ -138,7 +145,7 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
     read = Observation("read")
     with reading(options.tables):
         table = read_table(spark, options.audience).observe(read, f.count(f.lit(1)).alias("rows"))
-        prepared, rules = _prepared(table, options, suppressed_targets(spark, options))
+        prepared, rules = _prepared(table, options, suppressed_targets(spark, options, _flows(spark, options)))
         done = _load(spark, prepared, rules, options, on_progress)
         attempts = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
         by_reason = sum((attempt.by_reason for attempt in attempts), Counter[str]())
@@ -146,7 +153,8 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
         _check_sum(counts, _rows_read(read))
         rejects = _keep_rejects(spark, done, counts, options)
     _check_part(counts, options, rejects)
-    task = _with_refused(options.task, counts)
+    # With a split, each part counts only its own refusals.
+    task = options.task if options.task.split else replace(options.task, refused=counts.refused)
     target = WriteTarget(task, rules.columns, task.task)
     commit_write(target, [attempt.written for attempt in attempts], strict=True)
     tasks = sorted({name for attempt in attempts for name in attempt.written.parts})
@@ -154,14 +162,24 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
     return Ingested(tuple(tasks), counts, reasons, rejects)
 
 
-def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFrame | None":
-    """Return each suppressed target once (per channel, if the table has it), with a flag; None if there is none."""
+def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPause]:
+    """Return the last entry of each flow, if reports of dead targets are used."""
+    return flow_entries(spark, options.task.servers) if options.invalid_targets else {}
+
+
+def suppressed_targets(
+    spark: "SparkSession", options: IngestOptions, flows: Mapping[str, FlowPause]
+) -> "DataFrame | None":
+    """Return each suppressed target once (per channel, if the table has it), with a flag; None if there is none.
+
+    flows: as in invalid_targets.
+    """
     from pyspark.sql import functions as f
 
     suppressed: DataFrame | None = None
     given = [(source.path, with_targets(read_table(spark, source))) for source in options.suppress]
     if options.invalid_targets:
-        given.append(("the journal", invalid_targets(spark, options.tables)))
+        given.append(("the journal", invalid_targets(spark, options.tables, flows=flows)))
     for path, table in given:
         if options.task.target not in table.columns and "target" not in table.columns:
             raise InvalidInput(f"{path} has no column target; it has {', '.join(table.columns)}.")
@@ -178,13 +196,15 @@ def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
     task = options.task
     table = with_targets(renamed(table, options.names), task.target)
     columns = columns_of(table.schema, task, _MAP)
+    if not columns.whole:
+        task.check_columns(columns.variables)
     selected = dict.fromkeys(
         [columns.target, *columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))]
     )
     table = table.select(*(f"`{name}`" for name in selected)).repartition(f"`{columns.target}`")
     if suppressed is not None:
         table = table.join(suppressed, columns.target, "left")
-    return table, Rules(columns, options.forms, options.channel)
+    return table, Rules(columns, options.forms, options.channel, task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +328,3 @@ def _keep_rejects(spark: "SparkSession", done: "DataFrame", counts: Counts, opti
         done.where(f.col(REASON).isNotNull()).drop(ATTEMPT).coalesce(few).write.parquet(options.rejects)
     delete_folder(spark, f"{options.rejects}.attempts")
     return options.rejects if left_out else ""
-
-
-def _with_refused(task: TaskOptions, counts: Counts) -> TaskOptions:
-    """Return the options with the number of refused rows; with a split, each part counts only its own refusals."""
-    return task if task.split else replace(task, refused=counts.refused)

@@ -3,12 +3,16 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.channels.specs import SPECS
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES
 from producers.submit.validation import Unreadable, check_each
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.rows import encode_each, variables_of
+from spark_jobs.source.task_options import TaskOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +39,8 @@ class Rules:
     """By channel, a regular expression that the whole target has to match."""
     channel: str = ""
     """The channel of all rows, or empty if the split column `channel` has it."""
+    task: TaskOptions | None = None
+    """The task, for the checks of its channel; None: there are none."""
 
 
 class Checker:
@@ -44,6 +50,7 @@ class Checker:
         self._rules = rules
         self._forms = {channel: re.compile(form) for channel, form in rules.forms.items()}
         self._seen: set[object] = set()
+        self._target_check = cache(rules.task.target_check) if rules.task is not None else None
 
     def check(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         """Return the batch with a column of reasons (and without the flag of the join)."""
@@ -55,6 +62,8 @@ class Checker:
             reasons[index] = reasons[index] or reason
         if self._forms:
             self._match_forms(batch, reasons, targets)
+        if _has_checks(self._rules):
+            self._match_channel(batch, reasons, targets)
         if SUPPRESSED_FLAG in batch.schema.names:
             for index in _indexes(batch.column(SUPPRESSED_FLAG)):
                 reasons[index] = reasons[index] or SUPPRESSED
@@ -70,6 +79,17 @@ class Checker:
             if form is not None and reasons[index] is None and not form.fullmatch(target):
                 reasons[index] = OTHER_FORM
 
+    def _match_channel(self, batch: "pa.RecordBatch", reasons: list[str | None], targets: Sequence[Any]) -> None:
+        """Check the rows against the channel and the message of their task."""
+        columns, check_of = self._rules.columns, self._target_check
+        splits = [batch.column(name).cast("string").to_pylist() for name in columns.split]
+        keys = zip(*splits, strict=True) if splits else repeat((), len(targets))
+        variables = variables_of(batch, columns) or repeat(None, len(targets))
+        for index, (target, own, key) in enumerate(zip(targets, variables, keys, strict=True)):
+            check = check_of(key) if check_of is not None and reasons[index] is None else None
+            if check is not None:
+                reasons[index] = check.complaint(target, own) or None
+
     def _keys(self, batch: "pa.RecordBatch", targets: Sequence[Any]) -> Sequence[object]:
         split = self._rules.columns.split
         return (
@@ -84,6 +104,11 @@ class Checker:
                     reasons[index] = DUPLICATE
                 else:
                     seen.add(key)
+
+
+def _has_checks(rules: Rules) -> bool:
+    """Return whether the channel of some rows may have checks of its own."""
+    return rules.task is not None and (not rules.channel or rules.channel in SPECS)
 
 
 def checked(batches: "Iterable[pa.RecordBatch]", rules: Rules) -> "Iterator[pa.RecordBatch]":

@@ -116,7 +116,7 @@ def _merge(merge: _Merge) -> TableFile:
     rows = 0
     for file in merge.files:
         for batch in pq.ParquetFile(merge.root / file.path).iter_batches(batch_size=1 << 16):
-            held.append(batch.cast(SCHEMAS[first.table]))
+            held.append(_as_written_now(batch, SCHEMAS[first.table]))
             rows += batch.num_rows
             if rows >= _ROW_GROUP:
                 writer.write(pa.Table.from_batches(held))
@@ -124,6 +124,15 @@ def _merge(merge: _Merge) -> TableFile:
     if held:
         writer.write(pa.Table.from_batches(held))
     return writer.close()
+
+
+def _as_written_now(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch of any version's file with the columns of today's."""
+    columns = [
+        batch.column(field.name) if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names).cast(schema)
 
 
 def _commit(log: JournalLog, base: JournalState, change: CommitChange, clock: Clock) -> JournalState:
@@ -155,7 +164,8 @@ def sweep(log: JournalLog, keep_s: float, clock: Clock) -> int:
 
 def _named_since(log: JournalLog, oldest_ms: int) -> tuple[set[str], list[int]]:
     """Return the files named by the current state or by recent commits, and the commits that neither needs."""
-    named = _names(log.read())
+    state = log.read()
+    named = {*state.files, *(name for files in state.states.values() for name in files)}
     needless: list[int] = []
     numbers = sorted(log.numbers(), reverse=True)
     whole_below = None
@@ -170,10 +180,6 @@ def _named_since(log: JournalLog, oldest_ms: int) -> tuple[set[str], list[int]]:
         elif commit.whole:
             whole_below = number
     return named, needless
-
-
-def _names(state: JournalState) -> set[str]:
-    return set(state.files) | {name for files in state.states.values() for name in files}
 
 
 def _all_files(root: Path) -> Iterator[Path]:

@@ -23,7 +23,7 @@ INVALID_TARGETS = "invalid_targets"
 NO_APP = "__HIVE_DEFAULT_PARTITION__"
 """The app of records that do not contain one: those written before records had it. Read as null."""
 TIME = pa.timestamp("us", tz="UTC")
-OUTCOME_FILE = pa.schema([field for field in ROWS if field.name != "app"])
+OUTCOME_FILE = pa.schema([field for field in ROWS if field.name not in ("app", "died_at")])
 CLOSE_FILE = pa.schema(
     [
         pa.field("task", pa.string(), nullable=False),
@@ -63,8 +63,8 @@ TASK_FILE = pa.schema(
 - targets, refused, digest, writers: from the seal.
 - state, ended_at, the counts, reason (why it failed): from the end.
 """
-INVALID_FILE = pa.schema([ROWS.field(name) for name in ("target", "channel", "app", "at", "reason", "task")])
-"""A target that a provider reported as dead, once per report.
+INVALID_FILE = pa.schema([ROWS.field(name) for name in ("target", "channel", "app", "at", "reason", "task", "died_at")])
+"""A target that a provider reported as dead, once per report. Files of 0.2 have no died_at.
 
 These are rows of outcomes as well; this table keeps them together, since each ingestion leaves them out.
 """
@@ -91,15 +91,6 @@ class FileWriter:
         self._names = SCHEMAS[table].names
         self._writer = pq.ParquetWriter(self._path, SCHEMAS[table], compression=_COMPRESSION)
 
-    @property
-    def rows(self) -> int:
-        return self._rows
-
-    @property
-    def size(self) -> int:
-        """Return the number of bytes written out so far."""
-        return self._path.stat().st_size
-
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         self._rows += rows.num_rows
         if isinstance(rows, pa.RecordBatch):
@@ -109,8 +100,8 @@ class FileWriter:
     def close(self) -> TableFile:
         self._writer.close()
         sync(self._path)
-        name = self._path.relative_to(self._root).as_posix()
-        return TableFile(table=self._table, path=name, rows=self._rows, size=self.size, day=self._day, app=self._app)
+        name, size = self._path.relative_to(self._root).as_posix(), self._path.stat().st_size
+        return TableFile(table=self._table, path=name, rows=self._rows, size=size, day=self._day, app=self._app)
 
 
 def write_rows(root: Path, table: str, tag: str, rows: Sequence[Mapping[str, Any]]) -> list[TableFile]:

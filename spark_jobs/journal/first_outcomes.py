@@ -9,23 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Mixed, Outcomes, Run
 from dispatcher.wire.retention import TOMBSTONE_MS
 
 _FINAL = len(OUTCOME_NAMES)
 _LONGEST_ROWS = 1 << 16
-
-
-class UniformOutcome(NamedTuple):
-    """All targets of envelopes with consecutive sequences, `size` targets each, have the outcome `code`."""
-
-    writer: str
-    attempt: int
-    first: int
-    envelopes: int
-    size: int
-    code: int
 
 
 class PartialOutcome(NamedTuple):
@@ -38,23 +28,14 @@ class PartialOutcome(NamedTuple):
     codes: list[int]
 
 
-Piece = UniformOutcome | PartialOutcome
+Piece = Run | PartialOutcome
 
 
 def final_pieces(record: Outcomes) -> Iterator[Piece]:
     """Yield all final outcomes of a record, whether or not they are the first of their targets."""
     for run in record.runs:
         if run.code < _FINAL:
-            yield from _cut(
-                UniformOutcome(
-                    writer=run.writer,
-                    attempt=run.attempt,
-                    first=run.first,
-                    envelopes=run.count,
-                    size=run.size,
-                    code=run.code,
-                )
-            )
+            yield from _cut(run, run.first, run.first + run.count)
     for mixed in record.mixed:
         final_codes = {position: code for position, code in _results(mixed) if code < _FINAL}
         if final_codes:
@@ -68,11 +49,11 @@ def _results(mixed: Mixed) -> Iterable[tuple[int, int]]:
     return zip(positions, mixed.codes, strict=False)
 
 
-def _cut(piece: UniformOutcome) -> Iterator[UniformOutcome]:
-    """Cut a piece into pieces of bounded size, whatever the record contains."""
-    step = max(1, _LONGEST_ROWS // max(1, piece.size))
-    for offset in range(0, piece.envelopes if piece.size else 0, step):
-        yield piece._replace(first=piece.first + offset, envelopes=min(step, piece.envelopes - offset))
+def _cut(run: Run, start: int, end: int) -> Iterator[Run]:
+    """Cut the envelopes start..end (exclusive) of a run into pieces of bounded size, whatever the record contains."""
+    step = max(1, _LONGEST_ROWS // max(1, run.size))
+    for first in range(start, end if run.size else start, step):
+        yield replace(run, first=first, count=min(step, end - first))
 
 
 class Ranges:
@@ -139,25 +120,12 @@ class _Writer:
         for start, end in self.final.add(run.first, run.first + run.count):
             at = start
             for sequence in self._open_between(start, end):
-                yield from _cut(
-                    UniformOutcome(
-                        writer=run.writer,
-                        attempt=run.attempt,
-                        first=at,
-                        envelopes=sequence - at,
-                        size=run.size,
-                        code=run.code,
-                    )
-                )
+                yield from _cut(run, at, sequence)
                 done = self.open.pop(sequence)
                 positions = [position for position in range(run.size) if not done >> position & 1]
                 yield PartialOutcome(run.writer, run.attempt, sequence, positions, [run.code] * len(positions))
                 at = sequence + 1
-            yield from _cut(
-                UniformOutcome(
-                    writer=run.writer, attempt=run.attempt, first=at, envelopes=end - at, size=run.size, code=run.code
-                )
-            )
+            yield from _cut(run, at, end)
 
     def mixed(self, mixed: Mixed) -> Iterator[PartialOutcome]:
         sequence = mixed.sequence

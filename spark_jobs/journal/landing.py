@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.settings import PulsarSettings
@@ -21,7 +22,7 @@ from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_rec
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
 from spark_jobs.journal.first_outcomes import FirstOutcomes, StoredTask
 from spark_jobs.journal.log import HOW_TO_MEND, TableFile, cannot_write, write_durably
-from spark_jobs.journal.outcome_rows import FULL_ROWS, RowBuilder
+from spark_jobs.journal.outcome_rows import RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 
 STATES = "state"
@@ -169,20 +170,15 @@ class _Part:
         self._invalid: FileWriter | None = None
 
     def add(self, record: Outcomes, position: str, first: FirstOutcomes) -> None:
-        builder = self._builder
-        builder.begin(record, position)
-        for piece in first.of(record):
-            builder.add(piece)
-            if builder.rows >= FULL_ROWS:
-                self._write()
+        for rows in self._builder.batches(record, position, first.of(record)):
+            self._write(rows)
 
     def close(self) -> Sequence[TableFile]:
         if self._builder.rows:
-            self._write()
+            self._write(self._builder.take())
         return [writer.close() for writer in (self._writer, self._invalid) if writer is not None]
 
-    def _write(self) -> None:
-        rows = self._builder.take()
+    def _write(self, rows: pa.RecordBatch) -> None:
         self._writer = self._writer or self._open(OUTCOMES)
         self._writer.write(rows)
         invalid = rows.filter(pc.and_(pc.equal(rows["outcome"], "invalid"), pc.is_valid(rows["target"])))

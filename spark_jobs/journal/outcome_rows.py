@@ -1,18 +1,19 @@
 """Build rows of outcomes, one per target, in bulk: pieces of records in, Arrow batches out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dispatcher.wire.outcome import OUTCOME_NAMES, Named, Outcomes
-from spark_jobs.journal.first_outcomes import PartialOutcome, Piece, UniformOutcome
+from dispatcher.wire.outcome import OUTCOME_NAMES, Named, Outcomes, ProviderIds, Run
+from spark_jobs.journal.first_outcomes import PartialOutcome, Piece
 
 FULL_ROWS = 1 << 16
 """The approximate number of rows in a batch: a piece is never split."""
 AT = pa.timestamp("ms", tz="UTC")
+DIED = pa.timestamp("us", tz="UTC")
 ROWS = pa.schema(
     [
         pa.field("task", pa.string(), nullable=False),
@@ -29,6 +30,8 @@ ROWS = pa.schema(
         pa.field("reason", pa.string()),
         pa.field("topic", pa.int32(), nullable=False),
         pa.field("record", pa.string(), nullable=False),
+        pa.field("died_at", DIED),
+        pa.field("provider_id", pa.string()),
     ]
 )
 """One final outcome of one target.
@@ -36,6 +39,8 @@ ROWS = pa.schema(
 - at: when it was recorded.
 - latency_ms: see dispatcher.wire.outcome.Outcomes.
 - target, reason: null where the record does not name it.
+- died_at: of an invalid target, when the provider says that it died; null where it says no time.
+- provider_id: the provider's id of a message that it took; null unless the channel's setting keep_ids is on.
 - topic, record: the number of the outcome topic, and the record's position in it. Positions sort as text in topic
   order.
 """
@@ -60,15 +65,25 @@ class RowBuilder:
         self._topic = topic
         self._heads: list[_Head] = []
         self._named: dict[tuple[str, int], Named] = {}
+        self._kept_ids: dict[tuple[str, int], ProviderIds] = {}
         self._pieces: list[tuple[int, str, int, int, int, int, int]] = []
         """(head, writer, attempt, first sequence, size, rows, code); code is -1 if each target has its own."""
         self._own: list[tuple[int, list[int], list[int]]] = []
         """(first row, positions, codes) of each piece whose targets have an outcome each."""
-        self._names: list[tuple[int, str, str | None]] = []
-        """(row, target, reason)"""
+        self._names: list[tuple[int, str, str | None, int | None]] = []
+        """(row, target, reason, time of death in microseconds)"""
+        self._ids: list[tuple[int, str]] = []
+        """(row, provider's id)"""
 
-    def begin(self, record: Outcomes, position: str) -> None:
-        """Start a record: the pieces added next belong to it."""
+    def batches(self, record: Outcomes, position: str, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+        """Add these pieces of a record. Yield the batches that are now full."""
+        self._begin(record, position)
+        for piece in pieces:
+            self._add(piece)
+            if self.rows >= FULL_ROWS:
+                yield self.take()
+
+    def _begin(self, record: Outcomes, position: str) -> None:
         self._heads.append(
             _Head(
                 task=record.task,
@@ -80,51 +95,56 @@ class RowBuilder:
             )
         )
         self._named = {(one.writer, one.sequence): one for one in record.named}
+        self._kept_ids = {(one.writer, one.sequence): one for one in record.provider_ids}
 
-    def add(self, piece: Piece) -> None:
-        if isinstance(piece, UniformOutcome):
-            self._add_whole(piece)
+    def _add(self, piece: Piece) -> None:
+        if isinstance(piece, Run):
+            self._add_run(piece)
         else:
             self._add_some(piece)
 
-    def _add_whole(self, piece: UniformOutcome) -> None:
-        if not piece.envelopes:
-            return
-        writer, attempt, first, count, size, code = piece
-        if self._named:
-            for sequence in range(first, first + count):
-                self._name(writer, sequence, self.rows + (sequence - first) * size, range(size))
-        rows = count * size
-        self._pieces.append((len(self._heads) - 1, writer, attempt, first, size, rows, code))
+    def _add_run(self, run: Run) -> None:
+        if self._named or self._kept_ids:
+            for index in range(run.count):
+                self._name(run.writer, run.first + index, self.rows + index * run.size, range(run.size))
+        rows = run.count * run.size
+        self._pieces.append((len(self._heads) - 1, run.writer, run.attempt, run.first, run.size, rows, run.code))
         self.rows += rows
 
     def _add_some(self, piece: PartialOutcome) -> None:
         rows = len(piece.positions)
-        if self._named:
+        if self._named or self._kept_ids:
             self._name(piece.writer, piece.sequence, self.rows, piece.positions)
         self._pieces.append((len(self._heads) - 1, piece.writer, piece.attempt, piece.sequence, rows, rows, -1))
         self._own.append((self.rows, piece.positions, piece.codes))
         self.rows += rows
 
     def _name(self, writer: str, sequence: int, row: int, target_positions: range | list[int]) -> None:
-        """Name the targets of the rows from `row` on, which are at these positions of the envelope."""
+        """Name the targets of the rows from `row` on, which are at these positions of the envelope, and what the
+        provider calls their messages."""
+        kept = self._kept_ids.get((writer, sequence))
+        if kept is not None:
+            ids = dict(enumerate(kept.ids) if kept.positions is None else zip(kept.positions, kept.ids, strict=False))
+            found = ((row + offset, ids.get(position)) for offset, position in enumerate(target_positions))
+            self._ids += [(at, kept.prefix + rest) for at, rest in found if rest is not None]
         named = self._named.get((writer, sequence))
         if named is None:
             return
         reasons = named.reasons or [""] * len(named.targets)
         positions = range(len(named.targets)) if named.positions is None else named.positions
-        details = dict(zip(positions, zip(named.targets, reasons, strict=False), strict=False))
+        died_ms = named.died_ms or [0] * len(named.targets)
+        details = dict(zip(positions, zip(named.targets, reasons, died_ms, strict=False), strict=False))
         for offset, position in enumerate(target_positions):
             if position in details:
-                target, reason = details[position]
-                self._names.append((row + offset, target, reason or None))
+                target, reason, at_ms = details[position]
+                self._names.append((row + offset, target, reason or None, at_ms * 1000 or None))
 
     def take(self) -> pa.RecordBatch:
         """Return the rows so far, in order (by ROWS), and start the next batch within the same record."""
         made = self._batch()
         self.rows = 0
         self._heads = self._heads[-1:]
-        self._pieces, self._own, self._names = [], [], []
+        self._pieces, self._own, self._names, self._ids = [], [], [], []
         return made
 
     def _batch(self) -> pa.RecordBatch:
@@ -138,7 +158,7 @@ class RowBuilder:
             positions[row : row + len(own_places)] = own_places
             code[row : row + len(own_codes)] = own_codes
         head = np.array(heads, dtype=np.int64)[piece]
-        targets, reasons = self._named_columns()
+        targets, reasons, died = self._named_columns()
         of_head = _Columns(self._heads, head)
         columns = [
             of_head.texts("task"),
@@ -155,17 +175,27 @@ class RowBuilder:
             reasons,
             pa.array(np.full(self.rows, self._topic, dtype=np.int32)),
             of_head.texts("record"),
+            died,
+            self._id_column(),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=ROWS)
 
-    def _named_columns(self) -> tuple[pa.Array, pa.Array]:
+    def _named_columns(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Return the columns target, reason and died_at."""
         if not self._names:
-            return pa.nulls(self.rows, pa.string()), pa.nulls(self.rows, pa.string())
-        rows, targets, reasons = zip(*self._names, strict=True)
+            return pa.nulls(self.rows, pa.string()), pa.nulls(self.rows, pa.string()), pa.nulls(self.rows, DIED)
+        rows, targets, reasons, died = zip(*self._names, strict=True)
         index: npt.NDArray[np.int64] = np.full(self.rows, -1, dtype=np.int64)
         index[list(rows)] = np.arange(len(rows))
         where = pa.array(index, mask=index < 0)
-        return pa.array(targets, pa.string()).take(where), pa.array(reasons, pa.string()).take(where)
+        texts = (pa.array(targets, pa.string()).take(where), pa.array(reasons, pa.string()).take(where))
+        return *texts, pa.array(died, DIED).take(where)
+
+    def _id_column(self) -> pa.Array:
+        ids: list[str | None] = [None] * self.rows
+        for row, provider_id in self._ids:
+            ids[row] = provider_id
+        return pa.array(ids, pa.string()) if self._ids else pa.nulls(self.rows, pa.string())
 
 
 class _Columns:
@@ -189,10 +219,6 @@ def rows_of(topic: int, records: Iterator[tuple[Outcomes, str, Iterator[Piece]]]
     """Yield batches of about FULL_ROWS rows, from (record, its position, the pieces of it to include)."""
     builder = RowBuilder(topic)
     for record, position, pieces in records:
-        builder.begin(record, position)
-        for piece in pieces:
-            builder.add(piece)
-            if builder.rows >= FULL_ROWS:
-                yield builder.take()
+        yield from builder.batches(record, position, pieces)
     if builder.rows:
         yield builder.take()

@@ -1,7 +1,7 @@
 """Read the outcome topics in spans: from a position up to where a topic ended at some time."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backends.pulsar import client as pulsar_client
@@ -48,11 +48,9 @@ def last_positions(settings: PulsarSettings) -> dict[int, str]:
 
     Raises Unreachable, Refused, NotFound (not provisioned).
     """
-    topics, admin = pulsar_client.topics(settings), PulsarAdmin(settings)
-    try:
+    topics = pulsar_client.topics(settings)
+    with closing(PulsarAdmin(settings)) as admin:
         last = {number: admin.last_entry(topics.outcomes(number)) for number in range(topics.outcome_partitions)}
-    finally:
-        admin.close()
     return {
         number: f"{ledger:020d}:{entry:020d}:999999" if min(ledger, entry) >= 0 else ""
         for number, (ledger, entry) in last.items()
@@ -77,11 +75,8 @@ def read_span(client: Any, settings: PulsarSettings, span: TopicSpan) -> "Iterat
     if span.empty:
         return
     topic = pulsar_client.topics(settings).outcomes(span.topic)
-    reader = TopicReader(client, topic, span.after or None, _AHEAD)
-    try:
+    with closing(TopicReader(client, topic, span.after or None, _AHEAD)) as reader:
         yield from _read(reader, span)
-    finally:
-        reader.close()
 
 
 def reached(client: Any, settings: PulsarSettings, span: TopicSpan) -> str:

@@ -20,23 +20,16 @@ from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.outcome import Outcomes, read_record
 from spark_jobs.journal.first_outcomes import Piece, final_pieces
-from spark_jobs.journal.outcome_rows import rows_of
+from spark_jobs.journal.outcome_rows import ROWS, rows_of
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, reached, read_span
-from spark_jobs.session.servers import NAMES, given_values, servers_of
+from spark_jobs.session.frames import spark_schema
+from spark_jobs.session.servers import NAMES, servers_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 FORMAT = "fairlane-outcomes"
-COLUMNS = (
-    "task string NOT NULL, app string NOT NULL, channel string NOT NULL, writer string NOT NULL, "
-    "sequence int NOT NULL, position int NOT NULL, attempt int NOT NULL, outcome string NOT NULL, "
-    "at timestamp NOT NULL, latency_ms bigint NOT NULL, target string, reason string, "
-    "topic int NOT NULL, record string NOT NULL"
-)
-"""outcome_rows.ROWS in Spark's syntax."""
 MAX_RECORDS = 10_000
 """The maximum number of records of each topic in a micro-batch, unless the option maxRecordsPerBatch sets another.
 
@@ -105,8 +98,8 @@ class OutcomesSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
-    def schema(self) -> str:
-        return COLUMNS
+    def schema(self) -> "StructType":
+        return spark_schema(ROWS)
 
     def reader(self, schema: "StructType") -> "BatchReader":  # noqa: ARG002  # pyspark's
         return BatchReader(self._options())
@@ -172,20 +165,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends(self) -> dict[str, str]:
         return {str(topic): position for topic, position in last_positions(self._options.pulsar).items()}
-
-
-def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
-    """Register the format "fairlane-outcomes" with a session.
-
-    servers: as spark_jobs.session.servers.values_of returns them. None: taken from the session's configuration
-    (spark.fairlane.pulsar.url, …) and the environment (FAIRLANE_PULSAR_URL, …).
-    """
-    values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
-
-    class OutcomeSource(OutcomesSource):  # pickled by value, so that it carries the servers along
-        servers = values
-
-    spark.dataSource.register(OutcomeSource)
 
 
 def _partitions(start: Mapping[str, str], end: Mapping[str, str]) -> Sequence[SpanPartition]:

@@ -6,8 +6,10 @@ Read them with these functions, not by folder. A folder also holds files of runs
 beside the file they were merged into.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,26 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dispatcher.model.errors import Malformed
-from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, TASKS
+from dispatcher.model.flow_pause import FlowPause, flow_parts
+from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, SCHEMAS, TASKS
 from spark_jobs.journal.log import JournalLog, TableFile
 from spark_jobs.session.failures import JobFailed, translated
+from spark_jobs.session.flows import flow_entries
+from spark_jobs.session.frames import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-OUTCOME_COLUMNS = (
-    "task string, channel string, writer string, sequence int, position int, attempt int, outcome string, "
-    "at timestamp, latency_ms bigint, target string, reason string, topic int, record string, day date, app string"
-)
-CLOSE_COLUMNS = "task string, outcome string, at timestamp, topic int, record string, reason string"
-INVALID_COLUMNS = "target string, channel string, app string, at timestamp, reason string, task string"
-_COUNTS = ("sent", "invalid", "failed", "expired", "cancelled")
-TASK_COLUMNS = (
-    "task string, record string, app string, tier string, channel string, accepted_at timestamp, expected bigint, "
-    "targets bigint, refused bigint, digest string, writers array<string>, state string, ended_at timestamp, "
-    + ", ".join(f"{name} bigint" for name in _COUNTS)
-    + ", reason string"
-)
 
 
 @contextmanager
@@ -85,7 +76,7 @@ def outcomes(
         for file in JournalLog(tables).read().table(OUTCOMES)
         if since <= file.day <= (until or "9") and (not apps or file.app in apps)
     ]
-    return _frame(spark, tables, OUTCOMES, files, OUTCOME_COLUMNS)
+    return _frame(spark, tables, OUTCOMES, files)
 
 
 def closes(spark: "SparkSession", tables: Path) -> "DataFrame":
@@ -93,7 +84,7 @@ def closes(spark: "SparkSession", tables: Path) -> "DataFrame":
 
     The outcome is that of all their targets without a row in outcomes.
     """
-    return _frame(spark, tables, CLOSES, JournalLog(tables).read().table(CLOSES), CLOSE_COLUMNS)
+    return _frame(spark, tables, CLOSES, JournalLog(tables).read().table(CLOSES))
 
 
 def tasks(spark: "SparkSession", tables: Path) -> "DataFrame":
@@ -104,22 +95,55 @@ def tasks(spark: "SparkSession", tables: Path) -> "DataFrame":
     """
     from pyspark.sql import functions as f
 
-    facts = _frame(spark, tables, TASKS, JournalLog(tables).read().table(TASKS), TASK_COLUMNS)
+    facts = _frame(spark, tables, TASKS, JournalLog(tables).read().table(TASKS))
     known = [name for name in facts.columns if name not in ("task", "record")]
     last = [f.max_by(name, f.when(f.col(name).isNotNull(), f.col("record"))).alias(name) for name in known]
     return facts.groupBy("task").agg(*last)
 
 
-def invalid_targets(spark: "SparkSession", tables: Path) -> "DataFrame":
+def invalid_targets(
+    spark: "SparkSession", tables: Path, *, repeats: bool = True, flows: Mapping[str, FlowPause] | None = None
+) -> "DataFrame":
     """Return the targets that a provider reported as dead, once per report; `fairlane ingest` leaves them out.
 
-    They are known if the setting journal.targets has them named, as it does by default.
+    Reports of a flow that is or was suspected to have a wrong environment are left out until an operator confirms them.
+
+    died_at is the provider's time of death, or that of the record where the provider says none. repeats: False: each
+    target of an app and a channel once, with its latest time of death. flows: the last entry of each flow
+    (spark_jobs.session.flows); None: ask Redis, whose address is found as for a write. Raises Unreachable if it does
+    not answer.
     """
+    from pyspark.sql import functions as f
+
     files = JournalLog(tables).read().table(INVALID_TARGETS)
-    return _frame(spark, tables, INVALID_TARGETS, files, INVALID_COLUMNS)
+    if flows is None:
+        flows = flow_entries(spark) if files else {}
+    rows = _without_doubted(_frame(spark, tables, INVALID_TARGETS, files), flows)
+    rows = rows.withColumn("died_at", f.coalesce("died_at", "at"))
+    if repeats:
+        return rows
+    last = [f.max_by(name, f.col("died_at")).alias(name) for name in ("at", "reason", "task", "died_at")]
+    return rows.groupBy("target", "channel", "app").agg(*last)
 
 
-def _frame(spark: "SparkSession", tables: Path, table: str, files: Sequence[TableFile], columns: str) -> "DataFrame":
+def _without_doubted(rows: "DataFrame", flows: Mapping[str, FlowPause]) -> "DataFrame":
+    """Leave out the reports of FlowPause.doubts."""
+    from pyspark.sql import functions as f
+
+    seen_ms = f.unix_millis(f.col("at"))
+    for flow, entry in flows.items():
+        doubted = [seen_ms.between(first_ms, last_ms) for first_ms, last_ms in entry.doubted_spans()]
+        if doubted:
+            channel, app = flow_parts(flow)
+            is_ours = (f.col("channel") == channel) & f.col("app").eqNullSafe(app)
+            rows = rows.where(~(is_ours & reduce(or_, doubted)))
+    return rows
+
+
+def _frame(spark: "SparkSession", tables: Path, table: str, files: Sequence[TableFile]) -> "DataFrame":
+    columns = spark_schema(SCHEMAS[table])
+    if table == OUTCOMES:
+        columns.add("day", "date").add("app", "string")
     if not files:
         return spark.createDataFrame([], columns)
     root = JournalLog(tables).root.resolve()

@@ -5,6 +5,7 @@ There is a row for each acceptance, change of tier, seal and end.
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -38,18 +39,15 @@ class TaskRows(NamedTuple):
 
 def read_tasks(client: Any, settings: PulsarSettings, after: str) -> TaskRows:
     """Read the control records after a position ("": from the beginning). Raises Unreachable, NotFound."""
-    reader = TopicReader(client, pulsar_client.topics(settings).control, after or None)
     rows: list[dict[str, Any]] = []
     count, accepted, cursor = 0, 0, after
-    try:
+    with closing(TopicReader(client, pulsar_client.topics(settings).control, after or None)) as reader:
         while count < MAX_RECORDS and not reader.at_end():
             for stored in reader.read(1_000, _POLL_S):
                 record_rows = list(rows_of(stored.position, stored.body))
                 rows += record_rows
                 accepted += sum(accepts(row, stored.position) for row in record_rows)
                 count, cursor = count + 1, stored.position
-    finally:
-        reader.close()
     return TaskRows(rows, cursor, count >= MAX_RECORDS, accepted)
 
 

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_jobs.session.frames import kept
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -39,13 +41,13 @@ def differences(rows: "DataFrame", audience: "DataFrame | None", *, is_over: boo
 
     rows: of spark_jobs.journal.tables.outcomes.
     """
-    with ExitStack() as kept:
-        suspects = kept.enter_context(_kept(checksums(rows, audience)))
+    with ExitStack() as frames:
+        suspects = frames.enter_context(kept(checksums(rows, audience)))
         count = suspects.count()
         if not count:
             yield rows.sparkSession.createDataFrame([], DIFFERENCE_COLUMNS)
             return
-        named = kept.enter_context(_kept(_with_sums(rows.where("target is not null"), TARGET, suspects, count)))
+        named = frames.enter_context(kept(_with_sums(rows.where("target is not null"), TARGET, suspects, count)))
         repeated = _repeated(_with_sums(rows, IDENTITY, suspects, count), IDENTITY, TWICE)
         repeated = repeated.unionByName(_repeated(named, TARGET, SENT_TWICE))
         if audience is not None:
@@ -127,13 +129,3 @@ def _labelled(rows: "DataFrame", difference: str) -> "DataFrame":
     return labelled.select(
         *(f.col(name) if name in labelled.columns else f.lit(None).cast(kind).alias(name) for name, kind in columns)
     )
-
-
-@contextmanager
-def _kept(frame: "DataFrame") -> Iterator["DataFrame"]:
-    """Persist a frame for the duration of the block, so that it is computed once for all its uses."""
-    frame.persist()
-    try:
-        yield frame
-    finally:
-        frame.unpersist()

@@ -111,7 +111,8 @@ def reconcile(
             / "reconcile"
             / (f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}")
         )
-        with differences(rows, given, is_over=_is_over(sums)) as frame:
+        is_over = all(one.state and not one.closed for one in sums)
+        with differences(rows, given, is_over=is_over) as frame:
             frame.write.mode("overwrite").parquet(folder)
         stored = spark.read.schema(DIFFERENCE_COLUMNS).parquet(folder)
         first = [row.asDict() for row in stored.orderBy(f.col("difference"), f.col("target")).limit(listed).collect()]
@@ -181,10 +182,6 @@ def _unnamed(sums: Sequence[TaskSum]) -> str:
         "outcome, so they cannot be compared one by one: that needs the setting journal.targets = all while they are "
         "sent."
     )
-
-
-def _is_over(sums: Sequence[TaskSum]) -> bool:
-    return all(one.state and not one.closed for one in sums)
 
 
 def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task: str) -> "DataFrame":

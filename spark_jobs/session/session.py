@@ -39,7 +39,8 @@ _GATEWAY = "PYSPARK_GATEWAY_PORT"
 class SessionSettings:
     """Settings of a session. If spark-submit started this process, its master and memory settings win."""
 
-    app_name: str = "fairlane"
+    app_name: str = field(default="fairlane", kw_only=False)
+    """By position too until 0.4, as the documents of 0.2 had it."""
     master: str = LOCAL
     """local[N], spark://HOST:PORT, yarn, k8s://…."""
     driver_memory: str = "2g"
@@ -86,7 +87,7 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
 
     _prepare_environment()
     builder = SparkSession.builder.appName(settings.app_name)
-    for name, value in {**({} if submitted else _place(settings)), **_conf(settings)}.items():
+    for name, value in {**({} if submitted else _where(settings)), **_conf(settings)}.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
@@ -101,7 +102,7 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     return spark
 
 
-def _place(settings: SessionSettings) -> dict[str, str]:
+def _where(settings: SessionSettings) -> dict[str, str]:
     """Return the settings for where the session runs, and with how much memory."""
     return {
         **(_here() if settings.master.startswith("local") else {}),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.task import MAX_VARIABLES_BYTES
 from producers.submit.validation import Refusal, Unreadable, Variables, check_each, check_slab
 from spark_jobs.source.columns import Columns
@@ -28,8 +29,11 @@ class Rows(NamedTuple):
     refusals: list[Refusal]
 
 
-def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0) -> Rows:
-    """Check the rows of a batch. first_row: the number of rows before it; a refusal has its row, counted from 1."""
+def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0, check: TargetCheck | None = None) -> Rows:
+    """Check the rows of a batch. first_row: the number of rows before it; a refusal has its row, counted from 1.
+
+    check: that of the task's channel, if it has one.
+    """
 
     def row_of(index: int) -> int:
         return first_row + index + 1
@@ -41,11 +45,14 @@ def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0) -> 
     variables = variables_of(batch, columns)
     accepted, refusals = check_slab(addresses, row_of)
     if variables is None:
+        if check is not None and not check.are_good(accepted.addresses, None):
+            accepted, refusals = check_each(addresses, row_of, check)
         return Rows(accepted.addresses, None, digest_of(accepted.addresses, None), refusals)
     encoded = encode_each(variables)
-    if refusals or max(map(len, encoded), default=0) > MAX_VARIABLES_BYTES:
+    has_bad = check is not None and not check.are_good(accepted.addresses, variables)
+    if refusals or has_bad or max(map(len, encoded), default=0) > MAX_VARIABLES_BYTES:
         pairs = [item if item is _NULL else (item, own) for item, own in zip(addresses, variables, strict=True)]
-        accepted, refusals = check_each(pairs, row_of)
+        accepted, refusals = check_each(pairs, row_of, check)
         variables = accepted.variables
         encoded = encode_each(variables or [])
     return Rows(accepted.addresses, variables, digest_of(accepted.addresses, encoded or None), refusals)

@@ -10,7 +10,7 @@ all other writers.
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
@@ -27,7 +27,6 @@ from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import TaskSelection
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
-from spark_jobs.session.servers import given_values
 from spark_jobs.source.columns import columns_of
 from spark_jobs.source.sealing import cancel, commit, left_over, state_of_tasks
 from spark_jobs.source.task_options import check_task, parse_options
@@ -35,7 +34,6 @@ from spark_jobs.source.writing import WriteTarget, Written, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 FORMAT = "fairlane"
@@ -71,12 +69,12 @@ class FairlaneSource(DataSource):
         target = self._target(schema)
         if not target.base:
             raise InvalidInput("The option id is missing: the id of the task.", 'Give it: `.option("id", …)`.')
-        check_task(target.options, target.base)
+        _check_task(target, target.base)
         return BatchWriter(target)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802, ARG002, FBT001
         target = self._target(schema)
-        check_task(target.options, target.base or "query")
+        _check_task(target, target.base or "query")
         return StreamWriter(target)
 
     def _target(self, schema: "StructType") -> WriteTarget:
@@ -128,18 +126,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _log_state_of_tasks(self._target._replace(base=base), written)
 
 
-def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
-    """Register the format "fairlane" with a session.
-
-    servers: as spark_jobs.session.servers.values_of returns them. None: taken from the session's configuration
-    (spark.fairlane.pulsar.url, ...) and the environment (FAIRLANE_PULSAR_URL, ...).
-    """
-    values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
-
-    class TaskSource(FairlaneSource):  # pickled by value, so that it carries the servers along
-        servers = values
-
-    spark.dataSource.register(TaskSource)
+def _check_task(target: WriteTarget, base: str) -> None:
+    check_task(target.options, base)
+    if not target.columns.whole:
+        target.options.check_columns(target.columns.variables)
 
 
 def _write(target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Message:
@@ -147,7 +137,7 @@ def _write(target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Message:
     first = next(batches, None)
     if first is None:  # a partition without rows needs no connection
         return Message(Written(target.base, {}))
-    with _connected(target) as connection:
+    with closing(Connection(target.options.servers)) as connection:
         return Message(write(connection.services(), target, chain((first,), batches)))
 
 
@@ -157,7 +147,7 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], *, strict: bo
     Raises as `commit`.
     """
     options, base = target.options, target.base
-    with _connected(target) as connection:
+    with closing(Connection(target.options.servers)) as connection:
         services = connection.services()
         committed = commit(services, options, base, attempts, strict=strict)
         if options.split:
@@ -170,7 +160,7 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], *, strict: bo
 def _log_state_of_tasks(target: WriteTarget, attempts: Sequence[Written]) -> None:
     """Log the state of the tasks. Never fails, so that the caller gets the error that ended the job."""
     try:
-        with _connected(target) as connection:
+        with closing(Connection(target.options.servers)) as connection:
             state = state_of_tasks(
                 connection.services(), target.base, split=bool(target.options.split), attempts=attempts
             )
@@ -181,15 +171,6 @@ def _log_state_of_tasks(target: WriteTarget, attempts: Sequence[Written]) -> Non
 
 def _written(messages: Sequence[Message | None]) -> list[Written]:
     return [message.written for message in messages if message is not None]
-
-
-@contextmanager
-def _connected(target: WriteTarget) -> Iterator[Connection]:
-    connection = Connection(target.options.servers)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def _query(description: str) -> str:

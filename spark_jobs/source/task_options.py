@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from dispatcher.channels.specs import SPECS
+from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_TARGETS, PushTask
 from spark_jobs.session.servers import NAMES, Servers, servers_of
@@ -59,7 +61,7 @@ class TaskOptions:
     def push_task(self, base: str, values: Sequence[str] = ()) -> PushTask:
         """Return the task of rows with these values in the split columns.
 
-        base: the id without them. Raises InvalidInput.
+        base: the id without these values. Raises InvalidInput.
         """
         split = dict(zip(self.split, values, strict=True))
         fields = {**self.fields, **{name: split[name] for name in SPLIT_FIELDS if name in split}}
@@ -68,10 +70,36 @@ class TaskOptions:
             fields["message"] = _message(message)
         return PushTask.model_validate({**fields, "id": task_id(base, values), "hold_until_sealed": True})
 
+    def target_check(self, values: Sequence[str | None] = ()) -> TargetCheck | None:
+        """Return the check of targets with these values in the split columns.
+
+        None if their channel has none, or if these values make no task.
+        """
+        try:
+            task = self.push_task("task", [value or "" for value in values])
+        except InvalidInput:
+            return None
+        return TargetCheck.of(task.channel, task.complete_message)
+
     def probe(self, base: str) -> None:
         """Check that the options make a valid task, before there are rows. Raises InvalidInput."""
-        probe = {"app": "app", "tier": "high", LANGUAGE: next(iter(self.messages), "")}
-        self.push_task(base, [probe.get(name, "value") for name in self.split])
+        self.push_task(base, self._probe(next(iter(self.messages), "")))
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Check that the columns of variables have all that the messages need. Raises InvalidInput."""
+        for language in self.messages if LANGUAGE in self.split else ("",):
+            check = self.target_check(self._probe(language))
+            if check is not None:
+                check.check_columns(columns)
+
+    def _probe(self, language: str) -> list[str]:
+        """Return values of the split columns that make a task."""
+        has_provider = any(
+            name in self.fields for name in ("collapse", "category", "provider_ttl_s", "options", "locales")
+        )
+        channel = next(iter(SPECS)) if has_provider else "value"
+        probe = {"app": "app", "tier": "high", "channel": channel, LANGUAGE: language}
+        return [probe.get(name, "value") for name in self.split]
 
 
 def parse_options(options: Mapping[str, str]) -> TaskOptions:
@@ -159,12 +187,11 @@ def _messages(options: Mapping[str, str]) -> dict[str, str]:
     by_language = _message(options["messages"], "messages")
     if not isinstance(by_language, dict):
         raise InvalidInput("messages: must be a mapping from a language to its message.")
-    texts = {name.lower(): text if isinstance(text, str) else _json(text) for name, text in by_language.items()}
+    texts = {
+        name.lower(): text if isinstance(text, str) else msgspec.json.encode(text).decode()
+        for name, text in by_language.items()
+    }
     return {**texts, **messages}
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _check_names(options: Mapping[str, str]) -> None:

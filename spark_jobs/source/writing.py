@@ -6,6 +6,7 @@ Each attempt has a writer of its own, so its envelopes count only if the job's c
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dispatcher.clock import Clock
@@ -100,10 +101,12 @@ class _Attempt:
         self._rows = 0
         self._unassigned = 0
         self._refusals: list[Refusal] = []
+        self._target_check = cache(target.options.target_check)
 
     def add(self, batch: "pa.RecordBatch") -> None:
         for values, some in split_batch(batch, self._target.columns.split):
-            rows = read_rows(some, self._target.columns, self._rows)
+            check = self._target_check(values)
+            rows = read_rows(some, self._target.columns, self._rows, check)
             self._rows += some.num_rows
             self._take(rows.refusals)
             if values not in self._streams:

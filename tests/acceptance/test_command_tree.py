@@ -10,21 +10,46 @@ from tests.acceptance.conftest import CommandLine
 
 PROMISED = {
     *("stack up", "stack down", "stack status", "provision", "doctor", "demo", "simulate", "top", "signals"),
-    *("config show", "worker", "worker list"),
+    *("estate show", "estate guard", "estate capture", "config show", "worker", "worker list"),
     *(f"registry {name}" for name in ("rebuild", "status", "snapshot", "adopt")),
-    *("journal run", "journal compact", "tune producer", "fake fcm", "fake apns"),
+    *("journal run", "journal compact", "tune producer", "tune cluster", "fake fcm", "fake apns"),
     *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "pause", "resume", "cancel", "set")),
-    *("task edit", "task why", "tier show", "tier set", "tier sharing", "capacity show", "capacity set"),
-    *(f"channel {name}" for name in ("list", "show", "cap", "pause", "resume")),
+    "task outcomes",
+    *(f"dead-letters {name}" for name in ("list", "show", "replay", "drop")),
+    *(
+        "invalid export",
+        "task edit",
+        "task why",
+        "tier show",
+        "tier set",
+        "tier sharing",
+        "capacity show",
+        "capacity set",
+        "quota list",
+        "quota cap",
+        "quota join",
+        "quota leave",
+    ),
+    *(f"channel {name}" for name in ("list", "show", "check", "cap", "pause", "resume")),
     *(f"app {name}" for name in ("list", "show", "cap", "weight", "limit")),
 }
 WITH_OUTPUT = {
-    *("stack status", "doctor", "config show", "registry status", "worker list", "task submit", "task list"),
-    *("task show", "task wait", "task failures", "tier show", "capacity show"),
+    *(
+        "estate show",
+        "stack status",
+        "doctor",
+        "config show",
+        "registry status",
+        "worker list",
+        "task submit",
+        "task list",
+    ),
+    *("task show", "task wait", "task failures", "task outcomes", "tier show", "capacity show"),
     *(f"task {name}" for name in ("pause", "resume", "cancel", "set", "edit")),
     *(f"registry {name}" for name in ("snapshot", "rebuild", "adopt")),
     *("signals", "task why", "channel list", "channel show", "app list", "app show", "capacity set", "tier set"),
-    *("journal run", "journal compact", "tune producer", "fake fcm", "fake apns"),
+    *("journal run", "journal compact", "tune producer", "tune cluster", "fake fcm", "fake apns"),
+    *(f"dead-letters {name}" for name in ("list", "show", "replay", "drop")),
 }
 
 

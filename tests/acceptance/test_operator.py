@@ -85,7 +85,8 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
         ("channel", "cap", "null", "fast"), ("channel", "cap", "a/b", "5"), ("channel", "cap", "null", "0:5"),
         ("app", "cap", "shop", "1:2:3"), ("app", "weight", "shop", "0"), ("app", "limit", "shop"),
         ("app", "limit", "shop", "--tasks", "many"), ("tier", "sharing", "teams"),
-        ("capacity", "set", "0:5"),
+        ("capacity", "set", "0:5"), ("capacity", "set", "many"), ("capacity", "set", "--", "-1"),
+        ("tier", "set", "high=nan"),
     ],
 )  # fmt: skip
 def test_values_that_make_no_sense(fairlane: CommandLine, words: tuple[str, ...]) -> None:
@@ -134,6 +135,43 @@ def test_a_paused_channel_sends_nothing_until_it_is_resumed(fairlane: CommandLin
     assert fairlane("channel", "resume", "null").code == 0
     assert fairlane("task", "wait", "waits", "--timeout", "30s").code == 0
     assert fairlane("task", "why", "nobody").code == 3
+
+
+def test_a_paused_app_is_shown_with_its_reason_until_it_is_resumed(fairlane: CommandLine) -> None:
+    pause = ("channel", "pause", "null", "--app", "shop")
+    result = fairlane(*pause, "--for", "10m", "--reason", "wrong key")
+    assert (result.code, result.out, result.err) == (0, "", "app shop paused on channel null for 10 m 00 s\n")
+    assert fairlane.submit("app-waits", 300).code == 0
+    assert fairlane.submit("app-goes-on", 300, app="bank").code == 0
+    assert fairlane("task", "wait", "app-goes-on", "--timeout", "30s").code == 0
+    found = fairlane.data("channel", "show", "null")["paused_apps"]["shop"]
+    assert (found["kind"], found["reason"], found["until_ms"] - found["since_ms"]) == ("hand", "wrong key", 600_000)
+    assert "shop=hand" in fairlane("channel", "list").out
+    waits = "app shop is paused on channel null: hand, wrong key (`fairlane channel resume null --app shop`)"
+    assert f"app-waits waits: {waits}" in fairlane("task", "show", "app-waits").err
+    assert fairlane.data("task", "why", "app-waits")["now"] == "flow_paused"
+    assert "its app was paused on its channel" in fairlane("task", "why", "app-waits").out
+    assert (
+        "app-waits waits now: app shop is paused on channel null (hand, wrong key)"
+        in fairlane("task", "why", "app-waits").err
+    )
+    assert fairlane.data("task", "show", "app-waits")["targets"]["sent"] == 0
+    assert fairlane("channel", "resume", "null", "--app", "shop").code == 0
+    assert fairlane("task", "wait", "app-waits", "--timeout", "30s").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pause", "null", "--for", "10m"), ("pause", "null", "--reason", "why"), ("resume", "null", "--confirm-dead"),
+        ("pause", "null", "--app", "a/b"), ("pause", "null", "--app", "shop", "--for", "31d"),
+        ("pause", "null", "--app", "shop", "--for", "soon"),
+    ],
+)  # fmt: skip
+def test_pauses_that_make_no_sense(fairlane: CommandLine, words: tuple[str, ...]) -> None:
+    result = fairlane("channel", *words)
+    assert (result.code, result.out) == (2, ""), result
+    assert "internal error" not in result.err
 
 
 def test_why_names_what_holds_a_task_back_as_the_largest_part(fairlane: CommandLine) -> None:

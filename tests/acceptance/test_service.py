@@ -38,7 +38,7 @@ def test_the_view_is_complete_and_all_checks_pass(fairlane: CommandLine) -> None
     result = fairlane("provision")
     assert (result.code, result.out, result.err) == (0, "", "nothing to change\n")
     checks = fairlane.data("doctor")
-    assert {check["level"] for check in checks} <= {"ok", "warn"}
+    assert {check["level"] for check in checks} <= {"ok", "note", "warn"}
     message = " ".join(check["what"] for check in checks)
     for subject in ("Java", "Pulsar", "preciseDispatcherFlowControl", "namespaces", "clock", "Redis"):
         assert subject in message
@@ -59,7 +59,8 @@ def test_doctor_and_workers_name_the_servers_and_where_their_addresses_come_from
 def test_the_documented_metrics_are_served_and_no_task_is_named(fairlane: CommandLine) -> None:
     assert fairlane.submit("measured", 100, "--tier", "medium").code == 0
     assert fairlane("task", "wait", "measured", "--timeout", "30s").code == 0
-    documented = set(re.findall(r"`(fairlane_\w+)`", (REFERENCE / "metrics.md").read_text()))
+    names = set(re.findall(r"^\| `(fairlane_\w+)`", (REFERENCE / "metrics.md").read_text(), re.MULTILINE))
+    documented = {name for name in names if not name.startswith("fairlane_estate_")}  # those are the guard's
     assert len(documented) > 15
     for worker in fairlane.data("worker", "list"):
         with urllib.request.urlopen(f"http://127.0.0.1:{worker['metrics_port']}/metrics", timeout=10) as answer:
@@ -76,7 +77,7 @@ def test_a_task_as_json_has_the_documented_fields(fairlane: CommandLine) -> None
         for line in table.splitlines()
         for name in re.findall(r"`(\w+)`", line.split("|")[1] if "|" in line else "")
     }
-    assert fairlane.data("task", "wait", "documented", "--timeout", "30s").keys() == documented
+    assert fairlane.data("task", "wait", "documented", "--timeout", "30s").keys() == documented - {"message"}
     assert fairlane.data("task", "show", "documented").keys() == documented
 
 
@@ -124,13 +125,6 @@ def test_tiers_and_capacity_are_set_and_shown_with_what_is_used_of_them(fairlane
     assert result.data["targets"]["sent"] + result.data["targets"]["cancelled"] == 20_000
 
 
-def test_wrong_weights_and_capacities(fairlane: CommandLine) -> None:
-    for arguments in (("capacity", "set", "many"), ("capacity", "set", "--", "-1"), ("tier", "set", "high=nan")):
-        result = fairlane(*arguments)
-        assert (result.code, result.out) == (2, "")
-        assert "internal error" not in result.err
-
-
 def test_failures_are_listed_with_target_and_reason(
     fairlane: CommandLine, module_settings: Settings, workers: Crew
 ) -> None:
@@ -158,6 +152,8 @@ def test_failures_are_listed_with_target_and_reason(
             assert (table.code, table.err) == (0, "")
             assert re.search(r"picky-000007 +failed +gone", table.out)
             assert [worker["id"][0] for worker in fairlane.data("worker", "list")] == ["h"]
+            everybody = {(worker["id"][0], worker["state"]) for worker in fairlane.data("worker", "list", "--all")}
+            assert everybody == {("h", "serving"), ("w", "stopped")}
 
 
 def test_provisioning_says_what_it_changed(module_settings: Settings, fairlane: CommandLine) -> None:

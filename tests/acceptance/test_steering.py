@@ -40,7 +40,8 @@ def test_a_task_as_json_has_what_was_submitted(tasks: CommandLine) -> None:
     assert list(view["targets"]) == COUNTS
     assert view["targets"] == {**dict.fromkeys(COUNTS, 0), "total": 5, "pending": 5}
     [listed] = [view for view in tasks.data("task", "list") if view["id"] == "other"]
-    assert listed.keys() == view.keys()
+    assert view["message"] == {"body": "Hi"}
+    assert {*listed.keys(), "message"} == view.keys()
 
 
 def test_tables_for_people(tasks: CommandLine) -> None:

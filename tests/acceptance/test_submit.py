@@ -2,7 +2,6 @@
 
 import json
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -180,14 +179,3 @@ def test_what_is_wrong_is_named_and_leaves_nothing_behind(fairlane: CommandLine)
     fairlane.file("odd.csv", "x,y\n1,2\n")
     refused(fairlane("task", "submit", *ONE, "--id", "wrong-1", "--targets", "odd.csv"), 2, "odd.csv has no column")
     refused(fairlane("task", "show", "wrong-1"), 3, "no task wrong-1")
-
-
-def test_a_file_with_faults_is_refused_as_a_whole(fairlane: CommandLine, tmp_path: Path) -> None:
-    tasks = [
-        {"id": "part-1", "app": "shop", "tier": "high", "message": "Hi", "targets": ["a"]},
-        {"id": "part-2", "app": "shop", "tier": "urgent", "message": "Hi", "targets": ["a"]},
-        {"id": "part-3", "app": "shop", "tier": "low", "message": "Hi", "targets": "missing.csv", "colour": 1},
-    ]
-    result = fairlane("task", "submit", fairlane.file("part.json", json.dumps(tasks)))
-    refused(result, 2, "part-2", "tier", "part-3", "colour")
-    refused(fairlane("task", "show", "part-1"), 3)

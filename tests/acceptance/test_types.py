@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
-PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs", "fairlane")
+PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "estate", "spark_jobs", "fairlane")
 WRONG = """
 from fairlane import Nonsense, PushClient, PushTask, Settings
 

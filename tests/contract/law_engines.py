@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dispatcher.model.tier import MILLI
-from dispatcher.ports import LaneInfo
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import ALL_SENT, ClaimsEnded, Report
 from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from quotas.ledger import RedisLedger
 from tests.contract.ledger_worlds import LawWorld, Place, change, own_lane, sealed, setting, task_record
+from tests.records import lane_info
 from tests.unit.engine_world import Worker
 
 LEASE_S = 2.0
@@ -115,17 +114,7 @@ class LawEngines(LawWorld):
         """A task with one envelope, or with a standing backlog."""
         push = self.pushes[name] = Push(name=name, channel=channel, standing=standing)
         self.write(task_record(name, tier, app="app", channel=channel, chunk=self.size))
-        self.add_lane(
-            LaneInfo(
-                name=own_lane(name),
-                kind=LaneKind.OWN,
-                tier=tier,
-                weight=MILLI,
-                chunk=self.size,
-                task=name,
-                channel=channel,
-            )
-        )
+        self.add_lane(lane_info(own_lane(name), name, tier=tier, chunk=self.size, channel=channel))
         self.more(push, 1)
         self._top_up()
         return push

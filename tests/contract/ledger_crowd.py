@@ -174,6 +174,6 @@ def assert_owned(world: LawWorld) -> None:
     names = [key.decode().removeprefix(f"{prefix}:") for key in world.view.client.scan_iter(f"{prefix}:*", 1_000)]
     unowned = [name for name in names if not name.startswith(OWNED)]
     for name in unowned:
-        asked.ttl(f"{prefix}:{name}")
-    lasting = [name for name, ttl_s in zip(unowned, asked.execute(), strict=True) if ttl_s == -1]
+        asked.pttl(f"{prefix}:{name}")
+    lasting = [name for name, ttl_ms in zip(unowned, asked.execute(), strict=True) if ttl_ms == -1]
     assert not lasting, f"neither expire nor have an owner: {lasting}"

@@ -16,8 +16,8 @@ from dispatcher.analysis.why import counted_of
 from dispatcher.clock import VirtualClock
 from dispatcher.model.tier import Tier
 from dispatcher.ports import FoldResult
-from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Finished, GlobalChange, Sealed, TaskRecord
-from dispatcher.wire.lease import LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
+from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord
+from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
 from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.wire.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
 from dispatcher.wire.topics import Topics, side_of_lane, task_of_lane
@@ -25,6 +25,7 @@ from simulator.redis.server import MemoryRedis
 from simulator.world import FIRST_VIEW, World, counts_in, view_in
 from tests.contract import registry_records
 from tests.contract.moved_clock import ClockKey
+from tests.records import finished
 from tests.unit.engine_world import EngineWorld
 
 TOPICS = Topics(outcome_partitions=2)
@@ -228,12 +229,17 @@ def sealed(task: str, targets: int, writers: Sequence[str] = ("0",)) -> Sealed:
     return Sealed(format=FORMAT, task=task, targets=targets, refused=0, digest="", writers=list(writers))
 
 
-def finished(task: str, state: str = "completed") -> Finished:
-    return Finished(format=FORMAT, task=task, state=state, counts=[0, 0, 0, 0, 0], at_ms=1)
-
-
 def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Want:
-    return Want(task=task, writer=writer, attempt=attempt, first=first, count=count, size=size, total=size)
+    return Want(
+        task=task,
+        writer=writer,
+        attempt=attempt,
+        first=first,
+        count=count,
+        size=size,
+        total=size,
+        tries=attempt * size,
+    )
 
 
 def ask(
@@ -291,6 +297,22 @@ def request(number: int, *asks: LaneAsk, worker: str = "w", **fields: object) ->
         shared_namespace=TOPICS.shared_namespace,
     )
     return msgspec.structs.replace(made, **fields)
+
+
+def given_back(task: str, first: int, count: int, claim: str = "w.1", **fields: Any) -> GivenBack:
+    """Credit of first attempts in the task's own lane."""
+    plain = GivenBack(
+        claim=claim, lane=own_lane(task), task=task, writer="0", attempt=0, first=first, count=count, size=1
+    )
+    return msgspec.structs.replace(plain, **fields)
+
+
+def back_of(wanted: Want, claim: str, lane: str, first: int, count: int) -> GivenBack:
+    """Credit of some envelopes of a want."""
+    return GivenBack(
+        claim=claim, lane=lane, task=wanted.task, writer=wanted.writer, attempt=wanted.attempt, first=first,
+        count=count, size=wanted.size,
+    )  # fmt: skip
 
 
 def run(first: int, count: int, code: int = 0, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Run:

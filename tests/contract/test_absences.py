@@ -1,6 +1,5 @@
 """When no worker was there, and when none had a channel, is kept for `task why`."""
 
-import msgspec
 import pytest
 
 from backends.redis.epochs import Epochs
@@ -12,28 +11,14 @@ from dispatcher.analysis.why import TimeSpan
 from dispatcher.model.view import WorkerBeat
 from fairlane.settings import Settings
 from producers.client import PushClient
+from tests import records
 from tests.contract.registry_records import position, task_record
 
 MINUTE_MS = 60_000
 
 
 def beat(state: str = "serving", channels: tuple[str, ...] = ("http",), started_ms: int = 0) -> WorkerBeat:
-    extra = {"channels": list(channels)}
-    return WorkerBeat(
-        id="w",
-        host="host",
-        pid=1,
-        state=state,
-        started_ms=started_ms,
-        seen_ms=0,
-        version="0.3.0",
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=0.0,
-        tiers={},
-        extra=extra,
-    )
+    return records.beat(state=state, started_ms=started_ms, extra={"channels": list(channels)})
 
 
 @pytest.fixture
@@ -96,7 +81,7 @@ def test_the_time_without_redis_and_the_wait_behind_it_are_known(view: RedisView
 
 def test_the_oldest_of_many_gaps_are_forgotten(view: RedisView, workers: Workers) -> None:
     for _ in range(150):
-        workers.beat(msgspec.structs.replace(beat(), started_ms=view.now_ms()))
+        workers.beat(beat(started_ms=view.now_ms()))
         age(view, "http", 5_000)
     assert len(workers.absences("http")) == 1 + 100 + 1
 
@@ -112,20 +97,5 @@ def test_while_a_worker_does_not_say_what_it_has_nothing_is_said_of_absences(
     )
     with PushClient.connect(settings) as client:
         assert [part.cause for part in client.why("t1").parts] == ["no_worker_runs"]
-        workers.beat(
-            WorkerBeat(
-                id="old",
-                host="host",
-                pid=1,
-                state="serving",
-                started_ms=0,
-                seen_ms=0,
-                version="0.2.0",
-                lanes=0,
-                in_flight=0,
-                buffered=0,
-                rate=0.0,
-                tiers={},
-            )
-        )
+        workers.beat(records.beat("old", version="0.2.0"))
         assert [part.cause for part in client.why("t1").parts] == ["no_worker"]

@@ -4,11 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
-from dispatcher.model.service_settings import Cap, Limits
+from dispatcher.model.pools import Cap, Limits
 from dispatcher.model.view import Admission
-from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange, TaskRecord
+from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, GlobalChange, TaskRecord
 from tests.contract.registry_records import placed, position, ready, sealed, task_record
 from tests.integration.worker_crew import eventually
+from tests.records import finished
 
 ADMITTED = Admission()
 
@@ -73,9 +74,7 @@ def test_live_tasks_are_limited_and_ended_ones_make_room(registry: Registry) -> 
     assert [accept(registry, n, f"t{n}") for n in range(2)] == [ADMITTED] * 2
     assert accept(registry, 5, "t5") == Admission("tasks", 2, 2)
     assert accept(registry, 6, "other", app="news") == ADMITTED
-    registry.control.apply(
-        position(7), Finished(format=FORMAT, task="t0", state="completed", counts=[1, 0, 0, 0, 0], at_ms=3)
-    )
+    registry.control.apply(position(7), finished("t0", 1, at_ms=3))
     assert accept(registry, 8, "t5") == ADMITTED
 
 
@@ -151,7 +150,7 @@ def test_a_view_being_rebuilt_does_not_admit_what_it_cannot_count(registry: Regi
 def test_a_rebuilt_view_counts_the_same(registry: Registry, view: RedisView) -> None:
     records: list[ControlRecord] = [
         GlobalChange(FORMAT, "limit:tasks:shop", "2", 0), new("t1"), new("t2"), new("t3"),
-        Finished(format=FORMAT, task="t2", state="completed", counts=[1, 0, 0, 0, 0], at_ms=3),
+        finished("t2", 1, at_ms=3),
     ]  # fmt: skip
     stored = placed(*records)
     registry.control.apply_all(stored)

@@ -9,9 +9,10 @@ import pytest
 from backends.redis import backlog
 from backends.redis.backlog import BacklogReader
 from dispatcher.model.errors import NotReady
-from dispatcher.wire.control import FORMAT, Finished, GlobalChange
+from dispatcher.wire.control import FORMAT, GlobalChange
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import EPOCH, LawWorld, ask_own, mixed, run, task_record
+from tests.records import finished
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_every_task_is_told_once_in_one_round_trip_whatever_came_and_went(
     reader = BacklogReader(world.view)
     assert names_of(reader.read()) == names
     names += add_tasks(world, 10, 3)
-    world.apply(Finished(format=FORMAT, task="task-02", state="completed", counts=[0, 0, 0, 0, 0], at_ms=1))
+    world.apply(finished("task-02"))
     names.remove("task-02")
     round_trips.clear()
     assert names_of(reader.read()) == names
@@ -119,7 +120,7 @@ def test_a_task_that_ended_is_told_once_more(world: LawWorld) -> None:
     at_ms = reader.read().at_ms
     world.seal("task-00", 3)
     world.record("task-00", run(0, 3))
-    world.apply(Finished(format=FORMAT, task="task-00", state="completed", counts=[3, 0, 0, 0, 0], at_ms=at_ms + 1))
+    world.apply(finished("task-00", 3, at_ms=at_ms + 1))
     look = reader.read()
     assert names_of(look) == ["task-01"]
     assert [(task.view.id, task.view.targets.sent) for task in look.ended] == [("task-00", 3)]

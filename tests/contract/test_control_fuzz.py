@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.redis.passed_over import CONTROL, PassedOver
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW, LiveTask
 from backends.redis.registry.tasks import ANY
+from backends.redis.skipped_records import CONTROL, SkippedRecords
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from consumers.upkeep.control_folder import ControlFolder
@@ -79,7 +79,7 @@ bodies = st.one_of(
 
 
 def fold(topic: ControlTopic, view: RedisView) -> None:
-    """To the topic's end, as a worker that holds the seat."""
+    """To the topic's end, as a worker that holds the job."""
     registry, done = Registry(view), threading.Event()
 
     class UntilItsEnd(Reader):
@@ -95,7 +95,7 @@ def fold(topic: ControlTopic, view: RedisView) -> None:
         lambda: True,
         lambda tasks: None,
         FoldSettings(batch=7),
-        PassedOver(view, "test"),
+        SkippedRecords(view, "test"),
     )
     folder.run(done)
 
@@ -188,7 +188,7 @@ KILLERS = [
 @pytest.mark.parametrize("killer", KILLERS, ids=lambda body: str(msgspec.msgpack.decode(body)[:5]))
 def test_a_record_that_stopped_0_1_0_stops_nobody(view: RedisView, killer: bytes) -> None:
     check([encode(FORMS[1]), killer], view)
-    assert len(PassedOver(view).kept(CONTROL)) == 1
+    assert len(SkippedRecords(view).kept(CONTROL)) == 1
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -211,7 +211,7 @@ def check(log: list[bytes], view: RedisView) -> None:
         topic.store(body)
     fold(topic, view)
 
-    kept = PassedOver(view, "test").kept(CONTROL)
+    kept = SkippedRecords(view, "test").kept(CONTROL)
     assert [one.position for one in kept] == passed_over(topic)
     assert view.stats().get("malformed", 0) == len(kept)
     assert Registry(view).control.cursor() == topic.records[-1].position
@@ -228,7 +228,7 @@ def test_of_too_many_the_oldest_are_kept_and_the_rest_counted(view: RedisView) -
     for _ in range(1_003):
         topic.store(b"nonsense")
     fold(topic, view)
-    kept = PassedOver(view).kept(CONTROL)
+    kept = SkippedRecords(view).kept(CONTROL)
     assert [one.position for one in kept] == [record.position for record in topic.records[:1_000]]
     assert view.stats() == {"malformed": 1_003, "malformed_not_kept": 3}
 
@@ -239,14 +239,14 @@ def test_what_was_passed_over_survives_a_snapshot(view: RedisView) -> None:
     view.command("HSET", view.keys.epoch, "partitions", "2")
     topic.store(b"nonsense")
     fold(topic, view)
-    before = PassedOver(view).kept(CONTROL)
+    before = SkippedRecords(view).kept(CONTROL)
     snapshots = RedisSnapshots(view)
     parts = [part for page in snapshots.parts() for part in page]
     view.wipe()
     view.command("HSET", view.keys.epoch, "id", "new", "restoring", "1")
     assert snapshots.restore_parts(snapshots.begin_restore("new"), parts)
     assert before
-    assert PassedOver(view).kept(CONTROL) == before
+    assert SkippedRecords(view).kept(CONTROL) == before
 
 
 @pytest.mark.parametrize("text", ["x:y", "1" * 30, "none", "", "\u0663", "nan"])

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, Mixed, Outcomes, Run
-from spark_jobs.journal.first_outcomes import FirstOutcomes, UniformOutcome
+from spark_jobs.journal.first_outcomes import FirstOutcomes
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import LawWorld, Worlds, fold, outcomes
 
@@ -34,7 +34,7 @@ def journaled(log: list[Outcomes | CloseTask]) -> dict[str, Counter[str]]:
 
 def codes_of(first: FirstOutcomes, record: Outcomes) -> Iterator[int]:
     for piece in first.of(record):
-        yield from [piece.code] * (piece.envelopes * piece.size) if isinstance(piece, UniformOutcome) else piece.codes
+        yield from [piece.code] * (piece.count * piece.size) if isinstance(piece, Run) else piece.codes
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -10,8 +10,8 @@ import redis
 
 from backends.redis.client import Scripts
 from backends.redis.view import RedisView
+from dispatcher.fold_cost import CALL_COMMANDS
 from dispatcher.model.errors import Unreachable
-from dispatcher.wire.fold_cost import CALL_COMMANDS
 from dispatcher.wire.outcome import MAX_ENVELOPES, RETRY, ClaimsEnded, Mixed, OutcomeRecord, encode_record
 from quotas.fold import RedisFold
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, run

@@ -93,9 +93,9 @@ def test_ranges_are_exact_to_the_bit(live: LawWorld, first: int, count: int) -> 
 def test_another_cursor_applies_nothing(live: LawWorld) -> None:
     body = encode_record(outcomes("t", run(0, 1)))
     assert live.fold.cursor(0) is None
-    assert live.fold.apply(0, "elsewhere", "b", [body]) == FoldResult(False, "")
-    assert live.fold.apply(0, None, "a", [body]) == FoldResult(True, "a")
-    assert live.fold.apply(0, None, "b", [body]) == FoldResult(False, "a")
+    assert live.fold.apply(0, "elsewhere", "b", [body]) == FoldResult(applied=False, cursor="")
+    assert live.fold.apply(0, None, "a", [body]) == FoldResult(applied=True, cursor="a")
+    assert live.fold.apply(0, None, "b", [body]) == FoldResult(applied=False, cursor="a")
     assert live.fold.cursor(0) == "a"
     assert live.fold.cursor(1) is None
     assert live.counts("t")["sent"] == 1
@@ -201,7 +201,7 @@ def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_en
 def test_bytes_that_are_no_record_are_counted_and_passed_over(live: LawWorld) -> None:
     bodies = [b"\xc1", encode_record(outcomes("t", run(0, 1))), b""]
     result = live.fold.apply(0, None, "a", bodies, ["1", "2", "3"])
-    assert result == FoldResult(True, "a")
+    assert result == FoldResult(applied=True, cursor="a")
     assert live.counts("t")["sent"] == 1
     assert live.stats()["malformed"] == 2
 

@@ -18,7 +18,7 @@ INNOCENT = encode_record(outcomes("innocent", run(0, 3)))
 def record(runs: object = (), mixed: object = (), **changes: Any) -> bytes:
     fields: dict[str, Any] = {
         "tag": "o", "format": 1, "task": "t", "claim": "w.1", "at_ms": 5, "channel": "null", "runs": runs,
-        "mixed": mixed, "app": "shop", "latency_ms": 3, "named": [],
+        "mixed": mixed, "app": "shop", "latency_ms": 3, "named": [], "provider_ids": [],
     }  # fmt: skip
     return encode(list((fields | changes).values()))
 

@@ -6,10 +6,20 @@ from hypothesis import strategies as st
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.ports import Delivery
 from dispatcher.wire.envelope import decode_envelope
-from dispatcher.wire.lease import GivenBack, LaneAsk, Want
+from dispatcher.wire.lease import LaneAsk, Want
 from dispatcher.wire.outcome import RETRY, ClaimsEnded, Mixed, Outcomes, encode_record
 from tests.contract.ledger_crowd import assert_tallied
-from tests.contract.ledger_worlds import LawWorld, Worlds, ask, ask_own, ask_retry, ask_shared, own_lane, statuses
+from tests.contract.ledger_worlds import (
+    LawWorld,
+    Worlds,
+    ask,
+    ask_own,
+    ask_retry,
+    ask_shared,
+    back_of,
+    own_lane,
+    statuses,
+)
 from tests.near_envelopes import readable
 
 LANES = st.sampled_from(["own", "shared", "retry"])
@@ -51,20 +61,7 @@ def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Wo
         cursor = world.fold.cursor(0)
         assert world.fold.apply(0, cursor, str(number), records).applied
         number += 1
-        back = [
-            GivenBack(
-                claim=claim,
-                lane="lane",
-                task=w.task,
-                writer=w.writer,
-                attempt=w.attempt,
-                first=w.first,
-                count=w.count,
-                size=w.size,
-            )
-            for w in wants
-        ]
-        world.lease(number, given_back=back)
+        world.lease(number, given_back=[back_of(one, claim, "lane", one.first, one.count) for one in wants])
 
     leases()
     assert "malformed" not in world.stats()

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.model.errors import Refused
-from dispatcher.wire.lease import GivenBack, Status
+from dispatcher.wire.lease import ChannelTerms, Status
 from dispatcher.wire.outcome import RETRY, ClaimsEnded
 from quotas.ledger import PAGE
 from tests.contract.ledger_crowd import assert_tallied
@@ -17,6 +17,7 @@ from tests.contract.ledger_worlds import (
     ask_own,
     ask_retry,
     fold,
+    given_back,
     mixed,
     outcomes,
     own_lane,
@@ -201,6 +202,25 @@ def test_no_claim_is_made_longer_than_a_new_one(live: LawWorld) -> None:
     assert live.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
 
 
+def test_a_claim_lasts_as_long_as_its_channel_may_take(world: LawWorld) -> None:
+    """The timeout of a slow channel does not hold up the envelopes of the others, and other channels are claimed for as
+    long as any channel may take."""
+    for task, channel in {"quick": "quick", "slow": "slow", "other": "other"}.items():
+        world.add(task, channel=channel)
+    asks = [ask(own_lane(task), want(task, 0, 1)) for task in ("quick", "slow", "other")]
+    terms = {"quick": ChannelTerms(3_000), "slow": ChannelTerms(60_000)}
+    world.lease(1, *asks, claim_ms=60_000, channels=terms)
+    world.advance(2_999)
+    assert world.ledger.due_claims() == {}
+    world.advance(1)
+    assert list(world.ledger.due_claims().values()) == [["w.1|quick"]]
+    world.advance(56_999)
+    assert {name for names in world.ledger.due_claims().values() for name in names} == {"w.1|quick"}
+    world.advance(1)
+    due = {name for names in world.ledger.due_claims().values() for name in names}
+    assert {"w.1|slow", "w.1|other"} <= due
+
+
 def test_what_is_given_back_after_a_step_of_the_clock_is_refunded(world: LawWorld) -> None:
     world.set_capacity(1_000)
     world.add("t")
@@ -211,9 +231,7 @@ def test_what_is_given_back_after_a_step_of_the_clock_is_refunded(world: LawWorl
     world.ledger.lengthen_claims(60_000)
     world.lease(
         3,
-        given_back=[
-            GivenBack(claim="w.2", lane=own_lane("t"), task="t", writer="0", attempt=0, first=0, count=1, size=1)
-        ],
+        given_back=[given_back("t", 0, 1, "w.2")],
     )
     assert world.stats()["returned:high"] == world.stats()["granted:high"]
 
@@ -253,7 +271,7 @@ def test_a_doubled_record_does_not_end_a_claim_on_other_envelopes(live: LawWorld
 
 def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 0, 10))
-    back = GivenBack(claim="w.1", lane=own_lane("t"), task="t", writer="0", attempt=0, first=3, count=4, size=1)
+    back = given_back("t", 3, 4)
     answer = live.lease(2, ask_own("t", 0, 10), given_back=[back], claim_ms=60_000)
     assert statuses(answer) == [(HELD, 3), (GRANTED, 4), (HELD, 3)]
     live.advance(3_000)
@@ -265,8 +283,8 @@ def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(li
 def test_giving_back_what_is_recorded_or_of_a_claim_that_ended_changes_nothing(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 0, 4))
     live.record("t", run(0, 2))
-    recorded = GivenBack(claim="w.1", lane=own_lane("t"), task="t", writer="0", attempt=0, first=0, count=2, size=1)
-    unknown = GivenBack(claim="w.99", lane=own_lane("t"), task="t", writer="0", attempt=0, first=2, count=2, size=1)
+    recorded = given_back("t", 0, 2)
+    unknown = given_back("t", 2, 2, "w.99")
     answer = live.lease(2, ask_own("t", 0, 4), given_back=[recorded, unknown])
     assert statuses(answer) == [(DROP, 2), (HELD, 2)]
 
@@ -275,9 +293,7 @@ def test_giving_all_back_ends_the_claim(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 0, 4))
     live.lease(
         2,
-        given_back=[
-            GivenBack(claim="w.1", lane=own_lane("t"), task="t", writer="0", attempt=0, first=0, count=4, size=1)
-        ],
+        given_back=[given_back("t", 0, 4)],
     )
     assert live.claims("t") == 0
     live.advance(10_000)
@@ -285,7 +301,7 @@ def test_giving_all_back_ends_the_claim(live: LawWorld) -> None:
 
 
 def test_the_next_attempt_waits_for_the_fold_and_is_claimed_on_its_own(live: LawWorld) -> None:
-    retry = ask_retry(want("t", 0, 1, attempt=1))
+    retry = ask_retry(want("t", 0, 1, attempt=1, size=2))
     live.lease(1, ask_own("t", 0, 1, size=3))
     assert live.statuses(2, retry) == [(HELD, 1)]
     live.record("t", mixed(0, [0, RETRY, RETRY]))

@@ -4,7 +4,17 @@ from collections import Counter
 from itertools import count
 
 from dispatcher.wire.lease import GivenBack, LaneAsk, Status
-from tests.contract.ledger_worlds import LawWorld, ask, ask_own, ask_shared, own_lane, request, statuses, want
+from tests.contract.ledger_worlds import (
+    LawWorld,
+    ask,
+    ask_own,
+    ask_shared,
+    given_back,
+    own_lane,
+    request,
+    statuses,
+    want,
+)
 
 
 class Worker:
@@ -91,11 +101,7 @@ def test_a_lane_that_gives_its_credit_back_has_not_lost_its_turn(world: LawWorld
         raise AssertionError
 
     number, _ = until_granted()
-    _, calls = until_granted(
-        GivenBack(
-            claim=f"w.{number}", lane=own_lane("light"), task="light", writer="0", attempt=0, first=0, count=1, size=20
-        )
-    )
+    _, calls = until_granted(given_back("light", 0, 1, f"w.{number}", size=20))
     assert calls <= 3
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from backends.redis.client import assemble, lua_folder, lua_texts
 from backends.redis.view import RedisView
-from dispatcher.model.service_settings import MAX_CAP, SHARED_BY
-from dispatcher.model.tier import MAX_WEIGHT, MILLI
+from dispatcher.model.pools import MAX_CAP
+from dispatcher.model.tier import MAX_WEIGHT, MILLI, SHARED_BY
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, assert_whole, crowd_of
 from tests.contract.ledger_worlds import LawWorld, Worlds, ask, ask_own, in_process_worlds, own_lane
 

@@ -75,34 +75,28 @@ def test_a_paused_lane_leaves_its_share_to_the_others(world: LawWorld) -> None:
     assert dict(statuses(answer, 1))[Status.GRANTED] == 200
 
 
-def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended(live: LawWorld) -> None:
-    live.seal("t", 10)
-    answer = live.lease(1, ask_own("t", 0, 4))
-    assert statuses(answer) == [(Status.GRANTED, 4)]
-    live.change("t", "cancelled", "1")
-    assert word(live, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
-    assert live.ledger.closable() == []
-    live.record("t", run(0, 4), claim="w.1")
-    assert live.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
-    result = fold(live, CloseTask(1, "t", Outcome.CANCELLED, 5))
-    assert result.finished == ["t"]
-    assert live.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
-    assert live.ledger.closable() == []
-    assert word(live, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
-
-
-def test_a_task_that_is_stopped_for_a_reason_is_closed_for_it_like_a_cancelled_one(live: LawWorld) -> None:
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ([("cancelled", "1")], ""),
+        ([("stopped", "no credential"), ("stopped", "another reason, later"), ("stopped", "")], "no credential"),
+    ],
+    ids=["cancelled", "stopped for a reason"],
+)
+def test_a_cancelled_or_stopped_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended(
+    live: LawWorld, changes: list[tuple[str, str]], reason: str
+) -> None:
     live.seal("t", 10)
     assert live.statuses(1, ask_own("t", 0, 4)) == [(Status.GRANTED, 4)]
-    live.change("t", "stopped", "no credential")
-    live.change("t", "stopped", "another reason, later")
-    live.change("t", "stopped", "")
+    for change in changes:
+        live.change("t", *change)
     assert word(live, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
     assert live.ledger.closable() == []
     live.record("t", run(0, 4), claim="w.1")
-    assert live.ledger.closable() == [Closable("t", Outcome.CANCELLED, "no credential")]
-    assert fold(live, CloseTask(1, "t", Outcome.CANCELLED, 5, "no credential")).finished == ["t"]
+    assert live.ledger.closable() == [Closable("t", Outcome.CANCELLED, reason)]
+    assert fold(live, CloseTask(1, "t", Outcome.CANCELLED, 5, reason)).finished == ["t"]
     assert live.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
+    assert live.ledger.closable() == []
     assert word(live, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
 
 

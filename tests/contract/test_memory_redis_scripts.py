@@ -21,9 +21,9 @@ from tests.contract.ledger_worlds import (
     ask_retry,
     ask_shared,
     ask_side,
+    back_of,
     capacity,
     change,
-    finished,
     fold,
     in_process_worlds,
     mixed,
@@ -37,6 +37,7 @@ from tests.contract.ledger_worlds import (
     want,
 )
 from tests.contract.memory_twins import contents_of
+from tests.records import finished
 
 OWN, SHARED = ("t0", "t1", "t2"), ("s0", "s1")
 TASKS = (*OWN, *SHARED)
@@ -128,19 +129,7 @@ class Twins(RuleBasedStateMachine):
         if not self.held or rng.random() < 0.7:
             return []
         claim, lane, wanted, first, count = rng.choice(self.held)
-        some = rng.randint(1, count)
-        return [
-            GivenBack(
-                claim=claim,
-                lane=lane,
-                task=wanted.task,
-                writer=wanted.writer,
-                attempt=wanted.attempt,
-                first=first,
-                count=some,
-                size=wanted.size,
-            )
-        ]
+        return [back_of(wanted, claim, lane, first, rng.randint(1, count))]
 
     @rule(rng=randoms, times=st.sampled_from([1, 1, 1, 2]))
     def record(self, rng: random.Random, times: int) -> None:

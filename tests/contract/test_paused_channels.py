@@ -3,7 +3,6 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.model.service_settings import cap_field, paused_field, paused_of
 from quotas.snapshots import RedisSnapshots
 from tests.contract.ledger_worlds import LawWorld, Worlds, setting
 from tests.contract.registry_records import position
@@ -37,12 +36,15 @@ def test_the_paused_channels_are_those_of_the_settings(
 def _apply(world: LawWorld, log: list[tuple[str, bool]], places: list[int]) -> None:
     for place in places:
         channel, paused = log[place]
-        world.registry.control.apply(position(place + 1), setting(paused_field(channel), str(int(paused))))
-        world.registry.control.apply(position(place + 1), setting(cap_field(f"channel/{channel}"), "1"))
+        world.registry.control.apply(position(place + 1), setting(f"channel_paused:{channel}", str(int(paused))))
+        world.registry.control.apply(position(place + 1), setting(f"cap:channel:{channel}", "1"))
 
 
 def _check(world: LawWorld) -> None:
-    assert world.registry.service.read_state().paused == paused_of(world.registry.service.settings())
+    stored = world.view.command("HGETALL", world.view.keys.globals)
+    fields = {field.decode() for field, text in stored.items() if text == b"1"}
+    paused = {field.removeprefix("channel_paused:") for field in fields if field.startswith("channel_paused:")}
+    assert world.registry.service.read_state().paused == paused
 
 
 def test_what_the_watch_reads_each_second_does_not_grow_with_the_settings(real_worlds: Worlds) -> None:

@@ -1,6 +1,7 @@
 """The registry over every Redis and Valkey there is on this machine."""
 
 import itertools
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.redis.registry.registry import Registry
-from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
+from backends.redis.registry.task_rows import LIVE_TASK, TASK_MESSAGE, TASK_VIEW
 from backends.redis.registry.tasks import ANY, TaskSelection
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
@@ -26,6 +27,7 @@ from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
 from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_of, task_record
 from tests.edits import edit_text
+from tests.records import checkpoint, finished
 
 # ------------------------------------------------------------------------------------------- one task's life
 
@@ -89,6 +91,20 @@ def test_edits_are_numbered_in_the_order_of_the_topic(registry: Registry) -> Non
     assert registry.tasks.live(LIVE_TASK)[0].override == task.override
 
 
+def test_the_present_message_is_the_last_edit_or_the_submitted_one(registry: Registry) -> None:
+    def message() -> list[dict[str, Any]]:
+        return registry.tasks.named(["t1"], TASK_MESSAGE)
+
+    assert message() == []
+    registry.control.apply(position(1), task_record())
+    assert message() == [{"title": "Sale"}]
+    registry.control.apply(position(2), change("t1", "override", edit_text(1, {"body": "b"})))
+    assert message() == [{"body": "b"}]
+    ended = Finished(format=FORMAT, task="t1", state="completed", counts=[0] * 5, at_ms=1)
+    registry.control.apply(position(3), ended)
+    assert message() == [{}]
+
+
 def test_a_cancel_is_never_taken_back(registry: Registry) -> None:
     registry.control.apply_all(placed(task_record(), change("t1", "cancelled", "1"), change("t1", "cancelled", "0")))
     registry.control.apply(position(4), change("t1", "paused", "0"))
@@ -112,7 +128,7 @@ def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Regi
     registry.control.apply_all(placed(task_record(), change("t1", "stopped", "stopped first")))
     registry.control.apply(
         position(3),
-        Finished(format=FORMAT, task="t1", state="failed", counts=[1, 0, 0, 0, 2], at_ms=5, reason="no credential"),
+        finished("t1", 1, 0, 0, 0, 2, state="failed", at_ms=5, reason="no credential"),
     )
     before = task_of(registry)
     assert (before.state, before.reason) == ("failed", "no credential")
@@ -132,17 +148,8 @@ def test_a_reason_is_cut_to_what_a_record_can_hold(reason: str, stored: int) -> 
 def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
     for number, sequence in enumerate((2, 7, 5), 2):
-        point = Checkpoint(
-            format=FORMAT,
-            task="t1",
-            writer="0",
-            sequence=sequence,
-            targets=sequence * 100,
-            refused=sequence,
-            consumed=sequence * 101,
-            digest=f"digest {sequence}",
-        )
-        registry.control.apply(position(number), point)
+        counts = {"targets": sequence * 100, "refused": sequence, "consumed": sequence * 101}
+        registry.control.apply(position(number), checkpoint("t1", sequence, digest=f"digest {sequence}", **counts))
 
     found = submission_of(registry)
     assert found.checkpoint is not None
@@ -155,19 +162,8 @@ def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> Non
 def test_checkpoints_of_several_writers_add_up(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
     for number, writer in enumerate(("a", "b", "a"), 2):
-        registry.control.apply(
-            position(number),
-            Checkpoint(
-                format=FORMAT,
-                task="t1",
-                writer=writer,
-                sequence=number,
-                targets=number * 10,
-                refused=1,
-                consumed=0,
-                digest="",
-            ),
-        )
+        point = checkpoint("t1", number, writer=writer, targets=number * 10, refused=1)
+        registry.control.apply(position(number), point)
     assert [task.published for task in registry.tasks.live(LIVE_TASK)] == [30 + 40]
 
 
@@ -190,9 +186,7 @@ def test_a_seal_that_was_read_completes_a_task_until_its_end_is_written(registry
     assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == []
     view.command("HSET", view.keys.control, "cursor", position(2))
     assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == ["t1"]
-    registry.control.apply(
-        position(3), Finished(format=FORMAT, task="t1", state="completed", counts=[10, 0, 0, 0, 0], at_ms=5)
-    )
+    registry.control.apply(position(3), finished("t1", 10, at_ms=5))
     registry.control.apply(position(2), sealed("t1", 10))
     assert registry.tasks.complete() == registry.control.complete_among(["t1", "t2"]) == []
 
@@ -220,9 +214,7 @@ def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: Redis
     for key in (keys.final("t1", "a"), keys.touched("t1", "a"), keys.final("t1", "0"), keys.open("t1")):
         view.command("SET", key, "x")
     registry.control.apply(position(2), sealed("t1", 10, ("a", "b")))
-    registry.control.apply(
-        position(3), Finished(format=FORMAT, task="t1", state="cancelled", counts=[4, 1, 0, 0, 5], at_ms=77)
-    )
+    registry.control.apply(position(3), finished("t1", 4, 1, 0, 0, 5, state="cancelled", at_ms=77))
 
     shown = task_of(registry)
     assert (shown.state, shown.ended, shown.finished_ms, shown.eta_s) == ("cancelled", True, 77, 0.0)
@@ -243,17 +235,13 @@ def test_a_task_of_thousands_of_writers_ends(registry: Registry, view: RedisView
     writers = [f"part-{number}" for number in range(5_000)]
     registry.control.apply_all(placed(task_record(), sealed("t1", 10, tuple(writers))))
     view.command("SET", view.keys.final("t1", writers[-1]), "x")
-    registry.control.apply(
-        position(3), Finished(format=FORMAT, task="t1", state="completed", counts=[10, 0, 0, 0, 0], at_ms=77)
-    )
+    registry.control.apply(position(3), finished("t1", 10, at_ms=77))
     assert {end.id: end.ended for end in registry.tasks.named(["t1"], TASK_VIEW)} == {"t1": True}
     assert sorted(view.client.scan_iter("test:*:t1*")) == [view.keys.task("t1").encode()]
 
 
 def test_a_tombstone_that_expired_leaves_the_lists(registry: Registry, view: RedisView) -> None:
-    registry.control.apply_all(
-        placed(task_record(), Finished(format=FORMAT, task="t1", state="completed", counts=[0] * 5, at_ms=77))
-    )
+    registry.control.apply_all(placed(task_record(), finished("t1", at_ms=77)))
     view.command("DEL", view.keys.task("t1"))
     assert registry.tasks.page(ANY, TASK_VIEW)[1:] == ([], None)
     assert registry.tasks.named(registry.tasks.ended_since(0), TASK_VIEW, ended=True) == []
@@ -276,9 +264,9 @@ def test_a_shared_lane_weighs_what_its_live_tasks_weigh(registry: Registry, view
     registry.control.apply_all(placed(task_record("a", shared=True), task_record("b", shared=True, weight=2_000)))
     registry.control.apply_all(placed(task_record("c", weight=5_000), change("a", "weight", "4000"), first=3))
     assert view.command("HGETALL", lane) == {b"weight": b"6000", b"tasks": b"2"}
-    registry.control.apply(position(5), Finished(format=FORMAT, task="b", state="completed", counts=[0] * 5, at_ms=1))
+    registry.control.apply(position(5), finished("b"))
     assert view.command("HGETALL", lane) == {b"weight": b"4000", b"tasks": b"1"}
-    registry.control.apply(position(6), Finished(format=FORMAT, task="a", state="completed", counts=[0] * 5, at_ms=1))
+    registry.control.apply(position(6), finished("a"))
     assert view.command("EXISTS", lane) == 0
 
 
@@ -300,11 +288,14 @@ _tasks = st.sampled_from(TASKS)
 _small = st.integers(0, 50)
 RECORDS = st.one_of(
     st.builds(
-        lambda task, shared, weight, created_ms: task_record(task, shared=shared, weight=weight, created_ms=created_ms),
+        lambda task, shared, weight, created_ms, first: task_record(
+            task, shared=shared, weight=weight, created_ms=created_ms, first=0 if shared else first
+        ),
         _tasks,
         st.booleans(),
         st.integers(1, 9_000),
         st.integers(1, 5),
+        st.sampled_from([0, 0, 100]),
     ),
     st.builds(change, _tasks, st.just("weight"), st.integers(1, 9_000).map(str)),
     st.builds(change, _tasks, st.just("cap"), _small.map(str)),
@@ -363,7 +354,7 @@ def test_wipe_leaves_other_prefixes_alone_and_applying_again_restores(registry: 
         task_record("t2", shared=True),
         change("t1", "paused", "1"),
         sealed("t1", 5),
-        Finished(format=FORMAT, task="t2", state="completed", counts=[1, 0, 0, 0, 0], at_ms=3),
+        finished("t2", 1, at_ms=3),
         GlobalChange(FORMAT, "capacity", "3000", 0),
     ]
     stored = placed(*records)

@@ -9,8 +9,9 @@ from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.registry.tasks import ANY, LIVE, TaskSelection
 from dispatcher.analysis.why import Switch
 from dispatcher.model.tier import Tier
-from dispatcher.wire.control import FORMAT, Checkpoint, ControlChange, Finished, GlobalChange
+from dispatcher.wire.control import FORMAT, Checkpoint, ControlChange, GlobalChange
 from tests.contract.registry_records import placed, position, task_record
+from tests.records import finished
 
 
 def listed(registry: Registry, **wanted: Any) -> list[str]:
@@ -34,7 +35,7 @@ def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
 
 def test_lists_are_filtered(registry: Registry) -> None:
     registry.control.apply_all(placed(task_record("a"), task_record("b", tier=Tier.LOW), task_record("c", app="bank")))
-    registry.control.apply(position(4), Finished(format=FORMAT, task="c", state="completed", counts=[0] * 5, at_ms=1))
+    registry.control.apply(position(4), finished("c"))
     assert listed(registry, tier="low") == ["b"]
     assert listed(registry, app="bank") == ["c"]
     assert listed(registry, state="running") == ["b", "a"]
@@ -121,14 +122,18 @@ def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
     ]
     stored = placed(*changes, first=2)
     registry.control.apply_all([stored[2], stored[0], (position(1), task_record()), stored[1], stored[0]])
-    assert registry.tasks.pauses("t1") == [Switch(10, True), Switch(30, False), Switch(50, True)]
+    assert registry.tasks.pauses("t1") == [Switch(10, paused=True), Switch(30, paused=False), Switch(50, paused=True)]
     assert registry.tasks.pauses("t2") == []
 
 
 def test_pauses_of_a_channel_are_known(registry: Registry) -> None:
     for at, value in ((3, "0"), (1, "1"), (4, "1"), (1, "1")):
         registry.control.apply(position(at), GlobalChange(FORMAT, "channel_paused:sms", value, at))
-    assert registry.service.channel_pauses("sms") == [Switch(1, True), Switch(3, False), Switch(4, True)]
+    assert registry.service.channel_pauses("sms") == [
+        Switch(1, paused=True),
+        Switch(3, paused=False),
+        Switch(4, paused=True),
+    ]
     assert registry.service.channel_pauses("push") == []
     assert registry.service.globals().paused_channels == frozenset({"sms"})
 

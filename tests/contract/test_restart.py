@@ -105,3 +105,25 @@ def test_the_longest_claim_of_the_control_topic_is_kept_and_does_not_hold_a_view
     assert (found.claim_ms, found.wait_ms) == (63_000, 0)
     world.epochs.epoch_announced(found.id, first=False, position="1", claim_ms=63_000)
     assert epoch_of(world).wait_ms == 0
+
+
+def test_a_primary_that_was_a_replica_meanwhile_waits_though_its_run_is_the_same(live: LawWorld) -> None:
+    keys = live.view.keys
+    args: list[str | int] = [live.clock.wall_ms(), "a run", OWN_CLAIMS_MS, "history:1"]
+    assert live.view.scripts.call("note_restart", [keys.prefix], args) == 1
+    read_to_the_mark(live, epoch_of(live).id)
+    assert live.view.scripts.call("note_restart", [keys.prefix], args) == 0
+    forgotten: list[str | int] = [*args[:3], ""]
+    assert live.view.scripts.call("note_restart", [keys.prefix], forgotten) == 0
+    promoted: list[str | int] = [*args[:3], "history:2"]
+    assert live.view.scripts.call("note_restart", [keys.prefix], promoted) == 1
+    assert not live.lease(1, ask_own("t", 0, 1)).ready
+
+
+def test_each_restart_has_a_higher_number_than_the_one_before(world: LawWorld) -> None:
+    ids = []
+    for run in ("r1", "r2", "r3"):
+        world.view.scripts.call("note_restart", [world.view.keys.prefix], [world.clock.wall_ms(), run, OWN_CLAIMS_MS])
+        ids.append(epoch_of(world).id)
+    first, _, _ = ids[0].partition(".")
+    assert ids == [f"{first}.1-r1", f"{first}.2-r2", f"{first}.3-r3"]

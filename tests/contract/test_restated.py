@@ -18,7 +18,6 @@ from dispatcher.wire.control import (
     Checkpoint,
     ControlChange,
     ControlRecord,
-    Finished,
     GlobalChange,
     Restated,
     encode_control,
@@ -28,6 +27,7 @@ from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
 from tests.contract.registry_records import change, placed, position, sealed, task_record
 from tests.edits import edit_text
+from tests.records import finished
 
 DAY_MS = 86_400_000
 TASKS = ["t1", "t2"]
@@ -67,9 +67,7 @@ changes: st.SearchStrategy[ControlRecord] = st.one_of(
         numbers,
     ),
     st.builds(lambda task, at: sealed(task, at * 100, ("0", "b")), tasks, numbers),
-    st.builds(
-        lambda at: Finished(format=FORMAT, task="t2", state="completed", counts=[at, 0, 0, 0, 0], at_ms=at), numbers
-    ),
+    st.builds(lambda at: finished("t2", at, at_ms=at), numbers),
 )
 logs = st.lists(changes, max_size=12)
 
@@ -171,9 +169,7 @@ def test_a_task_whose_end_is_restated_behind_it_has_ended(registry: Registry, vi
     """It ended while it was read and written; the topic has forgotten its end, but not that it was restated."""
     registry.control.apply_all(placed(*ACCEPTED))
     first = as_read(restated_of(view))
-    registry.control.apply(
-        position(5), Finished(format=FORMAT, task="t1", state="completed", counts=[7, 0, 0, 0, 0], at_ms=77)
-    )
+    registry.control.apply(position(5), finished("t1", 7, at_ms=77))
     second = as_read(restated_of(view))
     for order in itertools.permutations([first, second]):
         view.wipe()
@@ -190,9 +186,7 @@ def old_and_new(registry: Registry, view: RedisView) -> ViewRecords:
     for task, (accepted, ended) in lives.items():
         registry.control.apply(position(1), task_record(task, created_ms=accepted * DAY_MS))
         if ended is not None:
-            registry.control.apply(
-                position(2), Finished(format=FORMAT, task=task, state="completed", counts=[0] * 5, at_ms=ended * DAY_MS)
-            )
+            registry.control.apply(position(2), finished(task, at_ms=ended * DAY_MS))
     return ViewRecords(view)
 
 

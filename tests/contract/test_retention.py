@@ -16,9 +16,7 @@ from dispatcher.model.errors import AudienceMismatch
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from dispatcher.wire.control import (
-    FORMAT,
     ControlRecord,
-    Finished,
     TaskRecord,
     encode_control,
 )
@@ -31,8 +29,9 @@ from tests.contract.ledger_worlds import LawWorld, mixed, run
 from tests.contract.ledger_worlds import task_record as ledger_task
 from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_record
 from tests.edits import edit_text
+from tests.records import finished
 
-ENDED = Finished(format=FORMAT, task="t1", state="completed", counts=[10, 0, 0, 0, 0], at_ms=5)
+ENDED = finished("t1", 10, at_ms=5)
 SLACK_MS = 60_000
 
 

@@ -1,6 +1,7 @@
 """A script that fails at any of its commands has changed nothing, or the view says that it is broken."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
@@ -9,8 +10,8 @@ from redis.exceptions import ResponseError
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError
 from dispatcher.wire.control import Checkpoint, ControlRecord
-from dispatcher.wire.lease import GivenBack, Status
-from dispatcher.wire.outcome import ClaimsEnded, CloseTask, Outcome, OutcomeRecord, encode_record
+from dispatcher.wire.lease import LaneAsk, Status
+from dispatcher.wire.outcome import RETRY, ClaimsEnded, CloseTask, Outcome, OutcomeRecord, encode_record
 from simulator.redis.commands import Answer, Commands
 from simulator.redis.keyspace import KEYSPACE
 from simulator.redis.server import MemoryRedis
@@ -27,17 +28,19 @@ from tests.contract.ledger_worlds import (
     ask_retry,
     ask_shared,
     change,
-    finished,
     fold,
+    given_back,
     mixed,
     outcomes,
     own_lane,
     run,
     sealed,
     setting,
+    statuses,
     task_record,
     want,
 )
+from tests.records import finished
 
 PARTITION = TOPICS.partition_of("a")
 Act = Callable[[LawWorld], object]
@@ -118,7 +121,7 @@ def _get_under_way(world: LawWorld) -> None:
 
 
 def _lease(world: LawWorld) -> None:
-    back = GivenBack(claim="w.1", lane=own_lane("a"), task="a", writer="0", attempt=0, first=6, count=4, size=1)
+    back = given_back("a", 6, 4)
     shared, retry = ask_shared(want("s1", 3, 3)), ask_retry(want("a", 4, 1, attempt=1))
     world.lease(2, ask_own("a", 10, 10), ask_own("b", 5, 5), shared, retry, given_back=[back])
 
@@ -191,7 +194,7 @@ def _assert_counted(world: LawWorld, failing: int) -> None:
     """The pools' sums of demand are those of the lanes that have it."""
     keys, client = world.view.keys, world.view.client
     demand = cast("dict[bytes, bytes]", client.hgetall(f"{keys.prefix}:demand_of")).values()
-    wanted = sum(int(text.split()[2]) for text in demand if not text.startswith(b"debt"))
+    wanted = sum(int(text.split()[3]) for text in demand if not text.startswith(b"debt"))
     sums = client.hmget(keys.pool("total"), [f"wanted:{tier}" for tier in ("high", "medium", "low")])
     assert sum(int(one or 0) for one in sums) == wanted, failing
 
@@ -223,3 +226,75 @@ def test_a_failure_before_the_first_write_breaks_nothing(live: LawWorld) -> None
     client.delete(f"{prefix}:final:t:0")
     assert live.ready()
     assert live.statuses(1, ask_own("t", 0, 3)) == [(Status.GRANTED, 3)]
+
+
+# ---------------------- a lease script that fails half-way takes back what it has done: a script is not rolled back
+GRANTED = Status.GRANTED
+
+
+@contextmanager
+def foreign(world: LawWorld, key: str) -> Iterator[None]:
+    """A key of another type makes a command fail, early or late in the script."""
+    client, name, kept = world.view.client, f"{world.view.keys.prefix}:{key}", "law-kept"
+    was_there = bool(client.exists(name)) and bool(client.rename(name, kept))
+    client.set(name, "foreign")
+    yield
+    client.delete(name)
+    if was_there:
+        client.rename(kept, name)
+
+
+def a_world(world: LawWorld) -> LawWorld:
+    """Its pool has some credit: the first call opens it."""
+    world.set_capacity(1_000)
+    for task in ("t", "other"):
+        world.add(task)
+    world.lease(1, ask_own("t", 100, 3))
+    world.advance(1_000)
+    return world
+
+
+@pytest.mark.parametrize("key", ["open:t", "demand", "demand_of", "pool:total", "vt:total", "claims"])
+def test_nothing_of_a_call_that_failed_is_claimed_or_counted(world: LawWorld, key: str) -> None:
+    world = a_world(world)
+    assert world.statuses(2, ask_own("t", 100, 3)) == [(GRANTED, 3)]
+    world.record("t", mixed(50, [0, RETRY], size=2))
+    lanes = [
+        ask_own("other", 0, 4),
+        ask(own_lane("t"), want("t", 0, 5), want("t", 3, 4)),
+        ask_retry(want("t", 50, 1, attempt=1)),
+        ask(own_lane("t"), want("t", 100, 1)),
+    ]
+    with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
+        world.lease(3, *lanes)
+    assert world.claims("other") == 0
+    assert world.claims("t") == 1
+    assert_tallied(world)
+    assert granted_to_another(world, *lanes[:3]) == [4, 7, 1]
+    assert_tallied(world)
+
+
+@pytest.mark.parametrize("key", ["open:t", "demand", "pool:total", "vt:total"])
+def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(world: LawWorld, key: str) -> None:
+    world = a_world(world)
+    assert world.statuses(2, ask_own("t", 0, 5)) == [(GRANTED, 5)]
+    back = given_back("t", 0, 5, "w.2")
+    with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
+        world.lease(3, ask_own("t", 5, 1), given_back=[back])
+    assert_tallied(world)
+    world.lease(4, given_back=[back])
+    assert_tallied(world)
+    assert granted_to_another(world, ask_own("t", 0, 6)) == [6]
+    assert world.claims("t") == 1
+
+
+def granted_to_another(world: LawWorld, *lanes: LaneAsk) -> list[int]:
+    """Envelopes of each lane granted to another worker within a second."""
+    granted = [0] * len(lanes)
+    for number in range(1, 5):
+        answer = world.lease(number, *lanes, worker="other")
+        for place, lane in enumerate(lanes):
+            pieces = [piece for wanted in range(len(lane.wants)) for piece in statuses(answer, place, wanted)]
+            granted[place] += sum(count for status, count in pieces if status == GRANTED)
+        world.advance(250)
+    return granted

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from backends.redis.epochs import Epochs
 from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.model.errors import Unreachable
-from dispatcher.model.service_settings import paused_field
-from dispatcher.wire.control import MAIN_WRITER, Checkpoint, ControlChange, Finished
+from dispatcher.wire.control import MAIN_WRITER, Checkpoint, ControlChange
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
 from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
@@ -18,6 +17,7 @@ from dispatcher.wire.snapshot import Chunk, Cursors, OpenPart, Packer, Part, Tas
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own, ask_retry, mixed, outcomes, run, statuses, want
+from tests.records import finished
 
 PLACE = "{:020d}".format
 
@@ -131,7 +131,7 @@ def test_a_tombstone_comes_back_for_as_long_as_its_records_are_kept(
 ) -> None:
     ended_ms = world.view.now_ms() - ended_days_ago * DAY_MS  # the scripts of snapshots go by Redis' own time
     world.add("done")
-    world.apply(Finished(format=1, task="done", state="completed", counts=[0] * 5, at_ms=ended_ms))
+    world.apply(finished("done", at_ms=ended_ms))
     world.view.client.pexpire(world.view.keys.task("done"), kept_days * DAY_MS)
     dump = snapshot_of(world)
     who = empty(world)
@@ -275,14 +275,18 @@ def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(l
     assert (wanted["sent"], wanted["invalid"]) == (3 * SIZE + 1, 5 * SIZE)
 
 
+def stored_settings(world: LawWorld) -> dict[bytes, bytes]:
+    return dict(world.view.command("HGETALL", world.view.keys.globals))
+
+
 def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: LawWorld) -> None:
     world.set_capacity(500)
-    older, wanted = snapshot_of(world), world.registry.service.settings()
-    world.set_global(paused_field("null"), "1")
+    older, wanted = snapshot_of(world), stored_settings(world)
+    world.set_global("channel_paused:null", "1")
     newer, who = snapshot_of(world), empty(world)
     for dump in (newer, older):
         assert RedisSnapshots(world.view).restore_parts(who, dump)
-    assert (world.registry.service.settings(), world.registry.service.read_state().paused) == (wanted, frozenset())
+    assert (stored_settings(world), world.registry.service.read_state().paused) == (wanted, frozenset())
 
 
 def test_large_tasks_come_back_to_the_last_envelope(world: LawWorld) -> None:

@@ -11,52 +11,38 @@ from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import ANY
 from backends.redis.view import RedisView
+from backends.redis.view_records import ViewRecords
 from backends.redis.workers import Workers
 from consumers.upkeep.snapshots import Restorer
 from dispatcher.model.errors import NotReady, Refused
+from dispatcher.model.pools import Cap, Limits
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
+from dispatcher.wire.control import encode_control
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.older_snapshot import checked
-from dispatcher.wire.outcome import Outcomes, Run, encode_record
+from dispatcher.wire.outcome import encode_record
 from dispatcher.wire.snapshot import FORMAT as SNAPSHOT_FORMAT
-from dispatcher.wire.snapshot import Begun, Chunk, Cursors, SettingsPart, TaskPart, encode, parts_of, records_of
+from dispatcher.wire.snapshot import Begun, Chunk, Cursors, SettingsPart, TaskPart, check, encode, parts_of, records_of
 from dispatcher.wire.topics import Topics
 from fairlane.worker.process.standby import FormWatch, Standby
 from fairlane.worker.report.metrics import MetricsServer
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
-from tests.contract.ledger_worlds import ask_own, request
-from tests.contract.registry_records import position, task_of, task_record
-from tests.formats.frozen import frozen, put_view
+from tests.contract.ledger_worlds import ask_own, outcomes, request, run
+from tests.contract.registry_records import position, submission_of, task_of, task_record
+from tests.formats.frozen import VERSIONS, frozen, put_view
+from tests.records import beat
 
 TOPICS = Topics(outcome_partitions=2)
-
-
-def beat(worker: str, state: str = "serving", form: int = 1) -> WorkerBeat:
-    return WorkerBeat(
-        id=worker,
-        host="host",
-        pid=1,
-        state=state,
-        started_ms=0,
-        seen_ms=0,
-        version="0.1.0",
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=0.0,
-        tiers={},
-        form=form,
-    )
 
 
 @pytest.fixture
 def old_view(view: RedisView) -> RedisView:
     """As 0.1.0 left it, its worker having stopped."""
     put_view("0.1.0", view)
-    view.command("HSET", view.keys.epoch, "run_id", view.run_id())
+    view.command("HSET", view.keys.epoch, "run_id", view.run().run_id)
     Workers(view).beat(beat("w-1", "stopped"))
     return view
 
@@ -163,17 +149,7 @@ def test_nothing_is_granted_or_folded_in_a_view_of_a_higher_form_or_beside_anoth
     newer(view)
     view.command("HSET", view.keys.epoch, "form", FORM, field, closed)
     fold, ask = RedisFold(view), ask_own("t", 0, 1)
-    body = encode_record(
-        Outcomes(
-            format=1,
-            task="t",
-            claim="w.1",
-            at_ms=5,
-            channel="null",
-            runs=[Run(writer="0", attempt=0, first=0, count=1, size=1, code=0)],
-            mixed=[],
-        )
-    )
+    body = encode_record(outcomes("t", run(0, 1)))
     assert not RedisLedger(view, TOPICS).lease(request(1, ask)).ready
     assert not fold.apply(0, None, position(1), [body]).applied
     assert not Registry(view).control.move_cursor(None, position(1), "e", marked=False)
@@ -283,3 +259,85 @@ def test_settings_that_make_no_sense_are_not_restored() -> None:
 def test_a_snapshot_of_today_is_not_used_by_0_1_0() -> None:
     """It reads those of format 1 only."""
     assert msgspec.msgpack.decode(encode(Begun(SNAPSHOT_FORMAT, 0, Cursors("", []))))[1] == FORM > 1
+
+
+# --------------------- a view that an older version left in Redis, and a snapshot it made, are read by today's code
+STATES = {
+    "cancelled": "cancelled", "cancelling": "cancelled", "completed": "completed", "expired": "expired",
+    "held": "running", "lapsed": "expired", "moved": "running", "paused": "paused", "running": "running",
+    "scheduled": "scheduled", "small": "running", "spark": "running",
+}  # fmt: skip
+FROZEN_TOPICS = Topics(outcome_partitions=2)
+
+
+@pytest.fixture(params=VERSIONS)
+def frozen_view(request: pytest.FixtureRequest, view: RedisView) -> RedisView:
+    put_view(request.param, view)
+    view.command("HSET", view.keys.epoch, "run_id", view.run().run_id)  # else Redis counts as restarted
+    return view
+
+
+def shown(view: RedisView) -> dict[str, str]:
+    return {task.id: task.state for task in Registry(view).tasks.page(ANY, TASK_VIEW).tasks}
+
+
+def test_every_task_is_shown_in_its_state(frozen_view: RedisView) -> None:
+    assert shown(frozen_view) == STATES
+
+
+def test_a_task_is_shown_as_it_was(frozen_view: RedisView) -> None:
+    task = task_of(Registry(frozen_view), "running")
+    assert (task.tier, task.weight, task.cap, task.cap_burst) == ("high", 1.5, 400, 50)
+    assert (task.targets.total, task.targets.sent, task.targets.pending) == (60, 27, 31)
+    [moved] = Registry(frozen_view).tasks.named(["moved"], TASK_VIEW)
+    assert moved.lane == FROZEN_TOPICS.own_lane("moved")
+
+
+def test_the_settings_of_the_service_are_read(frozen_view: RedisView) -> None:
+    stored = Registry(frozen_view).service.globals()
+    assert (stored.capacity, stored.burst, stored.sharing) == (5_000, 1_000, "apps")
+    assert stored.tier_weights == {"high": 5, "medium": 3, "low": 2}
+    assert stored.cap("app_channel/news/http") == Cap(50)
+    assert stored.paused_channels == {"log"}
+    assert stored.limits_of("shop") == Limits(50, 10_000_000)
+
+
+def test_its_epoch_workers_and_submissions_are_read(frozen_view: RedisView) -> None:
+    epoch = Epochs(frozen_view).epoch()
+    assert epoch is not None
+    assert (epoch.id, epoch.ready, epoch.partitions) == ("3f2a", True, 2)
+    (beat,) = Workers(frozen_view).workers()
+    assert (beat.id, beat.version) == ("w-1", "0.1.0")
+    row = submission_of(Registry(frozen_view), "running")
+    assert row.seal is not None
+    assert row.checkpoint is not None
+    assert (row.seal.targets, row.checkpoint.sequence, row.edits) == (60, 6, 1)
+
+
+def test_restated_it_makes_the_same_tasks_and_settings(frozen_view: RedisView) -> None:
+    records, settings = ViewRecords(frozen_view), Registry(frozen_view).service.globals()
+    restated = [*records.settings(), *records.of_tasks(list(STATES))]
+    frozen_view.wipe()
+    Registry(frozen_view).control.apply_all([read_control("", encode_control(one)) for one in restated])
+    assert (shown(frozen_view), Registry(frozen_view).service.globals()) == (STATES, settings)
+
+
+def test_its_envelopes_are_folded_and_leased(frozen_view: RedisView) -> None:
+    fold, ledger = RedisFold(frozen_view), RedisLedger(frozen_view, FROZEN_TOPICS)
+    partition = FROZEN_TOPICS.partition_of("running")
+    record = outcomes("running", run(4, 2, size=10), claim="w-1.2")
+    assert fold.apply(partition, fold.cursor(partition), "9", [encode_record(record)]).applied
+    [running] = Registry(frozen_view).tasks.named(["running"], TASK_VIEW)
+    assert running.targets.sent == 47
+    assert ledger.lease(request(3, ask_own("spark", 0, 1, size=10))).ready
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_its_snapshot_makes_the_same_tasks(version: str, view: RedisView) -> None:
+    records = list(records_of(one.body for one in frozen(version, "snapshot")))
+    begun, snapshots = check(records, 2), RedisSnapshots(view)
+    assert Epochs(view).begin_epoch("new", 0, 2, restoring=True)
+    who = snapshots.begin_restore("new")
+    assert all(snapshots.restore_parts(who, parts_of(one)) for one in records if isinstance(one, Chunk))
+    assert snapshots.end_restore(who, begun.cursors)
+    assert shown(view) == STATES

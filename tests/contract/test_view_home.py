@@ -61,6 +61,60 @@ def test_a_view_that_was_begun_elsewhere_afterwards_closes_this_one(
     assert not registry.control.move_cursor(None, position(7), "e1", marked=False), "nothing is folded any more"
 
 
+@pytest.mark.parametrize(
+    ("at", "epoch", "address", "deposed"),
+    [
+        (6, "e1.2-run", "name of the service", True),
+        (6, "e1.12-run", "name of the service", True),
+        (4, "e1.2-run", "name of the service", False),  # before ours: it was replaced by this one
+        (6, "e1.1-run", "name of the service", False),  # a restart, announced late
+        (6, "e1.9abc", "of 0.2", False),
+        (6, "e1.2-run", "", False),  # of a snapshot
+    ],
+)
+def test_a_former_primary_grants_nothing_once_it_reads_that_another_took_its_place(
+    at: int, epoch: str, address: str, view: RedisView, registry: Registry, epochs: Epochs, *, deposed: bool
+) -> None:
+    restart(view, "run")
+    epochs.epoch_announced("e1.1-run", first=True, position=position(5))
+    registry.control.apply(position(at), EpochStarted(FORMAT, epoch, 0, address))
+    found = epochs.epoch()
+    assert found is not None
+    assert (bool(found.deposed), found.foreign) == (deposed, "")
+    assert not (deposed and found.grants)
+    epochs.check_home()  # its workers do not end: they go to the new primary as soon as they find it
+
+
+def test_a_former_primary_that_was_restarted_has_a_number_above_that_of_its_successor(
+    view: RedisView, registry: Registry, epochs: Epochs
+) -> None:
+    registry.control.apply(position(6), EpochStarted(FORMAT, "e1.7-other", 0, "name of the service"))
+    restart(view, "again")
+    found = epochs.epoch()
+    assert found is not None
+    assert (found.id, found.deposed, found.ready, found.announced) == ("e1.8-again", "", False, False)
+
+
+def test_a_view_that_is_not_announced_yet_is_not_deposed_by_what_was_before_it(
+    view: RedisView, registry: Registry, epochs: Epochs
+) -> None:
+    """The replica had fallen far behind: it lacks the numbers of several restarts."""
+    restart(view, "run")
+    registry.control.apply(position(6), EpochStarted(FORMAT, "e1.4-older", 0, "name of the service"))
+    found = epochs.epoch()
+    assert found is not None
+    assert found.deposed == ""
+    epochs.renumber(found.id, 4)
+    epochs.renumber(found.id, 9)
+    renumbered = epochs.epoch()
+    assert renumbered is not None
+    assert renumbered.id == "e1.5-run"
+
+
+def restart(view: RedisView, run: str) -> None:
+    assert view.scripts.call("note_restart", [view.keys.prefix], [0, run, 0]) == 1
+
+
 def test_a_refused_view_that_is_adopted_is_open(view: RedisView, epochs: Epochs) -> None:
     epochs.refuse_epoch("e1", "old:6379/0")
     assert foreign(epochs) == "old:6379/0"

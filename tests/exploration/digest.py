@@ -29,7 +29,9 @@ from dispatcher.engine.unrecorded import UnrecordedOutcomes
 from dispatcher.scheduling.scheduler import QueueEntry, Scheduler
 from dispatcher.scheduling.shared_bound import SharedBound
 from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.topics import Topics
+from tests.exploration.envelopes import kind_of, label
 from tests.exploration.worker import NEVER_S, Ports
 
 OPAQUE = frozenset(
@@ -55,7 +57,8 @@ engine's inbox is empty between inputs.)"""
 # fmt: off
 IGNORED = frozenset((
     "at_ms", "published_ms", "not_before_ms", "received_s", "leased_s", "sent_s", "since_s", "due_s", "due_ms",
-    "hold_s", "message", "demand_ms", "_number", "_asked_s", "_rhythm", "_floor", "_given_back_seen",
+    "hold_s", "delay_s", "first_call_ms", "message", "demand_ms", "_number", "_asked_s", "_rhythm",
+    "_horizon",
     "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "delivered", "stats", "_receipts",
     "_clocks", "_under_way", "now_ms", "claim_ms", "_record", "latency_ms", "_oldest_ms",
 ))
@@ -109,7 +112,10 @@ class Walk:
         return sorted(map(repr, thing))
 
     def _envelope(self, thing: Envelope) -> Any:
-        return (thing.writer, thing.sequence, thing.attempt, thing.positions)
+        return kind_of(thing)
+
+    def _group(self, thing: TargetGroup) -> Any:
+        return (thing.positions, thing.tries, label(thing.due_ms), thing.is_lost)
 
     def _method(self, thing: MethodType) -> Any:
         return (thing.__name__, self.of(thing.__self__))
@@ -149,7 +155,7 @@ def _is_spent(thing: Any) -> bool:
 _Way = Callable[[Walk, Any], Any]
 _ways: dict[type, _Way] = {
     list: Walk._all, deque: Walk._all, dict: Walk._pairs, set: Walk._members, frozenset: Walk._members,
-    bytearray: lambda _, thing: bytes(thing), Envelope: Walk._envelope,
+    bytearray: lambda _, thing: bytes(thing), Envelope: Walk._envelope, TargetGroup: Walk._group,
     Timers: Walk._timers, MethodType: Walk._method,
     partial: Walk._partial, FunctionType: Walk._function, BuiltinMethodType: Walk._builtin,
     Settling: Walk._settling, **dict.fromkeys(OPAQUE, Walk._type),

@@ -52,7 +52,7 @@ class Faults:
         for index, call in enumerate(state.calls):
             if call.ahead and not call.checked:
                 stalled = self._stalled(self._scene.moved(world, i, ("check", index)), i)
-                excused = stalled.excused | self._scene.call_bits(call.kinds)
+                excused = stalled.excused | self._scene.all_call_bits(call.kinds)
                 yield Step((i, "STALLS between check and call"), True, stalled._replace(excused=excused))
 
     def _records_late(self, i: int, world: WorldState) -> Iterator[Step]:
@@ -87,9 +87,10 @@ class Faults:
         lane = tuple(sorted((*world.lane, *back))) if back else world.lane
         without = [OWN] if "finished" in world.control and self._scene.variant.letting_go else []
         after = world.with_hands(i, Hands(state=self._scene.workers.start(without)))
+        may_repeat = 0 if self._scene.variant.rules.gives_up_unknown else hands.unrecorded
         return after._replace(
             view=self._scene.ledger.gone(world.view, i), lane=lane,
-            excused=world.excused | hands.unrecorded, left=world.left - 1,
+            excused=world.excused | may_repeat, left=world.left - 1,
         )  # fmt: skip
 
     def _stalled(self, world: WorldState, i: int) -> WorldState:

@@ -1,6 +1,6 @@
 """Ledger and fold as a machine: states of the view, and what the scripts that ship make of them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -13,15 +13,26 @@ from backends.redis.keys import COUNT_FIELDS
 from backends.redis.workers import Workers
 from dispatcher.clock import VirtualClock
 from dispatcher.model.view import WorkerBeat
-from dispatcher.model.view_form import FORM
 from dispatcher.wire.control import ControlRecord, encode_control
-from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.wire.positions import mask_of
 from dispatcher.wire.topics import Topics
 from simulator.redis.server import MemoryRedis
-from simulator.redis.store import Hash, SortedSet, Store, Text
+from simulator.redis.store import Hash, SortedSet, Text
 from simulator.world import World, view_in
-from tests.exploration.envelopes import TASK
+from tests.exploration.envelopes import TASK, due_at
 from tests.exploration.machine import WorkerState
+from tests.exploration.plain_view import (
+    CLAIM,
+    OPEN,
+    PREFIX,
+    STARTED_MS,
+    key_of,
+    listed,
+    ordered,
+    other_claim,
+    plain,
+)
 from tests.exploration.worker import NAME
 from tests.exploration.world import UNRECORDED
 
@@ -48,7 +59,8 @@ def name_of(claim: str) -> Name:
 @dataclass(frozen=True, kw_only=True)
 class ViewState:
     """State of the view that the world sees. claims: live ones; names: all it mentions. last: by
-    worker, the number of the call whose answer it keeps. held: workers that have yet to record what they sent before
+    worker, the number of the call whose answer it keeps. open: positions (bits) of the envelopes that are recorded, by
+    name. held: workers that have yet to record what they sent before
     this view."""
 
     id: int
@@ -60,6 +72,7 @@ class ViewState:
     closable: bool
     ended: bool
     counts: tuple[int, ...]
+    open: Mapping[str, int]
     held: tuple[int, ...]
 
 
@@ -118,7 +131,7 @@ class LedgerMachine:
         name = f"{NAME}{worker}"
         given = [msgspec.structs.replace(one, claim=name + one.claim.removeprefix(NAME)) for one in request.given_back]
         asked = msgspec.structs.replace(request, worker=name, number=number, given_back=given)
-        answer = self._world.ledger.lease(asked)
+        answer = _in_time_of(asked, self._world.ledger.lease(asked))
         if not lost:
             self._store.delete(_call(worker))
         return self._granted(answer)
@@ -159,7 +172,7 @@ class LedgerMachine:
 
         def end() -> None:
             member = f"{claim_of(name)}|{TASK}"
-            self._store.make(_key("claims"), SortedSet).put(member.encode(), self._clock.wall_ms())
+            self._store.make(key_of("claims"), SortedSet).put(member.encode(), self._clock.wall_ms())
             assert member in self._world.ledger.due_claims()[0]
 
         return self._do(("end", state, name), state, end)
@@ -185,7 +198,7 @@ class LedgerMachine:
 
         def report() -> None:
             Workers(self._world.view).beat(beat)
-            self._store.delete(_key("workers"))  # the world knows who lives
+            self._store.delete(key_of("workers"))  # the world knows who lives
 
         return self._do(("report", state, worker), state, report)
 
@@ -246,16 +259,17 @@ class LedgerMachine:
     def _digest(self) -> bytes:
         """The name of what the store holds now, less what it is made to forget."""
         plain(self._store)
-        return blake2b(repr(_ordered(self._store.contents())).encode(), digest_size=16).digest()
+        return blake2b(repr(ordered(self._store.contents())).encode(), digest_size=16).digest()
 
     def _described(self, state: int) -> ViewState:
-        task = {name.decode(): value for name, value in (self._store.get(_key("task", TASK), Hash) or {}).items()}
-        claims = self._store.get(_key("claims"), SortedSet)
+        task = {name.decode(): value for name, value in (self._store.get(key_of("task", TASK), Hash) or {}).items()}
+        claims = self._store.get(key_of("claims"), SortedSet)
         live = tuple(sorted(name_of(member.decode()) for member in claims.scores)) if claims else ()
-        opened = [msgpack.decode(packed)[4] for packed in (self._store.get(OPEN, Hash) or {}).values()]
+        states = {name: msgpack.decode(packed) for name, packed in (self._store.get(OPEN, Hash) or {}).items()}
+        opened = [fields[CLAIM] for fields in states.values()]
         answered = {worker: self._store.get(_call(worker), Hash) for worker in (0, 1)}
         calls = {worker: int(call[b"number"]) for worker, call in answered.items() if call}
-        unrecorded: Mapping[bytes, bytes] = self._store.get(_key("unrecorded"), Hash) or {}
+        unrecorded: Mapping[bytes, bytes] = self._store.get(key_of("unrecorded"), Hash) or {}
         holds = unrecorded.get(TASK.encode(), b"")
         counts = tuple(int(task.get(field, 0)) for field in COUNT_FIELDS) if task else ()
         ready, ended = self._epoch()[b"ready"] == b"1", bool(task.get("ended"))
@@ -270,112 +284,60 @@ class LedgerMachine:
             closable=ready and bool(self._world.ledger.closable()),
             ended=ended,
             counts=counts,
+            open={name.decode(): mask_of(fields[2]) for name, fields in states.items()},
             held=tuple(worker for worker in (0, 1) if f"|{NAME}{worker}|".encode() in holds),
         )
 
     def _epoch(self) -> Hash:
-        return self._store.make(_key("epoch"), Hash)
+        return self._store.make(key_of("epoch"), Hash)
 
     def _swap(self) -> None:
-        claims = self._store.get(_key("claims"), SortedSet)
+        claims = self._store.get(key_of("claims"), SortedSet)
         held = dict(claims.scores) if claims else {}
-        packed = {member: self._store.get(_key("claim", member.decode()), Text) for member in held}
+        packed = {member: self._store.get(key_of("claim", member.decode()), Text) for member in held}
         for member in held:
-            self._store.delete(_key("claim", member.decode()))
-        self._store.delete(_key("claims"))
+            self._store.delete(key_of("claim", member.decode()))
+        self._store.delete(key_of("claims"))
         for member, ends_ms in held.items():
-            other = _other(member.decode())
-            self._store.make(_key("claims"), SortedSet).put(other.encode(), ends_ms)
-            self._store.put(_key("claim", other), packed[member] or Text())
+            other = other_claim(member.decode())
+            self._store.make(key_of("claims"), SortedSet).put(other.encode(), ends_ms)
+            self._store.put(key_of("claim", other), packed[member] or Text())
         answered = [self._store.get(_call(worker), Hash) for worker in (1, 0)]
         for worker, call in enumerate(answered):
             self._store.delete(_call(worker))
             if call is not None:
                 self._store.put(_call(worker), call)
-        holds = self._store.get(_key("unrecorded"), Hash) or Hash()
+        holds = self._store.get(key_of("unrecorded"), Hash) or Hash()
         for field, value in holds.items():
-            holds[field] = _listed([_other(worker) for worker in value.decode().split("|")[1:-1]])
+            holds[field] = listed([other_claim(worker) for worker in value.decode().split("|")[1:-1]])
         opened = self._store.get(OPEN, Hash) or Hash()
         for field, value in opened.items():
-            *rest, claim = msgpack.decode(value)
-            opened[field] = msgpack.encode([*rest, _other(claim) if claim else ""])
+            state = msgpack.decode(value)
+            state[CLAIM] = other_claim(state[CLAIM]) if state[CLAIM] else ""
+            opened[field] = msgpack.encode(state)
 
 
-def plain(store: Store) -> None:
-    """Forgets what tells states apart that go on alike: sums, demand, times, positions, feed and cursors."""
-    for key in list(store.live_keys()):
-        store.persist(key)
-        if key.startswith(FORGOTTEN):
-            store.delete(key)
-        elif key.startswith(BITMAPS):
-            bits = store.get(key, Text) or Text()
-            store.put(key, Text(bits.rstrip(b"\0")))
-            store.tidy(key, store.get(key, Text) or Text())
-    claims = store.get(_key("claims"), SortedSet)
-    for member in list(claims.scores) if claims else ():
-        store.make(_key("claims"), SortedSet).put(member, LATER_MS)
-    epoch = store.make(_key("epoch"), Hash)
-    if epoch[b"ready"] == b"1":
-        epoch.clear()
-        epoch.update(READY)
-    holds = store.get(_key("unrecorded"), Hash) or Hash()
-    for field, workers in holds.items():
-        holds[field] = _listed(workers.decode().split("|")[1:-1])
-    control = store.get(_key("control"), Hash) or Hash()
-    control.update(dict.fromkeys(control, BEFORE))
-    task = store.get(_key("task", TASK), Hash) or Hash()
-    for field in list(task):
-        if field in FIGURES or (field in SUMS and task[field] == b"0"):
-            del task[field]
-        elif field.endswith(b"_pos"):
-            task[field] = BEFORE
+def _in_time_of(request: LeaseRequest, answer: LeaseAnswer) -> LeaseAnswer:
+    """Return the answer with the due times as the worker sees them: what was not due when it asked is not due yet."""
+    lanes = [
+        [
+            [_piece_in_time_of(want.due_ms, piece) if piece.status == Status.GRANTED else piece for piece in pieces]
+            for want, pieces in zip(ask.wants, wanted, strict=True)
+        ]
+        for ask, wanted in zip(request.lanes, answer.lanes, strict=True)
+    ]
+    return msgspec.structs.replace(answer, lanes=lanes)
 
 
-def _ordered(contents: Mapping[bytes, tuple[Any, Any]]) -> list[Any]:
-    """In an order that says nothing of how it came about."""
-    found = []
-    for key, (value, _) in sorted(contents.items()):
-        if isinstance(value, dict):
-            value = sorted(value.items())
-        found.append((key, sorted(value) if isinstance(value, frozenset) else value))
-    return found
-
-
-def _listed(workers: Iterable[str]) -> bytes:
-    return f"|{'|'.join(sorted(workers))}|".encode()
-
-
-def _key(*parts: str) -> bytes:
-    return ":".join((PREFIX, *parts)).encode()
+def _piece_in_time_of(turn: int, piece: Piece) -> Piece:
+    groups = [msgspec.structs.replace(group, due_ms=due_at(group.due_ms, turn)) for group in piece.groups]
+    return msgspec.structs.replace(piece, groups=groups)
 
 
 def _call(worker: int) -> bytes:
-    return _key("call", f"{NAME}{worker}")
-
-
-def _other(claim: str) -> str:
-    return f"{NAME}{1 - int(claim[len(NAME)])}{claim[len(NAME) + 1 :]}"
+    return key_of("call", f"{NAME}{worker}")
 
 
 def scripts_folder() -> Path | None:
     """The ledger's scripts; None: those that ship."""
     return None
-
-
-PREFIX = "x"
-LATER_MS = 1e13
-"""When claims end that have not been made to end."""
-BEFORE = b"0"
-"""The position of all that has been read."""
-OPEN = _key("open", TASK)
-BITMAPS = (_key("touched:"), _key("final:"))
-FORGOTTEN = tuple(
-    map(_key, ("feed", "version", "stats", "demand", "pool:", "vt:", "parts", "fold:", "served", "worker"))
-)
-STARTED_MS = VirtualClock().wall_ms()
-READY = {
-    b"id": b"ready", b"ready": b"1", b"started_ms": b"%d" % STARTED_MS, b"grants_after_ms": b"0", b"partitions": b"1",
-    b"form": b"%d" % FORM,
-}  # fmt: skip
-SUMS = {b"claims", b"finals", *(field.encode() for field in COUNT_FIELDS)}
-FIGURES = {b"rate", b"rate_n", b"rate_ms", b"why", b"why_ms", b"why_from", b"pauses", b"first_outcome_ms"}

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dispatcher.engine.runs import EnvelopeRun
+from dispatcher.engine.sending import PickedBatch
+from dispatcher.ports import Delivery
 from dispatcher.wire.lease import LeaseRequest, encode
+from dispatcher.wire.positions import mask_of
 from dispatcher.wire.topics import Topics
 from tests.exploration.digest import digest
-from tests.exploration.envelopes import Kind
+from tests.exploration.envelopes import Kind, kind_of
 from tests.exploration.use_by import UseByCheck
 from tests.exploration.variants import Variant
 from tests.exploration.worker import Call, Input, LiveWorker, number_of
@@ -18,19 +22,20 @@ Plain = tuple[str, tuple[Kind, ...], int, bytes]
 
 @dataclass(frozen=True)
 class CallState:
-    """number: of its claim. ahead: its use-by is, or was when it was checked."""
+    """number: of its claim. ahead: its use-by is, or was when it was checked. early: a target of it is not due."""
 
     number: int
     kinds: tuple[Kind, ...]
     ahead: bool
     checked: bool
+    early: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerState:
     """State of a worker that the world sees. mask: numbers (bits) of the claims it may still send or record under.
     all_ahead: no call's use-by has passed. names: all claim numbers it knows. slots: how many deliveries it holds.
-    overdue: time has passed that it has not seen."""
+    overdue: time has passed that it has not seen. hurried: its last delivery did not wait until it was due."""
 
     id: int
     history: tuple[Input, ...]
@@ -38,6 +43,7 @@ class WorkerState:
     all_ahead: bool
     request: LeaseRequest | None
     request_key: bytes
+    asked: tuple[tuple[Kind, ...], ...]
     fixed: int
     calls: tuple[CallState, ...]
     stores: tuple[Plain, ...]
@@ -46,6 +52,7 @@ class WorkerState:
     slots: int
     attached: tuple[str, ...]
     overdue: bool
+    hurried: bool
 
     @property
     def idle(self) -> bool:
@@ -58,6 +65,7 @@ class WorkerMachine:
     def __init__(self, variant: Variant, topics: Topics) -> None:
         self.states: list[WorkerState] = []
         self._lanes = variant.lanes()
+        self._rules = variant.rules
         self._topics = topics
         self._use_by = UseByCheck()
         self._known: dict[bytes, int] = {}
@@ -90,7 +98,7 @@ class WorkerMachine:
         return key
 
     def _live(self, history: Sequence[Input]) -> LiveWorker:
-        worker = LiveWorker(self._lanes, self._topics)
+        worker = LiveWorker(self._lanes, self._topics, self._rules)
         for event in history:
             worker.take(self._resolved(event))
         return worker
@@ -139,7 +147,7 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...], use_by
     request = worker.engine._leases._request
     assert (request is None) == (ports.request is None)
     fixed = worker.fixed
-    calls = tuple(_call(call, use_by, now_s) for call in ports.calls)
+    calls = tuple(_call(call, use_by, now_s, worker.clock.wall_ms()) for call in ports.calls)
     stores = tuple(store.plain() for store in ports.stores)
     lanes = worker.engine._working.lanes.values()
     held = [part for lane in lanes for credit in lane.credit.values() for part in credit.queue]
@@ -153,6 +161,7 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...], use_by
         all_ahead=all(call.ahead for call in calls),
         request=request,
         request_key=encode(request),
+        asked=_asked(worker),
         fixed=fixed,
         calls=calls,
         stores=stores,
@@ -161,9 +170,32 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...], use_by
         slots=len(worker.moved),
         attached=tuple(ports.attached),
         overdue=worker.engine._timers.next_s is not None and worker.engine._timers.next_s <= now_s,
+        hurried=worker.hurried,
     )
 
 
-def _call(call: Call, use_by: UseByCheck, now_s: float) -> CallState:
+def _asked(worker: LiveWorker) -> tuple[tuple[Kind, ...], ...]:
+    """For each lane of the request, the first envelope of each want."""
+    parts = [lane.asked for lane in worker.engine._leases._asked]
+    return tuple(tuple(kind_of(part.deliveries[0].envelope) for part in asked) for asked in parts)
+
+
+def _call(call: Call, use_by: UseByCheck, now_s: float, wall_ms: int) -> CallState:
     ahead = call.checked or use_by.allows(call.batch, now_s)
-    return CallState(number_of(call.batch.claim), call.kinds(), ahead, call.checked)
+    assert isinstance(call.batch, PickedBatch)
+    return CallState(
+        number=number_of(call.batch.claim),
+        kinds=call.kinds(),
+        ahead=ahead,
+        checked=call.checked,
+        early=any(_is_early(*both, wall_ms) for both in zip(call.batch.parts, call.batch.deliveries, strict=False)),
+    )
+
+
+def _is_early(part: EnvelopeRun, delivery: Delivery, wall_ms: int) -> bool:
+    """Return whether a target that is not due is sent. A run with groups has one delivery."""
+    sent = mask_of(delivery.envelope.open_positions)
+    waiting = [
+        group for group in part.groups or () if group.due_ms > wall_ms and not (part.reopened and group.waits_for_flow)
+    ]
+    return any(mask_of(group.positions) & sent for group in waiting)

@@ -5,9 +5,10 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from dispatcher.wire.lease import LeaseAnswer
-from tests.exploration.envelopes import Kind, answers, results
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status
+from tests.exploration.envelopes import LAST, LATER, NEVER_DUE, REOPENED, SIZE, SOON, Kind, answers, results, turns
 from tests.exploration.footprint import HANDS, Menu
+from tests.exploration.ledger import ViewState
 from tests.exploration.machine import WorkerState
 from tests.exploration.scene import Scene
 from tests.exploration.variants import LEFT_OUT, OWN
@@ -44,20 +45,30 @@ class Moves:
                 continue
             there = [place for place in world.lane if place[0] == lane]
             for place in dict.fromkeys(there):
-                yield from self._receive(world, i, hands, [place])
+                for turn in self._turns(place):
+                    yield from self._receive(world, i, hands, [place], turn)
             if len(there) > 1 and self._variant.together:
-                yield from self._receive(world, i, hands, there)
+                yield from self._receive(world, i, hands, there, LAST)
 
-    def _receive(self, world: WorldState, i: int, hands: Hands, places: list[Place]) -> Iterator[Step]:
+    def _turns(self, place: Place) -> tuple[int, ...]:
+        """Return the times at which an envelope may be received, by the targets that are due then."""
+        found = turns(self._scene.kinds[place[1]])
+        if self._variant.laps and found != (SOON,):
+            found = (NEVER_DUE, *found)
+        return (*found, REOPENED) if self._variant.reopens and LATER in found else found
+
+    def _receive(self, world: WorldState, i: int, hands: Hands, places: list[Place], turn: int) -> Iterator[Step]:
         held, left, taken = list(hands.held), list(world.lane), []
         for lane, kind in places:
             left.remove((lane, kind))
-            taken.append((len(held), self._scene.kinds[kind]))
+            taken.append((len(held), self._scene.kinds[kind], turn))
             held.append((lane, kind, True))
         event = ("receive", self._scene.lanes[places[0][0]], tuple(taken))
-        _, moved = self._scene.workers.move(hands.state, event)
+        number, moved = self._scene.workers.move(hands.state, event)
+        if REOPENED in {turn for _, _, turn in taken} and not self._scene.workers.states[number].hurried:
+            return  # it stays where it is until it is due
         if len(moved) == len(held):
-            names = [kind for _, kind in taken]
+            names = [kind for _, kind, _ in taken]
             after = self._scene.moved(world, i, event, held=held, lane=tuple(left))
             yield Step((i, "receives", names), False, after)
 
@@ -74,7 +85,13 @@ class Moves:
         after = self._scene.moved(
             world, i, ("answer", answer.key, named), late=hands.late & fresh, old=hands.old & fresh, view=view
         )
-        wrong = _wrong_grant(world) if answer.sends and not state.fixed else ""
+        wrong = ""
+        if answer.sends and not state.fixed:
+            is_known = _grants_what_is_final(self._scene.ledger.states[world.view], state, answer.answer)
+            wrong = "I11: granted though the view knows a target to be final" if is_known else _wrong_grant(world)
+        if self._variant.trial and answer.sends and "resume" not in world.control[: world.known]:
+            beyond = _last_granted(state.request, answer.answer) * SIZE >= self._variant.trial
+            wrong = "I10: granted before the go" if beyond else wrong
         yield Step((i, "is answered", number, _statuses(answer.answer)), False, after, wrong)
         if not state.fixed and self._scene.may(world, "lost answer"):
             view, answer = self._scene.ledger.lease(world.view, i, state, number, True)
@@ -97,13 +114,13 @@ class Moves:
     def calls(self, i: int, world: WorldState) -> Iterator[Step]:
         hands, state = self._scene.one(world, i)
         for index, call in enumerate(state.calls):
-            bits = self._scene.call_bits(call.kinds)
-            wrong = self._wrong_call(world, call.kinds)
-            for answered in product(*(answers(kind) for kind in call.kinds)):
-                reports = tuple(self._scene.workers.keep(name, report) for name, report, _ in answered)
-                accepted = world.accepted
-                for kind, (_, _, positions) in zip(call.kinds, answered, strict=True):
-                    accepted |= self._scene.target_bits(kind, positions)
+            wrong = "I12: sent before it is due" if call.early else self._wrong_call(world, call.kinds)
+            for answered in product(*(answers(kind, self._variant.rules) for kind in call.kinds)):
+                reports = tuple(self._scene.workers.keep(one.name, one.report) for one in answered)
+                accepted, bits = world.accepted, 0
+                for kind, one in zip(call.kinds, answered, strict=True):
+                    accepted |= self._scene.target_bits(kind, one.accepted)
+                    bits |= self._scene.call_bits(kind, one.started)
                 after = self._scene.moved(
                     world, i, ("sent", index, reports), unrecorded=hands.unrecorded | bits, called=world.called | bits,
                     accepted=accepted,
@@ -119,15 +136,15 @@ class Moves:
                 return
 
     def _wrong_call(self, world: WorldState, kinds: tuple[Kind, ...]) -> str:
+        scene = self._scene
         for kind in kinds:
-            bit, both = self._scene.call_bit(kind), self._scene.both_bits(kind)
+            called = scene.call_bits(kind)
             if kind[0] == LEFT_OUT:
                 return "I8: sent for a writer that the seal leaves out"
-            if world.called & bit and not world.excused & bit:
-                return f"I3: called twice for attempt {kind[2]}, though no worker died or stalled"
-            positions = sum(1 << position for position in kind[3])
-            again = world.accepted & self._scene.target_bits(kind, positions)
-            if kind[2] and again and not world.excused & both:
+            if world.called & called and not world.excused & scene.round_bits(kind):
+                return f"I3: called twice for a target in round {kind[2]}, though no worker died or stalled"
+            again = world.accepted & scene.target_bits(kind)
+            if kind[2] and again and not scene.called_targets(world.excused, scene.sequence(kind)):
                 return "I3b: sent again to a target that was accepted, though no worker died or stalled"
         return ""
 
@@ -181,6 +198,29 @@ class Moves:
         if place in world.acked or not self._scene.may(world, "forgotten ack"):
             return world.acked
         return tuple(sorted((*world.acked, place)))
+
+
+def _last_granted(request: LeaseRequest, answer: LeaseAnswer) -> int:
+    """Return the highest sequence that an answer grants; -1 for none."""
+    last = -1
+    for ask, lane in zip(request.lanes, answer.lanes, strict=False):
+        for want, pieces in zip(ask.wants, lane, strict=True):
+            sequence = want.first
+            for piece in pieces:
+                sequence += piece.count
+                if piece.status == Status.GRANTED:
+                    last = max(last, sequence - 1)
+    return last
+
+
+def _grants_what_is_final(view: ViewState, state: WorkerState, answer: LeaseAnswer) -> bool:
+    """Return whether an envelope is granted that has more targets than are open."""
+    for kinds, wants in zip(state.asked, answer.lanes, strict=False):
+        for kind, pieces in zip(kinds, wants, strict=True):
+            open_positions = view.open.get(f"{kind[0]}:{kind[1]}", -1)
+            if pieces[0].status == Status.GRANTED and sum(1 << position for position in kind[3]) & ~open_positions:
+                return True
+    return False
 
 
 def _wrong_grant(world: WorldState) -> str:

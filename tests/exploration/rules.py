@@ -13,9 +13,11 @@ from unittest.mock import patch
 
 from backends.redis.client import lua_folder
 from consumers.delivery import calls
+from dispatcher.engine import runs
 from dispatcher.engine.events import Stored
 from dispatcher.engine.leases import Leases
 from dispatcher.engine.settling import Settling
+from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.outcome import ClaimsEnded, encode_record
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
@@ -72,6 +74,11 @@ def _frees_claims_of_the_caller(self: Any, request: Any) -> Any:
     return _lease(self, request)
 
 
+def _hurries_everything(groups: Sequence[TargetGroup], wall_ms: int, *, reopened: bool) -> int:
+    dues = [group.due_ms for group in groups if group.due_ms <= wall_ms or (reopened and group.waits_for_flow)]
+    return max(dues, default=-1)
+
+
 _PATCHES: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
     "the record is stored before the ack": (Settling, "_advance", _acks_at_once),
     "the next attempt is stored before the ack": (Settling, "_advance", _acks_before_the_next_attempt),
@@ -80,6 +87,8 @@ _PATCHES: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
     "what was asked for is kept while the view is not ready": (Leases, "_back_to_lanes", _forgets_what_it_asked_for),
     "an ended claim is freed by the fold only": (RedisLedger, "due_claims", _frees_at_once),
     "a claim is one delivery's, not a worker's": (RedisLedger, "lease", _frees_claims_of_the_caller),
+    "what is not due is not sent": (runs, "called_targets", lambda envelope, *_: list(range(len(envelope.targets)))),
+    "the end of a pause hurries nothing that waits for a time of its own": (runs, "turn_of", _hurries_everything),
     "nothing is sent past its use-by": (calls, "is_late", lambda *_: False),
 }
 _SCRIPTS: Mapping[str, tuple[str, str, str]] = {
@@ -90,21 +99,28 @@ _SCRIPTS: Mapping[str, tuple[str, str, str]] = {
     ),
     "what is claimed is held": (
         "verdicts.lua",
-        "    else\n      add_segment(segments, HELD, want, sequence, 1)",
-        "    else\n      add_segment(segments, GRANTABLE, want, sequence, 1)",
+        "      else\n        add_segment(segments, HELD, want, sequence, 1)",
+        "      else\n        add_segment(segments, GRANTABLE, want, sequence, 1)",
     ),
     "what is final is dropped": (
         "verdicts.lua",
         "add_segment(segments, DROP, want, final[2], final[3])",
         "add_segment(segments, GRANTABLE, want, final[2], final[3])",
     ),
+    "a copy with more targets than are open is cut": (
+        "verdicts.lua",
+        "elseif want.open > open or",
+        "elseif",
+    ),
+    "a claim that ends without a record costs a try": ("fold.lua", "run, name, now_ms())", "run, name, nil)"),
     "the tombstone is looked at before a move": (
         "verdicts.lua",
         "elseif task.over then",
         "elseif task.over and (want.attempt > 0 or task.shared or task.lane == lane) then",
     ),
     "what a live worker has yet to record is held": ("tasks.lua", "if task.unrecorded then return HELD, '' end", ""),
-    "a pause spends nothing": ("tasks.lua", "local waits = task.paused or", "local waits ="),
+    "a go is waited for": ("tasks.lua", "(task.paused and not in_trial)", "(task.paused and task.trial == 0)"),
+    "a pause spends nothing": ("tasks.lua", "local waits = (task.paused and not in_trial) or", "local waits ="),
     "a writer is dropped only if the seal leaves it out": ("tasks.lua", "  return HELD\nend", "  return DROP\nend"),
 }
 """Changes of scripts: file, text, replacement."""

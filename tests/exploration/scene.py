@@ -9,6 +9,11 @@ from tests.exploration.variants import TOPICS, Variant
 from tests.exploration.worker import Input
 from tests.exploration.world import LIMBO, Hands, Held, WorldState
 
+ROUNDS = 6
+"""More than any envelope of a variant has."""
+ALL = (1 << SIZE) - 1
+"""All positions of an envelope."""
+
 
 class Scene:
     def __init__(self, variant: Variant) -> None:
@@ -44,25 +49,43 @@ class Scene:
         """Return the number of an envelope among all of the variant."""
         return self._sequences[kind[0], kind[1]]
 
-    def call_bit(self, kind: Kind) -> int:
-        """Return the bit of the provider's call for an envelope at its attempt."""
-        return int(1 << 2 * self.sequence(kind) + kind[2])
+    def call_bits(self, kind: Kind, positions: int | None = None) -> int:
+        """Return the bits of the provider's call for targets of an envelope (all of the kind) in its round."""
+        bits = self._positions(kind) if positions is None else positions
+        return int(bits << SIZE * (ROUNDS * self.sequence(kind) + kind[2]))
 
-    def call_bits(self, kinds: tuple[Kind, ...]) -> int:
-        return sum(self.call_bit(kind) for kind in kinds)
+    def round_bits(self, kind: Kind) -> int:
+        """Return the bits of all targets of an envelope in its round: a call that is excused is so for all of them."""
+        return self.call_bits(kind, ALL)
 
-    def both_bits(self, kind: Kind) -> int:
-        return int(3 << 2 * self.sequence(kind))
+    def all_call_bits(self, kinds: tuple[Kind, ...]) -> int:
+        return sum(self.call_bits(kind) for kind in kinds)
 
-    def target_bits(self, kind: Kind, positions: int) -> int:
-        return int(positions << SIZE * self.sequence(kind))
+    def whole_rounds(self, calls: int) -> int:
+        """Return the bits of all targets in the rounds of these calls."""
+        sets = range(ROUNDS * len(self._sequences))
+        return sum(ALL << SIZE * number for number in sets if calls >> SIZE * number & ALL)
+
+    def target_bits(self, kind: Kind, positions: int | None = None) -> int:
+        bits = self._positions(kind) if positions is None else positions
+        return int(bits << SIZE * self.sequence(kind))
+
+    def called_targets(self, calls: int, sequence: int) -> int:
+        """Return the positions (bits) of an envelope that are among these calls, in any round."""
+        of_envelope, positions = calls >> SIZE * ROUNDS * sequence, 0
+        for number in range(ROUNDS):
+            positions |= of_envelope >> SIZE * number & ALL
+        return positions
 
     def record_bits(self, record: bytes) -> int:
         """Return the bits of the calls that a record reports."""
         bits = self._bits.get(record)
         if bits is None:
-            bits = self._bits[record] = sum(self.call_bit(kind) for kind, _ in results(record))
+            bits = self._bits[record] = sum(self.call_bits(kind) for kind, _ in results(record))
         return bits
+
+    def _positions(self, kind: Kind) -> int:
+        return sum(1 << position for position in kind[3])
 
     # ------------------------------------------------------------- a worker moves
     def one(self, world: WorldState, worker: int) -> tuple[Hands, WorkerState]:

@@ -24,11 +24,10 @@ from functools import partial
 from typing import Any
 
 from dispatcher.wire.lease import Status
-from tests.exploration.envelopes import SIZE
 from tests.exploration.faults import Faults
 from tests.exploration.footprint import HANDS, REST, VIEW, Menu
 from tests.exploration.moves import Moves
-from tests.exploration.scene import Scene
+from tests.exploration.scene import ALL, Scene
 from tests.exploration.truth import Truth
 from tests.exploration.upkeep import Upkeep
 from tests.exploration.variants import OWN, Variant
@@ -61,7 +60,7 @@ class Steps:
         for name in variant.before:
             view = ledger.control(view, variant.record(name))
         hands = Hands(state=self.scene.workers.start())
-        lane = tuple(sorted((0, self.scene.kind(kind)) for kind in variant.envelopes))
+        lane = tuple(sorted((int(variant.in_trial(kind)), self.scene.kind(kind)) for kind in variant.envelopes))
         return WorldState(
             one=hands, two=hands, view=view, lane=lane, acked=(), done=(), rest=(), control=variant.before,
             known=len(variant.before), epoch=0, waiting=False, marked=False, acknowledged=False, deleted=False,
@@ -151,8 +150,9 @@ class Steps:
         """Made, excused, accepted: of what may come twice, nobody asks whether it was made or accepted."""
         called, excused, accepted = calls
         for kind in self._variant.envelopes:
-            if excused & self.scene.both_bits(kind):
-                accepted &= ~self.scene.target_bits(kind, (1 << SIZE) - 1)
+            if self.scene.called_targets(excused, self.scene.sequence(kind)):
+                accepted &= ~self.scene.target_bits(kind, ALL)
+        excused = self.scene.whole_rounds(excused)
         return called & ~excused, excused, accepted
 
     def plain_hands(self, hands: Hands) -> Hands:

@@ -3,9 +3,9 @@
 from dispatcher.engine.buffers import Credit
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.ports import Delivery
-from tests.exploration.envelopes import envelope_of, first
+from tests.exploration.envelopes import SOON, envelope_of, first
 from tests.exploration.machine import digest_of
-from tests.exploration.variants import TOPICS, VARIANTS
+from tests.exploration.variants import PLAIN, TOPICS, VARIANTS
 from tests.exploration.worker import NEVER_S, STALL_S, LiveWorker
 
 
@@ -24,7 +24,7 @@ def test_spent_credit_is_as_none() -> None:
     worker = _worker()
     before = digest_of(worker)
     lane = next(iter(worker.engine._working.lanes.values()))
-    part = EnvelopeRun(Delivery(envelope_of(first()), 0, 0.0))
+    part = EnvelopeRun(Delivery(envelope_of(first(), SOON, PLAIN), 0, 0.0))
     credit = lane.credit["null"] = Credit(lane, "null", worker.engine._sending.scheduler)
     assert digest_of(worker) == before
     credit.queue.append(part)
@@ -32,4 +32,4 @@ def test_spent_credit_is_as_none() -> None:
 
 
 def _worker() -> LiveWorker:
-    return LiveWorker(VARIANTS[0].lanes(), TOPICS)
+    return LiveWorker(VARIANTS[0].lanes(), TOPICS, PLAIN)

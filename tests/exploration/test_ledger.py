@@ -6,12 +6,12 @@ from unittest.mock import patch
 import pytest
 
 from dispatcher.ports import Batch, Delivery
-from tests.exploration import ledger
-from tests.exploration.envelopes import envelope_of, first
+from tests.exploration import plain_view
+from tests.exploration.envelopes import SOON, envelope_of, first
 from tests.exploration.rules import left_out
 from tests.exploration.search import explore
 from tests.exploration.use_by import UseByCheck
-from tests.exploration.variants import OWN, VARIANTS
+from tests.exploration.variants import OWN, PLAIN, VARIANTS
 
 COPY = next(variant for variant in VARIANTS if variant.name.startswith("a copy of it"))
 USE_BY_S = 2.0
@@ -21,7 +21,7 @@ USE_BY_S = 2.0
 def test_a_state_that_forgets_what_makes_a_difference_is_doubted(keys: str) -> None:
     variant = replace(COPY, faults=0, doubts=1)
     assert not explore(variant).doubts
-    with patch.object(ledger, "FORGOTTEN", (*ledger.FORGOTTEN, f"{ledger.PREFIX}:{keys}".encode())):
+    with patch.object(plain_view, "FORGOTTEN", (*plain_view.FORGOTTEN, plain_view.key_of(keys))):
         assert explore(variant).doubts
 
 
@@ -40,7 +40,7 @@ def _batch() -> Batch:
         lane=OWN,
         claim="w.1",
         channel="null",
-        deliveries=[Delivery(envelope_of(first()), 0, 0.0)],
+        deliveries=[Delivery(envelope_of(first(), SOON, PLAIN), 0, 0.0)],
         use_by_s=USE_BY_S,
         leased_s=0.0,
     )

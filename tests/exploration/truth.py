@@ -54,7 +54,8 @@ class Truth:
             return f"I1: the view counts {view.counts}, the outcome topic says {wanted}"
         for (sequence, position), code in truth.items():
             accepted = world.accepted >> (SIZE * sequence + position) & 1
-            if code == Outcome.CANCELLED and accepted and not world.excused >> 2 * sequence & 3:
+            excused = self._scene.called_targets(world.excused, sequence)
+            if code == Outcome.CANCELLED and accepted and not excused:
                 return "I7: recorded cancelled though the provider had accepted it"
         return ""
 

@@ -157,7 +157,7 @@ class Upkeep:
     def _events(self, world: WorldState) -> Iterator[Step]:
         for event in self._variant.events:
             if event not in world.control and "finished" not in world.control:
-                if event == "resume" and "pause" not in world.control:
+                if event == "resume" and "pause" not in world.control and not self._variant.trial:
                     continue
                 acknowledged_early = event == "cancel" and self._variant.broken == EARLY_WORD
                 after = world._replace(

@@ -9,7 +9,7 @@ from dispatcher.ports import LaneInfo
 from dispatcher.wire.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import Topics
-from tests.exploration.envelopes import MESSAGE, SIZE, TASK, Kind, first
+from tests.exploration.envelopes import MESSAGE, SIZE, TASK, Kind, TaskRules, first
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
 
 IS_DEEP = os.environ.get("FAIRLANE_TEST_EXPLORE") == "deep"
@@ -20,6 +20,7 @@ FAULTS = ("crash", "stall", "redelivery", "lost receipt", "lost answer", "forgot
 """Redis out of reach is none (see Steps.outages_felt)."""
 LATE = ("late record", "flush", "redelivery", "crash")
 """With records that cannot be stored for longer than claims last."""
+PLAIN = TaskRules()
 LEFT_OUT = "x"
 """A writer that the seal does not name."""
 
@@ -28,9 +29,11 @@ LEFT_OUT = "x"
 class Variant:
     """faults: how many of them in a run, of those in `kinds`. envelopes: what is published, twice where there are
     copies. before: the contents of the control topic; events: what somebody may do at any time. writers: those that the
-    seal names. letting_go: the own lane is deleted when the task has ended. together: a lane may yield all it has at
-    once. hands: most deliveries a worker holds at once. doubts: one move in this number is also made from
-    another history.
+    seal names. trial: targets that are sent before a go; they are in the retry lane. letting_go: the own lane
+    is deleted when the task has ended. together: a lane may yield all it has at once. hands: most deliveries held at
+    once. doubts: one move in this number is also made from another history.
+    rules: of the task, for targets that are not sent. laps: an envelope may leave its retry lane before it is due.
+    reopens: pauses are ended early, and what waits for that is sent.
     broken: a rule left out on purpose, and which law it breaks first. limit: states."""
 
     name: str
@@ -41,13 +44,21 @@ class Variant:
     writers: tuple[str, ...] = ("0",)
     before: tuple[str, ...] = ("task", "seal")
     shared: bool = False
+    trial: int = 0
     letting_go: bool = False
     together: bool = False
     hands: int = 9
     doubts: int = 5
+    rules: TaskRules = PLAIN
+    laps: bool = False
+    reopens: bool = False
     broken: str = ""
     breaks: str = ""
     limit: int = 20_000_000
+
+    def in_trial(self, kind: Kind) -> bool:
+        """Whether it may be sent before the go."""
+        return kind[1] * SIZE < self.trial
 
     @property
     def lane(self) -> str:
@@ -81,7 +92,7 @@ class Variant:
         targets = SIZE * len(self.sent)
         match name:
             case "task":
-                chunk, most = SIZE, 2
+                chunk, most = SIZE, self.rules.max_attempts
                 return TaskRecord(
                     format=1,
                     task=TASK,
@@ -101,6 +112,7 @@ class Variant:
                     max_attempts=most,
                     created_ms=0,
                     digest="digest",
+                    first=self.trial,
                 )
             case "seal":
                 return Sealed(
@@ -122,6 +134,10 @@ def _writers(name: str, **given: Any) -> Variant:
     return Variant(name=name, envelopes=envelopes, writers=("y",), before=("task",), events=("seal",), **given)
 
 
+IN_PARTS = TaskRules("parts", max_attempts=3)
+UNKNOWN, UNKNOWN_ENDS = TaskRules("unknown"), TaskRules("unknown", gives_up_unknown=True)
+NO_EXCUSE = ("crash", "redelivery", "lost answer", "lost receipt", "forgotten ack")
+"""After none of these may a target be called again that is given up once that is unknown."""
 DROPPED_EARLY = "a writer is dropped only if the seal leaves it out"
 COPY = (first(), first())
 TWO = (first(), first(1))
@@ -133,6 +149,7 @@ VARIANTS = (
     Variant(name="cancelled", events=("cancel",), letting_go=True, hands=1),
     Variant(name="moved to a lane of its own", events=("move",), shared=True, letting_go=True, hands=1),
     Variant(name="paused and resumed", events=("pause", "resume"), hands=1),
+    Variant(name="a trial send and its go", events=("resume",), envelopes=TWO, trial=SIZE, hands=1),
     _writers("a writer left out by the seal", hands=1),
     Variant(name="cancelled in a shared lane", events=("cancel",), shared=True, hands=1),
     Variant(name="one envelope, and several in hand", hands=2),
@@ -140,6 +157,13 @@ VARIANTS = (
     Variant(name="a copy of it, and several in hand", faults=1, envelopes=COPY, hands=2),
     Variant(name="cancelled, any number in hand", faults=1, events=("cancel",), letting_go=True),
     Variant(name="cancelled in a shared lane, any number in hand", faults=1, events=("cancel",), shared=True),
+    Variant(name="sent in parts", faults=1, rules=IN_PARTS, laps=True, hands=1),
+    Variant(name="sent in parts, and a pause is ended", faults=1, rules=IN_PARTS, reopens=True, hands=1),
+    Variant(name="sent in parts, and several in hand", faults=1, rules=IN_PARTS, hands=2),
+    Variant(name="sent in parts by two", rules=IN_PARTS, kinds=("stall", "redelivery"), hands=1),
+    Variant(name="sent in parts and cancelled", faults=1, rules=IN_PARTS, events=("cancel",), shared=True, hands=1),
+    Variant(name="unknown, and tried again", rules=UNKNOWN, hands=1),
+    Variant(name="unknown, and given up", rules=UNKNOWN_ENDS, kinds=NO_EXCUSE, hands=1),
     Variant(name="records that come late", faults=3, kinds=LATE, hands=1),
     Variant(name="records that come late of a cancelled task", kinds=LATE, events=("cancel",), hands=1),
     Variant(name="two envelopes received together", faults=0, envelopes=TWO, together=True),
@@ -175,8 +199,17 @@ BROKEN = (
         "the tombstone is looked at before a move", "I4", envelopes=COPY, events=("move",), shared=True, letting_go=True
     ),
     _without("a pause spends nothing", "I9", events=("pause", "resume")),
+    _without("a go is waited for", "I10", events=("resume",), envelopes=TWO, trial=SIZE),
     _without("what a live worker has yet to record is held", "I3", "late record", "flush", "redelivery"),
     _without("nothing is sent past its use-by", "I3", "stall", "redelivery"),
+    _without(
+        "a copy with more targets than are open is cut", "I11", "stall", "redelivery", rules=IN_PARTS, doubts=1_000_000
+    ),
+    _without("a claim that ends without a record costs a try", "I3", "crash", rules=UNKNOWN_ENDS),
+    _without("what is not due is not sent", "I12", rules=IN_PARTS),
+    _without(
+        "the end of a pause hurries nothing that waits for a time of its own", "I12", rules=IN_PARTS, reopens=True
+    ),
     _without(EARLY_MARK, "I3", "flush", "redelivery"),
     _without(EARLY_WORD, "I5", events=("cancel",)),
     replace(_writers(f"without: {DROPPED_EARLY}", faults=0), broken=DROPPED_EARLY, breaks="I4"),

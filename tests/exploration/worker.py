@@ -5,6 +5,7 @@ by its digest; to react to a new input it is made again from the inputs that led
 """
 
 import queue
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from dispatcher.clock import VirtualClock
 from dispatcher.engine.engine import Engine, EnginePorts
 from dispatcher.engine.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
 from dispatcher.engine.runs import EnvelopeRun
+from dispatcher.engine.sending import PickedBatch
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import Batch, Delivery, Done, LaneInfo
@@ -22,7 +24,7 @@ from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import OutcomeRecord, Outcomes, Report
 from dispatcher.wire.topics import Topics
-from tests.exploration.envelopes import Kind, envelope_of, kind_of, stripped
+from tests.exploration.envelopes import REOPENED, Kind, TaskRules, envelope_of, kind_of, stripped
 
 NAME = "w"
 """Every worker's own name. The world distinguishes the workers."""
@@ -46,6 +48,8 @@ AT_ONCE = EngineSettings(
 """The engine gets at once whatever it waits for: the exploration itself lets it happen at any later time. Leases and
 claims have their real lengths; time passes only for a worker that stalls."""
 
+_RETRY_STEP = re.compile(r"-\d+s$")
+"""One retry lane represents those of all delays."""
 Input = tuple[Any, ...]
 
 
@@ -55,6 +59,11 @@ class Call(msgspec.Struct):
     batch: Batch
     sent: Callable[[Batch, Sequence[Report | None]], None]
     checked: bool = False
+
+    def deliveries(self) -> list[Delivery]:
+        """Return the deliveries, each with all its targets."""
+        assert isinstance(self.batch, PickedBatch)
+        return [delivery for part in self.batch.parts for delivery in part.deliveries]
 
     def kinds(self) -> tuple[Kind, ...]:
         return tuple(kind_of(delivery.envelope) for delivery in self.batch.deliveries)
@@ -93,6 +102,7 @@ class Ports:
         self.calls: list[Call] = []
         self.stores: list[Store] = []
         self.acks: list[int] = []
+        self.reopens = False
         self._inbox = engine_inbox
 
     # ---- Lanes
@@ -126,11 +136,16 @@ class Ports:
     def batch_limit(self, channel: str) -> int:
         return 100
 
+    # ---- pauses
+    def is_reopened(self, flow: str) -> bool:
+        return self.reopens
+
     def recorded(self, record: Outcomes, done: Done) -> None:
         claim, body = stripped(record)
         self.stores.append(Store("", [], claim, body, done))
 
     def moved_on(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
+        lane = _RETRY_STEP.sub("-1s", lane)
         self.stores.append(Store(lane, [kind_of(envelope) for envelope in envelopes], "", b"", done))
 
 
@@ -161,7 +176,8 @@ class LetterPort:
 class LiveWorker:
     """An engine and what it has asked of its ports."""
 
-    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics) -> None:
+    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics, rules: TaskRules) -> None:
+        self._rules = rules
         self.clock = VirtualClock()
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.ports = Ports(self.inbox)
@@ -174,7 +190,9 @@ class LiveWorker:
             publisher=envelopes,
             dead_letters=LetterPort(),
             topics=topics,
+            is_reopened=self.ports.is_reopened,
         )
+        self.hurried = False
         self.engine = Engine(AT_ONCE, ports, self.clock, self.inbox)
         self.moved: tuple[int, ...] = ()
         """By slot of a delivery: which slot it had before the last input."""
@@ -182,7 +200,7 @@ class LiveWorker:
         self.take(("hold", *self._lanes))
 
     def take(self, event: Input) -> None:
-        self.engine._leases._number = 0
+        self.engine._leases._number, self.hurried = 0, False
         getattr(self, "_" + event[0])(*event[1:])
         while not self.inbox.empty():
             self.engine.step(self.inbox.get())
@@ -202,7 +220,7 @@ class LiveWorker:
             parts += [part for credit in lane.credit.values() for part in credit.queue]
             found += [delivery for part in parts for delivery in part.deliveries]
         found += [delivery for part in self._held() for delivery in part.deliveries]
-        found += [delivery for call in self.ports.calls for delivery in call.batch.deliveries]
+        found += [delivery for call in self.ports.calls for delivery in call.deliveries()]
         found += [delivery for receipt in self._receipts() for delivery in receipt.job.acks]
         return list({id(delivery): delivery for delivery in found}.values())
 
@@ -233,11 +251,26 @@ class LiveWorker:
     def _hold(self, *names: str) -> None:
         self.engine.step(LanesChanged([self._lanes[name] for name in names]))
 
-    def _receive(self, lane: str, deliveries: Sequence[tuple[int, Kind]]) -> None:
-        now_s = self.clock.monotonic_s()
-        self.ports.offered[lane] = [Delivery(envelope_of(kind), slot, now_s) for slot, kind in deliveries]
+    def _receive(self, lane: str, deliveries: Sequence[tuple[int, Kind, int]]) -> None:
+        now_s, rules = self.clock.monotonic_s(), self._rules
+        later_ms = self.clock.wall_ms() + 600_000
+        offered = [
+            Delivery(envelope_of(kind, turn, rules, later_ms if turn == REOPENED else 0), slot, now_s)
+            for slot, kind, turn in deliveries
+        ]
+        self.ports.offered[lane] = offered
         self.engine.step(LaneReady(lane))
         self.ports.offered.pop(lane, None)
+        if REOPENED in {turn for _, _, turn in deliveries}:
+            self._reopen(lane)
+
+    def _reopen(self, lane: str) -> None:
+        """A pause of the flow is ended."""
+        self.ports.reopens, working = True, self.engine._working
+        working.hurry()
+        self.ports.reopens = False
+        self.hurried = any(part.reopened for part in working.lanes[lane].waiting)
+        self.engine.advance()
 
     def _answer(self, answer: LeaseAnswer, number: int) -> None:
         self._number(number)

@@ -246,7 +246,7 @@ def make_view(view: RedisView) -> RedisSnapshots:
     registry.sides.add(TOPICS.side_lane("news", "log"))
     lease(view)
     beat(view)
-    view.call("hold_seats", "w-1", 4_500, 3, 2, "control", "rebuild")
+    view.call("hold_job_locks", "w-1", 4_500, 3, 2, "control", "rebuild")
     view.command("SET", view.keys.restated, AT_MS, "PX", 8 * 86_400_000)
     registry.submissions.admit(task("soon"))
     return RedisSnapshots(view)

@@ -28,11 +28,11 @@ class CutOff:
 
     def cut(self) -> None:
         """Cut w1 off from Pulsar until it says that it cannot record what it sent."""
-        self._set(True)
+        self._set(cut=True)
         eventually(self._unrecorded, 30, "it says what it cannot record")
 
     def reconnect(self) -> None:
-        self._set(False)
+        self._set(cut=False)
 
     def await_recorded(self) -> None:
         eventually(lambda: not self._unrecorded(), 60, "it has recorded everything")
@@ -40,7 +40,7 @@ class CutOff:
     def _unrecorded(self) -> bool:
         return bool(list(unrecorded_findings(self.client.workers())))
 
-    def _set(self, cut: bool) -> None:
+    def _set(self, *, cut: bool) -> None:
         for proxy in self.proxies:
             proxy.set_cut(cut=cut)
 

@@ -9,10 +9,11 @@ import pulsar
 from backends.system_clock import SystemClock
 from consumers.lanes.pulsar_lanes import LaneSettings, PulsarLanes
 from dispatcher.model.errors import Unreachable
-from dispatcher.ports import DeadLetter, Delivery, Done, LaneInfo
-from dispatcher.wire.envelope import FORMAT, Envelope, encode_envelope, encode_message
-from dispatcher.wire.lease import LaneKind
+from dispatcher.ports import DeadLetter, Delivery, Done
+from dispatcher.wire.envelope import Envelope, encode_envelope, encode_message
 from tests.integration.pulsar_helpers import DEADLINE_S, eventually
+from tests.records import lane_info
+from tests.unit.consumers import envelopes
 
 MESSAGE = encode_message({"title": "Hello"})
 PREFETCH = 2_000
@@ -20,22 +21,7 @@ PREFETCH = 2_000
 
 def envelope(sequence: int, targets: int = 1) -> Envelope:
     names = [f"target-{sequence}-{number}" for number in range(targets)]
-    return Envelope(
-        format=FORMAT,
-        task="a-task",
-        writer="0",
-        sequence=sequence,
-        attempt=0,
-        app="shop",
-        channel="null",
-        published_ms=0,
-        not_before_ms=0,
-        expires_ms=0,
-        size=targets,
-        max_attempts=5,
-        message=MESSAGE,
-        targets=names,
-    )
+    return envelopes.envelope(sequence, names, task="a-task", channel="null")
 
 
 def publish(client: pulsar.Client, lane: str, bodies: Sequence[bytes]) -> None:
@@ -77,12 +63,7 @@ class Dock:
         self.lanes = PulsarLanes(client, self.ready.put, self.letters, SystemClock(), settings)
 
     def attach(self, lane: str, prefetch: int = PREFETCH, chunk: int = 1) -> None:
-        self.lanes.attach(
-            LaneInfo(
-                name=lane, kind=LaneKind.OWN, tier="high", weight=1_000, chunk=chunk, task="a-task", channel="null"
-            ),
-            prefetch,
-        )
+        self.lanes.attach(lane_info(lane, "a-task", chunk=chunk), prefetch)
 
     def attached(self, lane: str) -> None:
         """Returns once the lane's consumer is open."""

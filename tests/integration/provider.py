@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ class Post:
     """at_s: monotonic."""
 
     body: Body
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     at_s: float
 
 
@@ -41,7 +41,7 @@ class Provider:
 
     async def answer(self, request: web.Request) -> web.Response:
         body = await request.json()
-        self.posts.append(Post(body, dict(request.headers), time.monotonic()))
+        self.posts.append(Post(body, request.headers, time.monotonic()))
         return await self.answers.get(body["app"], accept)(body)
 
     def posts_of(self, task: str) -> list[Post]:

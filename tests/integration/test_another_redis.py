@@ -7,18 +7,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import redis_server
-from benchmarks.redis_server import RedisServer
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.checks.view_checks import view_findings
 from fairlane.errors import Refused
 from fairlane.worker.rebuild_by_hand import rebuild
-from tests.integration.worker_crew import audience, crew, eventually
-
-TASK = PushTask(app="a", tier="high", channel="log", message="hi", chunk=10)
-
-
-def on(server: RedisServer, settings: Settings) -> Settings:
-    return settings.model_copy(update={"redis": settings.redis.model_copy(update={"url": server.url})})
+from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 
 
 @pytest.mark.timeout(300)
@@ -27,12 +20,12 @@ def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
 ) -> None:
     binary = next(iter(redis_server.binaries().values()))
     with redis_server.running(binary) as first, redis_server.running(binary) as second:
-        here, there = on(first, fresh_settings), on(second, fresh_settings)
+        here, there = (on_redis(fresh_settings, server.url) for server in (first, second))
         for name in ("here", "there", "moved"):
             (tmp_path / name).mkdir()
         with crew(here, tmp_path / "here", "w1") as members, PushClient.connect(here) as client:
             client.set_capacity(2_000)
-            going = client.submit(TASK, audience(20_000, "g"))
+            going = client.submit(push(), audience(20_000, "g"))
             eventually(lambda: going.progress().targets.sent > 1_000, 60, "it is in full swing")
             found_wrong(there, (first.port, second.port))
             refused(there, tmp_path / "there")
@@ -46,7 +39,7 @@ def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
             assert "this worker stops: The view of this installation is in another Redis" in members.log_of("w1")
         with crew(there, tmp_path / "moved", "w2") as members, PushClient.connect(there) as client:
             assert client.task(going.id).progress().targets.sent == 20_000
-            after = client.submit(TASK, audience(500, "h"))
+            after = client.submit(push(), audience(500, "h"))
             assert after.wait(60).targets.sent == 500
 
 
@@ -55,7 +48,7 @@ def found_wrong(settings: Settings, ports: tuple[int, int]) -> None:
     (finding,) = view_findings(settings)
     assert finding.level == "fail"
     with PushClient.connect(settings) as wrong:
-        for use in (lambda: wrong.submit(TASK, ["a"]), lambda: wrong.set_capacity(1)):
+        for use in (lambda: wrong.submit(push(), ["a"]), lambda: wrong.set_capacity(1)):
             with pytest.raises(Refused, match="another Redis") as refused:
                 use()
             assert all(str(port) in text for port in ports for text in (refused.value.cause, finding.what))

@@ -3,17 +3,15 @@
 import asyncio
 import io
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from dispatcher.model.errors import InvalidInput, LimitReached, NotFound, TaskEnded
+from dispatcher.model.errors import InvalidInput, NotFound
 from fairlane.cli.main import run
 from fairlane.settings import Settings
 from producers.client import PushClient
-from producers.files.targets_file import TargetsFile
 from tests.integration.steered import push
-from tests.integration.worker_crew import audience, environment, eventually
+from tests.integration.worker_crew import audience, environment
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -22,35 +20,6 @@ def use(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     """For commands."""
     for name, value in environment(settings).items():
         monkeypatch.setenv(name, value)
-
-
-def breaking_off(sent: Callable[[], bool]) -> Iterator[str]:
-    yield from audience(500, "half")
-    eventually(sent, 30, "what was stored is sent")
-    raise RuntimeError("the database went away")
-
-
-@pytest.mark.parametrize("all_sent", [False, True])
-def test_a_task_that_is_cancelled_half_submitted_ends_cancelled(
-    push_client: PushClient, module_settings: Settings, monkeypatch: pytest.MonkeyPatch, all_sent: bool
-) -> None:
-    """all_sent: nothing is left open at the cancel, since all that was stored has its outcome."""
-    task = push(id=f"half-{all_sent}", chunk=100)
-
-    def sent() -> bool:
-        counts = push_client.task(f"half-{all_sent}").progress().targets
-        return not all_sent or (counts.sent > 0 and not counts.pending)
-
-    with pytest.raises(RuntimeError, match="went away"):
-        push_client.submit(task, breaking_off(sent))
-    handle = push_client.task(f"half-{all_sent}")
-    handle.cancel()
-    view = handle.wait(timeout_s=60)
-    assert (view.state, view.sealed) == ("cancelled", False)
-    use(monkeypatch, module_settings)
-    assert run(["task", "wait", handle.id]) == 1
-    with pytest.raises(TaskEnded):
-        push_client.submit(task, audience(1_000, "half"))
 
 
 def empty_stream() -> Iterator[str]:
@@ -91,15 +60,6 @@ def test_a_query_that_prints_nothing_is_no_campaign(
     assert push_client.task("sale").wait(timeout_s=60).targets.sent == 2
     assert submit("", "--allow-empty", "--id", "none") == 0
     assert push_client.task("none").wait(timeout_s=60).state == "completed"
-
-
-def test_a_file_that_is_larger_than_its_app_may_have_is_refused(push_client: PushClient, tmp_path: Path) -> None:
-    (tmp_path / "devices.txt").write_text("".join(f"{target}\n" for target in audience(60_000)))
-    push_client.limit_app("limited", targets=100)
-    with pytest.raises(LimitReached, match=r"60,000 more"):
-        push_client.submit(push(id="huge", app="limited"), TargetsFile(tmp_path / "devices.txt"))
-    with pytest.raises(NotFound):
-        push_client.task("huge")
 
 
 def test_async_callers_are_refused_what_is_no_audience_or_empty(module_settings: Settings) -> None:

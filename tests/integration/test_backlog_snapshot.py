@@ -20,7 +20,7 @@ from dispatcher.model.errors import Unreachable
 from dispatcher.wire.envelope import encode_envelope
 from dispatcher.wire.topics import topics_of_lane
 from fairlane import PushClient, PushTask, Settings
-from fairlane.figures.snapshot import BacklogSnapshotter, SnapshotSources
+from fairlane.figures.snapshot import BacklogSnapshotter
 from tests.integration.lane_helpers import envelope
 from tests.integration.worker_crew import audience, crew, eventually
 from tests.unit.spark_jobs.backlog_rows import write
@@ -37,7 +37,7 @@ STATISTICS_S = 60.0
 def snapshotter(fresh_settings: Settings) -> Iterator[BacklogSnapshotter]:
     brokers = BrokerLanes(fresh_settings.pulsar, topics(fresh_settings.pulsar))
     with closing(open_view(fresh_settings.redis)) as view, closing(brokers):
-        yield BacklogSnapshotter(SnapshotSources(BacklogReader(view), brokers), SystemClock(), 10.0)
+        yield BacklogSnapshotter(BacklogReader(view), brokers, SystemClock(), 10.0)
 
 
 @pytest.fixture
@@ -154,4 +154,4 @@ def test_with_a_server_gone_there_is_no_snapshot(fresh_settings: Settings) -> No
     nowhere = fresh_settings.redis.model_copy(update={"url": "redis://127.0.0.1:1/0"})
     brokers = BrokerLanes(fresh_settings.pulsar, topics(fresh_settings.pulsar))
     with closing(open_view(nowhere)) as view, closing(brokers), pytest.raises(Unreachable):
-        BacklogSnapshotter(SnapshotSources(BacklogReader(view), brokers), SystemClock(), 10.0).take()
+        BacklogSnapshotter(BacklogReader(view), brokers, SystemClock(), 10.0).take()

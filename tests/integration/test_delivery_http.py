@@ -232,20 +232,3 @@ def test_what_waits_in_a_retry_lane_does_not_hold_up_the_end(
     cancelled.cancel()
     assert watched(cancelled, 30)[0].targets.cancelled == 30
     assert watched(expired, 30)[0].targets.expired == 30
-
-
-def test_lanes_of_ended_tasks_are_deleted(
-    service: Provider, push_client: PushClient, module_settings: Settings
-) -> None:
-    async def no(_: Body) -> web.Response:
-        return web.Response(status=500)
-
-    service.answers["no"] = no
-    handles = [push_client.submit(push("no", max_attempts=1), audience(10)) for _ in range(3)]
-    lanes = {watched(handle, 30)[0].lane for handle in handles}
-    admin = PulsarAdmin(module_settings.pulsar)
-    try:
-        names = topics(module_settings.pulsar).task_namespaces()
-        eventually(lambda: not lanes & {t for name in names for t in admin.list_topics(name)}, 30, "they are deleted")
-    finally:
-        admin.close()

@@ -18,7 +18,7 @@ from dispatcher.clock import VirtualClock
 from fairlane import PushClient, PushTask, Settings
 from simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
-from tests.integration.worker_crew import audience, crew, delivered_at_s, eventually
+from tests.integration.worker_crew import audience, crew, delivered_at_s, eventually, on_redis
 
 TARGETS = 10_000
 IN_HAND_S = 3.0
@@ -66,12 +66,11 @@ def test_what_the_replica_lacks_of_the_last_second_is_not_granted_again(pair: Re
 @pytest.mark.timeout(240)
 def test_workers_send_nothing_for_the_longest_claim_after_they_notice(fresh_settings: Settings, tmp_path: Path) -> None:
     with redis_pair(next(iter(binaries().values()))) as pair:
-        redis = fresh_settings.redis.model_copy(update={"url": pair.url})
-        settings = fresh_settings.model_copy(update={"redis": redis})
+        settings = on_redis(fresh_settings, pair.url)
         with (
             crew(settings, tmp_path, "w1", "w2") as members,
             PushClient.connect(settings) as client,
-            closing(open_view(redis)) as view,
+            closing(open_view(settings.redis)) as view,
         ):
             client.set_capacity(1_000)
             push = PushTask(app="a", tier="high", channel="log", message={"title": "hello"}, chunk=10)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks import mixed_channel
 from benchmarks.script_calls import recording
-from dispatcher.wire.fold_cost import CALL_COMMANDS, CALL_COST
+from dispatcher.fold_cost import CALL_COMMANDS, CALL_COST
 from fairlane import PushClient, PushTask, Settings
 from tests.integration.worker_crew import audience, crew
 

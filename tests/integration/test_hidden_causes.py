@@ -129,7 +129,7 @@ def check_errors(client: PushClient, texts: Any, members: Crew) -> None:
         "busy-http": "HTTP 429: slow down",
         "broken-http": "HTTP 500",
         "wrong-key-http": "HTTP 401",
-        "refused-closed": "ClientConnectorError",
+        "refused-closed": "Failed to connect",
     }
     for task, reason in reasons.items():
         eventually(lambda: client.task(task).progress().last_error is not None, 10, f"{task} has an error")  # noqa: B023

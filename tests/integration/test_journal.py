@@ -30,8 +30,8 @@ from backends.pulsar import client as pulsar_client
 from backends.pulsar.outcome_topic import OutcomeTopic
 from spark_jobs.journal.log import JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, read_span
-from spark_jobs.journal.outcomes_source import register
 from spark_jobs.journal.tables import closes, outcomes, tasks
+from spark_jobs.session.formats import register
 from spark_jobs.session.servers import values_of
 
 pytestmark = pytest.mark.timeout(900)

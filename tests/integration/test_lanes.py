@@ -127,15 +127,6 @@ def test_what_is_acked_is_gone_and_what_is_not_goes_to_others(
     assert sorted(sequences(second.take(len(again)))) == again
 
 
-def test_a_drained_and_acked_lane_has_no_backlog(tenant: Tenant, lane: str, dock: Dock) -> None:
-    publish_envelopes(tenant.client, lane, range(100))
-    dock.attach(lane)
-    for delivery in dock.take(100):
-        dock.lanes.ack(lane, [delivery])
-    eventually(lambda: tenant.admin.backlog(lane) == 0, "the backlog is gone")
-    assert dock.lanes.unacked(lane) == 0
-
-
 def test_two_consumers_share_a_lane(client: pulsar.Client, lane: str, docks: Callable[..., Dock]) -> None:
     left, right = docks(), docks()
     left.attached(lane)

@@ -7,7 +7,6 @@ import pulsar
 
 from backends.pulsar.client import close, connect, topics
 from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
-from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.pulsar.record_producer import RecordProducer
 from backends.pulsar.topic_reader import TopicReader
 from backends.system_clock import SystemClock
@@ -16,13 +15,14 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.ports import DeadLetter, Delivery, Done
 from dispatcher.wire.envelope import encode_envelope
 from dispatcher.wire.letters import MAX_LETTER_BYTES
-from dispatcher.wire.outcome import MAX_REASON_BYTES, CloseTask
+from dispatcher.wire.outcome import MAX_REASON_BYTES
 from dispatcher.wire.topics import Topics
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.doctor import examine
 from tests.integration.lane_helpers import Dock, envelope, publish
 from tests.integration.pulsar_helpers import DEADLINE_S, Answers, Tenant, eventually
 from tests.integration.worker_crew import audience, crew
+from tests.records import dead_letter
 
 NOISE = random.Random(5).randbytes(6_000_000)
 """It does not shrink by compression."""
@@ -68,32 +68,8 @@ def test_a_record_that_is_too_large_fails_alone_and_others_are_stored(client: pu
 def test_a_letter_of_long_reasons_is_stored_and_keeps_no_other_waiting(client: pulsar.Client, names: Topics) -> None:
     topic, done = DeadLetterTopic(client, names), Answers()
     targets = [f"{n:03d}" + "\U0001f600" * 1_000 for n in range(500)]
-    large = DeadLetter(
-        format=1,
-        task="t",
-        writer="0",
-        sequence=0,
-        attempt=0,
-        at_ms=5,
-        channel="x",
-        positions=list(range(500)),
-        targets=targets,
-        outcomes=[2] * 500,
-        reasons=["é" * 80_000] * 500,
-    )
-    other = DeadLetter(
-        format=1,
-        task="other",
-        writer="0",
-        sequence=0,
-        attempt=0,
-        at_ms=5,
-        channel="x",
-        positions=[0],
-        targets=["a"],
-        outcomes=[2],
-        reasons=["no"],
-    )
+    large = dead_letter("t", targets, reasons=["é" * 80_000] * 500)
+    other = dead_letter("other", ["a"])
     for letter in (large, other):
         topic.publish(letter, done)
     assert done.wait(2) == [None, None]
@@ -157,15 +133,6 @@ def test_few_messages_that_are_no_envelopes_are_in_memory_at_once(client: pulsar
     assert letters.stored == 300
     assert most < 20
     dock.lanes.stop(5.0)
-
-
-def test_an_outcome_record_that_is_refused_keeps_no_other_waiting(client: pulsar.Client, names: Topics) -> None:
-    """No record of the engine's is so large; a fault would show here."""
-    topic, done = OutcomeTopic(client, names), Answers()
-    for reason in (NOISE.decode("latin-1"), "t"):
-        topic.publish("t", CloseTask(1, reason, 4, 0), done)
-    assert sorted(error is None for error in done.wait(2)) == [False, True]
-    assert topic.close()
 
 
 def test_texts_of_80_kb_end_their_task_and_no_other_and_doctor_names_the_lane_of_garbage(

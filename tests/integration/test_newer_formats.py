@@ -10,13 +10,13 @@ from consumers.lanes.newer import NewerSettings
 from consumers.lanes.pulsar_lanes import LaneSettings
 from dispatcher.backoff import Backoff
 from dispatcher.ports import LaneInfo
-from dispatcher.wire.envelope import FORMAT, encode_envelope
+from dispatcher.wire.envelope import ROUNDS_FORMAT, encode_envelope
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import SUBSCRIPTION
 from tests.integration.lane_helpers import Dock, envelope, publish
 from tests.integration.pulsar_helpers import eventually
 
-NEWER = msgspec.msgpack.encode([FORMAT + 1, "a-task", {"fields": "of a later version"}])
+NEWER = msgspec.msgpack.encode([ROUNDS_FORMAT + 1, "a-task", {"fields": "of a later version"}])
 SETTINGS = LaneSettings(newer=NewerSettings(away=Backoff(0.5, 1.0), finish_s=0.3, again_s=0.5))
 
 

@@ -10,7 +10,7 @@ import pulsar
 from backends.pulsar.client import topics
 from backends.pulsar.topic_reader import TopicReader
 from dispatcher.ports import DeadLetter
-from dispatcher.wire.envelope import FORMAT, MAX_FORMAT
+from dispatcher.wire.envelope import FORMAT, MAX_FORMAT, ROUNDS_FORMAT
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.view_checks import view_findings
 from tests.integration.lane_helpers import publish
@@ -84,7 +84,9 @@ def test_nonsense_in_live_lanes_ends_no_worker_and_no_task_but_its_own(
         for lane in (live, shared, names.retry_lanes()[0].topic):
             publish(client, lane, nonsense(tasks["high"].id))
         publish(
-            client, names.own_lane(tasks["medium"].id), [msgspec.msgpack.encode([FORMAT + 1, "of a later version"])]
+            client,
+            names.own_lane(tasks["medium"].id),
+            [msgspec.msgpack.encode([ROUNDS_FORMAT + 1, "of a later version"])],
         )
         eventually(lambda: list(view_findings(fresh_settings)), 30, "doctor names the lane with the later version")
         (finding,) = view_findings(fresh_settings)

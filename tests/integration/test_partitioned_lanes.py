@@ -12,9 +12,7 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.lane_publisher import LanePublisher
 from backends.pulsar.topic_reader import TopicReader
 from backends.system_clock import SystemClock
-from dispatcher.ports import LaneInfo
 from dispatcher.wire.envelope import decode_envelope, encode_envelope
-from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import SUBSCRIPTION, Topics, topics_of_lane
 from fairlane import PushClient, PushTask, Settings
 from producers.publish.lanes import open_producers
@@ -26,6 +24,7 @@ from tests.actors import running
 from tests.integration.lane_helpers import Dock, envelope, publish_envelopes
 from tests.integration.pulsar_helpers import Answers, Tenant, eventually
 from tests.integration.worker_crew import audience, crew
+from tests.records import lane_info
 
 PARTITIONS = 3
 MESSAGE = {"title": "hello"}
@@ -65,19 +64,7 @@ def lanes_of(admin: PulsarAdmin, names: Topics) -> list[str]:
 def wide_dock(client: pulsar.Client, wide: str) -> Dock:
     """A dock that has attached to all partitions."""
     dock = Dock(client)
-    dock.lanes.attach(
-        LaneInfo(
-            name=wide,
-            kind=LaneKind.OWN,
-            tier="high",
-            weight=1_000,
-            chunk=1,
-            task="a-task",
-            channel="null",
-            partitions=PARTITIONS,
-        ),
-        2_000,
-    )
+    dock.lanes.attach(lane_info(wide, "a-task", partitions=PARTITIONS), 2_000)
     eventually(lambda: dock.lanes.attached() == 1, "attached")
     return dock
 

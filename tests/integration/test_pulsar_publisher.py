@@ -14,10 +14,11 @@ from backends.pulsar.publisher import LaneProducer, LaneProducerSettings
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Unreachable
 from dispatcher.model.tier import Tier
-from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES, Envelope, decode_envelope, encode_message
+from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES, Envelope, decode_envelope
 from dispatcher.wire.topics import Topics
 from tests.actors import running
 from tests.integration.pulsar_helpers import Answers, Tenant, bodies_in, eventually, is_empty
+from tests.unit.consumers.envelopes import envelope
 
 
 def numbered(count: int, size: int = 20, start: int = 0) -> list[bytes]:
@@ -95,33 +96,9 @@ def test_a_lane_that_goes_away_is_an_error_not_a_loss_in_silence(
         producer.flush(0.1)
 
 
-def test_there_is_no_producer_for_a_lane_that_was_never_made(client: pulsar.Client, names: Topics) -> None:
-    with pytest.raises(NotFound):
-        LaneProducer(client, names.own_lane("never-made"))
-
-
 # ---------------------------------------------------------------- many lanes
 def envelopes(count: int, task: str = "a-task") -> list[Envelope]:
-    message = encode_message({"title": "hello"})
-    return [
-        Envelope(
-            format=1,
-            task=task,
-            writer="0",
-            sequence=number,
-            attempt=1,
-            app="app",
-            channel="null",
-            published_ms=0,
-            not_before_ms=0,
-            expires_ms=0,
-            size=1,
-            max_attempts=5,
-            message=message,
-            targets=[f"target-{number}"],
-        )
-        for number in range(count)
-    ]
+    return [envelope(number, [f"target-{number}"], task=task, channel="null") for number in range(count)]
 
 
 @pytest.fixture

@@ -14,15 +14,18 @@ from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
 from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.pulsar.record_producer import RecordProducer
 from backends.pulsar.topic_reader import TopicReader
-from backends.redis.passed_over import PassedOver
+from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.recheck import recheck
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.control import GlobalChange, decode_control
-from dispatcher.wire.outcome import EpochMark, Outcomes, Run, decode_record
+from dispatcher.wire.outcome import EpochMark, Outcomes, decode_record
 from dispatcher.wire.topics import Topics
-from tests.integration.pulsar_helpers import Answers, Tenant, eventually
+from tests.contract import ledger_worlds
+from tests.contract.ledger_worlds import run
+from tests.integration.pulsar_helpers import Answers, Tenant
+from tests.records import dead_letter
 from tests.unit.views import view_of
 
 
@@ -64,8 +67,8 @@ def test_a_record_is_found_again_by_its_position_wherever_that_is_in_a_batch(ten
     tenant.admin.unload(tenant.names.control)  # another ledger
     positions += [control.append(change(130)), *control.append_many([change(n) for n in range(131, 200)])]
     wanted = [0, 1, 2, 99, 100, 129, 130, 131, 132, 199]
-    PassedOver(view, "1").keep("control", {positions[index]: "" for index in wanted})
-    recheck(PassedOver(view, "2"), "control", control.reader, found.extend)
+    SkippedRecords(view, "1").keep("control", {positions[index]: "" for index in wanted})
+    recheck(SkippedRecords(view, "2"), "control", control.reader, found.extend)
     assert [decode_control(record.body) for record in found] == [change(index) for index in wanted]
 
 
@@ -125,15 +128,7 @@ def test_nothing_is_opened_on_topics_that_were_not_provisioned(client: pulsar.Cl
 
 # ---------------------------------------------------------------- outcomes
 def outcomes(task: str, number: int) -> Outcomes:
-    return Outcomes(
-        format=1,
-        task=task,
-        claim=f"w.{number}",
-        at_ms=0,
-        channel="null",
-        runs=[Run(writer="0", attempt=0, first=number, count=1, size=1, code=0)],
-        mixed=[],
-    )
+    return ledger_worlds.outcomes(task, run(number, 1), claim=f"w.{number}")
 
 
 def test_a_tasks_records_are_in_its_partition_in_order(client: pulsar.Client, names: Topics) -> None:
@@ -203,22 +198,8 @@ def test_closing_gives_up_what_cannot_be_stored(client: pulsar.Client, admin: Pu
 
 # ---------------------------------------------------------------- dead letters
 def letter(task: str, sequence: int, positions: list[int], attempt: int = 0, body: bytes = b"") -> DeadLetter:
-    count = len(positions)
     targets = [f"target-{sequence}-{position}" for position in positions]
-    return DeadLetter(
-        format=1,
-        task=task,
-        writer="0",
-        sequence=sequence,
-        attempt=attempt,
-        at_ms=0,
-        channel="null",
-        positions=positions,
-        targets=targets,
-        outcomes=[2] * count,
-        reasons=["gone"] * count,
-        body=body,
-    )
+    return dead_letter(task, targets, sequence=sequence, positions=positions, attempt=attempt, body=body)
 
 
 def test_dead_letters_are_listed_once_for_their_task(client: pulsar.Client, names: Topics) -> None:
@@ -239,14 +220,3 @@ def test_dead_letters_are_listed_once_for_their_task(client: pulsar.Client, name
     assert listed == [letters[0], letter("a", 0, [2], attempt=1), letters[3], letters[5]]
     assert list(read_dead_letters(client, names, "nobody")) == []
     assert topic.close()
-
-
-def test_a_dead_letter_that_cannot_be_read_is_passed_over(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
-    broken, done = RecordProducer(tenant.client, tenant.names.dead_letters), Answers()
-    broken.publish(b"\xc1 not a letter", done, key="a")
-    topic = DeadLetterTopic(tenant.client, tenant.names)
-    eventually(lambda: done.errors == [None], "the broken letter is stored")
-    topic.publish(letter("a", 1, [0]), done)
-    done.wait(2)
-    assert list(read_dead_letters(tenant.client, tenant.names, "a")) == [letter("a", 1, [0])]
-    assert "cannot be read" in caplog.text

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from backends.redis import client as redis_client
-from backends.settings import RedisSettings
-from dispatcher.model.errors import FairlaneError
 from fairlane.cli import main
 from fairlane.cli.base import exit_codes
 from fairlane.stack import launch, ports, processes, redis_server
@@ -34,27 +31,6 @@ def locked_redis(tmp_path: Path) -> Iterator[str]:
     launch.wait_ready(server, lambda: redis_server.is_ready(port, PASSWORD), (log,), 20)
     yield f"redis://127.0.0.1:{port}/0"
     processes.stop(pid, birth, 10)
-
-
-def ping(settings: RedisSettings) -> bool:
-    client = redis_client.connect(settings)
-    try:
-        with redis_client.translated(client):
-            return bool(client.ping())
-    finally:
-        client.close()
-
-
-def test_the_password_opens_it(locked_redis: str) -> None:
-    assert ping(RedisSettings(url=locked_redis, password=PASSWORD))  # type: ignore[arg-type]  # pydantic makes the secret
-
-
-@pytest.mark.parametrize("password", [None, "wrong-hush"])
-def test_without_the_right_one_the_error_says_so(locked_redis: str, password: str | None) -> None:
-    with pytest.raises(FairlaneError, match=r"(?i)password|authenticat") as caught:
-        ping(RedisSettings(url=locked_redis, password=password))  # type: ignore[arg-type]
-    assert "hush" not in str(caught.value)
-    assert caught.value.next_step
 
 
 @pytest.mark.parametrize("command", ["task list", "task show x", "worker list", "signals", "registry status"])

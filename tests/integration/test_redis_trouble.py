@@ -14,20 +14,10 @@ from backends.pulsar.client import topics
 from benchmarks import redis_server
 from benchmarks.redis_server import RedisServer
 from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
-from fairlane import PushClient, PushTask, Settings
-from tests.integration.worker_crew import audience, crew, eventually
+from fairlane import PushClient, Settings
+from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 
-MESSAGE = {"title": "hello"}
 CAPACITY = 400
-
-
-def push(**fields: object) -> PushTask:
-    given = {"app": "a", "tier": "high", "channel": "log", "message": MESSAGE, "chunk": 10, **fields}
-    return PushTask.model_validate(given)
-
-
-def on(server: RedisServer, settings: Settings) -> Settings:
-    return settings.model_copy(update={"redis": settings.redis.model_copy(update={"url": server.url})})
 
 
 @pytest.mark.timeout(300)
@@ -38,7 +28,7 @@ def test_with_redis_gone_and_lanes_unloaded_nothing_is_sent_and_later_all_of_it_
     binary = next(iter(redis_server.binaries().values()))
     durable = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
     with redis_server.running(binary, *durable) as server:
-        settings = on(server, fresh_settings)
+        settings = on_redis(fresh_settings, server.url)
         admin, lanes = PulsarAdmin(settings.pulsar), topics(settings.pulsar)
         with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
             client.set_capacity(5 * CAPACITY)
@@ -66,7 +56,7 @@ def test_a_view_that_a_failing_script_left_half_written_is_made_again_and_nothin
     """A key of another type makes a record of the control topic fail after the script's first write."""
     binary = next(iter(redis_server.binaries().values()))
     with redis_server.running(binary) as server:
-        settings = on(server, fresh_settings)
+        settings = on_redis(fresh_settings, server.url)
         with crew(settings, tmp_path, "w1", "w2") as members, PushClient.connect(settings) as client:
             client.set_capacity(CAPACITY)
             going = client.submit(push(), audience(8_000, "g"))
@@ -87,7 +77,7 @@ def test_a_full_redis_refuses_new_tasks_and_sends_what_it_has(
     binary: str, fresh_settings: Settings, tmp_path: Path
 ) -> None:
     with redis_server.running(binary, "--maxmemory-policy", "noeviction") as server:
-        settings = on(server, fresh_settings)
+        settings = on_redis(fresh_settings, server.url)
         with crew(settings, tmp_path, "w1") as members, PushClient.connect(settings) as client:
             client.set_capacity(CAPACITY)
             going = client.submit(push(), audience(4_000, "g"))

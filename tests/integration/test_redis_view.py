@@ -1,4 +1,4 @@
-"""Connection, scripts, epoch, seats, heartbeats and feed on a real Redis or Valkey."""
+"""Connection, scripts, epoch, job locks, heartbeats and feed on a real Redis or Valkey."""
 
 import socket
 import threading
@@ -24,9 +24,7 @@ from benchmarks.redis_server import RedisServer, binaries, free_port, running
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.model.view import FeedEntry, TierStats, WorkerBeat
 from dispatcher.wire.control import FORMAT, ControlChange, GlobalChange
-from dispatcher.wire.topics import Topics
-from quotas.ledger import RedisLedger
-from tests.contract.ledger_worlds import request, task_record
+from tests.contract.ledger_worlds import task_record
 
 BINARIES = sorted(binaries().items())
 
@@ -248,78 +246,13 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
         assert again.id == found.id
 
 
-def test_a_restart_waits_for_the_longest_claims_that_any_worker_makes(tmp_path: Path, open_at: Open) -> None:
-    """The first to notice the restart is a client here, which knows of no channel."""
-    options = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
-    port = free_port()
-    view = open_at(f"redis://127.0.0.1:{port}/0")
-    epochs, ledger = Epochs(view), RedisLedger(view, Topics())
-    with running(BINARIES[0][1], *options, port=port):
-        epochs.begin_epoch("e", 0, 1)
-        view.command("HSET", view.keys.epoch, "ready", "1", "grants_after_ms", 0)
-        for number, claim_ms in enumerate((63_000, 13_000), 1):
-            assert ledger.lease(request(number, claim_ms=claim_ms)).ready
-    with running(BINARIES[0][1], *options, port=port):
-        before_ms = view.now_ms()
-        Registry(view).control.apply("1", capacity(1))
-        found = epochs.epoch()
-        assert found is not None
-        assert found.claim_ms == 63_000
-        assert grants_after_ms(view) - before_ms > 60_000
-        assert grants_after_ms(view) - view.now_ms() <= 68_000
-
-
 # ------------------------------------------------------------------------------------------- the epoch
 
 
-def test_a_view_is_ready_once_every_topic_is_read_to_its_mark(view: RedisView) -> None:
-    epochs, registry = Epochs(view), Registry(view)
-    assert epochs.epoch() is None
-    assert not epochs.ready()
-    assert epochs.begin_epoch("e1", 60_000, 2)
-    assert not epochs.begin_epoch("e2", 0, 2)
-    found = epochs.epoch()
-    assert found is not None
-    assert (found.id, found.announced, found.marked, found.partitions) == ("e1", False, False, 2)
-    assert 0 < found.wait_ms <= 64_000
-
-    epochs.epoch_announced("e2", first=True, position="1")
-    epochs.epoch_announced("e1", first=False, position="1")
-    epochs.epoch_marked("e1")
-    found = epochs.epoch()
-    assert found is not None
-    assert (found.announced, found.marked, found.wait_ms > 0) == (True, True, True)
-
-    view.command("HSET", view.keys.epoch, "read:0", "1")
-    assert not registry.control.move_cursor(None, "1", "e2", marked=True)
-    assert not registry.control.move_cursor("0", "1", "e1", marked=True)
-    assert registry.control.move_cursor(None, "1", "e1", marked=False)
-    assert registry.control.move_cursor("1", "2", "e1", marked=True)
-    assert registry.control.cursor() == "2"
-    assert not epochs.ready()
-    view.command("HDEL", view.keys.epoch, "read:control")
-    view.command("HSET", view.keys.epoch, "read:1", "1")
-    assert registry.control.move_cursor("2", "3", "e1", marked=True)
-    assert epochs.ready()
-    found = epochs.epoch()
-    assert found is not None
-    assert found.read == {"control", "0", "1"}
-    assert not found.grants
+# ------------------------------------------------------------------------------------------- job locks
 
 
-def test_the_first_view_ever_waits_for_nothing(view: RedisView) -> None:
-    epochs = Epochs(view)
-    epochs.begin_epoch("e1", 5_000, 1)
-    epochs.epoch_announced("e1", first=True, position="1")
-    found = epochs.epoch()
-    assert found is not None
-    assert found.wait_ms == 0
-
-
-# ------------------------------------------------------------------------------------------- seats
-
-
-def test_a_seat_has_one_holder(view: RedisView) -> None:
+def test_a_job_has_one_holder(view: RedisView) -> None:
     locks = JobLocks(view)
     names = ["a", "b", "c", "d"]
     assert locks.hold(names, "w1", 60_000, 2, []) == {"a": "w1", "b": "w1"}
@@ -329,7 +262,7 @@ def test_a_seat_has_one_holder(view: RedisView) -> None:
     assert locks.hold(names, "w2", 60_000, 3, []) == {"a": "w2", "c": "w2", "d": "w2"}
 
 
-def test_a_seat_that_is_not_renewed_is_free_again(view: RedisView) -> None:
+def test_a_job_lock_that_is_not_renewed_is_free_again(view: RedisView) -> None:
     locks = JobLocks(view)
     locks.hold(["a"], "w1", 30, 1, [])
     until(lambda: locks.hold(["a"], "w2", 60_000, 1, []) == {"a": "w2"})
@@ -390,10 +323,3 @@ def test_a_waiting_reader_is_woken_by_a_change(view: RedisView) -> None:
     assert changes == [FeedEntry("epoch")]
     assert feed.watch(place, 1) == (place, [])
     feed.close()
-
-
-def test_counters_count(view: RedisView) -> None:
-    assert view.stats() == {}
-    view.count("repeats")
-    view.count("repeats", 4)
-    assert view.stats() == {"repeats": 5}

@@ -16,16 +16,11 @@ from backends.pulsar.snapshot_topics import SnapshotTopics
 from benchmarks import redis_server
 from benchmarks.redis_server import RedisServer
 from dispatcher.wire.snapshot import FORMAT, Begun, Chunk, Cursors, Packer, TaskPart, check, parts_of, records_of
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.cli import main
-from tests.integration.worker_crew import Crew, audience, crew, environment, eventually
+from tests.integration.worker_crew import Crew, audience, crew, environment, eventually, on_redis, push
 
 OFTEN = "[worker]\nsnapshot_every_s = 1\n"
-
-
-def push(**fields: object) -> PushTask:
-    given = {"app": "a", "tier": "high", "channel": "log", "message": {"title": "hi"}, "chunk": 10, **fields}
-    return PushTask.model_validate(given)
 
 
 @pytest.fixture
@@ -36,7 +31,7 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def settings(server: RedisServer, fresh_settings: Settings) -> Settings:
-    return fresh_settings.model_copy(update={"redis": fresh_settings.redis.model_copy(update={"url": server.url})})
+    return on_redis(fresh_settings, server.url)
 
 
 @contextmanager

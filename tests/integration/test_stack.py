@@ -21,18 +21,16 @@ from backends.settings import PulsarSettings
 from benchmarks import redis_server
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.cli import main
 from fairlane.cli.base import exit_codes
 from fairlane.stack import processes
 from fairlane.stack.addresses import StackAddresses, addresses_in_force
-from fairlane.stack.errors import PortTaken
 from fairlane.stack.homes import default_cache
-from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack
 from tests.conftest import GIVEN, settings_for
 from tests.integration.provider import assert_adds_up
-from tests.integration.worker_crew import audience, crew, eventually
+from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 from tests.stack_keeper import held
 
 IDLE_LIMIT_BYTES = 700 * 2**20
@@ -47,9 +45,7 @@ def local(stack: StackAddresses, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def pid_of(local: LocalStack, name: str) -> int:
-    found = {server.name: server.pid for server in local.status().servers}[name]
-    assert found is not None
-    return found
+    return int(local.status().servers[name]["pid"])
 
 
 def test_up_twice_at_once_makes_one_stack(local: LocalStack) -> None:
@@ -70,8 +66,7 @@ def test_it_is_small_and_says_where_it_is(
     local: LocalStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     local.up()
-    servers = {server.name: server for server in local.status().servers}
-    assert 0 < (servers["pulsar"].memory_bytes or 0) < IDLE_LIMIT_BYTES
+    assert 0 < local.status().servers["pulsar"]["memory_bytes"] < IDLE_LIMIT_BYTES
     monkeypatch.setenv("FAIRLANE_HOME", str(local.home))
     assert main.run(["stack", "status", "-o", "json"]) == exit_codes.OK
     shown = json.loads(capsys.readouterr().out)
@@ -84,14 +79,6 @@ def test_it_is_small_and_says_where_it_is(
     assert main.run(["doctor"]) == exit_codes.OK
     assert main.run(["provision"]) == exit_codes.OK
     assert "nothing to change" in capsys.readouterr().err
-
-
-def test_a_port_asked_for_that_is_taken_is_refused(local: LocalStack, tmp_path: Path) -> None:
-    taken = int(local.up().redis_url.rpartition(":")[2].partition("/")[0])
-    other = LocalStack(tmp_path, StackOptions(redis_port=taken))
-    with pytest.raises(PortTaken, match=str(taken)):
-        other.up()
-    assert not other.status().running
 
 
 def test_with_its_redis_dead_commands_ask_no_other_and_say_which(
@@ -211,13 +198,7 @@ def unacknowledged(settings: Settings, task: str) -> int:
 
 def own_redis(addresses: StackAddresses, url: str, name: str) -> Settings:
     """Settings for a Redis beside that of the stack, in names of its own: one Redis holds the view of a tenant."""
-    settings = settings_for(addresses, name)
-    return settings.model_copy(update={"redis": settings.redis.model_copy(update={"url": url})})
-
-
-def push(**fields: object) -> PushTask:
-    given = {"app": "a", "tier": "high", "channel": "log", "message": "Hi", "chunk": 10, **fields}
-    return PushTask.model_validate(given)
+    return on_redis(settings_for(addresses, name), url)
 
 
 def test_what_was_stopped_keeps_its_data(local: LocalStack) -> None:

@@ -1,11 +1,9 @@
 """Submitting to a real Pulsar and Redis: all targets arrive, exactly, and the registry says so."""
 
 import asyncio
-import gzip
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -14,14 +12,12 @@ import pytest
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.topic_reader import TopicReader
-from dispatcher.model.errors import AudienceMismatch, BeingSubmitted, NotReady, TaskEnded, TimedOut, Unreachable
+from dispatcher.model.errors import AudienceMismatch, BeingSubmitted, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask, Target
 from dispatcher.wire.envelope import Envelope, decode_envelope, decode_message
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from producers.files.targets_file import TargetsFile
-from producers.submit.report import SubmitProgress
 from tests.integration.pulsar_helpers import Tenant
 
 
@@ -61,35 +57,6 @@ def test_all_targets_arrive_once_in_order_with_all_that_is_needed_to_send_them(
     view = handle.progress()
     assert (view.sealed, view.targets.total, view.targets.pending, view.state) == (True, 1_001, 1_001, "running")
     assert (view.lane, view.shared, view.chunk, view.refused) == (lane, False, 100, 0)
-
-
-def test_small_low_tasks_share_a_lane(push_client: PushClient, client: pulsar.Client, names: Topics) -> None:
-    for number in range(3):
-        push_client.submit(push(id=f"t{number}", tier="low"), [f"of-{number}"])
-    for number in range(3):
-        made = envelopes_in(client, names.shared_lane_of(f"t{number}"))
-        assert [envelope.targets for envelope in made if envelope.task == f"t{number}"] == [[f"of-{number}"]]
-        assert push_client.task(f"t{number}").progress().shared
-
-
-def test_what_is_refused_is_told_and_what_is_shown_adds_up(push_client: PushClient) -> None:
-    reported: list[SubmitProgress] = []
-    targets = [f"t{number}" if number % 100 else "bad one" for number in range(20_000)]
-    handle = push_client.submit(push(), targets, on_progress=reported.append)
-    result = handle.result
-    assert result is not None
-    assert (result.accepted, result.refused) == (19_800, 200)
-    assert [refusal.line for refusal in result.refusals] == list(range(1, 10_000, 100))
-    assert (reported[-1].accepted, reported[-1].refused) == (19_800, 200)
-    assert (handle.progress().targets.total, handle.progress().refused) == (19_800, 200)
-
-
-def test_a_file_is_an_audience(push_client: PushClient, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b"token,app\none,shop\ntwo,news\nb b,shop\nthree,shop\n"))
-    result = push_client.submit(push(), TargetsFile(path, where={"app": "shop"})).result
-    assert result is not None
-    assert (result.accepted, [refusal.line for refusal in result.refusals]) == (2, [4])
 
 
 def test_the_same_again_is_verified_and_another_audience_or_task_refused(
@@ -167,63 +134,6 @@ def test_the_same_audience_twice_at_once_is_accepted_once(fresh_settings: Settin
     assert sorted(
         target for envelope in envelopes_in(tenant.client, tenant.names.own_lane("t")) for target in envelope.targets
     ) == (sorted(targets))
-
-
-def test_controls_show_at_once(push_client: PushClient) -> None:
-    handle = push_client.submit(push(), ["a"])
-    handle.pause()
-    assert handle.progress().state == "paused"
-    handle.resume()
-    handle.set_weight(2.5)
-    handle.set_cap(100)
-    handle.set_tier("low")
-    view = handle.progress()
-    assert (view.state, view.weight, view.cap, view.tier) == ("running", 2.5, 100, "low")
-    handle.set_cap(None)
-    assert handle.progress().cap == 0
-    handle.cancel()
-    handle.cancel()
-    assert handle.progress().state == "cancelled"
-    with pytest.raises(TaskEnded):
-        handle.resume()
-
-
-def test_a_task_in_a_shared_lane_is_steered_like_any_other(push_client: PushClient) -> None:
-    handle = push_client.submit(push(tier="low"), ["a"])
-    handle.pause()
-    assert handle.progress().state == "paused"
-    assert not handle.progress().shared
-    handle.cancel()
-    assert handle.progress().state == "cancelled"
-
-
-def test_tasks_are_found_by_id_state_and_app(push_client: PushClient) -> None:
-    for number in range(5):
-        push_client.submit(push(id=f"t{number}", app="shop" if number % 2 else "news"), ["a"])
-    push_client.task("t3").pause()
-    assert {view.id for view in push_client.tasks()} == {f"t{number}" for number in range(5)}
-    assert [view.id for view in push_client.tasks("paused")] == ["t3"]
-    assert {view.id for view in push_client.tasks(app="news")} == {"t0", "t2", "t4"}
-    assert len(push_client.tasks(limit=2)) == 2
-    with pytest.raises(NotReady):  # no worker has ever made the view complete, so it cannot say that there is none
-        push_client.task("none")
-
-
-def test_a_wait_ends_at_its_timeout(push_client: PushClient) -> None:
-    handle = push_client.submit(push(), ["a"])
-    with pytest.raises(TimedOut, match="1 of 1"):
-        handle.wait(timeout_s=0.1)
-
-
-def test_settings_of_the_whole_service(push_client: PushClient) -> None:
-    assert push_client.globals().capacity == 0
-    push_client.set_capacity(3_000)
-    push_client.set_tiers(high=5, medium=3, low=0.5)
-    assert push_client.globals().capacity == 3_000
-    assert push_client.globals().tier_weights == {"high": 5, "medium": 3, "low": 0.5}
-    push_client.set_tiers(**push_client.globals().tier_weights)
-    assert push_client.globals().tier_weights == {"high": 5, "medium": 3, "low": 0.5}
-    assert push_client.workers() == []
 
 
 def test_a_cancelled_task_ends_its_submission(push_client: PushClient) -> None:

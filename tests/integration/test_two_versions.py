@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from backends.redis.epochs import Epochs
-from backends.redis.passed_over import CONTROL, PassedOver
+from backends.redis.skipped_records import CONTROL, SkippedRecords
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from dispatcher.model.errors import NotReady
-from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
 from dispatcher.wire.control import ControlChange, GlobalChange
 from fairlane import PushClient, PushTask, Settings
@@ -18,6 +17,7 @@ from fairlane.worker.connections import open_pulsar
 from tests.actors import running
 from tests.formats.frozen import put_view
 from tests.integration.worker_crew import audience, crew, eventually
+from tests.records import beat
 
 NONSENSE = [
     ControlChange(1, "none", "override", "without a number", 0),
@@ -37,38 +37,8 @@ def older_worker(view: RedisView) -> object:
 
     def run(stop: threading.Event) -> None:
         while not stop.wait(0.3):
-            Workers(view).beat(
-                WorkerBeat(
-                    id="old",
-                    host="h",
-                    pid=1,
-                    state="serving",
-                    started_ms=0,
-                    seen_ms=0,
-                    version="0.1.0",
-                    lanes=0,
-                    in_flight=0,
-                    buffered=0,
-                    rate=0.0,
-                    tiers={},
-                )
-            )
-        Workers(view).beat(
-            WorkerBeat(
-                id="old",
-                host="h",
-                pid=1,
-                state="stopped",
-                started_ms=0,
-                seen_ms=0,
-                version="0.1.0",
-                lanes=0,
-                in_flight=0,
-                buffered=0,
-                rate=0.0,
-                tiers={},
-            )
-        )
+            Workers(view).beat(beat("old", "serving"))
+        Workers(view).beat(beat("old", "stopped"))
 
     return run
 
@@ -83,22 +53,7 @@ def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_vie
     write_nonsense(fresh_settings)
     view = open_view(fresh_settings.redis)
     put_view("0.1.0", view)
-    Workers(view).beat(
-        WorkerBeat(
-            id="w-1",
-            host="h",
-            pid=1,
-            state="stopped",
-            started_ms=0,
-            seen_ms=0,
-            version="0.1.0",
-            lanes=0,
-            in_flight=0,
-            buffered=0,
-            rate=0.0,
-            tiers={},
-        )
-    )
+    Workers(view).beat(beat("w-1", "stopped"))
     task = PushTask(app="a", tier="high", channel="log", message={"title": "hi"})
     with crew(fresh_settings, tmp_path) as members, PushClient.connect(fresh_settings) as client:
         with running(older_worker(view)):  # type: ignore[arg-type]
@@ -112,7 +67,7 @@ def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_vie
         members.await_serving("new")
         assert Epochs(view).form() == FORM
         assert client.submit(task, audience(10)).wait(timeout_s=60).targets.sent == 10
-        assert len(PassedOver(view).kept(CONTROL)) == len(NONSENSE)
+        assert len(SkippedRecords(view).kept(CONTROL)) == len(NONSENSE)
 
         view.command("HSET", view.keys.epoch, "form", FORM + 1)
         assert members.members["new"].wait(30) == NotReady.exit_code

@@ -1,7 +1,5 @@
 """Failures while workers send: nothing is lost, nothing is counted twice, and work goes on by itself."""
 
-import signal
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -10,17 +8,9 @@ import pytest
 from backends.pulsar.client import close, connect, topics
 from backends.pulsar.topic_reader import TopicReader
 from backends.redis.view import open_view
-from benchmarks import redis_server
 from dispatcher.wire.outcome import Outcomes, decode_record
-from fairlane import PushClient, PushTask, Settings
-from tests.integration.worker_crew import audience, crew, eventually
-
-MESSAGE = {"title": "hello"}
-
-
-def push(**fields: object) -> PushTask:
-    given = {"app": "a", "tier": "high", "channel": "log", "message": MESSAGE, "chunk": 10, **fields}
-    return PushTask.model_validate(given)
+from fairlane import PushClient, Settings
+from tests.integration.worker_crew import audience, crew, eventually, push
 
 
 def recorded_by(worker: str, task: str, settings: Settings) -> set[int]:
@@ -85,22 +75,3 @@ def test_an_emptied_redis_is_rebuilt_and_nothing_is_sent_twice(fresh_settings: S
         paused.resume()
         assert paused.wait(60).targets.sent == 2_000
         assert members.targets(paused.id) == Counter(audience(2_000, "p"))
-
-
-@pytest.mark.timeout(240)
-def test_workers_wait_for_a_redis_that_stands_still(fresh_settings: Settings, tmp_path: Path) -> None:
-    binary = next(iter(redis_server.binaries().values()))
-    with redis_server.running(binary) as server:
-        settings = fresh_settings.model_copy(
-            update={"redis": fresh_settings.redis.model_copy(update={"url": server.url, "socket_timeout_s": 1.0})}
-        )
-        with crew(settings, tmp_path, "w1") as members, PushClient.connect(settings) as client:
-            client.set_capacity(1_000)
-            handle = client.submit(push(), audience(10_000))
-            eventually(lambda: handle.progress().targets.sent > 2_000, 30, "it is in full swing")
-            server.process.send_signal(signal.SIGSTOP)
-            with pytest.raises(subprocess.TimeoutExpired):  # it lives on
-                members.members["w1"].wait(4)
-            server.process.send_signal(signal.SIGCONT)
-            assert handle.wait(90).targets.sent == 10_000
-            assert members.targets(handle.id) == Counter(audience(10_000))

@@ -15,7 +15,7 @@ from fairlane import PushClient, PushTask, Settings
 from fairlane.cli.base import exit_codes
 from producers.handle import TaskHandle
 from tests.integration import bad_channels
-from tests.integration.worker_crew import Crew, audience, crew, eventually
+from tests.integration.worker_crew import Crew, audience, crew, eventually, on_redis
 
 TARGETS = 8_000
 CONFIG = """
@@ -112,8 +112,7 @@ def test_a_call_that_keeps_the_interpreter_to_itself_ends_its_worker_and_another
 def test_a_redis_that_does_not_answer_is_no_hang(fresh_settings: Settings, tmp_path: Path) -> None:
     """For twice as long as a call to the ledger may take."""
     with redis_server.running(next(iter(redis_server.binaries().values()))) as server:
-        redis = fresh_settings.redis.model_copy(update={"url": server.url})
-        settings = fresh_settings.model_copy(update={"redis": redis})
+        settings = on_redis(fresh_settings, server.url)
         with pair(settings, tmp_path, "Logs") as both, PushClient.connect(settings) as client:
             handle = submit(client)
             server.process.send_signal(signal.SIGSTOP)

@@ -101,5 +101,5 @@ timeout_s = {timeout_s}
             packed = [view.command("GET", f"{view.keys.prefix}:claim:{member.decode()}") for member in members]
             assert packed
             for claim in packed:
-                end_ms, lease_end_ms, _runs = msgspec.msgpack.decode(claim)
+                end_ms, lease_end_ms, *_ = msgspec.msgpack.decode(claim)
                 assert end_ms >= lease_end_ms + timeout_s * 1_000

@@ -4,34 +4,14 @@ import json
 import os
 import re
 import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from benchmarks import redis_server
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.cli import main
-from tests.integration.worker_crew import START_S, audience, crew, environment, eventually
-
-MESSAGE = {"title": "hello"}
-
-
-def push(**fields: object) -> PushTask:
-    given = {"app": "a", "tier": "high", "channel": "log", "message": MESSAGE, "chunk": 10, **fields}
-    return PushTask.model_validate(given)
-
-
-def test_what_is_not_sent_by_its_end_of_life_expires(fresh_settings: Settings, tmp_path: Path) -> None:
-    with crew(fresh_settings, tmp_path, "w1") as members, PushClient.connect(fresh_settings) as client:
-        client.set_capacity(200)
-        handle = client.submit(push(ttl_s=4), audience(3_000))
-        view = handle.wait(40)
-        assert view.state == "expired"
-        assert view.targets.sent + view.targets.expired == view.targets.total == 3_000
-        assert view.targets.expired > 0
-        assert sum(members.targets(handle.id).values()) == view.targets.sent
+from tests.integration.worker_crew import START_S, audience, crew, environment, eventually, push
 
 
 def test_the_lane_of_an_ended_task_that_came_back_is_swept_by_the_next_worker(
@@ -71,24 +51,6 @@ def test_the_view_is_rebuilt_by_hand_without_a_worker(
             assert (now.state, now.targets, now.sealed) == (then.state, then.targets, then.sealed)
     assert main.run(["registry", "status", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["grants"] is True
-
-
-@pytest.mark.timeout(240)
-def test_a_restarted_redis_grants_again_when_old_claims_have_ended(fresh_settings: Settings, tmp_path: Path) -> None:
-    binary = next(iter(redis_server.binaries().values()))
-    durable = ("--appendonly", "yes", "--dir", str(tmp_path))
-    with redis_server.running(binary, *durable) as server:
-        redis = fresh_settings.redis.model_copy(update={"url": server.url})
-        settings = fresh_settings.model_copy(update={"redis": redis})
-        port = int(server.url.rpartition(":")[2].partition("/")[0])
-        with crew(settings, tmp_path / "crew", "w1") as members, PushClient.connect(settings) as client:
-            client.set_capacity(1_000)
-            handle = client.submit(push(), audience(5_000))
-            eventually(lambda: handle.progress().targets.sent > 1_000, 30, "it is in full swing")
-            server.kill()
-            with redis_server.running(binary, *durable, port=port):
-                assert handle.wait(90).targets.sent == 5_000
-                assert members.targets(handle.id) == Counter(audience(5_000))
 
 
 def test_several_processes_are_kept_alive_and_leave_together(fresh_settings: Settings, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from backends.redis.epochs import Epochs
 from backends.redis.view import open_view
+from dispatcher.model.task import PushTask
 from fairlane.settings import Settings
 
 START_S = 60.0
@@ -149,6 +150,16 @@ def crew(settings: Settings, folder: Path, *names: str, config: str = "") -> Ite
         yield members
     finally:
         members.end()
+
+
+def push(**fields: Any) -> PushTask:
+    """A task in envelopes of ten, which workers write to the log of all."""
+    return PushTask(**{"app": "a", "tier": "high", "channel": "log", "message": "Hi", "chunk": 10, **fields})
+
+
+def on_redis(settings: Settings, url: str, **fields: Any) -> Settings:
+    """The same installation with another Redis."""
+    return settings.model_copy(update={"redis": settings.redis.model_copy(update={"url": url, **fields})})
 
 
 def audience(count: int, prefix: str = "device") -> list[str]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from backends.redis.workers import Workers
+from consumers.delivery.fleet_gate import FleetGate
 from dispatcher.clock import Clock, ServiceClock, VirtualClock
 from dispatcher.engine.engine import Engine, EnginePorts
 from dispatcher.engine.events import Drain, LaneReady, LanesChanged
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.tier import Tier
-from dispatcher.ports import Done, LaneInfo, Ledger
+from dispatcher.ports import Courier, Done, LaneInfo, Ledger
 from dispatcher.testing.courier import MemoryCourier, Script, all_sent
 from dispatcher.testing.lanes import MemoryLanes, MemoryPublisher
 from dispatcher.testing.leases import MemoryLeaseCaller
@@ -24,6 +25,7 @@ from dispatcher.wire.outcome import ALL_SENT, RETRY, EpochMark, OutcomeRecord, O
 from fairlane.worker.report.heartbeat import LIVE_KEPT_S, Heartbeat, WorkerIdentity
 from simulator.world import World
 from tests.contract.registry_records import task_record
+from tests.records import lane_info
 from tests.unit.consumers.envelopes import envelope
 
 HOUSEKEEPING_S = 0.2
@@ -98,9 +100,11 @@ class Worker:
         name: str,
         clock: Clock | None = None,
         ledger: Ledger | None = None,
+        courier: Courier | None = None,
+        gate: FleetGate | None = None,
         **settings: Any,
     ) -> None:
-        """clock, ledger: its own, if not the world's."""
+        """clock, ledger: its own, if not the world's. courier: the default answers as the world does."""
         clock = clock or world.clock
         self.name = name
         self.world = world
@@ -109,17 +113,20 @@ class Worker:
         self.wire = Tripwire()
         self.lanes = MemoryLanes(world.broker, lambda lane: self.inbox.put(LaneReady(lane)), clock)
         self.courier = MemoryCourier(clock, world.answer)
+        """Unused if another one was given."""
         self.leases = MemoryLeaseCaller(ledger or world.ledger)
         self.publisher = MemoryPublisher(world.broker)
         self.outcomes = WorkerOutcomes(world)
         ports = EnginePorts(
             lanes=Tripped(self.lanes, self.wire, ["ack"]),
-            courier=Tripped(self.courier, self.wire, ["send"]),
+            courier=Tripped(courier or self.courier, self.wire, ["send"]),
             leases=Tripped(self.leases, self.wire, ["ask"]),
             outcomes=Tripped(self.outcomes, self.wire, ["publish"]),
             publisher=Tripped(self.publisher, self.wire, ["publish"]),
             dead_letters=Tripped(world.dead_letters, self.wire, ["publish"]),
             topics=world.topics,
+            paces=gate,
+            is_reopened=gate.is_reopened if gate is not None else lambda _: False,
         )
         self.engine = Engine(EngineSettings(worker=name, **settings), ports, clock, self.inbox)
         self.heart = Heartbeat(
@@ -183,6 +190,8 @@ class EngineWorld(World):
     """A world with workers. script: the provider. Time moves only in `run`."""
 
     clock: VirtualClock
+    target_form = "{task}:{number}"
+    housekeeping_s = HOUSEKEEPING_S
 
     def __init__(self, script: Script = all_sent, *, capacity: int = 0, **world: Any) -> None:
         super().__init__(VirtualClock(), **world)
@@ -273,20 +282,14 @@ class EngineWorld(World):
             self.write(Sealed(format=1, task=task, targets=targets, refused=0, digest="digest", writers=["0"]))
         owner = "" if shared else task
         self.add_lane(
-            LaneInfo(
-                name=lane,
-                kind=kind,
-                tier=str(tier),
-                weight=record.weight,
-                chunk=chunk,
-                task=owner,
-                channel=record.channel,
-            )
+            lane_info(lane, owner, kind=kind, tier=str(tier), weight=record.weight, chunk=chunk, channel=record.channel)
         )
         if publish:
             of_all: dict[str, Any] = {
                 "channel": record.channel,
                 "max_attempts": record.max_attempts,
+                "gives_up_unknown": record.gives_up_unknown,
+                "retry_for_ms": record.retry_for_ms,
                 "expires_ms": expires,
             }
             self.publish(task, lane, targets, chunk=chunk, **of_all)
@@ -301,7 +304,7 @@ class EngineWorld(World):
             "published_ms": self.clock.wall_ms(),
             "max_attempts": 3,
         }
-        names = [f"{task}:{number}" for number in range(targets)]
+        names = [self.target_form.format(task=task, number=number) for number in range(targets)]
         parts = enumerate((names[start : start + chunk] for start in range(0, targets, chunk)), first)
         envelopes = [envelope(number, part, message=MESSAGE, **(common | fields)) for number, part in parts]
         self.broker.publish(lane, envelopes)
@@ -362,7 +365,7 @@ class EngineWorld(World):
             return
         self.finisher.finish(self.fold_outcomes())
         if self.clock.monotonic_s() >= self._house_s:
-            self._house_s = self.clock.monotonic_s() + HOUSEKEEPING_S
+            self._house_s = self.clock.monotonic_s() + self.housekeeping_s
             self.do_housekeeping()
 
     # ------------------------------------------------------------- what came of it

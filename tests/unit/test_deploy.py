@@ -8,7 +8,7 @@ import yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 METRICS = DEPLOY.parent / "docs" / "reference" / "metrics.md"
-FILES = sorted(DEPLOY.rglob("*.yaml"))
+FILES = sorted((DEPLOY / "keda").rglob("*.yaml"))
 assert FILES
 
 

@@ -16,6 +16,7 @@ from dispatcher.model.view import TaskView
 from dispatcher.ports import BatchChannel
 from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.outcome import ALL_SENT, OUTCOME_NAMES, Report
+from estate.node_life import NODE_LIFE
 from fairlane.cli.main import COMMANDS, cli
 from tests.unit.consumers.envelopes import envelope
 
@@ -27,7 +28,9 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "docs/operations.md",
     "docs/delivery.md",
+    "docs/estate.md",
     "docs/fairness.md",
+    "docs/runbooks.md",
     "docs/spark.md",
     *(f"docs/how-to/{page.name}" for page in sorted((ROOT / "docs" / "how-to").glob("*.md"))),
     *(f"docs/reference/{page.name}" for page in sorted((ROOT / "docs" / "reference").glob("*.md"))),
@@ -46,9 +49,10 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("lifecycle", [TASK, WORKER], ids=lambda lifecycle: lifecycle.name)
+@pytest.mark.parametrize("lifecycle", [TASK, WORKER, NODE_LIFE], ids=lambda lifecycle: lifecycle.name)
 def test_the_pictures_of_the_life_cycles_are_those_of_the_tables(lifecycle: Lifecycle) -> None:
-    assert f"```mermaid\n{lifecycle.to_mermaid()}```" in text_of("docs/internals/state.md")
+    page = "docs/estate.md" if lifecycle is NODE_LIFE else "docs/internals/state.md"
+    assert f"```mermaid\n{lifecycle.to_mermaid()}```" in text_of(page)
 
 
 def test_the_tour_takes_half_an_hour() -> None:
@@ -99,7 +103,7 @@ def test_the_tests_named_for_the_settle_rules_exist() -> None:
 
 
 def test_commands_in_the_documents_exist() -> None:
-    named = re.findall(r"`fairlane (\w+)(?: (?!set\b)([a-z][a-z-]*))?", "\n".join(map(text_of, DOCUMENTS)))
+    named = re.findall(r"`fairlane (\w[\w-]*)(?: (?!set\b)([a-z][a-z-]*))?", "\n".join(map(text_of, DOCUMENTS)))
     assert len(named) > 50
     for command, sub in named:
         assert command in COMMANDS
@@ -118,7 +122,7 @@ def test_the_reference_is_what_the_code_says() -> None:
 def test_the_reference_names_the_fields_of_a_task() -> None:
     section = text_of("docs/reference/task-fields.md")
     named = set(re.findall(r"`(\w+)`", " ".join(line.split("|")[1] for line in section.splitlines() if "|" in line)))
-    assert named == set(TaskView.__struct_fields__)
+    assert named == {*TaskView.__struct_fields__, "message"}
     assert {f"`{name}`" for name in ("total", "pending", *OUTCOME_NAMES)} <= set(re.findall(r"`\w+`", section))
 
 

@@ -4,7 +4,6 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -28,8 +27,8 @@ from dispatcher.engine.runs import EnvelopeRun, RunState
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.scheduling.shared_bound import SharedBound
-from dispatcher.wire.envelope import FORMAT, Envelope
 from dispatcher.wire.lease import LaneKind
+from tests.unit.consumers.envelopes import envelope
 
 ROOT = Path(__file__).parents[2]
 OWNER = ROOT / "dispatcher/engine/buffers.py"
@@ -39,24 +38,7 @@ MUTATORS = frozenset(
 
 
 def delivery(task: str, sequence: int, targets: int) -> Delivery:
-    names = ["x"] * targets
-    envelope = Envelope(
-        format=FORMAT,
-        task=task,
-        writer="0",
-        sequence=sequence,
-        attempt=0,
-        app="app",
-        channel="null",
-        published_ms=0,
-        not_before_ms=0,
-        expires_ms=0,
-        size=targets,
-        max_attempts=3,
-        message=msgspec.Raw(b"{}"),
-        targets=names,
-    )
-    return Delivery(envelope, None, 0.0)
+    return Delivery(envelope(sequence, ["x"] * targets, task=task), None, 0.0)
 
 
 class Lanes:

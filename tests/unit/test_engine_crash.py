@@ -3,24 +3,28 @@
 import pytest
 
 from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import RETRY, Outcome, Outcomes, Report, Verdict, decode_record
-from tests.unit.engine_world import EngineWorld, Worker
+from tests.unit.engine_world import Crash, EngineWorld, Worker
 
 TRY_AGAIN = Verdict(RETRY, "busy")
-BAD = Verdict(int(Outcome.INVALID), "no such device")
+BAD = Verdict(int(Outcome.FAILED), "a sensitive word")
+GONE = Verdict(int(Outcome.INVALID), "no such device")
 
 Call = tuple[str, int, int]
 """Task, sequence, attempt."""
 
 
 def provider(envelope: Envelope) -> Report:
-    """The first target is accepted, the second only at the second attempt, the third is invalid."""
+    """The second target is accepted at the second attempt only, the third fails, and the fourth is invalid."""
     exceptions = {}
     for index, target in enumerate(envelope.targets):
         if target.endswith(":1") and envelope.attempt == 0:
             exceptions[index] = TRY_AGAIN
         if target.endswith(":2"):
             exceptions[index] = BAD
+        if target.endswith(":3"):
+            exceptions[index] = GONE
     return Report(exceptions=exceptions)
 
 
@@ -62,7 +66,7 @@ def steps_of_a_run(lose_receipts: int = 0) -> int:
 
 
 def check(world: EngineWorld) -> None:
-    assert world.counts("own") == {"sent": 4, "invalid": 1}
+    assert world.counts("own") == {"sent": 3, "failed": 1, "invalid": 1}
     assert world.counts("shared") == {"sent": 2}
 
 
@@ -76,11 +80,12 @@ def test_a_worker_stopped_at_any_step_changes_nothing(lose_receipts: int) -> Non
         check(world)
         letters = {(letter.task, position) for letter in world.dead_letters.letters for position in letter.positions}
         assert letters == {("own", 2)}
+        assert {one.target for record in world.records() for *_, one in invalid_in(record)} == {"own:3"}
 
 
 def two_crashes_at(step: int) -> EngineWorld:
     world = EngineWorld(provider)
-    world.add_task("own", 5, chunk=3)
+    world.add_task("own", 5, chunk=3, max_attempts=5)  # a claim of a dead worker costs a try
     world.add_task("shared", 2, chunk=1, shared=True)
     for _ in range(2):
         worker = world.worker()
@@ -94,6 +99,38 @@ def two_crashes_at(step: int) -> EngineWorld:
 def test_two_workers_stopped_one_after_the_other() -> None:
     for step in range(1, steps_of_a_run() + 1, 2):
         check(two_crashes_at(step))
+
+
+@pytest.mark.parametrize("max_attempts", [1, 3])
+def test_an_envelope_that_kills_its_worker_ends(max_attempts: int) -> None:
+    def kills(_: Envelope) -> Report:
+        raise Crash
+
+    world = EngineWorld(kills)
+    world.add_task("fatal", 2, chunk=2, max_attempts=max_attempts)
+    for _ in range(max_attempts + 1):
+        worker = world.worker()
+        world.run(lambda: not worker.alive or world.finished("fatal"), within_s=60)  # noqa: B023
+    world.run_out("fatal")
+    assert [worker.alive for worker in world.workers] == [False] * max_attempts + [True]
+    assert world.counts("fatal") == {"failed": 2}
+    assert world.stats()["repeats_possible"] == 2 * max_attempts, "counted in targets"
+    (letter,) = world.dead_letters.letters
+    assert letter.reasons == ["unknown: its worker ended or stalled before it recorded an outcome"] * 2
+
+
+def test_what_may_have_been_sent_is_given_up_if_the_task_wishes_so() -> None:
+    def kills_once(_: Envelope) -> Report:
+        raise Crash
+
+    world = EngineWorld(kills_once)
+    world.add_task("t", 2, chunk=2, gives_up_unknown=True)
+    worker = world.worker()
+    world.run(lambda: not worker.alive)
+    world.worker()
+    world.run_out("t")
+    assert world.counts("t") == {"failed": 2}
+    assert len(world.provider_calls) == 1
 
 
 def test_a_worker_that_stood_still_past_its_claim_adds_no_second_outcome(world: EngineWorld) -> None:

@@ -85,27 +85,6 @@ def leave_shared_lane(world: EngineWorld, task: str) -> str:
     return lane
 
 
-def test_a_task_leaves_its_shared_lane_while_it_is_being_sent_and_nothing_is_lost_or_doubled() -> None:
-    world = EngineWorld(capacity=200)
-    for task in ("moved", "stays"):
-        shared = world.add_task(task, 200, tier=Tier.LOW, shared=True)
-    for _ in range(2):
-        world.worker()
-    world.run(lambda: len(world.provider_calls) > 50)
-    lane = leave_shared_lane(world, "moved")
-    world.write(ControlChange(1, "moved", "paused", "1", 0))
-    world.run(lambda: world.finished("stays") and not world.broker.open(shared))
-    sent = world.calls()
-    assert 0 < sum(count for (target, _), count in sent.items() if target.startswith("moved")) < 200
-    assert {envelope.task for envelope in world.broker.open(lane)} == {"moved"}
-    world.write(ControlChange(1, "moved", "paused", "0", 0))
-    for worker in world.workers:
-        worker.look()
-    run(world, lambda: world.finished("moved"))
-    assert world.counts("moved") == world.counts("stays") == {"sent": 200}
-    assert max(world.calls().values()) == 1
-
-
 def test_a_cancelled_task_that_left_its_shared_lane_ends_and_what_stands_there_is_dropped() -> None:
     world = EngineWorld(capacity=50)
     shared = world.add_task("t", 300, tier=Tier.LOW, shared=True)

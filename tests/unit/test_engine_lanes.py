@@ -11,7 +11,7 @@ from dispatcher.engine.sending import MAX_IDLE_FLOWS
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.wire.control import ControlChange, Sealed
-from dispatcher.wire.lease import LaneKind
+from tests.records import lane_info
 from tests.unit.engine_world import EngineWorld
 from tests.unit.reachable import texts_in
 
@@ -90,15 +90,7 @@ def test_a_turn_brings_some_of_every_tier_by_weight_and_no_more_than_is_soon_dec
 def test_a_lane_that_yields_nothing_delays_nobody(world: EngineWorld) -> None:
     world.add_task("t", 1_000)
     worker = world.worker()
-    dead = LaneInfo(
-        name="persistent://fairlane/tasks-00/dead",
-        kind=LaneKind.OWN,
-        tier="high",
-        weight=1000,
-        chunk=1,
-        task="dead",
-        channel="null",
-    )
+    dead = lane_info("persistent://fairlane/tasks-00/dead", "dead")
     drain = worker.lanes.drain
     asked = []
 
@@ -229,21 +221,6 @@ def test_a_task_that_changes_its_tier_is_served_by_the_new_one() -> None:
     assert abs(tasks.count("mover") / len(tasks) - 0.5) < 0.03
 
 
-def test_workers_that_come_late_and_leave_early() -> None:
-    world = EngineWorld(capacity=2_000)
-    for i in range(6):
-        world.add_task(f"t{i}", 1_000, tier=list(Tier)[i % 3])
-    tasks = [f"t{i}" for i in range(6)]
-    world.worker()
-    world.run(within_s=0.7)
-    second = world.worker()
-    world.run(within_s=0.7)
-    second.die()
-    world.worker()
-    world.run_out(*tasks)
-    assert [world.counts(task) for task in tasks] == [{"sent": 1_000}] * 6
-
-
 def test_a_lane_that_was_given_up_for_missing_is_attached_again(world: EngineWorld) -> None:
     world.add_task("t", 10)
     worker = world.worker()
@@ -257,7 +234,7 @@ def test_a_lane_that_was_given_up_for_missing_is_attached_again(world: EngineWor
 def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed(world: EngineWorld) -> None:
     lane = world.add_task("t", 10)
     worker = world.worker()
-    held = LaneInfo(name=lane, kind=LaneKind.OWN, tier=Tier.HIGH, weight=1_000, chunk=1, task="t", channel="null")
+    held = lane_info(lane, "t")
     asked = []
     for nearly_empty in (False, True, False):
         worker.inbox.put(LanesChanged([structs.replace(held, nearly_empty=nearly_empty)]))

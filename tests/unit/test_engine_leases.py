@@ -50,23 +50,6 @@ def test_what_is_claimed_goes_on_while_the_ledger_is_gone(world: EngineWorld) ->
     assert max(world.calls().values()) == 1
 
 
-def test_an_answer_that_comes_after_its_use_by_is_given_back_unsent(world: EngineWorld) -> None:
-    world.add_task("t", 10)
-    worker = world.worker()
-    answers = []
-    ask = worker.leases.ask
-    worker.leases.ask = lambda request, answered: ask(request, lambda *answer: answers.append((answered, answer)))  # type: ignore[method-assign]
-    worker.work()
-    (answered, answer) = answers.pop()
-    world.clock.advance(2.5)
-    worker.leases.ask = ask  # type: ignore[method-assign]
-    answered(*answer)
-    worker.work()
-    assert worker.engine.stats.given_back == 10
-    world.run_out("t")
-    assert max(world.calls().values()) == 1
-
-
 def test_a_refusal_ends_the_worker(world: EngineWorld) -> None:
     world.add_task("t", 10)
     worker = world.worker()
@@ -134,22 +117,6 @@ def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again(world: En
     world.run_out("t")
     assert world.counts("t") == {"sent": 500}
     assert max(world.calls().values()) == 1
-    assert not world.stats().get("repeats_possible", 0)
-
-
-def test_a_batch_whose_use_by_passed_in_the_courier_is_given_back(world: EngineWorld) -> None:
-    world.add_task("t", 50)
-    worker = world.worker()
-    worker.courier.paused.add("null")
-    worker.work()
-    assert worker.engine.stats.in_flight_targets == 50
-    world.clock.advance(2.1)
-    worker.courier.answer()
-    worker.work()
-    assert world.provider_calls == []
-    worker.go_on()
-    world.run_out("t")
-    assert world.counts("t") == {"sent": 50}
     assert not world.stats().get("repeats_possible", 0)
 
 
@@ -335,16 +302,6 @@ def test_lanes_share_by_weight_when_receiving_sets_the_pace(world: EngineWorld) 
     targets = [call.task[:-1] for call in world.provider_calls for _ in call.targets][3_000:13_000]
     for tier, share in ((Tier.HIGH, 0.6), (Tier.MEDIUM, 0.3), (Tier.LOW, 0.1)):
         assert abs(targets.count(tier) / len(targets) - share) <= 0.02
-
-
-def test_capacity_that_one_tier_leaves_goes_to_the_others() -> None:
-    world = EngineWorld(capacity=2_000)
-    world.add_task("low", 20_000, tier=Tier.LOW)
-    worker = world.worker()
-    world.run(within_s=1.0)
-    before = worker.engine.stats.tiers[Tier.LOW].sent
-    world.run(within_s=5.0)
-    assert worker.engine.stats.tiers[Tier.LOW].sent - before >= 0.98 * 5 * 2_000
 
 
 def test_a_capped_task_does_not_make_the_worker_ask_all_the_time(world: EngineWorld) -> None:

@@ -1,7 +1,9 @@
 """Contents and size of a worker's outcome records."""
 
+from dispatcher.fold_cost import CALL_COST, cost_of
 from dispatcher.wire.control import ControlChange
-from dispatcher.wire.fold_cost import CALL_COST, cost_of
+from dispatcher.wire.invalid import invalid_in
+from dispatcher.wire.outcome import Outcome, Report, Verdict, encode_record
 from tests.unit.engine_world import BUSY, EngineWorld
 
 
@@ -55,6 +57,18 @@ def test_records_that_name_every_target_are_cut_before_they_grow_too_large(world
     assert len(named) == len(set(named)) == 400
     assert {record.app for record in found} == {"app"}
     assert all(sum(len(target) for one in record.named for target in one.targets) < 1_000 for record in found)
+
+
+def test_no_invalid_target_is_left_out_however_many_there_are() -> None:
+    """They were sent in one call, and are too long for one record."""
+    task = "t" * 100
+    world = EngineWorld(lambda _: Report(Verdict(int(Outcome.INVALID), "gone" * 50)))
+    world.add_task(task, 10_000, chunk=500)
+    world.worker(named_targets="none", settle_linger_s=1.0, quantum_targets=10_000)
+    world.run_out(task)
+    invalid = [one.target for record in world.records() for *_, one in invalid_in(record)]
+    assert len(invalid) == len(set(invalid)) == 10_000
+    assert max(len(encode_record(record)) for record in world.records()) < 1_000_000
 
 
 def test_targets_closed_in_great_number_are_not_named_in_one_record(world: EngineWorld) -> None:

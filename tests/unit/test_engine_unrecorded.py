@@ -53,15 +53,6 @@ def test_the_rest_of_a_task_goes_on_while_the_view_holds_the_claims_of_what_is_n
     world.run(lambda: len(world.calls()) == 20_000, within_s=60.0)
 
 
-def test_what_a_cut_off_worker_held_is_sent_by_another_once_its_heart_stops(world: EngineWorld) -> None:
-    first, _ = cut_off_while_sending(world)
-    world.run(within_s=CUT_OFF_S)
-    first.die()
-    world.run_out("t", within_s=60.0)
-    assert world.counts("t") == {"sent": 20_000}
-    assert max(world.calls().values()) == 2
-
-
 def test_a_worker_says_since_when_and_of_which_tasks_outcomes_are_not_recorded(world: EngineWorld) -> None:
     worker = world.worker()
     worker.outcomes.cut = True
@@ -129,10 +120,12 @@ def test_other_tasks_are_sent_by_that_view(world: EngineWorld) -> None:
     assert set(world.calls().values()) == {1}
 
 
-def test_a_view_that_begins_meanwhile_grants_it_once_that_heart_stops(world: EngineWorld) -> None:
+@pytest.mark.parametrize("emptied", [False, True], ids=["in the same view", "in a view that begins meanwhile"])
+def test_what_a_cut_off_worker_held_is_sent_by_another_once_its_heart_stops(world: EngineWorld, emptied: bool) -> None:
     first, _ = cut_off_while_sending(world)
     world.run(within_s=2.0)
-    empty_redis(world)
+    if emptied:
+        empty_redis(world)
     world.run(within_s=CUT_OFF_S)
     first.die()
     world.run_out("t", within_s=60.0)

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from dispatcher.model.errors import Malformed, NewerFormat
 from dispatcher.wire.envelope import (
-    FORMAT,
     MAX_FORMAT,
     MAX_READABLE_BYTES,
     MAX_SEQUENCE,
+    ROUNDS_FORMAT,
     decode_envelope,
     encode_envelope,
 )
+from dispatcher.wire.groups import TargetGroup
 from tests.near_envelopes import FIELDS, GOOD, anything, encode, odd_values, wire
 
 
@@ -63,6 +64,8 @@ def test_what_writers_make_is_read(body: bytes) -> None:
         ("targets", [[], ["a"], ["a", "b", "c", "d"], ["t"] * 501, "ab", [1, 2], {}]),
         ("positions", [[], [0], [2, 0], [1, 1], [-1, 0], [0, 3], [0, 2**63], [0, 1, 2], None, ["0", "1"]]),
         ("variables", [[], [None], [None] * 3, [1, 2], [{1: 2}, None], {}]),
+        ("groups", [[], [["5", 1, 0]], {}, "5", [["5", 1, 0]] * 2]),
+        ("gives_up_unknown", [1, "yes", None]),
     ],
 )
 def test_a_field_beyond_its_limits_is_damage(field: str, values: list[object]) -> None:
@@ -70,6 +73,46 @@ def test_a_field_beyond_its_limits_is_damage(field: str, values: list[object]) -
         for previous in (None, decode_envelope(wire())):
             with pytest.raises(Malformed):
                 decode_envelope(wire(**{field: value}), previous)
+
+
+def in_round(*groups: list[object], attempt: int = 3) -> bytes:
+    return wire(format=ROUNDS_FORMAT, attempt=attempt, groups=list(groups))
+
+
+def test_the_groups_of_a_later_round_are_read() -> None:
+    envelope = decode_envelope(in_round(["1", 19, 5, 4], ["4", 0, 7]))
+    assert envelope.groups == [
+        TargetGroup(positions="1", tries=19, due_ms=5, first_ms=4),
+        TargetGroup(positions="4", tries=0, due_ms=7),
+    ]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [],
+        [["1", 0, 0]],
+        [["1", 0, 0], ["4", 0, 0], ["2", 0, 0]],
+        [["1", 0, 0], ["5", 0, 0]],
+        [["5", 0, 0], ["0", 0, 0]],
+        [["5", 20, 0]],
+        [["5", -1, 0]],
+        [["5", 0, -1]],
+        [["5", 0, 0, -1]],
+        [["x", 0, 0]],
+        [["f" * 126, 0, 0]],
+        [["50000000000000000001", 0, 0]],
+        [["5", 0]],
+    ],
+)
+def test_groups_that_do_not_fit_the_targets_are_damage(groups: list[list[object]]) -> None:
+    with pytest.raises(Malformed):
+        decode_envelope(in_round(*groups))
+
+
+def test_a_first_round_has_no_groups() -> None:
+    with pytest.raises(Malformed, match="groups do not fit in round 0"):
+        decode_envelope(first(2, format=ROUNDS_FORMAT, groups=[["3", 0, 0]]))
 
 
 def test_a_first_attempt_has_all_its_targets() -> None:
@@ -102,9 +145,9 @@ def test_the_largest_envelope_that_is_read_is_below_the_limit_of_a_message() -> 
     assert MAX_READABLE_BYTES < 5 * 1024 * 1024
 
 
-@pytest.mark.parametrize("fields", [[2], [2, "task-1"], [MAX_FORMAT, {"all": "else"}, [1] * 9]])
+@pytest.mark.parametrize("fields", [[3], [3, "task-1"], [MAX_FORMAT, {"all": "else"}, [1] * 9]])
 def test_a_later_format_is_no_damage(fields: list[Any]) -> None:
-    with pytest.raises(NewerFormat, match=f"has format {fields[0]}; this version reads {FORMAT}"):
+    with pytest.raises(NewerFormat, match=f"has format {fields[0]}; this version reads {ROUNDS_FORMAT}"):
         decode_envelope(encode(fields))
 
 

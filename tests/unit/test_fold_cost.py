@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.wire.fold_cost import CALL_COST, cost_of, cut, one_by_one
+from dispatcher.fold_cost import CALL_COST, cost_of, cut, one_by_one
 from dispatcher.wire.outcome import FORMAT, RETRY, ClaimsEnded, CloseTask, EpochMark, Mixed, Outcomes, Run, reads_back
 
 

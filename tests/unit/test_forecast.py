@@ -1,14 +1,17 @@
 """The fluid model: caps hold, nothing is left idle, more weight never makes a task later."""
 
+from dataclasses import replace
 from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.analysis.forecast import ForecastTask, Shares, TaskClass, forecast, rates_of, waterfill
-from dispatcher.model.pools import TOTAL, pools_of
+from dispatcher.analysis.forecast import ForecastTask, Shares, TaskKind, forecast, rates_of, waterfill
+from dispatcher.analysis.situation import shares_of, targets_per_request
+from dispatcher.model.pools import TOTAL, Cap, pools_of
 from dispatcher.model.tier import TIERS
+from dispatcher.model.view import Globals
 
 TIER_WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
 _names = st.sampled_from(["a", "b", "c"])
@@ -39,9 +42,9 @@ def jobs_of(number: int) -> st.SearchStrategy[list[ForecastTask]]:
     )
 
 
-def flows_of(jobs: list[ForecastTask], shares: Shares) -> list[TaskClass]:
+def flows_of(jobs: list[ForecastTask], shares: Shares) -> list[TaskKind]:
     return [
-        TaskClass(
+        TaskKind(
             j.tier, j.app, tuple(p for p in pools_of(j.app, j.channel) if p in shares.caps), j.weight, j.cap or inf
         )
         for j in jobs
@@ -59,17 +62,17 @@ def test_a_share_is_within_the_need_and_nothing_is_left_that_somebody_needs(
 
 @given(jobs_of(8), SHARES)
 def test_rates_are_within_every_cap_and_conserve_work(jobs: list[ForecastTask], shares: Shares) -> None:
-    flows = flows_of(jobs, shares)
-    rates = rates_of(flows, shares)
+    kinds = flows_of(jobs, shares)
+    rates = rates_of(kinds, shares)
     used = {TOTAL: sum(rates)} | {
-        pool: sum(rate for rate, flow in zip(rates, flows, strict=True) if pool in flow.pools) for pool in shares.caps
+        pool: sum(rate for rate, kind in zip(rates, kinds, strict=True) if pool in kind.pools) for pool in shares.caps
     }
     sizes = {TOTAL: shares.capacity, **shares.caps}
     assert all(used[pool] <= sizes[pool] * (1 + 1e-6) for pool in used)
-    for flow, rate in zip(flows, rates, strict=True):
-        full = [pool for pool in (TOTAL, *flow.pools) if used[pool] >= sizes[pool] * (1 - 1e-6)]
-        assert rate >= flow.limit * (1 - 1e-6) or full, "held back by nothing"
-        assert 0 < rate <= flow.limit * (1 + 1e-9)
+    for kind, rate in zip(kinds, rates, strict=True):
+        full = [pool for pool in (TOTAL, *kind.pools) if used[pool] >= sizes[pool] * (1 - 1e-6)]
+        assert rate >= kind.limit * (1 - 1e-6) or full, "held back by nothing"
+        assert 0 < rate <= kind.limit * (1 + 1e-9)
 
 
 @given(jobs_of(8), st.floats(1, 3_000))
@@ -152,14 +155,17 @@ def test_a_pool_that_binds_is_shared_by_tier_weight() -> None:
 
 
 def test_paused_held_and_empty_tasks() -> None:
-    shares = Shares(capacity=100.0, tier_weights=TIER_WEIGHTS, paused=frozenset({"off"}))
+    shares = Shares(
+        capacity=100.0, tier_weights=TIER_WEIGHTS, paused=frozenset({"off"}), paused_flows=frozenset({"on/bank"})
+    )
     jobs = [
         ForecastTask(id="a", app="shop", channel="on", tier="low", weight=1_000, pending=200.0),
         ForecastTask(id="b", app="shop", channel="off", tier="high", weight=1_000, pending=5.0),
         ForecastTask(id="c", app="shop", channel="on", tier="high", weight=1_000, pending=5.0, on_hold=True),
         ForecastTask(id="d", app="shop", channel="on", tier="high", weight=1_000, pending=0.0),
+        ForecastTask(id="e", app="bank", channel="on", tier="high", weight=1_000, pending=5.0),
     ]
-    assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": None, "c": None, "d": 0.0}
+    assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": None, "c": None, "d": 0.0, "e": None}
 
 
 def test_unlimited_capacity_is_limited_by_caps_alone() -> None:
@@ -170,6 +176,44 @@ def test_unlimited_capacity_is_limited_by_caps_alone() -> None:
         ForecastTask(id="c", app="news", channel="x", tier="high", weight=1_000, pending=60.0, cap=30),
     ]
     assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": 0.0, "c": pytest.approx(2.0)}
+
+
+def test_a_cap_in_requests_lets_an_envelope_through_where_that_is_a_request() -> None:
+    shares = Shares(
+        capacity=inf,
+        tier_weights=TIER_WEIGHTS,
+        caps={"quota/project": 10.0, "app/bank": 30.0},
+        request_caps=frozenset({"quota/project"}),
+        quotas={"http/shop": "project", "http/bank": "project"},
+    )
+    of_shop = ForecastTask(
+        id="a", app="shop", channel="http", tier="high", weight=1_000, pending=5_000.0, per_request=100
+    )
+    small = of_shop._replace(id="b", per_request=20, pending=1_000.0)
+    bank = ForecastTask(id="c", app="bank", channel="http", tier="high", weight=1_000, pending=60.0, per_request=10)
+    assert forecast([of_shop], shares).done_s == {"a": pytest.approx(5.0)}
+    assert forecast([of_shop, small], shares).done_s == {"a": pytest.approx(10.0), "b": pytest.approx(10.0)}
+    found = forecast([of_shop, bank], shares)  # the app's cap takes three requests, and the others get the rest
+    assert found.rates == {"a": pytest.approx(700.0), "c": pytest.approx(30.0)}
+
+
+def test_settings_say_which_caps_are_in_requests_and_channels_how_many_targets_one_has() -> None:
+    caps = {"quota/project": Cap(10), "quota/other": Cap(20)}
+    settings = Globals(capacity=0, tier_weights={}, caps=caps, quota_units={"project": "request"})
+    shares = shares_of(settings)
+    assert shares.caps == {"quota/project": 10.0, "quota/other": 20.0}
+    assert shares.request_caps == {"quota/project"}
+    assert [targets_per_request(channel, 100) for channel in ("fcm", "apns", "http", "mine")] == [1, 1, 100, 100]
+
+
+@given(jobs_of(8), SHARES, st.integers(1, 50))
+def test_counting_requests_of_many_targets_is_as_a_larger_cap(
+    jobs: list[ForecastTask], shares: Shares, size: int
+) -> None:
+    every = [replace(kind, per_request=size) for kind in flows_of(jobs, shares)]
+    in_requests = replace(shares, request_caps=frozenset(shares.caps))
+    larger = replace(shares, caps={pool: cap * size for pool, cap in shares.caps.items()})
+    assert rates_of(every, in_requests) == pytest.approx(rates_of(flows_of(jobs, shares), larger), rel=1e-4)
 
 
 def test_many_tasks_are_foreseen_with_ends_taken_together() -> None:

@@ -8,27 +8,13 @@ from hypothesis import strategies as st
 from dispatcher.ports import DeadLetter
 from dispatcher.wire.letters import MAX_LETTER_BYTES, is_sound, parts_of, without_texts
 from dispatcher.wire.outcome import MAX_REASON_BYTES
+from tests.records import dead_letter
 
 encode = msgspec.msgpack.encode
 
 
 def letter(targets: list[str], reasons: list[str], body: bytes = b"") -> DeadLetter:
-    positions = list(range(len(targets)))
-    return DeadLetter(
-        format=1,
-        task="t",
-        writer="0",
-        sequence=7,
-        attempt=0,
-        at_ms=5,
-        channel="null",
-        positions=positions,
-        targets=targets,
-        outcomes=[1] * len(targets),
-        reasons=reasons,
-        body=body,
-        lane="lane",
-    )
+    return dead_letter("t", targets, reasons=reasons, body=body, lane="lane")
 
 
 texts = st.sampled_from(["", "a", "é" * 1_000, "\U0001f600" * 1_024, "x" * 80_000])
@@ -63,6 +49,19 @@ def test_a_body_is_the_sum_of_its_parts(size: int) -> None:
     assert [(part.part, part.parts) for part in parts] == [(n, len(parts)) for n in range(len(parts))]
     assert all(len(encode(part)) <= MAX_LETTER_BYTES for part in parts)
     assert {part.lane for part in parts} == {"lane"}
+
+
+def test_variables_stay_with_their_targets_and_count_towards_the_size() -> None:
+    names = [str(number) for number in range(1_000)]
+    variables: list[dict[str, str] | None] = [{"text": name + "x" * 2_000} if int(name) % 2 else None for name in names]
+    whole = msgspec.structs.replace(letter(names, ["no"] * 1_000), variables=variables)
+    parts = parts_of(whole)
+    assert len(parts) == 2
+    assert all(is_sound(part) and len(encode(part)) <= MAX_LETTER_BYTES for part in parts)
+    rows = [row for part in parts for row in zip(part.targets, part.variables or [], strict=True)]
+    assert rows == list(zip(names, variables, strict=True))
+    assert without_texts(whole, "too big").variables is None
+    assert not is_sound(msgspec.structs.replace(whole, variables=variables[1:]))
 
 
 def test_a_small_letter_is_left_as_it_is() -> None:

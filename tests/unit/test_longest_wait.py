@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.analysis.longest_wait import Lane, longest_waits
-from dispatcher.model.service_settings import WINDOW_S
+from dispatcher.model.pools import WINDOW_S
 
 WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
 

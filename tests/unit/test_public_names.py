@@ -12,14 +12,16 @@ from types import ModuleType
 
 import pytest
 
+from dispatcher.model.service_settings import Setting, globals_after, globals_of
 from dispatcher.model.task import PushTask
-from dispatcher.model.view import globals_of
 from dispatcher.public_names import PUBLIC
-from producers.async_client import AsyncPushClient, AsyncTaskHandle
+from producers.async_client import AsyncDeadLetterBox, AsyncPushClient, AsyncTaskHandle
 from producers.client import PushClient
 from producers.control.service_controls import ServiceControls
 from producers.handle import TaskHandle
+from producers.letters.dead_letters import DeadLetterBox
 
+FACES = [(AsyncPushClient, PushClient), (AsyncTaskHandle, TaskHandle), (AsyncDeadLetterBox, DeadLetterBox)]
 ROOT = Path(__file__).parents[2]
 
 
@@ -53,7 +55,7 @@ def test_all_errors_that_the_client_is_documented_to_raise_are_public() -> None:
     assert {"TimedOut", "LimitReached", "AudienceMismatch", "Refused"} <= named
 
 
-@pytest.mark.parametrize(("face", "sync"), [(AsyncPushClient, PushClient), (AsyncTaskHandle, TaskHandle)])
+@pytest.mark.parametrize(("face", "sync"), FACES)
 def test_the_async_client_has_all_methods_with_the_same_parameters(face: type, sync: type) -> None:
     methods = {name for name, member in inspect.getmembers(sync, inspect.isroutine) if not name.startswith("_")}
     for name in methods - {"connect", "connect_async"}:
@@ -79,13 +81,13 @@ def test_a_push_task_takes_for_type_checkers_what_it_has() -> None:
 
 
 def test_set_tiers_takes_what_globals_gives() -> None:
-    stored: dict[str, str] = {}
-    controls = ServiceControls(stored.update)
+    stored = list[Setting]()
+    controls = ServiceControls(stored.extend, lambda: 0)
     controls.set_tiers(6, 2.5, 1)
     controls.weigh_app("shop", 2.5)
-    found = globals_of(stored)
+    found = globals_after(globals_of({}), stored)
     controls.set_tiers(**found.tier_weights)
-    assert globals_of(stored) == found
+    assert globals_after(globals_of({}), stored) == found
     assert (found.tier_weights["medium"], found.app_weights) == (2.5, {"shop": 2.5})
 
 

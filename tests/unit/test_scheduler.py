@@ -10,46 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
-from dispatcher.scheduling.scheduler import QueueEntry, Scheduler
-from dispatcher.scheduling.sharing import share_out
-
-HIGH, MEDIUM, LOW = TIERS
-Lane = QueueEntry[str]
-
-tier_weights = st.fixed_dictionaries({tier: st.integers(1, 20).map(lambda w: w * 500) for tier in TIERS})
-sizes = st.integers(1, 500)
-chunks = st.sampled_from([7, 10, 33, 100, 250, 499, 500])
-lane_weights = st.integers(1, 50).map(lambda w: w * 200)
-
-
-def backlogged(scheduler: Scheduler[str], lanes: dict[str, tuple[Tier, int]]) -> dict[str, Lane]:
-    """Lanes that always have something to send."""
-    flows = {name: scheduler.flow(name, tier, weight) for name, (tier, weight) in lanes.items()}
-    for flow in flows.values():
-        scheduler.enter(flow)
-    return flows
+from dispatcher.scheduling.scheduler import Scheduler
+from dispatcher.scheduling.sharing import Work, share_out
+from tests.unit.lanes_to_pick import (
+    HIGH,
+    LOW,
+    MEDIUM,
+    backlogged,
+    chunks,
+    lane_weights,
+    send,
+    send_targets,
+    sizes,
+    tier_weights,
+)
 
 
-def send(scheduler: Scheduler[str], size: int) -> str:
-    flow = scheduler.pick()
-    assert flow is not None
-    scheduler.charge(flow, size)
-    return flow.item
-
-
-def send_targets(scheduler: Scheduler[str], targets: int, size: dict[str, int]) -> list[tuple[str, int]]:
-    """Send this number of targets; return what was sent, in order."""
-    sent = []
-    while targets > 0:
-        flow = scheduler.pick()
-        assert flow is not None
-        scheduler.charge(flow, size[flow.item])
-        sent.append((flow.item, size[flow.item]))
-        targets -= size[flow.item]
-    return sent
-
-
-# ------------------------------------------------------------------ law 1: shares
 @given(weights=tier_weights, size=st.fixed_dictionaries(dict.fromkeys(TIERS, chunks)), lanes=st.integers(1, 5))
 @settings(max_examples=25, deadline=None)
 def test_any_ten_thousand_targets_are_shared_by_tier(
@@ -112,7 +88,7 @@ def test_a_late_lane_neither_waits_nor_owes(before: int, weight: int, size: int)
     backlogged(scheduler, {"early": (HIGH, 1000)})
     for _ in range(before):
         send(scheduler, size)
-    late = scheduler.flow("late", HIGH, weight)
+    late = scheduler.entry("late", HIGH, weight)
     scheduler.enter(late)
     sent = Counter(send(scheduler, size) for _ in range(400))
     fair = 400 * weight / (weight + 1000)
@@ -121,36 +97,36 @@ def test_a_late_lane_neither_waits_nor_owes(before: int, weight: int, size: int)
 
 def test_an_idle_tier_saves_nothing_up() -> None:
     scheduler: Scheduler[str] = Scheduler()
-    flows = backlogged(scheduler, {"high": (HIGH, 1000), "low": (LOW, 1000)})
-    scheduler.leave(flows["high"])
+    entries = backlogged(scheduler, {"high": (HIGH, 1000), "low": (LOW, 1000)})
+    scheduler.leave(entries["high"])
     for _ in range(5_000):
         assert send(scheduler, 10) == "low"
-    scheduler.enter(flows["high"])
+    scheduler.enter(entries["high"])
     sent = Counter(send(scheduler, 10) for _ in range(700))
     assert abs(sent["high"] - 600) <= 2
 
 
 def test_a_lane_that_leaves_and_comes_back_gains_nothing() -> None:
     scheduler: Scheduler[str] = Scheduler()
-    flows = backlogged(scheduler, {"steady": (HIGH, 1000), "flighty": (HIGH, 1000)})
+    entries = backlogged(scheduler, {"steady": (HIGH, 1000), "flighty": (HIGH, 1000)})
     sent: Counter[str] = Counter()
     for _ in range(2_000):
         sent[send(scheduler, 1)] += 1
-        scheduler.leave(flows["flighty"])
-        scheduler.enter(flows["flighty"])
+        scheduler.leave(entries["flighty"])
+        scheduler.enter(entries["flighty"])
     assert abs(sent["steady"] - sent["flighty"]) <= 2
 
 
 # ------------------------------------------------------------------ law 5: live changes
 def test_changes_of_weight_and_tier_count_at_once() -> None:
     scheduler: Scheduler[str] = Scheduler()
-    flows = backlogged(scheduler, {"a": (HIGH, 1000), "b": (HIGH, 1000), "c": (LOW, 1000)})
+    entries = backlogged(scheduler, {"a": (HIGH, 1000), "b": (HIGH, 1000), "c": (LOW, 1000)})
     for _ in range(1_000):
         send(scheduler, 1)
-    scheduler.change(flows["a"], HIGH, 3_000)
+    scheduler.change(entries["a"], HIGH, 3_000)
     sent = Counter(send(scheduler, 1) for _ in range(700))
     assert abs(sent["a"] - 450) <= 3
-    scheduler.change(flows["a"], LOW, 1_000)
+    scheduler.change(entries["a"], LOW, 1_000)
     sent = Counter(send(scheduler, 1) for _ in range(700))
     assert abs(sent["b"] - 600) <= 3
     assert abs(sent["a"] - 50) <= 3
@@ -159,13 +135,13 @@ def test_changes_of_weight_and_tier_count_at_once() -> None:
     assert abs(sent["b"] - 350) <= 3
 
 
-# ------------------------------------------------------------------ groups
+# ------------------------------------------------------------------ retries
 def test_a_closed_group_is_passed_over_and_not_owed() -> None:
     scheduler: Scheduler[str] = Scheduler()
-    one = scheduler.flow("one", HIGH, 1000, "http")
-    two = scheduler.flow("two", HIGH, 1000, "null")
-    for flow in (one, two):
-        scheduler.enter(flow)
+    one = scheduler.entry("one", HIGH, 1000, "http")
+    two = scheduler.entry("two", HIGH, 1000, "null")
+    for entry in (one, two):
+        scheduler.enter(entry)
     scheduler.close("http")
     assert {send(scheduler, 1) for _ in range(1_000)} == {"two"}
     scheduler.close("null")
@@ -176,33 +152,33 @@ def test_a_closed_group_is_passed_over_and_not_owed() -> None:
     assert abs(sent["one"] - 50) <= 1
 
 
-def test_a_flow_of_a_closed_group_may_come_and_go() -> None:
+def test_an_entry_of_a_closed_group_may_come_and_go() -> None:
     scheduler: Scheduler[str] = Scheduler()
     scheduler.close("http")
-    flow = scheduler.flow("one", HIGH, 1000, "http")
-    scheduler.enter(flow)
+    entry = scheduler.entry("one", HIGH, 1000, "http")
+    scheduler.enter(entry)
     assert scheduler.pick() is None
-    scheduler.leave(flow)
+    scheduler.leave(entry)
     scheduler.open("http")
     assert scheduler.pick() is None
-    scheduler.enter(flow)
-    assert scheduler.pick() is flow
+    scheduler.enter(entry)
+    assert scheduler.pick() is entry
 
 
-def test_groups_go_with_their_last_flow() -> None:
+def test_groups_go_with_their_last_entry() -> None:
     """Whatever names there were: a pick looks at those that have something to send."""
     scheduler: Scheduler[str] = Scheduler()
-    steady = scheduler.flow("steady", HIGH, 1000, "http")
+    steady = scheduler.entry("steady", HIGH, 1000, "http")
     scheduler.enter(steady)
     for number in range(1_000):
-        flow = scheduler.flow("passing", HIGH, 1000, f"channel{number}")
-        scheduler.close(flow.group)
-        scheduler.enter(flow)
-        scheduler.open(flow.group)
-        scheduler.charge(flow, 1)
-        scheduler.change(flow, LOW, 1000)
-        scheduler.leave(flow)
-    assert [len(queue.groups) for queue in (steady.tier, flow.tier)] == [1, 0]
+        entry = scheduler.entry("passing", HIGH, 1000, f"channel{number}")
+        scheduler.close(entry.group)
+        scheduler.enter(entry)
+        scheduler.open(entry.group)
+        scheduler.charge(entry, 1)
+        scheduler.change(entry, LOW, 1000)
+        scheduler.leave(entry)
+    assert [len(queue.groups) for queue in (steady.queue, entry.queue)] == [1, 0]
     assert scheduler.pick() is steady
 
 
@@ -218,19 +194,19 @@ def course(draw: st.DrawFn) -> list[tuple[str, int]]:
 def test_a_pick_is_always_one_that_can_be_sent_and_is_found_if_there_is_one(events: list[tuple[str, int]]) -> None:
     def play() -> list[str]:
         scheduler: Scheduler[str] = Scheduler()
-        flows = [scheduler.flow(str(i), TIERS[i % 3], 1000, f"g{i % 2}") for i in range(6)]
+        entries = [scheduler.entry(str(i), TIERS[i % 3], 1000, f"g{i % 2}", Work(i // 3)) for i in range(6)]
         entered: set[int] = set()
         closed: set[str] = set()
         order = []
         for event, i in events:
             if event == "enter":
-                scheduler.enter(flows[i])
+                scheduler.enter(entries[i])
                 entered.add(i)
             elif event == "leave":
-                scheduler.leave(flows[i])
+                scheduler.leave(entries[i])
                 entered.discard(i)
             elif event == "tier":
-                scheduler.change(flows[i], TIERS[(i + 1) % 3], 2000)
+                scheduler.change(entries[i], TIERS[(i + 1) % 3], 2000)
             elif event == "close":
                 closed.add(f"g{i % 2}")
                 scheduler.close(f"g{i % 2}")
@@ -238,12 +214,12 @@ def test_a_pick_is_always_one_that_can_be_sent_and_is_found_if_there_is_one(even
                 closed.discard(f"g{i % 2}")
                 scheduler.open(f"g{i % 2}")
             possible = {str(i) for i in entered if f"g{i % 2}" not in closed}
-            flow = scheduler.pick()
-            assert (flow is None) == (not possible)
-            if flow is not None:
-                assert flow.item in possible
-                scheduler.charge(flow, 3)
-                order.append(flow.item)
+            entry = scheduler.pick()
+            assert (entry is None) == (not possible)
+            if entry is not None:
+                assert entry.item in possible
+                scheduler.charge(entry, 3)
+                order.append(entry.item)
         return order
 
     assert play() == play(), "the same events, the same picks"
@@ -253,18 +229,18 @@ def test_a_pick_is_always_one_that_can_be_sent_and_is_found_if_there_is_one(even
     weights=st.lists(st.integers(1, 5_000), min_size=1, max_size=12),
     steps=st.lists(st.tuples(st.integers(0, 11), st.sampled_from(("send", "leave", "enter")), st.integers(1, 500))),
 )
-def test_the_flow_picked_is_the_one_furthest_behind(weights: list[int], steps: list[tuple[int, str, int]]) -> None:
+def test_the_entry_picked_is_the_one_furthest_behind(weights: list[int], steps: list[tuple[int, str, int]]) -> None:
     scheduler: Scheduler[str] = Scheduler()
-    flows = [scheduler.flow(str(number), HIGH, weight) for number, weight in enumerate(weights)]
-    for flow in flows:
-        scheduler.enter(flow)
+    entries = [scheduler.entry(str(number), HIGH, weight) for number, weight in enumerate(weights)]
+    for entry in entries:
+        scheduler.enter(entry)
     for number, act, targets in steps:
-        other = flows[number % len(flows)]
+        other = entries[number % len(entries)]
         if act != "send":
             (scheduler.leave if act == "leave" else scheduler.enter)(other)
-        active = [flow for flow in flows if flow.active]
+        active = [entry for entry in entries if entry.active]
         picked = scheduler.pick()
-        assert picked is min(active, key=lambda flow: (flow.time, flow.order), default=None)
+        assert picked is min(active, key=lambda entry: (entry.time, entry.order), default=None)
         if picked is not None:
             scheduler.charge(picked, targets)
 
@@ -273,29 +249,29 @@ def test_the_flow_picked_is_the_one_furthest_behind(weights: list[int], steps: l
 def test_the_same_among_so_many_that_they_are_laid_out_on_rungs(heaviest: int) -> None:
     chance = random.Random(heaviest)
     scheduler: Scheduler[str] = Scheduler()
-    flows = [scheduler.flow(str(number), HIGH, chance.randint(1, heaviest)) for number in range(1_200)]
-    for flow in flows:
-        scheduler.enter(flow)
+    entries = [scheduler.entry(str(number), HIGH, chance.randint(1, heaviest)) for number in range(1_200)]
+    for entry in entries:
+        scheduler.enter(entry)
     for _ in range(6_000):
-        for other in chance.sample(flows, chance.choice((0, 0, 0, 2))):
+        for other in chance.sample(entries, chance.choice((0, 0, 0, 2))):
             (scheduler.leave if other.active else scheduler.enter)(other)
         picked = scheduler.pick()
-        assert picked is min((flow for flow in flows if flow.active), key=attrgetter("time", "order"))
+        assert picked is min((entry for entry in entries if entry.active), key=attrgetter("time", "order"))
         scheduler.charge(picked, chance.choice((1, 10, 37, 50)))
 
 
 @pytest.mark.parametrize("lanes", [10, 1_000])
 def test_many_lanes_coming_and_going_leave_nothing_behind(lanes: int) -> None:
     scheduler: Scheduler[str] = Scheduler()
-    flows = backlogged(scheduler, {str(i): (HIGH, 1000 + i) for i in range(lanes)})
+    entries = backlogged(scheduler, {str(i): (HIGH, 1000 + i) for i in range(lanes)})
     for _ in range(3 * lanes):
         send(scheduler, 50)
-    (group,) = flows["0"].tier.groups.values()
+    (group,) = entries["0"].queue.groups.values()
     assert bool(group.rungs) == (lanes == 1_000)
     for _ in range(50_000 // lanes):
-        for flow in flows.values():
-            scheduler.leave(flow)
-            scheduler.enter(flow)
+        for entry in entries.values():
+            scheduler.leave(entry)
+            scheduler.enter(entry)
     assert sum(map(len, (group.run, group.early, *group.rungs, group.later))) <= 2 * lanes + 64
 
 

@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 
 from dispatcher.engine.runs import LONGEST_RUN, EnvelopeRun, envelope_runs
 from dispatcher.ports import Delivery
+from dispatcher.rounds import retry_wait
 from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
+from dispatcher.wire.groups import MAX_DUES, TargetGroup
+from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import (
     ALL_SENT,
+    OPEN_NAMES,
     RETRY,
     UNKNOWN,
     UNSENT,
@@ -22,11 +26,12 @@ from dispatcher.wire.outcome import (
     decode_record,
     encode_record,
 )
+from dispatcher.wire.positions import unpack_positions
 from tests.unit.consumers.envelopes import envelope
 
 NOW_MS = 1_700_000_000_000
 
-codes = st.sampled_from([*map(int, (Outcome.SENT, Outcome.INVALID, Outcome.FAILED)), RETRY])
+codes = st.sampled_from([*map(int, (Outcome.SENT, Outcome.INVALID, Outcome.FAILED)), RETRY, UNKNOWN, UNSENT])
 
 
 def deliveries(first: int, sizes: list[int], attempt: int = 0, task: str = "t") -> list[Delivery]:
@@ -39,6 +44,10 @@ def deliveries(first: int, sizes: list[int], attempt: int = 0, task: str = "t") 
         made = envelope(sequence, names, task=task, attempt=attempt, channel="null", **fields)
         found.append(Delivery(made, None, 0.0))
     return found
+
+
+def is_open(code: int) -> bool:
+    return code in OPEN_NAMES
 
 
 def settle(parts: list[EnvelopeRun], reports: list[Report | None]) -> tuple[SettlePlan, list[EnvelopeRun]]:
@@ -132,10 +141,12 @@ def test_every_target_is_told_of_once_and_what_follows_fits(
         for e in envelopes
         for position in e.positions or []
     }
-    assert again == {key for key, code in found.items() if code == RETRY}
+    assert again == {key for key, code in found.items() if is_open(code)}
     buried = {(x.sequence, x.attempt, position) for x in plan.letters for position in x.positions}
-    assert buried == {key for key, code in found.items() if code in (Outcome.INVALID, Outcome.FAILED)}
-    finals = [code for code in found.values() if code != RETRY]
+    assert buried == {key for key, code in found.items() if code == Outcome.FAILED}
+    named = {(key.sequence, attempt, key.position) for key, attempt, _ in invalid_in(plan.record)}
+    assert named == {key for key, code in found.items() if code == Outcome.INVALID}
+    finals = [code for code in found.values() if not is_open(code)]
     assert plan.counts == {code: finals.count(code) for code in set(finals)}
     assert plan.targets == len(found)
 
@@ -145,35 +156,106 @@ def test_the_last_attempt_leaves_nothing_open(case: tuple[list[Delivery], list[R
     sent, reports = case
     last = deliveries(3, [len(delivery.envelope.targets) for delivery in sent], attempt=2)
     plan, _ = settle(envelope_runs(last)[0], list(reports))
-    assert RETRY not in recorded(plan.record).values()
-    assert plan.next_attempts == {}
+    assert not {RETRY, UNKNOWN} & set(recorded(plan.record).values())
+    again = [one for envelopes in plan.next_attempts.values() for one in envelopes]
+    assert {group.tries for one in again for group in one.groups or []} <= {2}, "what was not sent has a try left"
 
 
-def test_an_envelope_is_not_split_by_delay() -> None:
+def test_an_envelope_is_not_split_by_delay_and_waits_for_its_earliest_target() -> None:
     report = Report(exceptions={0: Verdict(RETRY, "", 0.2), 2: Verdict(RETRY, "", 100.0)})
     plan, _ = settle(envelope_runs(deliveries(0, [4]))[0], [report])
     ((delay_s, (again,)),) = plan.next_attempts.items()
-    assert (delay_s, again.not_before_ms - NOW_MS) == (120, 120_000)
+    assert delay_s == 1
+    assert 1_000 <= again.not_before_ms - NOW_MS <= 1_250
     assert (again.attempt, again.positions, again.size) == (1, [0, 2], 4)
-    assert plan.record.mixed[0].delay_s == 120
+    early, late = again.groups or []
+    assert (early.positions, early.due_ms, early.tries, early.first_ms) == ("1", again.not_before_ms, 1, NOW_MS)
+    assert late.positions == "4"
+    assert 100_000 <= late.due_ms - NOW_MS <= 125_000
+    assert plan.record.mixed[0].groups == again.groups
+    assert plan.record.mixed[0].delay_s == 1
 
 
-def test_what_was_not_sent_costs_no_attempt_and_what_is_unknown_is_counted() -> None:
+def test_what_was_not_sent_costs_no_try_and_what_is_unknown_is_counted() -> None:
     report = Report(exceptions={0: Verdict(UNSENT, "paused", 3.0), 2: Verdict(UNKNOWN, "no answer")})
     (part,) = envelope_runs(deliveries(0, [4]))[0]
     max_attempts = part.deliveries[0].envelope.max_attempts
     plan, _ = settle([part], [report])
     ((_, (again,)),) = plan.next_attempts.items()
-    assert (again.attempt, again.max_attempts, again.positions) == (1, max_attempts + 1, [0, 2])
+    assert (again.attempt, again.max_attempts, again.positions) == (1, max_attempts, [0, 2])
+    assert [(one.positions, one.tries, one.first_ms) for one in again.groups or []] == [("4", 1, NOW_MS), ("1", 0, 0)]
     assert (plan.unknown, plan.retried) == (1, 2)
-    assert plan.record.mixed[0].codes == bytes([RETRY, 0, RETRY, 0])
+    assert plan.record.mixed[0].codes == bytes([UNSENT, 0, UNKNOWN, 0])
+
+
+def in_round(groups: list[TargetGroup], max_attempts: int = 3, **fields: Any) -> EnvelopeRun:
+    """A run of one envelope in round 4, with all of its four targets."""
+    (first,) = deliveries(0, [4])
+    again = first.envelope.next_round(range(4), groups, 4, NOW_MS)
+    again = msgspec.structs.replace(again, max_attempts=max_attempts, **fields)
+    return EnvelopeRun(Delivery(again, None, 0.0))
+
+
+def group(positions: str, tries: int = 0, due_ms: int = NOW_MS, **fields: Any) -> TargetGroup:
+    return TargetGroup(positions=positions, tries=tries, due_ms=due_ms, **fields)
+
+
+def test_what_is_not_due_is_recorded_as_unsent_and_waits_on() -> None:
+    waiting = group("c", 1, NOW_MS + 9_000, first_ms=5)
+    part = in_round([group("3", 1), waiting])
+    part.choose_due(NOW_MS)
+    assert (part.size, part.open, part.called(), part.targets) == (2, 4, [0, 1], 2)
+    plan, _ = settle([part], [Report(exceptions={1: Verdict(RETRY, "busy", 90.0)})])
+    assert plan.record.mixed[0].codes == bytes([0, RETRY, UNSENT, UNSENT])
+    ((_, (again,)),) = plan.next_attempts.items()
+    assert (again.attempt, again.positions, again.not_before_ms) == (5, [1, 2, 3], NOW_MS + 9_000)
+    assert (again.groups or [])[0] == waiting
+    assert (plan.targets, plan.counts, plan.retried) == (2, {0: 1}, 3)
+    assert plan.error is not None
+    assert (plan.error.count, plan.error.reason) == (1, "busy")
+
+
+def test_a_target_that_was_lost_too_often_fails_without_a_call() -> None:
+    part = in_round([group("1", 3, is_lost=True), group("e", 2)])
+    part.choose_due(NOW_MS)
+    assert part.called() == [1, 2, 3]
+    plan, _ = settle([part], [ALL_SENT])
+    assert plan.record.mixed[0].codes == bytes([Outcome.FAILED, 0, 0, 0])
+    (letter,) = plan.letters
+    assert (letter.positions, letter.reasons[0][:8]) == ([0], "unknown:")
+
+
+def test_an_envelope_has_at_most_six_due_times() -> None:
+    (part,) = envelope_runs(deliveries(0, [20]))[0]
+    report = Report(exceptions={i: Verdict(RETRY, "", 2.0 + 3 * i * i) for i in range(20)})
+    plan, _ = settle([part], [report])
+    groups = plan.record.mixed[0].groups
+    assert len({group.due_ms for group in groups}) == len(groups) == MAX_DUES
+    for i in range(20):
+        (own,) = [one for one in groups if i in unpack_positions(one.positions)]
+        assert own.due_ms - NOW_MS >= 1_000 * (2 + 3 * i * i)
+
+
+@pytest.mark.parametrize(
+    ("due_s", "step_s", "leaves_s"),
+    [(-9, 1, 0), (0, 1, 0), (1.2, 1, 1.2), (1.3, 5, 1.3), (37.5, 30, 37.5), (700, 600, 700), (86_400, 600, 750)],
+)
+def test_an_envelope_waits_in_the_lane_of_its_earliest_target(due_s: float, step_s: int, leaves_s: float) -> None:
+    groups = [group("1", due_ms=NOW_MS + round(1000 * due_s)), group("2", due_ms=NOW_MS + 90_000_000)]
+    assert retry_wait(groups, NOW_MS) == (step_s, NOW_MS + round(1000 * leaves_s))
+
+
+def test_a_later_round_of_0_2_0_has_been_tried_in_each() -> None:
+    part = EnvelopeRun(deliveries(0, [2], attempt=1)[0])
+    plan, _ = settle([part], [Report(Verdict(RETRY, "busy"))])
+    assert [(one.positions, one.tries, one.first_ms) for one in plan.record.mixed[0].groups] == [("a", 2, NOW_MS)]
 
 
 def test_reports_that_are_missing_count_as_made_calls() -> None:
     parts, _ = envelope_runs(deliveries(0, [1, 1, 1]))
     plan, unsent = settle(parts, [ALL_SENT])
     assert unsent == []
-    assert list(recorded(plan.record).values()) == [0, RETRY, RETRY]
+    assert list(recorded(plan.record).values()) == [0, UNKNOWN, UNKNOWN]
 
 
 # ------------------------------------------------------------------ what the journal is told
@@ -198,14 +280,14 @@ def test_a_record_tells_the_app_and_how_long_the_oldest_envelope_took() -> None:
 
 def test_a_later_attempt_is_timed_from_when_it_was_due() -> None:
     (first,) = deliveries(0, [2])
-    again = first.envelope.next_attempt([1], NOW_MS + 50)
+    again = first.envelope.next_round([1], [group("2", 1)], 1, NOW_MS + 50)
     assert journaled("dead", [Delivery(again, None, 0.0)], [ALL_SENT]).latency_ms == 25
 
 
 @pytest.mark.parametrize(
     ("named", "expected"),
     [
-        ("none", []),
+        ("none", [(0, [1], ["0:1"], ["unregistered"]), (1, None, ["1:0", "1:1"], ["unregistered"] * 2)]),
         ("dead", [(0, [1], ["0:1"], ["unregistered"]), (1, None, ["1:0", "1:1"], ["unregistered"] * 2)]),
         (
             "all",
@@ -221,6 +303,35 @@ def test_targets_are_named_as_the_journal_wants_them(named: NamedTargets, expect
     some = Report(exceptions={1: DEAD, 2: Verdict(RETRY, "busy"), 3: Verdict(int(Outcome.FAILED), "no")})
     record = journaled(named, deliveries(0, [4, 2, 1]), [some, Report(DEAD), ALL_SENT])
     assert names(record) == expected
+
+
+@pytest.mark.parametrize("named", ["none", "dead", "all"])
+def test_an_invalid_target_is_named_with_its_time_of_death_and_has_no_letter(named: NamedTargets) -> None:
+    dead, failed = Verdict(int(Outcome.INVALID), "gone", died_ms=NOW_MS - 5_000), Verdict(int(Outcome.FAILED), "no")
+    draft = Draft("t", "w.1", "null", "shop", named)
+    reports = [Report(exceptions={0: dead, 1: failed, 2: DEAD}), Report(DEAD)]
+    for part, report in zip(envelope_runs(deliveries(0, [4, 2]))[0], reports, strict=True):
+        draft.add(part, [report], NOW_MS)
+    plan = draft.plan(NOW_MS + 70)
+    invalid = [target for *_, target in invalid_in(decode_record(encode_record(plan.record)))]
+    assert [(one.target, one.reason, one.died_ms) for one in invalid] == [
+        ("0:0", "gone", NOW_MS - 5_000),
+        ("0:2", "unregistered", NOW_MS + 70),
+        ("1:0", "unregistered", NOW_MS + 70),
+        ("1:1", "unregistered", NOW_MS + 70),
+    ]
+    assert {(one.app, one.channel, one.task, one.seen_ms) for one in invalid} == {("shop", "null", "t", NOW_MS + 70)}
+    assert [letter.targets for letter in plan.letters] == [["0:1"]]
+
+
+def test_a_letter_has_what_is_needed_to_send_its_targets_again() -> None:
+    (first,) = deliveries(0, [3])
+    sent = msgspec.structs.replace(first.envelope, app="shop", variables=[{"n": 1}, None, {"n": 3}])
+    failed = Report(exceptions={1: Verdict(int(Outcome.FAILED), "no"), 2: Verdict(int(Outcome.FAILED), "no")})
+    (part,), _ = envelope_runs([Delivery(sent, None, 0.0)])
+    (letter,) = settle([part], [failed])[0].letters
+    assert (letter.app, letter.targets, letter.variables) == ("shop", ["0:1", "0:2"], [None, {"n": 3}])
+    assert letter.first_call_ms == NOW_MS
 
 
 def test_what_is_closed_unsent_is_named_too_where_all_are() -> None:

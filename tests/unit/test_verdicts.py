@@ -42,6 +42,22 @@ def test_what_is_sound_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "kept", "faults"),
+    [
+        ("projects/shop/messages/1", "projects/shop/messages/1", 0),
+        ("x" * 5_000, "x" * 200, 0),
+        ("\udc80\n", "\\udc80\n", 0),
+        (None, "", 1),
+        (7, "", 1),
+        (b"id", "", 1),
+    ],
+)
+def test_a_providers_id_is_a_text_of_limited_length(given: Any, kept: str, faults: int) -> None:
+    ((report,), found) = read(Report(Verdict(int(Outcome.SENT), provider_id=given)))
+    assert (report.verdict.code, report.verdict.provider_id, len(found)) == (Outcome.SENT, kept, faults)
+
+
+@pytest.mark.parametrize(
     ("given", "code"),
     [("sent", 0), ("Invalid", 1), ("RETRY", RETRY), (2.0, 2), (np.int64(1), 1), (Outcome.EXPIRED, 3)],
 )
@@ -49,6 +65,15 @@ def test_a_code_that_is_clear_counts(given: Any, code: int) -> None:
     ((report,), _) = read(Report(Verdict(given, "why")))
     assert report == Report(Verdict(code, "why"))
     assert type(report.verdict.code) is int
+
+
+def test_a_time_of_death_that_is_none_is_ignored() -> None:
+    dead = Verdict(int(Outcome.INVALID), "gone", died_ms=1_700_000_000_000)
+    assert read(Report(dead)) == ([Report(dead)], [])
+    wrong: Any
+    for wrong in (-1, 1e12, "now", None, True, 2**60):
+        ((report,), faults) = read(Report(Verdict(int(Outcome.INVALID), "gone", died_ms=wrong)))
+        assert (report.verdict.died_ms, len(faults)) == (0, 1)
 
 
 @pytest.mark.parametrize("code", [5, -1, 2**70, True, False, None, "ok", "0", b"sent", 0.5, math.nan, [0], object()])

@@ -7,24 +7,11 @@ import pytest
 from backends.redis.client import assemble, lua_folder, lua_texts
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM, ViewRole, judge
+from tests import records
 
 
 def beat(form: int, state: str = "serving", version: str = "0.1.0") -> WorkerBeat:
-    return WorkerBeat(
-        id=f"w-{form}",
-        host="host",
-        pid=1,
-        state=state,
-        started_ms=0,
-        seen_ms=0,
-        version=version,
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=0.0,
-        tiers={},
-        form=form,
-    )
+    return records.beat(f"w-{form}", state, form=form, version=version)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,16 @@ from dispatcher.analysis.why import (
     Switch,
     TimeSpan,
     counted_of,
+    flow_switches_of,
     held_now,
     switches_of,
     unrecorded_by,
     why,
 )
-from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat, globals_of
+from dispatcher.model.flow_pause import FlowPause, PauseKind
+from dispatcher.model.service_settings import globals_of
+from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat
+from tests import records
 from tests.unit.fairlane.test_what_if import SETTINGS, view
 from tests.unit.tasks import task_view
 
@@ -46,11 +50,11 @@ def span(from_s: float, to_s: float) -> TimeSpan:
 
 
 def pause(seconds: float) -> Switch:
-    return Switch(CREATED + round(seconds * 1000), True)
+    return Switch(CREATED + round(seconds * 1000), paused=True)
 
 
 def resume(seconds: float) -> Switch:
-    return Switch(CREATED + round(seconds * 1000), False)
+    return Switch(CREATED + round(seconds * 1000), paused=False)
 
 
 def task(**fields: object) -> TaskView:
@@ -60,27 +64,14 @@ def task(**fields: object) -> TaskView:
 def test_workers_that_hold_outcomes_of_the_task_are_named_while_they_live() -> None:
     def beat(worker: str, state: str, *tasks: str) -> WorkerBeat:
         extra = {"unrecorded": {"since_ms": 7, "targets": 1, "tasks": list(tasks)}} if tasks else {}
-        return WorkerBeat(
-            id=worker,
-            host="h",
-            pid=1,
-            state=state,
-            started_ms=0,
-            seen_ms=9_000,
-            version="0",
-            lanes=0,
-            in_flight=0,
-            buffered=0,
-            rate=0.0,
-            tiers={},
-            extra=extra,
-        )
+        return records.beat(worker, state, seen_ms=9_000, extra=extra)
 
     beats = [beat("a", "serving", "t", "u"), beat("b", "draining", "t"), beat("c", "lost", "t")]
     beats += [beat("d", "serving", "u"), beat("e", "serving"), beat("f", "stopped", "t")]
     assert unrecorded_by("t", beats) == [("a", 7), ("b", 7)]
 
 
+PAUSED = FlowPause(kind=PauseKind.DOWN, since_ms=1)
 switches = st.lists(st.builds(Switch, st.integers(0, 2 * CREATED), st.booleans()))
 
 
@@ -97,6 +88,12 @@ def test_while_the_task_is_paused_its_channel_holds_nothing_back() -> None:
     assert dict(found.parts) == {"paused": 3_000, "channel_paused": 4_000, "no_worker": 1_000, "sending": 1_000}
     late = why(task(), Counted(), HeldUp((), [pause(2)]), SETTINGS, CREATED + 9_000)
     assert dict(late.parts)["channel_paused"] == 7_000
+
+
+def test_pauses_of_its_app_on_its_channel_count_where_nothing_else_paused_it() -> None:
+    held_up = HeldUp([pause(1), resume(3)], [pause(2), resume(4)], [pause(0), resume(6)])
+    found = why(task(), Counted({"sending": 2_000}, span(6, 8)), held_up, SETTINGS, CREATED + 8_000)
+    assert dict(found.parts) == {"flow_paused": 3_000, "paused": 2_000, "channel_paused": 1_000, "sending": 2_000}
 
 
 def test_a_task_that_waits_for_its_audience() -> None:
@@ -200,6 +197,16 @@ def test_an_ended_task_has_the_age_it_ended_with() -> None:
             Globals(capacity=1, tier_weights=SETTINGS.tier_weights, paused_channels=frozenset({"null"})),
             "channel_paused",
         ),
+        (
+            {},
+            Globals(capacity=1, tier_weights=SETTINGS.tier_weights, flow_pauses={"null/shop": PAUSED}),
+            "flow_paused",
+        ),
+        (
+            {},
+            Globals(capacity=1, tier_weights=SETTINGS.tier_weights, flow_pauses={"null/bank": PAUSED}),
+            "",
+        ),
     ],
 )
 def test_what_holds_it_back_now(fields: dict[str, object], settings: Globals, now: str) -> None:
@@ -208,7 +215,19 @@ def test_what_holds_it_back_now(fields: dict[str, object], settings: Globals, no
 
 def test_pauses_as_they_are_kept() -> None:
     assert switches_of("") == []
-    assert switches_of("0001:02:03=1@1500 0001:02:04=0@1700") == [Switch(1_500, True), Switch(1_700, False)]
+    assert switches_of("0001:02:03=1@1500 0001:02:04=0@1700") == [
+        Switch(1_500, paused=True),
+        Switch(1_700, paused=False),
+    ]
+
+
+def test_pauses_with_an_end_as_they_are_kept() -> None:
+    assert flow_switches_of("") == []
+    assert flow_switches_of("0001:02:03=1@1500:1600") == [Switch(1_500, paused=True), Switch(1_600, paused=False)]
+    ended_early = flow_switches_of("0001:02:03=1@1500:1900 0001:02:04=0@1700")
+    assert ended_early == [Switch(1_500, paused=True), Switch(1_700, paused=False)]
+    ended_in_time = flow_switches_of("0001:02:03=1@1500:1600 0001:02:04=1@1700")
+    assert ended_in_time == [Switch(1_500, paused=True), Switch(1_600, paused=False), Switch(1_700, paused=True)]
 
 
 spans = st.builds(TimeSpan, st.integers(0, 2 * CREATED), st.integers(0, 2 * CREATED))

@@ -12,6 +12,7 @@ from backends.redis.registry.tasks import Page, TaskSelection, TaskTable
 from backends.redis.view import RedisView
 from backends.redis.workers import Workers
 from dispatcher.clock import VirtualClock
+from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from simulator.redis.commands import Answer
 from simulator.redis.server import MemoryRedis
@@ -77,15 +78,18 @@ class FixedService(ServiceTable):
         self.number = 1
         self.sides: frozenset[str] = frozenset()
         self.paused: frozenset[str] = frozenset()
+        self.flows: dict[str, FlowPause] = {}
 
     def globals(self) -> Globals:
-        return Globals(capacity=self.capacity, tier_weights={"high": 6, "medium": 3, "low": 1})
+        weights: dict[str, float] = {"high": 6, "medium": 3, "low": 1}
+        paused = {flow: entry for flow, entry in self.flows.items() if entry.is_open(self.now_ms())}
+        return Globals(capacity=self.capacity, tier_weights=weights, flow_pauses=paused)
 
     def now_ms(self) -> int:
         return self.time_ms
 
     def read_state(self) -> RegistryState:
-        return RegistryState(self.now_ms(), self.number, self.sides, self.paused)
+        return RegistryState(self.now_ms(), self.number, self.sides, self.paused, self.flows)
 
 
 class FixedRegistry(Registry):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from backends.redis.client import Arg
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.wire.control import (
     Announced,
     Checkpoint,
@@ -23,9 +23,9 @@ Call = tuple[str, Sequence[Arg]]
 
 
 def call_of(position: str, record: ControlRecord) -> Call | None:
-    """Return the call, or None for a record that changes nothing in the registry.
+    """Return the call of a Redis script that applies a control record, read at `position`, to the registry.
 
-    An EpochMark takes effect when the cursor moves past it.
+    None for a record that changes nothing there. An EpochMark is such a record: moving the cursor past it is enough.
     """
     maker = _CALLS.get(type(record))
     return maker(position, record) if maker else None
@@ -47,6 +47,7 @@ def task_call(position: str, record: TaskRecord) -> Call:
         "hold": int(record.hold_until_sealed),
         "max_attempts": record.max_attempts,
         "submitter": record.submitter,
+        "first": record.first,
         "record": encode_control(record),
     }
     pairs, cap = [item for pair in static.items() for item in pair], Cap(record.cap, record.cap_burst)

@@ -7,8 +7,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.model.service_settings import stored_cap
-from dispatcher.model.task_control import edits_of
+from dispatcher.model.pools import stored_cap
+from dispatcher.model.task_control import edited_message, edits_of
 from dispatcher.model.tier import MILLI
 from dispatcher.model.view import TargetCounts, TaskView
 from dispatcher.wire.control import (
@@ -21,6 +21,7 @@ from dispatcher.wire.control import (
     TaskRecord,
     decode_control,
 )
+from dispatcher.wire.envelope import decode_message
 from dispatcher.wire.submission import Submission
 
 STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane", "app", "tier", "stopped")
@@ -33,11 +34,17 @@ VIEW_FIELDS = (
     *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
     "created_ms", "first_outcome_ms", "finished_ms", "reason", "sealed_pos", "closed",
     "error", "errors", "error_ms", "error_attempt", "retry_ms", "close", "why_ms",
+    "first", "paused_pos", "lacking",
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
     "writers", "finals", "shared", "override", "override_pos", "record_pos", "submission",
 )  # fmt: skip
+MESSAGE_FIELDS = (*STATE_FIELDS, "record", "override")
+LACKING_MS = 60_000
+"""How long an envelope that lacks an open target waits before it is reported."""
+LACKING_SEEN_MS = 15_000
+"""Workers ask for a waiting envelope again within this time."""
 RATE_STALE_MS = 3_000
 """A rate measured longer ago than this counts as 0."""
 
@@ -95,6 +102,8 @@ class IdleTask(NamedTuple):
     idle_ms: int
     """Time since the last of these: it was accepted, started or expired, a worker requested a lease for it, its next
     attempt was due, or a target got an outcome."""
+    lacking: str = ""
+    """An envelope that has waited for a minute because it lacks an open target: writer, sequence and round."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -178,7 +187,8 @@ def target_counts(row: Row) -> TargetCounts:
 
 
 def task_view(row: Row, now_ms: int) -> TaskView:
-    """Parse a row with VIEW_FIELDS. A live task has no eta_s yet (producers/control/foresight.py adds it)."""
+    """Parse a row that was read with the fields VIEW_FIELDS. A live task has no eta_s yet
+    (producers/control/foresight.py adds it)."""
     targets, cap = target_counts(row), stored_cap(row.text("cap") or "0")
     # A task closed without a seal has the flag too (its total is the number of published targets), but no seal.
     sealed, closed = row.flag("sealed"), row.flag("closed")
@@ -213,16 +223,27 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         reason=(row.text("reason") or row.text("close") or row.text("stopped")) if state == "failed" else "",
         closed=closed,
         last_error=_last_error(row),
+        first=row.number("first"),
+        waits_for_go=state == "paused" and row.number("first") > 0 and not row.text("paused_pos"),
     )
 
 
 def idle_task(row: Row, now_ms: int) -> IdleTask:
-    """Parse a row with VIEW_FIELDS."""
+    """Parse a row that was read with the fields VIEW_FIELDS."""
     last_ms = max(row.number(name) for name in ("created_ms", "start_ms", "rate_ms", "why_ms", "retry_ms"))
     expires_ms = row.number("expires_ms")
     if expires_ms <= now_ms:
         last_ms = max(last_ms, expires_ms)
-    return IdleTask(task_view(row, now_ms), max(0, now_ms - last_ms))
+    return IdleTask(task_view(row, now_ms), max(0, now_ms - last_ms), _lacking(row.text("lacking"), now_ms))
+
+
+def _lacking(noted: str, now_ms: int) -> str:
+    """Return the envelope that quotas/lua/lease/verdicts.lua noted, if it still waits and has done so for long. A
+    shorter time is normal: the fold has yet to read a record."""
+    name, _, times = noted.partition(" ")
+    since_ms, _, until_ms = times.partition(" ")
+    waits = name and int(until_ms) >= now_ms - LACKING_SEEN_MS and int(until_ms) - int(since_ms) >= LACKING_MS
+    return name if waits else ""
 
 
 def _last_error(row: Row) -> SendError | None:
@@ -275,6 +296,16 @@ def submission_of(row: Row) -> Submission:
     )
 
 
+def message_of(row: Row) -> dict[str, Any]:
+    """Return a task's present message from a row with MESSAGE_FIELDS; empty for a task that has ended."""
+    edited = edited_message(row.values["override"] or b"") if row.values["override"] else b""
+    if edited:
+        return decode_message(msgspec.Raw(edited))
+    record = decode_control(row.values["record"] or b"")
+    assert isinstance(record, TaskRecord)
+    return decode_message(record.message) or {}
+
+
 @dataclass(frozen=True, slots=True)
 class RowShape(Generic[T]):
     """The fields that a reader of tasks needs, and the value that is made of them."""
@@ -291,4 +322,5 @@ def _rows_with(fields: tuple[str, ...], make: Callable[[Row, int], T]) -> RowSha
 LIVE_TASK = RowShape(LIVE_FIELDS, lambda answer, _: live_task(answer))
 TASK_VIEW = _rows_with(VIEW_FIELDS, task_view)
 IDLE_TASK = _rows_with(VIEW_FIELDS, idle_task)
+TASK_MESSAGE = _rows_with(MESSAGE_FIELDS, lambda row, _: message_of(row))
 SUBMISSION = _rows_with(SUBMISSION_FIELDS, lambda row, _: submission_of(row))

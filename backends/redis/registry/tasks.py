@@ -117,7 +117,7 @@ class TaskTable:
                 return complete_tasks
 
     def prune(self) -> int:
-        """Remove tasks whose tombstones have expired from the lists; return their number."""
+        """Remove from the lists the tasks whose tombstones have expired; return their number."""
         return int(self._view.call("prune", _PAGE))
 
     # ------------------------------------------------------------- what happened to them
@@ -141,7 +141,7 @@ class TaskTable:
     def _rows(
         self, selection: TaskSelection, fields: Sequence[str], limit: int, cursor: str | None
     ) -> tuple[int, list[Any], str | None]:
-        score, last = _place(cursor)
+        score, last = _parsed_cursor(cursor)
         now_ms, next_score, next_id, *rows = self._view.call(
             "list_tasks", selection.listed, _encode(selection.filters), limit, _PAGE, score, last, len(fields), *fields
         )
@@ -158,7 +158,7 @@ class TaskTable:
             seen.update(row[0] for row in rows)
 
 
-def _place(cursor: str | None) -> tuple[str, str]:
+def _parsed_cursor(cursor: str | None) -> tuple[str, str]:
     """Return the score and id after which a page begins. Raises InvalidInput."""
     if cursor is None:
         return "", ""

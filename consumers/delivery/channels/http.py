@@ -7,16 +7,18 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
-from consumers.delivery.channels.http_answer import REASON_LIMIT, AnswerReader, read_answer, unanswered, unsent
+from consumers.delivery.channels.http_answer import AnswerReader, unsent
 from consumers.delivery.channels.http_signature import signature_headers, signing_key
 from consumers.delivery.channels.json_body import json_or_failed
+from consumers.delivery.channels.posting import ClientName, NoAnswer, Posting, make_posting
 from dispatcher.model.errors import InvalidInput
-from dispatcher.verdicts import error_text
 from dispatcher.wire.envelope import Envelope, decode_message
 from dispatcher.wire.outcome import Report
+
+_HEADERS = {"content-type": "application/json", "accept": "application/json"}
+_KEY = "idempotency-key"
 
 
 class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -35,6 +37,8 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """The secret that signs POSTs, if set."""
     strict_answers: bool = True
     """See AnswerReader."""
+    client: ClientName = "auto"
+    """See make_posting."""
 
 
 class HttpChannel:
@@ -58,41 +62,40 @@ class HttpChannel:
         self._answers = AnswerReader(self.name, strict=self._settings.strict_answers)
         secret = self._settings.signing_secret
         self._key = None if secret is None else signing_key(secret)
-        self._session: aiohttp.ClientSession | None = None
+        self._posting: Posting | None = None
 
     async def open(self) -> None:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self.concurrency, limit_per_host=0),
-            timeout=aiohttp.ClientTimeout(total=self.timeout_s),
-            headers={"Content-Type": "application/json", "Accept": "application/json", **self._settings.headers},
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+        client = self._settings.client
+        self._posting = make_posting(client, self._url, self._fixed_headers(), self.timeout_s, self.concurrency)
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        if len(envelopes) == 1:
+            return [await self._post(envelopes[0], tier)]
         return await asyncio.gather(*(self._post(envelope, tier) for envelope in envelopes))
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._posting is not None:
+            await self._posting.close()
+            self._posting = None
 
     # ------------------------------------------------------------- one POST
     async def _post(self, envelope: Envelope, tier: str) -> Report:
-        if self._session is None:
+        if self._posting is None:
             return unsent("the channel is not open")
         body = json_or_failed(partial(self._body, envelope, tier))
         if isinstance(body, Report):
             return body
         try:
-            headers = self._headers(envelope, body)
-            async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
-                return self._answers.report(envelope.targets, await read_answer(answer), self._wall_s())
-        except TimeoutError:
-            return unanswered(f"no answer within {self.timeout_s:g} s")
-        except aiohttp.ClientConnectorError as error:
-            return unsent(error_text(error)[:REASON_LIMIT])
-        except (aiohttp.ClientError, OSError) as error:
-            return unanswered(error_text(error)[:REASON_LIMIT])
+            answer = await self._posting.post(body, self._headers(envelope, body))
+        except NoAnswer as failure:
+            return failure.report
+        return self._answers.report(envelope.targets, answer, self._wall_s())
+
+    def _fixed_headers(self) -> dict[str, str]:
+        """Return the headers that all POSTs have: ours, and those of the settings, except those that differ in each."""
+        given = {**_HEADERS, **{name.lower(): value for name, value in self._settings.headers.items()}}
+        own = {_KEY, *(() if self._key is None else signature_headers(self._key, "", 0, b""))}
+        return {name: value for name, value in given.items() if name not in own}
 
     def _headers(self, envelope: Envelope, body: bytes) -> dict[str, str]:
         """Return the headers of a POST.
@@ -102,7 +105,7 @@ class HttpChannel:
         """
         key = ":".join(map(str, envelope.identity))
         signed = {} if self._key is None else signature_headers(self._key, key, int(self._wall_s()), body)
-        return {"Idempotency-Key": key, **signed}
+        return {_KEY: key, **signed}
 
     def _body(self, envelope: Envelope, tier: str) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -1,15 +1,13 @@
 """Determine the outcomes of targets from the answers of the `http` channel's provider."""
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
 
+from consumers.delivery.retry_after import retry_after_s
 from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, UNSENT, Outcome, Report, Verdict, sound_text
@@ -18,7 +16,6 @@ ANSWER_LIMIT = 1024 * 1024
 """Maximum bytes read from an answer."""
 REASON_LIMIT = 200
 """Maximum length of the text from an answer, or from the provider's reason, that is put into a reason."""
-LONGEST_RETRY_AFTER_S = 24 * 3600.0
 MAX_FAULTS = 50
 """Maximum kinds of faults in answers that are logged."""
 _RETRIED = frozenset({408, 425, 429})
@@ -172,9 +169,9 @@ def unsent(reason: str) -> Report:
     return Report(Verdict(UNSENT, reason))
 
 
-async def read_answer(answer: aiohttp.ClientResponse) -> Answer:
-    """Read the body up to the limit, or the part that arrived before it broke off."""
-    chunks, remaining, is_complete = [], ANSWER_LIMIT, True
+async def read_answer(answer: aiohttp.ClientResponse, max_bytes: int) -> Answer:
+    """Read the body up to a limit, or the part that arrived before it broke off."""
+    chunks, remaining, is_complete = [], max_bytes, True
     try:
         while remaining > 0 and (chunk := await answer.content.read(remaining)):
             chunks.append(chunk)
@@ -183,31 +180,3 @@ async def read_answer(answer: aiohttp.ClientResponse) -> Answer:
         is_complete = False
         _log.debug("An answer broke off: %s", error_text(error))
     return Answer(answer.status, answer.headers, b"".join(chunks), is_complete)
-
-
-def retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:
-    """Return the seconds to wait according to the Retry-After header; None if it is missing or malformed.
-
-    The header holds seconds or a date, which is compared with the answer's own Date if it has one.
-    """
-    value = headers.get("Retry-After", "").strip()
-    if not value:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        until_s = _date_s(value)
-        if until_s is None:
-            return None
-        seconds = until_s - (_date_s(headers.get("Date", "")) or wall_s)
-    if not math.isfinite(seconds):
-        return None
-    return min(max(0.0, seconds), LONGEST_RETRY_AFTER_S)
-
-
-def _date_s(value: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None

@@ -1,13 +1,14 @@
 """The client that uses pycurl: libcurl and nghttp2, driven by asyncio's event loop."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from backends.extras import require_packages
 from consumers.delivery.http2.port import Fate, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientSettings, check
 
 if TYPE_CHECKING:
+    from consumers.delivery.http2.curl_multi import CurlMulti
     from consumers.delivery.http2.curl_transfer import Transfer
 
 
@@ -25,7 +26,7 @@ class CurlClient:
         self._curl = curl_transfer
         self._settings = settings
         self._ca_file = settings.ca_file or certifi.where()
-        self._multi: Any = curl_transfer.new_multi(settings)
+        self._multi = curl_transfer.new_multi(settings)
         self._idle: list[Transfer] = []
         self._retired: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -36,13 +37,17 @@ class CurlClient:
             raise RequestFailed(Fate.NOT_TAKEN, "the client is closed")
         transfer = self._idle.pop() if self._idle else self._curl.Transfer(self._settings, self._ca_file)
         transfer.prepare(request)
+        multi = self._multi
         try:
-            await self._multi.add_handle(transfer.curl)
+            await multi.start(transfer.curl)
         except self._curl.CurlError as error:
-            failure = transfer.failure(error)
+            outcome = transfer.outcome(error)
             self._idle.append(transfer)
-            raise failure from error
+            if isinstance(outcome, RequestFailed):
+                raise outcome from error
+            return outcome
         except asyncio.CancelledError as error:
+            multi.drop(transfer.curl)
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
@@ -61,15 +66,17 @@ class CurlClient:
     async def close(self) -> None:
         """End all connections. Requests on them fail; what became of them says RequestFailed."""
         self._closed = True
-        await self._multi.aclose()
+        self._multi.close()
         for task in list(self._retired):
             task.cancel()
         await asyncio.gather(*self._retired, return_exceptions=True)
         self._idle.clear()
 
 
-async def _end(multi: Any) -> None:
+async def _end(multi: "CurlMulti") -> None:
+    """Close it when the transfers on it have ended."""
     try:
-        await asyncio.wait(multi.futures()) if multi.futures() else None
+        if multi.futures:
+            await asyncio.wait(multi.futures)
     finally:
-        await multi.aclose()
+        multi.close()

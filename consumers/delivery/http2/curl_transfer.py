@@ -1,17 +1,19 @@
-"""One request at a time on one of libcurl's easy handles. The only module that imports pycurl, an extra."""
+"""One request at a time on one of libcurl's easy handles. Needs pycurl, an extra."""
 
 import io
-from typing import Any
 
 import pycurl
 
+from consumers.delivery.http2.curl_multi import CurlMulti
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientSettings
 from dispatcher.model.errors import InvalidInput
 
 CurlError: type[Exception] = pycurl.error
-_KEPT_BYTES = 65_536
-"""The longest answer that is kept whole. Providers answer with some hundred bytes."""
+_TIMED_OUT, _NO_MORE = 28, 23
+"""Errors after the time limit, and after `_keep` has asked for an end."""
+_BROKEN_OFF = (18, 55, 56, 61, 65)
+"""Errors of a connection that ended or of a body that cannot be read, after which there may be a part of an answer."""
 _REFUSED = (65, "necessary data rewind was not possible")
 """The error after a REFUSED_STREAM, or a GOAWAY whose last stream is below the request's.
 
@@ -39,8 +41,14 @@ class Transfer:
         self._lines: list[bytes] = []
         self._parts: list[bytes] = []
         self._kept = 0
+        self._max_kept = settings.kept_bytes
+        self._tells_refusals = settings.http2 and refusals_are_shown()
+        self._ends_early = not settings.http2
+        """Whether the rest of an answer that is too long is not read. Over HTTP/2 that would end other requests."""
         self._url: str | None = None
         self._headers: Headers | None = None
+        self._header_lines: list[bytes] = []
+        self._has_own = False
         self._set_connection(settings, ca_file)
         self._set_request()
 
@@ -52,9 +60,8 @@ class Transfer:
         if request.url != self._url:
             curl.setopt(pycurl.URL, request.url)
             self._url = request.url
-        if request.headers is not self._headers:
-            curl.setopt(pycurl.HTTPHEADER, _header_lines(request.headers))
-            self._headers = request.headers
+        if request.headers is not self._headers or request.own_headers or self._has_own:
+            self._set_headers(request)
         curl.setopt(pycurl.POSTFIELDSIZE, len(request.body))
         self._body = io.BytesIO(request.body)
         curl.setopt(pycurl.READFUNCTION, self._body.read)
@@ -68,27 +75,49 @@ class Transfer:
             status=self.curl.getinfo(pycurl.RESPONSE_CODE), body=b"".join(self._parts), lines=tuple(self._lines)
         )
 
-    def failure(self, error: Exception) -> RequestFailed:
+    def outcome(self, error: Exception) -> HttpResponse | RequestFailed:
         """Return what an error of pycurl says about the request that was made."""
         code, text = error.args
-        refused = (code, text) == _REFUSED and refusals_are_shown()
+        if code == _NO_MORE and self._kept >= self._max_kept:
+            return self.response()
+        part = self.response() if code in _BROKEN_OFF and self._has_status() else None
+        refused = (code, text) == _REFUSED and self._tells_refusals
         fate = Fate.NOT_TAKEN if refused else self.fate()
         reason = "the server refused the stream" if refused else text or "the connection ended"
-        return RequestFailed(fate, f"{reason} (libcurl error {code})")
+        return RequestFailed(
+            fate, f"{reason} (libcurl error {code})", refused=refused, timed_out=code == _TIMED_OUT, part=part
+        )
 
     def fate(self) -> Fate:
         """Return what is known about a request that ended early for a reason of ours."""
         return Fate.NOT_TAKEN if self._body.tell() == 0 else Fate.UNKNOWN
 
+    def _has_status(self) -> bool:
+        """Return whether the headers of the final answer are complete."""
+        return b"\r\n" in self._lines[-1:] and self.curl.getinfo(pycurl.RESPONSE_CODE) >= 200
+
     # ------------------------------------------------------------- setting up
+    def _set_headers(self, request: HttpRequest) -> None:
+        if request.headers is not self._headers:
+            self._headers, self._header_lines = request.headers, [*_lines(request.headers), *_unwanted(request.headers)]
+        self._has_own = bool(request.own_headers)
+        self.curl.setopt(pycurl.HTTPHEADER, [*_lines(request.own_headers), *self._header_lines])
+
     def _set_connection(self, settings: ClientSettings, ca_file: str) -> None:
         set_option = self.curl.setopt
         set_option(pycurl.NOSIGNAL, 1)
-        set_option(pycurl.PROTOCOLS, pycurl.PROTO_HTTPS)
-        set_option(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE)  # never HTTP/1.1
-        set_option(pycurl.PIPEWAIT, 1)  # a further stream rather than a further connection
+        if settings.http2:
+            set_option(pycurl.PROTOCOLS, pycurl.PROTO_HTTPS)
+            set_option(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE)  # never HTTP/1.1
+            set_option(pycurl.PIPEWAIT, 1)  # a further stream rather than a further connection
+        else:
+            set_option(pycurl.PROTOCOLS, pycurl.PROTO_HTTPS | pycurl.PROTO_HTTP)
+            set_option(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+            set_option(pycurl.ENCODING, "gzip, deflate")
         set_option(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
         set_option(pycurl.CAINFO, ca_file)
+        if settings.ca_folder is not None:
+            set_option(pycurl.CAPATH, settings.ca_folder)
         if settings.certificate is not None:
             set_option(pycurl.SSLCERT_BLOB, settings.certificate.pem)
             set_option(pycurl.SSLKEY_BLOB, settings.certificate.pem)
@@ -104,20 +133,25 @@ class Transfer:
         set_option(pycurl.HEADERFUNCTION, self._lines.append)
         set_option(pycurl.WRITEFUNCTION, self._keep)
 
-    def _keep(self, data: bytes) -> None:
-        room = _KEPT_BYTES - self._kept
+    def _keep(self, data: bytes) -> int | None:
+        room = self._max_kept - self._kept
         if room > 0:
             self._parts.append(data[:room])
             self._kept += min(room, len(data))
+        return 0 if self._ends_early and len(data) >= room else None
 
 
-def _header_lines(headers: Headers) -> list[str]:
+def _lines(headers: Headers) -> list[bytes]:
     lines = [f"{name}: {value}" if value else f"{name};" for name, value in headers]
     for line in lines:
         if not line.isprintable():
             raise InvalidInput("A header of a request holds a control character.", "Remove it.")
+    return [line.encode() for line in lines]
+
+
+def _unwanted(headers: Headers) -> list[bytes]:
     given = {name.lower() for name, _ in headers}
-    return [*lines, *(f"{name}:" for name in _UNWANTED if name.lower() not in given)]
+    return [f"{name}:".encode() for name in _UNWANTED if name.lower() not in given]
 
 
 def refusals_are_shown() -> bool:
@@ -125,9 +159,9 @@ def refusals_are_shown() -> bool:
     return str(pycurl.version_info()[1]).startswith(_REFUSED_IN)
 
 
-def new_multi(settings: ClientSettings) -> Any:
+def new_multi(settings: ClientSettings) -> CurlMulti:
     """Return a set of connections."""
-    multi = pycurl.AsyncCurlMulti()
+    multi = CurlMulti()
     multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
     multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, settings.connections)
     multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, settings.streams)

@@ -25,12 +25,17 @@ class FirstAlone:
                 return await self._send_first(request)
             failure = await asyncio.shield(self._first)
             if failure is not None:
-                raise RequestFailed(Fate.NOT_TAKEN, f"the first request of the connection failed: {failure}")
+                reason = f"the first request of the connection failed: {failure}"
+                raise RequestFailed(Fate.NOT_TAKEN, reason, refused=failure.refused)
         try:
             return await self._client.send(request)
         except RequestFailed:
             self._answered = False
             raise
+
+    def begin_again(self) -> None:
+        """Send the next request alone: the client uses a new connection."""
+        self._answered = False
 
     async def _send_first(self, request: HttpRequest) -> HttpResponse:
         first = self._first = asyncio.get_running_loop().create_future()

@@ -15,6 +15,8 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     body: bytes
     headers: Headers = ()
+    own_headers: Headers = ()
+    """Headers of this request alone."""
 
 
 class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,10 +52,23 @@ class Fate(enum.Enum):
 class RequestFailed(Exception):
     """There is no complete answer."""
 
-    def __init__(self, fate: Fate, reason: str) -> None:
+    def __init__(
+        self,
+        fate: Fate,
+        reason: str,
+        *,
+        refused: bool = False,
+        timed_out: bool = False,
+        part: HttpResponse | None = None,
+    ) -> None:
+        """`refused`: the server runs and has refused this request, so another attempt may succeed at once. `part`: the
+        beginning of an answer that broke off."""
         super().__init__(reason)
         self.fate = fate
         self.reason = reason
+        self.refused = refused
+        self.timed_out = timed_out
+        self.part = part
 
 
 class HttpClient(Protocol):

@@ -25,8 +25,14 @@ class ClientCertificate:
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a client connects, and how much it may use."""
 
+    http2: bool = True
+    """Whether requests go over HTTP/2 and TLS only. False: over HTTP/1.1, also without TLS."""
     ca_file: str | None = None
     """A PEM file with the accepted certificate authorities. None: those of the package certifi."""
+    ca_folder: str | None = None
+    """A folder with further ones, by their hashes as OpenSSL wants them."""
+    kept_bytes: int = 65_536
+    """The longest answer that is kept whole. Of a longer one the rest is not read, if it comes over HTTP/1.1."""
     certificate: ClientCertificate | None = None
     """The certificate that the client shows to the server, if any."""
     proxy: str | None = None
@@ -42,7 +48,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def check(settings: ClientSettings) -> None:
-    """Raise InvalidInput if a value is wrong, with the name of its field."""
+    """Raise InvalidInput if a value is wrong, naming the field."""
     if settings.ca_file is not None:
         _check_ca_file(settings.ca_file)
     if settings.certificate is not None:

@@ -1,13 +1,16 @@
 """Kinds of command-line arguments: durations, sizes, times, parts, and `field=value` pairs."""
 
 import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.values import parse_duration_s
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ else:
     Parameter = click.ParamType
 
 UNITS_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
 def parse_bytes(text: str) -> int:
@@ -26,50 +31,104 @@ def parse_bytes(text: str) -> int:
     return round(float(match[1]) * UNITS_BYTES[(match[2] or "B").lower()])
 
 
+def parse_count(text: str) -> float:
+    """Parse a number: "5000", "50k", "100M", "1.5G". Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)", text)
+    if not match:
+        raise ValueError(f"{text!r} is not a number; write for example 5000, 50k or 100M")
+    return float(match[1]) * UNITS[match[2]]
+
+
 def parse_time(text: str, now: datetime) -> datetime:
     """Parse an ISO 8601 time (local time if it names no zone), or "+15m" from now. Raises ValueError."""
     if text.startswith("+"):
         return now + timedelta(seconds=parse_duration_s(text[1:]))
+    return _parse_iso(text, "+15m")
+
+
+def parse_past(text: str, now: datetime) -> datetime:
+    """Parse an ISO 8601 time, or how long ago it was: "2h". Raises ValueError."""
+    with suppress(ValueError):
+        return now - timedelta(seconds=parse_duration_s(text))
+    return _parse_iso(text, "2h (ago)")
+
+
+def _parse_iso(text: str, other: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError:
-        raise ValueError(f"{text!r} is not a time; write for example 2030-01-31T18:00+01:00 or +15m") from None
+        raise ValueError(f"{text!r} is not a time; write for example 2030-01-31T18:00+01:00 or {other}") from None
 
 
-class Duration(Parameter):
+def parse_fraction(text: str) -> float:
+    """Parse "5%" or "0.05". Raises ValueError."""
+    with suppress(ValueError):
+        part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        if 0 <= part <= 1:
+            return part
+    raise ValueError(f"{text!r} is not a fraction; write for example 5% or 0.05")
+
+
+class _Parsed(Parameter):
+    """A value of a type, from a text."""
+
+    kind: type
+    parse: Callable[[str], Any]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return value if isinstance(value, self.kind) else self.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Duration(_Parsed):
     """Seconds, from text like 15m."""
 
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return value if isinstance(value, float) else parse_duration_s(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    name, kind, parse = "duration", float, staticmethod(parse_duration_s)
 
 
-class ByteSize(Parameter):
+class ByteSize(_Parsed):
     """Bytes, from text like 512MiB."""
 
-    name = "bytes"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return value if isinstance(value, int) else parse_bytes(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    name, kind, parse = "bytes", int, staticmethod(parse_bytes)
 
 
-class Time(Parameter):
+class Count(_Parsed):
+    """A number, from text like 100M."""
+
+    name, kind, parse = "number", float, staticmethod(parse_count)
+
+
+class Time(_Parsed):
     """A moment, from ISO 8601 or from +15m."""
 
-    name = "time"
+    name, kind, parse = "time", datetime, staticmethod(lambda text: parse_time(text, datetime.now(UTC)))
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        try:
-            return value if isinstance(value, datetime) else parse_time(str(value), datetime.now(UTC))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+
+class Fraction(_Parsed):
+    """A fraction: 5% or 0.05."""
+
+    name, kind, parse = "part", float, staticmethod(parse_fraction)
+
+
+class Moment(_Parsed):
+    """A moment, from ISO 8601 or from how long ago it was, like 2h."""
+
+    name, kind, parse = "time", datetime, staticmethod(lambda text: parse_past(text, datetime.now(UTC)))
+
+
+class Hours(click.FloatRange):
+    """Hours that a model is played for. (`nan` is within every range of click's.)"""
+
+    def __init__(self) -> None:
+        super().__init__(0, 48, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        hours: float = super().convert(value, param, ctx)
+        if isnan(hours):
+            self.fail(f"{value!r} is not a number of hours", param, ctx)
+        return hours
 
 
 class LimitText(Parameter):
@@ -91,6 +150,15 @@ class CapText(Parameter):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Cap:  # noqa: ARG002
         return value if isinstance(value, Cap) else Cap.parse(str(value), self._of)
+
+
+def named_values(option: str, texts: Iterable[str], form: str = "NAME=VALUE") -> dict[str, str]:
+    """Return the values of an option that may be repeated, by name. form: how each is written."""
+    pairs = {text: text.partition("=") for text in texts}
+    for text, (name, _, value) in pairs.items():
+        if not (name and value):
+            raise click.BadParameter(f"{text!r}: write {form}", param_hint=option)
+    return {name: value for name, _, value in pairs.values()}
 
 
 def cap_words(cap: Cap) -> str:
@@ -118,19 +186,3 @@ class Assignment(Parameter):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         return [CompletionItem(f"{field}=") for field in self.fields if field.startswith(incomplete)]
-
-
-class Fraction(Parameter):
-    """A fraction: 5% or 0.05."""
-
-    name = "part"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value)
-        try:
-            part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            part = -1.0
-        if not 0 <= part <= 1:
-            self.fail(f"{text!r} is not a fraction; write for example 5% or 0.05", param, ctx)
-        return part

@@ -32,3 +32,38 @@ class CommandGroup(click.Group):
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(1_000)) for name, command in commands if command])
+
+
+class CommandOrGroup(CommandGroup):
+    """A command of its own, and a group: a first word that names one of its commands calls that one.
+
+    A group of click takes its own arguments before it looks for a command, so a first word could never be both.
+    """
+
+    allow_interspersed_args = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, invoke_without_command=True, **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] in self.list_commands(ctx):
+            ctx.args = args
+            return args
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if not ctx.args:
+            return click.Command.invoke(self, ctx)
+        name, *rest = ctx.args
+        command = self.get_command(ctx, name)
+        assert command is not None  # parse_args looked
+        ctx.args = []
+        with command.make_context(name, rest, parent=ctx) as inner:
+            return command.invoke(inner)
+
+
+class OwnArgument(click.Argument):
+    """An argument of a CommandOrGroup, which is not part of the usage of the group's commands."""
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return super().get_usage_pieces(ctx) if self in ctx.command.params else []

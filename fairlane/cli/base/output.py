@@ -1,8 +1,9 @@
 """Output of commands: data goes to stdout, as a table or as JSON; messages go to stderr."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,6 +46,11 @@ class Output:
 
         self.emit(rows, lambda: table_of(rows if shown is None else shown, columns, leaving))
 
+    def first_rows(self, items: Iterator[Any], limit: int | None) -> tuple[list[dict[str, Any]], bool]:
+        """Return the fields of the first items, and whether there are more. limit: of rows_option."""
+        rows = [asdict(one) for one in islice(items, limit or (None if self.as_json else MAX_ROWS))]
+        return rows, next(items, None) is not None
+
     def emit_record(self, record: Fields, rows: Fields | None = None, first: Sequence[str] = ()) -> None:
         """Print one thing: a JSON object, or a line for each field (of `rows`, if the table is to differ).
 
@@ -75,6 +81,13 @@ def output_option(command: F) -> F:
     )(command)
 
 
+MAX_ROWS = 1_000
+"""Default number of rows in a table of targets: 300,000 lines took 90 s to draw."""
+rows_option = click.option(
+    "--limit", type=click.IntRange(1), help=f"Maximum number of rows.  [default: {MAX_ROWS:,}; all with -o json]"
+)
+
+
 def report_option(shown: str) -> Callable[[F], F]:
     """Give a command `-o table|json|html`, passed to it as a string. `shown`: its description in the help."""
     return click.option(
@@ -90,15 +103,6 @@ def report_option(shown: str) -> Callable[[F], F]:
 def say(message: str) -> None:
     """Print a message for the person at the terminal."""
     click.echo(escaped(message, lines=True), err=True)
-
-
-def say_figures(message: str) -> None:
-    """Print a message of many figures; on a terminal it is wrapped between them."""
-    from rich.text import Text
-
-    from fairlane.screen.console import console_of
-
-    console_of(stderr=True).print(Text(escaped(message)))
 
 
 def _stacked(tables: Sequence["RenderableType"]) -> "RenderableType":

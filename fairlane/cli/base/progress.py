@@ -60,6 +60,26 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Show on a terminal that something is read whose size is not known."""
+    with progress_lines(has_bar=False) as bar:
+        bar.add_task(what, figures="")
+        yield
+
+
+@contextmanager
+def replaying() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield the function to call with the task, the number of its targets submitted, and their number."""
+    with progress_lines() as bar:
+        line = bar.add_task("marking dead letters", total=None, figures="")
+
+        def show(task: str, done: int, total: int) -> None:
+            bar.update(line, description=task, completed=done, total=total, figures=f"{done:,} of {total:,} targets")
+
+        yield show
+
+
+@contextmanager
 def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
     """Yield the function to pass as `on_progress` to the handle's `wait`."""
     with progress_lines() as bar:

@@ -2,7 +2,7 @@
 
 import click
 
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from fairlane.cli.base.arguments import CapText, LimitText, cap_words
 from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.connect import client_of
@@ -57,7 +57,7 @@ def show(ctx: click.Context, output: Output, name: str) -> None:
 @dry_run_option
 @click.pass_context
 def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap, channel: str | None) -> None:
-    """Limit an app to RATE targets per second, with bursts of BURST targets; none removes the cap."""
+    """Limit an app to RATE targets per second, with bursts of BURST targets; `none` as RATE removes the cap."""
     where = f" on channel {channel}" if channel else ""
     done = f"app {name}{where}: {cap_words(cap)}"
     change_service(ctx, trial, lambda service: service.cap_app(name, cap, channel), done)

@@ -2,7 +2,7 @@
 
 import click
 
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from fairlane.cli.base.arguments import CapText
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.groups import CommandGroup

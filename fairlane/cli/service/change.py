@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.options import F, with_options
 from fairlane.cli.base.output import Output, output_option, say
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from producers.client import PushClient
     from producers.control.service_controls import ServiceControls
 
-F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 20
 """Default number of rows in a table of affected tasks."""
 
@@ -40,13 +40,12 @@ def dry_run_option(command: F) -> F:
     def called(*args: Any, dry_run: bool, limit: int | None, output: Output, **rest: Any) -> Any:
         return command(*args, trial=Trial(dry_run, limit, output), **rest)
 
-    made: Any = output_option(called)
     dry = click.option(
         "--dry-run",
         is_flag=True,
         help="Change nothing; show the estimated finish of each task with and without the change.",
     )
-    return dry(limit_option(made))  # type: ignore[no-any-return]
+    return with_options(dry, limit_option, output_option)(called)  # type: ignore[return-value]  # it has these options
 
 
 limit_option = click.option(
@@ -87,14 +86,12 @@ def show_effects(output: Output, before: "Situation", after: "Situation", limit:
     """Show the most affected tasks: their finish times before and after."""
     from fairlane.figures.what_if import effects
 
-    effects_by_task, count = effects(before, after), len(after.tasks)
+    changed, count = effects(before, after), len(after.tasks)
     if not (before.settings.capacity or before.measured_rate):
         say("the capacity is unlimited and nothing is being sent: finish times are known only for capped tasks")
-    output.emit(
-        _fields(effects_by_task, count, limit), lambda: _table(effects_by_task[: limit or SHOWN], len(effects_by_task))
-    )
+    output.emit(_fields(changed, count, limit), lambda: _table(changed[: limit or SHOWN], len(changed)))
     if not output.as_json:
-        say(f"{len(effects_by_task):,} of {count:,} live tasks would finish at another time; nothing was changed")
+        say(f"{len(changed):,} of {count:,} live tasks would finish at another time; nothing was changed")
 
 
 def _fields(effects: "Sequence[Effect]", count: int, limit: int | None) -> dict[str, Any]:
@@ -103,32 +100,19 @@ def _fields(effects: "Sequence[Effect]", count: int, limit: int | None) -> dict[
 
 
 def _row(effect: "Effect") -> dict[str, Any]:
-    shown = (None if value is None else round(value, 1) for value in (effect.eta_s, effect.eta_after_s))
-    eta_s, after_s = shown
+    times = {"eta_s": effect.eta_s, "eta_after_s": effect.eta_after_s}
     return {
         "id": effect.task,
         "app": effect.app,
         "tier": effect.tier,
         "pending": effect.pending,
-        "eta_s": eta_s,
-        "eta_after_s": after_s,
+        **{name: None if seconds is None else round(seconds, 1) for name, seconds in times.items()},
     }
 
 
 def _table(effects: "Sequence[Effect]", count: int) -> Any:
-    from dispatcher.model.values import duration
-    from fairlane.screen.table import table_of
+    from fairlane.screen.table import Column, table_of
 
-    rows = [
-        {
-            "id": effect.task,
-            "app": effect.app,
-            "tier": effect.tier,
-            "pending": effect.pending,
-            "done in": duration(effect.eta_s),
-            "would be": duration(effect.eta_after_s),
-        }
-        for effect in effects
-    ]
-    more = f"and {count - len(rows):,} more" if count > len(rows) else ""
-    return table_of(rows, ["id", "app", "tier", "pending", "done in", "would be"], ("app", "tier", "pending"), more)
+    more = f"and {count - len(effects):,} more" if count > len(effects) else ""
+    times = (Column("eta_s", "done in"), Column("eta_after_s", "would be"))
+    return table_of(map(_row, effects), ("id", "app", "tier", "pending", *times), ("app", "tier", "pending"), more)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from backends.redis.epochs import Epoch
-    from backends.redis.passed_over import Passed
+    from backends.redis.skipped_records import SkippedRecord
     from fairlane.settings import Settings
 
 
 MAX_SHOWN = 10
-"""Maximum number of passed-over records listed per topic."""
+"""Maximum number of skipped records listed per topic."""
 
 
 @click.group(cls=CommandGroup)
@@ -36,30 +36,26 @@ def status(settings: "Settings", output: Output) -> None:
 
     \b
     repeats           an attempt of an envelope was recorded twice
-    repeats_possible  a claim ended without a record: its worker died or stalled, and may have sent
+    repeats_possible  targets that a worker had begun and did not record in time: it died or stalled, and may
+                      have sent them
     granted, used, returned, expired: targets of leases, by tier
-    malformed         records that this version cannot read and skipped; passed_over has their positions,
+    malformed         records that this version cannot read; it skipped them. passed_over has their positions,
                       and a newer version reads them again
     """
     from backends.redis.epochs import Epochs
-    from backends.redis.passed_over import PassedOver
+    from backends.redis.skipped_records import SkippedRecords
     from backends.redis.view import open_view
 
-    view = open_view(settings.redis)
-    try:
-        passed = PassedOver(view).by_topic(settings.pulsar.outcome_partitions)
-        shown = {topic: shown_of(kept) for topic, kept in passed.items()}
+    with closing(open_view(settings.redis)) as view:
+        skipped = SkippedRecords(view).by_topic(settings.pulsar.outcome_partitions)
+        shown = {topic: shown_of(kept) for topic, kept in skipped.items()}
         output.emit_record({**fields_of(Epochs(view).epoch()), "counters": view.stats(), "passed_over": shown})
-    finally:
-        view.close()
 
 
 @registry.command()
 @click.option("--wipe", is_flag=True, help="Empty the view first. Nothing is lost; sending pauses until it is rebuilt.")
 @click.option("--full", is_flag=True, help="Delete the snapshots first, so that everything is read.")
-@click.option(
-    "--timeout", type=Duration(), default="10m", show_default=True, help="Maximum time to wait for completion."
-)
+@click.option("--timeout", type=Duration(), default="10m", help="Maximum time to wait for completion.")
 @output_option
 @pass_settings
 def rebuild(settings: "Settings", *, wipe: bool, full: bool, timeout: float, output: Output) -> None:
@@ -72,14 +68,14 @@ def rebuild(settings: "Settings", *, wipe: bool, full: bool, timeout: float, out
 
 @registry.command()
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option(
-    "--timeout", type=Duration(), default="10m", show_default=True, help="Maximum time to wait for completion."
-)
+@click.option("--timeout", type=Duration(), default="10m", help="Maximum time to wait for completion.")
 @output_option
 @pass_settings
 def adopt(settings: "Settings", *, yes: bool, timeout: float, output: Output) -> None:
-    """Move the view of the installation to this Redis: keys under the prefix are deleted, and the view is rebuilt
-    from Pulsar. Workers on the other Redis stop within seconds; start them with the new redis.url."""
+    """Move the view to the Redis that the setting redis.url now names. There, all keys that begin with redis.prefix are
+    deleted, and the view is rebuilt from Pulsar; the Redis it leaves is not changed.
+
+    Workers on that one stop within seconds; start them with the new redis.url."""
     from backends.redis.epochs import Epochs
     from backends.redis.view import open_view
     from fairlane.cli.task.many import confirm
@@ -107,8 +103,8 @@ def snapshot(settings: "Settings", output: Output) -> None:
     output.emit_record({"snapshot": by_hand(settings)})
 
 
-def shown_of(kept: "Sequence[Passed]") -> dict[str, Any]:
-    """Return the number of passed-over records of a topic, and the first of them."""
+def shown_of(kept: "Sequence[SkippedRecord]") -> dict[str, Any]:
+    """Return the number of skipped records of a topic, and the first of them."""
     first = {one.position: f"{one.reason} (by {one.reader})" for one in kept[:MAX_SHOWN]}
     return {"records": len(kept), **first}
 
@@ -130,7 +126,7 @@ def describe(epoch: "Epoch | None") -> str:
     """Return one line on how far a view is."""
     if epoch is None:
         return "the view is empty"
-    if epoch.foreign or epoch.broken:
+    if epoch.foreign or epoch.deposed or epoch.broken:
         return _trouble_of(epoch)
     if epoch.ready:
         return "the view is complete"
@@ -144,6 +140,8 @@ def describe(epoch: "Epoch | None") -> str:
 def _trouble_of(epoch: "Epoch") -> str:
     if epoch.foreign:
         return f"the view of this installation is in another Redis, {epoch.foreign}"
+    if epoch.deposed:
+        return f"a replica took the place of this Redis (epoch {epoch.deposed}); nothing is granted here"
     return f"a script failed half-way ({epoch.broken}); a worker rebuilds the view from Pulsar"
 
 

@@ -28,8 +28,8 @@ def signals(ctx: click.Context, output: Output) -> None:
 
     Takes two seconds to measure. The backlog counts targets that may be sent now. (The queued targets of `fairlane
     channel list` and `fairlane app list` also include those of paused and scheduled tasks.) `caps` names the caps that
-    hold the backlog back. Tasks whose channel no worker has are in no backlog (`missing_channels`): more of the same
-    workers would not send them.
+    hold the backlog back. Tasks whose channel no worker serves are not counted in the backlog
+    (`missing_channels`): more of the same workers would not send them.
 
     If Redis was restarted or emptied while no worker ran, only a new worker can restore the counts: one worker is
     needed then, and the figures of the tiers are missing until it runs.
@@ -58,16 +58,16 @@ def _measured(client: "PushClient") -> Signals:
     """Return signals from two readings. Raises NotReady if workers are restoring the counts."""
     meter = SignalMeter()
     try:
-        meter.take(_look(client))
+        meter.take(_read_state(client))
         time.sleep(APART_S)
-        return meter.take(_look(client))
+        return meter.take(_read_state(client))
     except NotReady:
         if any(beat.state not in GONE for beat in client.workers()):
             raise
         return signals_without_counts(client.globals().capacity)
 
 
-def _look(client: "PushClient") -> ServiceState:
+def _read_state(client: "PushClient") -> ServiceState:
     from backends.system_clock import SystemClock
 
     client.check_counts()

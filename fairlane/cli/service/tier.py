@@ -7,8 +7,7 @@ import click
 
 from dispatcher.analysis.longest_wait import Lane, LongestWait, longest_waits
 from dispatcher.analysis.served import Served, waiting_tasks
-from dispatcher.model.service_settings import SHARED_BY
-from dispatcher.model.tier import MILLI, TIERS
+from dispatcher.model.tier import MILLI, SHARED_BY, TIERS
 from dispatcher.model.view import TaskView
 from fairlane.cli.base.arguments import Assignment
 from fairlane.cli.base.connect import client_of

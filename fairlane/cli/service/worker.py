@@ -1,10 +1,11 @@
 """`fairlane worker`: run workers. `fairlane worker list`: show them, what they do and how fast."""
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlane.cli.base.arguments import Duration
+from fairlane.cli.base.arguments import Duration, named_values
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import Invocation, pass_settings
 from fairlane.cli.base.output import Output, output_option
@@ -56,20 +57,12 @@ def worker(
         "tiers": tiers.split(",") if tiers else None,
         "metrics_port": metrics_port,
         "drain_timeout_s": drain_timeout,
-        "channels": _channels(channels),
+        "channels": named_values("--channel", channels, "NAME=MODULE:CLASS"),
     }
     options = {field: value for field, value in given.items() if value is not None and value != {}}
     invocation = ctx.ensure_object(Invocation)
     code = run_workers(Invocation({**invocation.options, "worker": options}).settings())
     ctx.exit(code)
-
-
-def _channels(given: tuple[str, ...]) -> dict[str, str]:
-    pairs = [item.partition("=") for item in given]
-    for (name, sign, path), item in zip(pairs, given, strict=True):
-        if not (name and sign and path):
-            raise click.BadParameter(f"{item!r} is not NAME=MODULE:CLASS", param_hint="--channel")
-    return {name: path for name, _, path in pairs}
 
 
 @worker.command("list")
@@ -82,11 +75,8 @@ def list_workers(settings: "Settings", *, everybody: bool, output: Output) -> No
     from backends.redis.workers import Workers
     from fairlane.screen.render import workers_table
 
-    view = open_view(settings.redis)
-    try:
+    with closing(open_view(settings.redis)) as view:
         beats, now_ms = Workers(view).workers(), view.now_ms()
-    finally:
-        view.close()
     shown = [beat for beat in beats if everybody or beat.state != "stopped"]
     fields = [fields_of(beat, now_ms) for beat in shown]
     output.emit(fields, lambda: workers_table(shown, fields))

@@ -1,7 +1,6 @@
 """`fairlane config`: the settings in force."""
 
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -28,10 +27,8 @@ def show(invocation: Invocation, output: Output) -> None:
 
     rows = explain_settings(invocation.settings(), invocation.options)
     fields = [asdict(row) for row in rows]
-    shown = [{**row, "value": as_written(row["value"])} for row in fields]
+    # As users write them: numbers without separators.
+    shown = [
+        {**row, "value": str(row["value"]) if type(row["value"]) in (int, float) else row["value"]} for row in fields
+    ]
     output.emit_rows(fields, ["name", "value", "source", "description"], shown=shown)
-
-
-def as_written(value: Any) -> Any:
-    """Return a setting's value as a user writes it: numbers without separators."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value

@@ -1,22 +1,25 @@
 """`fairlane fake`: FCM and APNs on this machine."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from backends.extras import require_packages
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import Invocation, pass_invocation
+from fairlane.cli.base.options import F, with_options
 from fairlane.cli.base.output import Output, output_option, say
 
 if TYPE_CHECKING:
     from fairlane.fake.certificates import TlsFiles
-    from fairlane.fake.messages import Provider
+    from fairlane.fake.messages import FakeProvider
     from fairlane.fake.site import Site
 
-F = TypeVar("F", bound=Callable[..., Any])
+_OF_AN_APP = ("credentials", "url", "ca_file", "key_id", "team_id", "topic")
+"""Settings of an app that a fake serves."""
 
 
 @click.group(cls=CommandGroup)
@@ -34,37 +37,28 @@ def _serving_options(port: int) -> Callable[[F], F]:
     """Give a command the options that all fakes have."""
     a_file, a_folder = click.Path(dir_okay=False, path_type=Path), click.Path(file_okay=False, path_type=Path)
     seeds = click.IntRange(0, 2**63 - 1)
-    options = (
-        click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on."),
-        click.option(
-            "--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="0 picks a free port."
-        ),
+    return with_options(
+        click.option("--host", default="127.0.0.1", help="Address to serve on."),
+        click.option("--port", type=click.IntRange(0, 65_535), default=port, help="0 picks a free port."),
         click.option("--rules", type=a_file, help="TOML or JSON file of rules; docs/delivery.md describes them."),
         click.option("--folder", type=a_folder, help="Where to write keys.  [default: in Fairlane's home]"),
         click.option(
             "--ca-file", type=a_file, help="Where to write the CA certificate.  [default: ca.pem in the folder]"
         ),
-        click.option("--seed", type=seeds, default=1, show_default=True, help="Seed of all random choices."),
+        click.option("--seed", type=seeds, default=1, help="Seed of all random choices."),
     )
-
-    def decorated(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorated
 
 
 @fake.command()
 @_serving_options(8443)
-@click.option("--project-id", default="demo", show_default=True, help="Name of the Firebase project.")
+@click.option("--project-id", default="demo", help="Name of the Firebase project.")
 @output_option
 @pass_invocation
 def fcm(invocation: Invocation, /, project_id: str, output: Output, **given: Any) -> None:
     """Run a fake FCM server until SIGTERM or SIGINT.
 
-    Prints the address, the file with its CA certificate, and a service account whose tokens this server issues: copy
-    them into your settings. On exit it prints how many messages it accepted.
+    Prints the address, the file with its CA certificate, a service account whose tokens this server issues, and the
+    settings of an app that sends to it: copy those into yours. On exit it prints how many messages it accepted.
     """
     require_packages("fakes", "cryptography", "hpack")
     from fairlane.fake.making import make_fcm
@@ -76,21 +70,22 @@ def fcm(invocation: Invocation, /, project_id: str, output: Output, **given: Any
     def ready(url: str) -> None:
         account = folder / "service-account.json"
         made.write_account(account, url)
-        _show(output, url, files, {"project_id": project_id, "credentials": f"file:{account}"})
+        _show(output, "fcm", url, files, {"project_id": project_id, "credentials": f"file:{account}"})
 
     _run(site, files, given, ready)
 
 
 @fake.command()
 @_serving_options(2197)
-@click.option("--topic", default="com.example.app", show_default=True, help="Bundle id of the app.")
+@click.option("--topic", default="com.example.app", help="Bundle id of the app.")
 @output_option
 @pass_invocation
 def apns(invocation: Invocation, /, topic: str, output: Output, **given: Any) -> None:
     """Run a fake APNs server until SIGTERM or SIGINT.
 
-    Prints the address, the file with its CA certificate, a fresh signing key with its ids, and a client certificate,
-    which is accepted instead of a provider token. On exit it prints how many notifications it accepted.
+    Prints the address, the file with its CA certificate, a fresh signing key with its ids, a client certificate, which
+    is accepted instead of a provider token, and the settings of an app that sends to it. On exit it prints how many
+    notifications it accepted.
     """
     require_packages("fakes", "cryptography", "hpack")
     from fairlane.fake.making import KEY_ID, TEAM_ID, make_apns
@@ -101,17 +96,17 @@ def apns(invocation: Invocation, /, topic: str, output: Output, **given: Any) ->
 
     def ready(url: str) -> None:
         more = {"topic": topic, "key_id": KEY_ID, "team_id": TEAM_ID, "credentials": f"file:{key}"}
-        _show(output, url, files, {**more, "client_certificate": f"file:{files.client}"})
+        _show(output, "apns", url, files, {**more, "client_certificate": f"file:{files.client}"})
 
     _run(site, files, given, ready)
 
 
-def _site(provider: "Provider", given: dict[str, Any]) -> "Site":
+def _site(provider: "FakeProvider", given: dict[str, Any]) -> "Site":
     from fairlane.fake.making import STREAMS
-    from fairlane.fake.rules import Rules, load_rules
+    from fairlane.fake.rules import FakeRules, load_rules
     from fairlane.fake.site import Site
 
-    rules = load_rules(given["rules"], provider.table) if given["rules"] else Rules()
+    rules = load_rules(given["rules"], provider.table) if given["rules"] else FakeRules()
     return Site(provider, rules, seed=given["seed"], streams=STREAMS[provider.name])
 
 
@@ -130,6 +125,9 @@ def _run(site: "Site", files: "TlsFiles", given: dict[str, Any], ready: Callable
     say(f"{accounts.answers.total():,} requests; {accepted:,} messages accepted, for {targets:,} targets")
 
 
-def _show(output: Output, url: str, files: "TlsFiles", more: dict[str, str]) -> None:
-    output.emit_record({"url": url, "ca_file": str(files.authority), **more})
+def _show(output: Output, channel: str, url: str, files: "TlsFiles", more: dict[str, str]) -> None:
+    served = {"url": url, "ca_file": str(files.authority), **more}
+    output.emit_record(served)
+    lines = [f"{name} = {json.dumps(served[name])}" for name in _OF_AN_APP if name in served]
+    say("\n".join(["settings of an app, such as shop:", f"[channels.{channel}.apps.shop]", *lines]))
     say(f"serving; live: GET {url}/_fake/counts, PUT {url}/_fake/rules; stop with Ctrl-C")

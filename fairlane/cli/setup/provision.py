@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 @output_option
 @pass_settings
 def provision(settings: "Settings", output: Output) -> None:
-    """Create the tenant, namespaces, policies and topics in Pulsar. Prints the changes; safe to run again."""
+    """Create the tenant, namespaces, policies and topics in Pulsar. Prints the changes; safe to run again.
+
+    Also sets what is configured under `estate`: copies, racks, brokers and bookies of the system namespace, offload.
+    """
+    from backends.pulsar.estate.provision import provision_estate
     from backends.pulsar.provision import provision as make_ready
 
-    changed = make_ready(settings.pulsar)
+    changed = [*make_ready(settings.pulsar), *provision_estate(settings.pulsar, settings.estate)]
     if changed or output.as_json:
         output.emit({"changed": changed}, lambda: "\n".join(changed))
     say(f"{len(changed)} changes" if changed else "nothing to change")

@@ -1,6 +1,6 @@
 """`fairlane stack`: the local Pulsar and Redis."""
 
-from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +12,11 @@ from fairlane.cli.base.output import Output, output_option, say
 
 if TYPE_CHECKING:
     from fairlane.settings import Settings
+    from fairlane.stack.estate.shape import EstateRequest
     from fairlane.stack.launch import StackOptions
     from fairlane.stack.stack import LocalStack, StackStatus
+
+DEFAULT_BOOKIES, DEFAULT_BROKERS = 3, 2
 
 
 @click.group(cls=CommandGroup)
@@ -25,6 +28,13 @@ def stack() -> None:
 @click.option("--pulsar-port", type=click.IntRange(1, 65535), help="Pulsar's port; must be free")
 @click.option("--pulsar-web-port", type=click.IntRange(1, 65535), help="Pulsar's REST port; must be free")
 @click.option("--redis-port", type=click.IntRange(1, 65535), help="Redis' port; must be free")
+@click.option("--bookies", type=click.IntRange(1, 9), help="Start an estate with this many bookies (default 3).")
+@click.option("--brokers", type=click.IntRange(1, 9), help="Start an estate with this many brokers (default 2).")
+@click.option(
+    "--plan",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Start an estate with the files that `tune cluster --write` wrote there.",
+)
 @output_option
 @pass_invocation
 def up(
@@ -32,18 +42,26 @@ def up(
     pulsar_port: int | None,
     pulsar_web_port: int | None,
     redis_port: int | None,
+    bookies: int | None,
+    brokers: int | None,
+    plan: Path | None,
     output: Output,
 ) -> None:
-    """Start Pulsar and Redis, wait until they are ready, and provision them.
+    """Start Pulsar and Redis, wait until they are ready, and provision Pulsar.
+
+    With --bookies or --brokers, Pulsar is an estate instead of one process: ZooKeeper, bookies (each on an address of
+    its own in 127/8) and brokers. Three bookies and two brokers take half a minute to start and 1.3 GB. An estate can
+    grow while it runs. With --plan its servers have the plan's settings and memory; only addresses and directories are
+    those of this machine.
 
     The usual ports are 6650, 8080 and 6379; if one is taken, the next free one is used and printed. The addresses stay
-    in force until `stack down`: a stopped server is started again on its port if the port is free.
+    in force until `stack down`: if a server has stopped, `stack up` starts it again on its port if that is free.
     """
     from fairlane.cli.base.steps import steps
     from fairlane.stack.launch import StackOptions
 
     settings = invocation.settings()
-    options = StackOptions(pulsar_port, pulsar_web_port, redis_port)
+    options = StackOptions(pulsar_port, pulsar_web_port, redis_port, estate=_estate(bookies, brokers, plan))
     with steps() as progress:
         addresses = _local_stack(settings, options).up(progress, settings.pulsar)
     for line in addresses.changed:
@@ -76,6 +94,17 @@ def status(invocation: Invocation, output: Output) -> int:
     return OK if state.running else FAILURE
 
 
+def _estate(bookies: int | None, brokers: int | None, plan: Path | None) -> "EstateRequest | None":
+    from fairlane.stack.estate.shape import EstateRequest, EstateShape
+
+    if bookies is None and brokers is None and plan is None:
+        return None
+    shape = EstateShape(
+        bookies=bookies or DEFAULT_BOOKIES, brokers=brokers or DEFAULT_BROKERS, autorecovery=plan is not None
+    )
+    return EstateRequest(shape, plan=plan)
+
+
 def _local_stack(settings: "Settings", options: "StackOptions | None" = None) -> "LocalStack":
     from fairlane.stack.launch import StackOptions
     from fairlane.stack.stack import LocalStack
@@ -102,5 +131,5 @@ def _record(state: "StackStatus") -> dict[str, Any]:
         "pulsar_url": addresses.pulsar_url if addresses else None,
         "pulsar_admin_url": addresses.pulsar_admin_url if addresses else None,
         "redis_url": addresses.redis_url if addresses else None,
-        **{server.name: {k: v for k, v in asdict(server).items() if k != "name"} for server in state.servers},
+        **state.servers,
     }

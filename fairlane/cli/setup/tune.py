@@ -1,4 +1,4 @@
-"""`fairlane tune producer`."""
+"""`fairlane tune`; its command for clusters is a module of its own."""
 
 from dataclasses import asdict
 
@@ -11,30 +11,23 @@ from producers.publish.tuning import FIXED, ProducerNeeds
 from producers.publish.tuning import tune as tuned
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=CommandGroup, modules={"cluster": "fairlane.cli.setup.tune_cluster:cluster"})
 def tune() -> None:
     """Recommended settings, each with its reason."""
 
 
 @tune.command()
-@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Partitions of the topic.")
-@click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), default=50_000.0, show_default=True, help="Messages per second."
-)
-@click.option("--message-bytes", type=ByteSize(), default="1000", show_default=True, help="Size of a typical message.")
-@click.option("--memory", type=ByteSize(), default="64MiB", show_default=True, help="Memory for unconfirmed messages.")
-@click.option(
-    "--receiver-queue",
-    type=click.IntRange(1),
-    default=1_000,
-    show_default=True,
-    help="Messages that a consumer prefetches.",
-)
+@click.option("--partitions", type=click.IntRange(1), default=1, help="Partitions of the topic.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), default=50_000.0, help="Messages per second.")
+@click.option("--message-bytes", type=ByteSize(), default="1000", help="Size of a typical message.")
+@click.option("--memory", type=ByteSize(), default="64MiB", help="Memory for unconfirmed messages.")
+@click.option("--receiver-queue", type=click.IntRange(1), default=1_000, help="Messages that a consumer prefetches.")
 @output_option
 def producer(
     output: Output, partitions: int, rate: float, message_bytes: int, memory: int, receiver_queue: int
 ) -> None:
-    """Recommend a producer's settings, calculated as for real submissions.
+    """Recommend the settings of a Pulsar producer (batching, queues), calculated as for Fairlane's own. Use them in
+    a producer of yours.
 
     Sizes are bytes, or a number with kB, KiB, MB, MiB, GB or GiB.
     """

@@ -48,14 +48,10 @@ def backlog() -> None:
 
 
 @backlog.command()
-@click.option(
-    "--every", "every_s", type=Duration(), default="10s", show_default=True, help="Time between two snapshots."
-)
+@click.option("--every", "every_s", type=Duration(), default="10s", help="Time between two snapshots.")
 @click.option("--once", is_flag=True, help="Take one snapshot and print it.")
-@click.option(
-    "--file-every", "file_s", type=Duration(), default="5m", show_default=True, help="Time span of one Parquet file."
-)
-@click.option("--keep-days", type=click.IntRange(0), default=14, show_default=True, help="Days to keep; 0 keeps all.")
+@click.option("--file-every", "file_s", type=Duration(), default="5m", help="Time span of one Parquet file.")
+@click.option("--keep-days", type=click.IntRange(0), default=14, help="Days to keep snapshots; 0 keeps all.")
 @tables_option
 @output_option
 @click.pass_context
@@ -96,11 +92,11 @@ def _snapshotter(settings: "Settings", every_s: float) -> Iterator["BacklogSnaps
     from backends.redis.backlog import BacklogReader
     from backends.redis.view import open_view
     from backends.system_clock import SystemClock
-    from fairlane.figures.snapshot import BacklogSnapshotter, SnapshotSources
+    from fairlane.figures.snapshot import BacklogSnapshotter
 
     lanes = BrokerLanes(settings.pulsar, topics(settings.pulsar))
     with closing(open_view(settings.redis)) as view, closing(lanes):
-        yield BacklogSnapshotter(SnapshotSources(BacklogReader(view), lanes), SystemClock(), every_s)
+        yield BacklogSnapshotter(BacklogReader(view), lanes, SystemClock(), every_s)
 
 
 def _once(settings: "Settings", files: "FileSettings", every_s: float, output: Output) -> None:
@@ -142,14 +138,9 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
 
 
 @backlog.command()
-@click.option("--since", "since_s", type=Duration(), default="24h", show_default=True, help="How far back to look.")
+@click.option("--since", "since_s", type=Duration(), default="24h", help="How far back to look.")
 @click.option(
-    "--recent",
-    "recent_s",
-    type=Duration(),
-    default="5m",
-    show_default=True,
-    help="Measure rates over only this last part of the period.",
+    "--recent", "recent_s", type=Duration(), default="5m", help="Measure rates over only this last part of the period."
 )
 @click.option(
     "--capacity",
@@ -157,8 +148,8 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
     metavar="RATE",
     help="Forecast the time to drain at this rate (targets/s) instead of the capacity in force.",
 )
-@click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Number of tasks shown.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option("--top", type=click.IntRange(1, 1_000), default=20, help="Number of tasks shown.")
+@click.option("--master", default="local[*]", help="Spark's master.")
 @tables_option
 @report_option("Output format; html is a single page with charts; redirect it to a file.")
 @click.pass_context
@@ -172,7 +163,7 @@ def report(
     tables: Path | None,
     output: str,
 ) -> None:
-    """Report backlog, rates, ages and time to drain by tier, app, channel and task, and what holds each back.
+    """Report backlog, rates, ages and time to drain by tier, app, channel and task, and what holds each of them back.
 
     A Spark job over the snapshots of `fairlane backlog snapshot` and, where there is one, the outcome journal.
     """

@@ -40,11 +40,7 @@ _SHOWN_REASONS = 10
     "--invalid-targets/--no-invalid-targets", default=True, help="Leave out targets that providers reported as invalid."
 )
 @click.option(
-    "--max-refused",
-    type=Fraction(),
-    default="5%",
-    show_default=True,
-    help="Send nothing if more than this part of the rows is invalid.",
+    "--max-refused", type=Fraction(), default="5%", help="Send nothing if more than this part of the rows is invalid."
 )
 @click.option(
     "--strict", is_flag=True, help="Refuse a task whose channel no live worker serves; without it, only warn."

@@ -25,19 +25,11 @@ def journal() -> None:
 
 @journal.command()
 @click.option("--once", is_flag=True, help="Exit once everything recorded before the start is written.")
-@click.option(
-    "--every",
-    "every_s",
-    type=Duration(),
-    default="10s",
-    show_default=True,
-    help="Time between two batches.",
-)
+@click.option("--every", "every_s", type=Duration(), default="10s", help="Time between two batches.")
 @click.option(
     "--max-records",
     type=click.IntRange(1),
     default=100_000,
-    show_default=True,
     help="Maximum records of each outcome topic in a batch; a record has up to 250,000 outcomes.",
 )
 @tables_option
@@ -89,17 +81,9 @@ def _tell(batch: "LandedBatch") -> None:
     "--file-size",
     type=ByteSize(),
     default="128MiB",
-    show_default=True,
     help="Target size of a file; files of at least half this size are left unchanged.",
 )
-@click.option(
-    "--keep",
-    "keep_s",
-    type=Duration(),
-    default="1h",
-    show_default=True,
-    help="How long replaced files are kept.",
-)
+@click.option("--keep", "keep_s", type=Duration(), default="1h", help="How long replaced files are kept.")
 @tables_option
 @spark_options
 @output_option

@@ -31,7 +31,7 @@ _UNKNOWN = "unknown"
 @click.option("--day", metavar="YYYY-MM-DD", help="All tasks that were accepted or sent on this day (UTC).")
 @click.option("--audience", metavar="PATH", help="The table that TASK was ingested from, to compare target by target.")
 @source_options
-@click.option("--list", "listed", type=click.IntRange(0), default=20, show_default=True, help="Differences to show.")
+@click.option("--list", "listed", type=click.IntRange(0), default=20, help="Differences to show.")
 @tables_option
 @spark_options
 @output_option

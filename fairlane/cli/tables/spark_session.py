@@ -58,12 +58,9 @@ def spark_options(command: F) -> F:
         "--master",
         metavar="URL",
         default="local[*]",
-        show_default=True,
         help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL. spark-submit takes precedence.",
     )
-    @click.option(
-        "--memory", metavar="SIZE", default="1g", show_default=True, help="Memory of Spark's driver and executors."
-    )
+    @click.option("--memory", metavar="SIZE", default="1g", help="Memory of Spark's driver and executors.")
     @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="Additional Spark setting; may be repeated.")
     @wraps(command)
     def with_spark(*args: Any, master: str, memory: str, conf: Sequence[str], **kwargs: Any) -> Any:

@@ -1,6 +1,5 @@
 """`fairlane task edit`: change the message of targets that are not sent yet."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import click
 from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.json_option import parse_object
 from fairlane.cli.base.output import Output, output_option, say
 
 
@@ -37,7 +37,7 @@ def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None
 def read_message(text: str) -> Any:
     """Parse the option: a JSON object, a file that contains one (or a text), or a text. Raises InvalidInput."""
     if text.lstrip().startswith("{"):
-        return _object(text, "--message")
+        return parse_object(text, "message: --message")
     path = Path(text)
     try:
         is_file = len(text) < 4_096 and "\n" not in text and path.is_file()
@@ -51,13 +51,4 @@ def read_message(text: str) -> Any:
         content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         raise InvalidInput(f"message: {text} cannot be read: {error}.", "Name a text or JSON file in UTF-8.") from error
-    return _object(content, text) if content.lstrip().startswith("{") else content.strip()
-
-
-def _object(text: str, name: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidInput(
-            f"message: {name} is not JSON: {error}.", 'Write an object such as {"body": "Hi"}.'
-        ) from None
+    return parse_object(content, f"message: {text}") if content.lstrip().startswith("{") else content.strip()

@@ -4,14 +4,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dispatcher.model.tier import Tier
-from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
+from fairlane.cli.base.options import FILTERS, F, task_filters, with_options
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.service.change import effect_fields, limit_option, show_effects, situation
 from producers.control.task_changes import LIVE_STATES, Changes, TaskFilter
@@ -19,11 +18,10 @@ from producers.control.task_changes import LIVE_STATES, Changes, TaskFilter
 if TYPE_CHECKING:
     from dispatcher.analysis.situation import Situation
     from producers.client import PushClient
-    from producers.control.steering import BulkResult, Plan, PlannedChange
+    from producers.control.steering import BulkResult, Plan
 
 Follow = Callable[["PushClient", list[str]], dict[str, Any]]
 """Follow-up on tasks that have the requested state: given their ids, returns additional fields for the JSON."""
-F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 5
 """Number of tasks in a preview."""
 _NAMED = 20
@@ -59,28 +57,15 @@ def asked_options(command: F) -> F:
 
     @wraps(command)
     def called(*args: Any, yes: bool, dry_run: bool, limit: int | None, ids: tuple[str, ...] = (), **rest: Any) -> Any:
-        names = ("app", "tier", "channel", "state", "id_prefix")
-        filter_ = TaskFilter(ids=ids, **{name: rest.pop(name) for name in names})
+        filter_ = TaskFilter(ids=ids, **{name: rest.pop(name) for name in FILTERS})
         return command(*args, asked=Selection(filter_, yes, dry_run, limit), **rest)
 
-    options = (
-        click.option(
-            "--app",
-            help="Live tasks of this app. Filters combine: a task must match all of them.",
-            shell_complete=app_names,
-        ),
-        click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Live tasks of this tier."),
-        click.option("--channel", help="Live tasks on this channel.", shell_complete=channel_names),
-        click.option("--state", type=click.Choice(LIVE_STATES), help="Live tasks in this state."),
-        click.option("--id-prefix", help="Live tasks whose id starts with this."),
+    return with_options(
+        task_filters("Live", LIVE_STATES),
         click.option("--yes", is_flag=True, help="Do not ask for confirmation when filters select the tasks."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
         limit_option,
-    )
-    made: Any = called
-    for option in reversed(options):
-        made = option(made)
-    return made  # type: ignore[no-any-return]
+    )(called)  # type: ignore[return-value]  # the same command, with options
 
 
 def change_many(
@@ -136,11 +121,11 @@ def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
 def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situation", limit: int | None) -> None:
     """Show what would change, and which tasks' finish times it would move."""
     if output.as_json:
-        changes = [_row(step) for step in plan.steps]
+        changes = [{"id": step.task.id, "changes": step.changes} for step in plan.steps]
         effects = effect_fields(before, after, limit)
         output.emit({"changes": changes, "refused": dict(plan.refused), **effects}, lambda: "")
         return
-    output.emit([], lambda: _preview(plan, len(plan.steps)))
+    output.emit([], lambda: _preview(plan))
     for reason in list(plan.refused.values())[:_NAMED]:
         say(reason)
     show_effects(output, before, after, limit)
@@ -150,11 +135,9 @@ def _ask(ctx: click.Context, plan: "Plan", *, yes: bool) -> None:
     count = len(plan.changing)
     already = len(plan.steps) - count
     say(f"{_tasks(count)} will be changed" + (f" ({already:,} already set)" if already else ""))
-    for row in (_row(step) for step in plan.changing[:SHOWN]):
-        say(
-            f"  {row['id']}: "
-            + ", ".join(f"{name} {before} -> {after}" for name, (before, after) in row["changes"].items())
-        )
+    for step in plan.changing[:SHOWN]:
+        changes = (f"{name} {before} -> {after}" for name, (before, after) in step.changes.items())
+        say(f"  {step.task.id}: {', '.join(changes)}")
     if count > SHOWN:
         say(f"  and {count - SHOWN:,} more")
     if count and not yes:
@@ -195,17 +178,12 @@ def _tasks(count: int) -> str:
     return f"{count:,} task{'' if count == 1 else 's'}"
 
 
-def _row(step: "PlannedChange") -> dict[str, Any]:
-    """Return one task of a preview: each field with its value before and after."""
-    return {"id": step.task.id, "changes": step.changes}
-
-
-def _preview(plan: "Plan", count: int) -> Any:
+def _preview(plan: "Plan") -> Any:
     from fairlane.screen.table import table_of
 
     rows = [
-        {"id": row["id"], **{name: f"{before} -> {after}" for name, (before, after) in row["changes"].items()}}
-        for row in (_row(step) for step in plan.steps[:count])
+        {"id": step.task.id} | {name: f"{before} -> {after}" for name, (before, after) in step.changes.items()}
+        for step in plan.steps
     ]
     names = dict.fromkeys(name for row in rows for name in row)
     return table_of(rows, list(names) or ["id"])

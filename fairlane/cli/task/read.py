@@ -1,31 +1,27 @@
-"""`fairlane task list | show | wait | failures`."""
+"""`fairlane task list | show | wait | failures | outcomes`."""
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
-from itertools import islice
 from typing import Any
 
 import click
 import msgspec
 
-from dispatcher.model.tier import Tier
 from dispatcher.model.values import count, counted, percent
 from dispatcher.model.view import STATES, TaskView
 from fairlane.cli.base.arguments import Duration
-from fairlane.cli.base.completion import app_names, channel_names, task_argument
+from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of, settings_of
 from fairlane.cli.base.exit_codes import FAILURE
-from fairlane.cli.base.output import Output, output_option, say
-from fairlane.cli.task.why import error_text
+from fairlane.cli.base.options import task_filters
+from fairlane.cli.base.output import Output, output_option, rows_option, say
+from fairlane.cli.task.why import error_text, go_text
 from fairlane.screen.times import local_moment
 
-_PAGE = 500
 _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "reason")
 """Fields that the table of one task shows first."""
-_SHOWN = 1_000
-"""Default number of failures in a table: 300,000 lines took 90 s to draw."""
 FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
+OUTCOME_COLUMNS = ("target", "outcome", "provider_id", "attempt", "writer", "sequence", "position", "reason")
 REASON_COLUMNS = ("count", "outcome", "reason", "example")
 
 
@@ -35,8 +31,8 @@ def task_fields(view: TaskView) -> dict[str, Any]:
     return fields
 
 
-def _emit(output: Output, view: TaskView) -> None:
-    fields, total = task_fields(view), view.targets.total
+def _emit(output: Output, view: TaskView, **more: Any) -> None:
+    fields, total = {**task_fields(view), **more}, view.targets.total
     done = total - view.targets.pending
     text = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
     shown = {**fields, "done": text, "eta_s": None if view.ended else view.eta_s}
@@ -44,12 +40,8 @@ def _emit(output: Output, view: TaskView) -> None:
 
 
 @click.command("list")
-@click.option("--state", type=click.Choice(STATES), help="Only tasks in this state.")
-@click.option("--app", help="Only tasks of this app.", shell_complete=app_names)
-@click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Only tasks of this tier.")
-@click.option("--channel", help="Only tasks on this channel.", shell_complete=channel_names)
-@click.option("--id-prefix", help="Only tasks whose id starts with this.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of tasks.")
+@task_filters("Only", STATES)
+@click.option("--limit", type=click.IntRange(1), default=100, help="Maximum number of tasks.")
 @click.option("--cursor", help="Continue where an earlier list ended (it printed the cursor on stderr).")
 @click.option("--all", "everything", is_flag=True, help="No limit.")
 @output_option
@@ -59,15 +51,14 @@ def list_tasks(
 ) -> None:
     """List tasks, newest first, including those that ended in the last 16 days."""
     from fairlane.screen.render import tasks_table
+    from producers.control.pages import read_pages
 
-    views: list[TaskView] = []
     with client_of(ctx) as client:
-        while everything or len(views) < limit:
-            page_size = _PAGE if everything else min(_PAGE, limit - len(views))
-            page, cursor = client.task_page(**only, limit=page_size, cursor=cursor)
-            views += page
-            if cursor is None:
-                break
+        views, cursor = read_pages(
+            lambda *, limit, cursor: client.task_page(**only, limit=limit, cursor=cursor),
+            None if everything else limit,
+            cursor,
+        )
         paused = client.globals().paused_channels & {view.channel for view in views if not view.ended}
     output.emit([task_fields(view) for view in views], lambda: tasks_table(views, len(views)))
     if not views:
@@ -83,11 +74,13 @@ def list_tasks(
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output, task_id: str) -> None:
-    """Show one task: state, controls, targets by outcome, rate and ETA."""
+    """Show one task: state, controls, targets by outcome, rate, ETA and present message."""
     with client_of(ctx) as client:
-        view = client.task(task_id).progress()
-        trouble = client.channel_trouble(view.channel) if view.targets.pending and not view.ended else ""
-    _emit(output, view)
+        view, message = client.task(task_id).progress(), client.message(task_id)
+        trouble = client.channel_trouble(view.channel, view.app) if view.targets.pending and not view.ended else ""
+    _emit(output, view, message=message)
+    if view.waits_for_go:
+        say(go_text(view.id, view.first))
     if trouble:
         say(f"{view.id} waits: {trouble}")
     if view.last_error is not None:
@@ -122,20 +115,38 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 @click.command()
 @task_argument
 @click.option("--by-reason", is_flag=True, help="Count the failures of each reason, with an example.")
-@click.option(
-    "--limit", type=click.IntRange(1), help=f"Maximum number of rows.  [default: {_SHOWN:,}; all with -o json]"
-)
+@rows_option
 @output_option
 @click.pass_context
 def failures(ctx: click.Context, output: Output, task_id: str, *, by_reason: bool, limit: int | None) -> None:
     """List the targets that failed or are invalid, with the reason."""
-    max_rows = limit or (None if output.as_json else _SHOWN)
     columns = REASON_COLUMNS if by_reason else FAILURE_COLUMNS
     with client_of(ctx) as client:
         task = client.task(task_id)
         items: Iterator[Any] = iter(task.failures_by_reason()) if by_reason else task.failures()
-        rows = [asdict(one) for one in islice(items, max_rows)]
-        more = next(items, None) is not None
+        rows, more = output.first_rows(items, limit)
     output.emit_rows(rows, columns)
     if more:
         say(f"There are more than {len(rows):,}: add --limit N, or --by-reason to count them.")
+
+
+@click.command()
+@task_argument
+@click.option("--target", help="Only the outcome of this target, if records name it.")
+@rows_option
+@output_option
+@click.pass_context
+def outcomes(ctx: click.Context, output: Output, task_id: str, target: str | None, limit: int | None) -> None:
+    """List the final outcomes of the targets, with the provider's id of each message where it is known.
+
+    They come from the outcome records of the last 14 days, which name invalid targets, and all others only if the
+    workers' setting journal.targets is all. Writer, sequence and position say which target of the task it is. Ids of
+    FCM are there if the workers' setting channels.fcm.keep_ids is on. A record may be stored twice.
+    """
+    with client_of(ctx) as client:
+        rows, more = output.first_rows(client.task(task_id).outcomes(target), limit)
+    output.emit_rows(rows, OUTCOME_COLUMNS, leaving=("reason", "attempt"))
+    if target is not None and not rows:
+        say("No outcome record names it: it has no outcome yet, or the workers' setting journal.targets is not all.")
+    if more:
+        say(f"There are more than {len(rows):,}: add --limit N, or --target T.")

@@ -9,6 +9,7 @@ import click
 from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.arguments import Assignment
 from fairlane.cli.base.completion import task_ids
+from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option, say
 from fairlane.cli.task.many import Selection, asked_options, change_many
 from producers.control.task_changes import Changes
@@ -19,63 +20,48 @@ if TYPE_CHECKING:
 _FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 FIELDS = ("weight", "tier", "cap", "paused")
 _ids = click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=task_ids)
+_many = with_options(_ids, asked_options, output_option, click.pass_context)
+_no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for the outcomes of the targets in flight.")
+_reason = click.option("--reason", required=True, metavar="TEXT", help="Reason, shown with the state of the task.")
 IN_FLIGHT_S = 5.0
 """How long `task cancel` waits for targets in flight."""
 
 
 @click.command()
-@_ids
-@asked_options
-@output_option
-@click.pass_context
+@_many
 def pause(ctx: click.Context, output: Output, asked: Selection) -> None:
     """Pause tasks until `resume`: either the given ids, or all live tasks that match the filters."""
     change_many(ctx, output, asked, Changes(paused=True), "paused")
 
 
 @click.command()
-@_ids
-@asked_options
-@output_option
-@click.pass_context
+@_many
 def resume(ctx: click.Context, output: Output, asked: Selection) -> None:
     """Resume paused tasks: either the given ids, or all that match the filters."""
     change_many(ctx, output, asked, Changes(paused=False), "resumed")
 
 
-_no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for the outcomes of the targets in flight.")
-
-
 @click.command()
 @_no_wait
-@_ids
-@asked_options
-@output_option
-@click.pass_context
+@_many
 def cancel(ctx: click.Context, output: Output, asked: Selection, *, no_wait: bool) -> None:
     """Cancel tasks: targets not sent yet end as cancelled. Prints the number of targets in flight."""
     _end_many(ctx, output, asked, Changes(cancelled=True), no_wait=no_wait)
 
 
 @click.command()
-@click.option("--reason", required=True, metavar="TEXT", help="Reason, shown with the state of the task.")
+@_reason
 @_no_wait
-@_ids
-@asked_options
-@output_option
-@click.pass_context
+@_many
 def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, *, no_wait: bool) -> None:
     """Stop tasks and record why: like `cancel`, but they end as failed."""
     _end_many(ctx, output, asked, Changes(stopped=reason), no_wait=no_wait)
 
 
 @click.command()
-@click.option("--reason", required=True, metavar="TEXT", help="Reason, shown with the state of the task.")
+@_reason
 @_no_wait
-@_ids
-@asked_options
-@output_option
-@click.pass_context
+@_many
 def close(ctx: click.Context, output: Output, asked: Selection, reason: str, *, no_wait: bool) -> None:
     """Force tasks to end that are stuck, for example because envelopes were lost. `fairlane doctor` lists them.
 

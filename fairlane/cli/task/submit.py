@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dispatcher.model.errors import FairlaneError
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.tier import Tier
 from dispatcher.model.values import counted
 from fairlane.cli.base.arguments import Duration, Time
 from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.exit_codes import FAILURE
+from fairlane.cli.base.json_option import read_object
 from fairlane.cli.base.output import Output, output_option, say
 
 if TYPE_CHECKING:
@@ -28,22 +29,28 @@ if TYPE_CHECKING:
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False))
 @click.option("--id", "task_id", help="Id of the task; submitting it again with the same targets is safe.")
 @click.option("--app", help="The app that owns the task.", shell_complete=app_names)
-@click.option(
-    "--tier",
-    type=click.Choice([str(tier) for tier in Tier]),
-    default="medium",
-    show_default=True,
-    help="How urgent it is.",
-)
+@click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), default="medium", help="How urgent it is.")
 @click.option(
     "--channel",
     default="null",
-    show_default=True,
     shell_complete=channel_names,
-    help="Channel that delivers it: null, log, http or your own.",
+    help="Channel that delivers it: null, log, http, fcm, apns or your own.",
 )
 @click.option("--title", help="Title of the message.")
 @click.option("--body", help="Body of the message.")
+@click.option("--collapse", metavar="TEXT", help="A device shows only the last message with the same text here.")
+@click.option("--category", metavar="NAME", help="Channel of the app (Android) or category of the notification (APNs).")
+@click.option(
+    "--provider-ttl",
+    type=Duration(),
+    help="How long the provider keeps it for a device that it cannot reach.  [default: what is left of --ttl]",
+)
+@click.option(
+    "--options", metavar="FILE|JSON", help='Further fields of the provider\'s message: {"fcm": {"android": {…}}}.'
+)
+@click.option(
+    "--locales", metavar="FILE|JSON", help='Texts by language, chosen by a column `lang`: {"de": {"title": "Hallo"}}.'
+)
 @click.option(
     "--targets",
     metavar="FILE|-",
@@ -54,7 +61,6 @@ if TYPE_CHECKING:
     "--format",
     type=click.Choice(["auto", "csv", "json", "lines"]),
     default="auto",
-    show_default=True,
     help="Format of --targets; `auto` decides by the name and the first line.",
 )
 @click.option("--unique", is_flag=True, help="Remove duplicate targets; takes 110 bytes of memory per target.")
@@ -73,7 +79,25 @@ if TYPE_CHECKING:
 @click.option("--at", type=Time(), help="Start time: ISO 8601 (local time unless it names a zone), or +15m from now.")
 @click.option("--weight", type=float, help="Relative share of capacity among the tasks of its tier.  [default: 1]")
 @click.option("--cap", metavar="RATE[:BURST]", help="Rate limit of this task in targets/s, and the size of a burst.")
+@click.option(
+    "--unknown",
+    type=click.Choice(["retry", "give_up"]),
+    default="retry",
+    show_default=True,
+    help="Try a target again, or give it up, if the provider may have taken it and did not answer.",
+)
+@click.option(
+    "--retry-for",
+    type=Duration(),
+    help="Time after its first call in which a target is tried again; pauses do not count.  [default: no limit]",
+)
 @click.option("--hold", is_flag=True, help="Start sending only once all targets are stored.")
+@click.option(
+    "--first",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Send to the first N targets and wait for a go: `fairlane task resume`. With --hold once all are stored.",
+)
 @click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker serves; without it, only warn.")
 @output_option
 @click.pass_context
@@ -91,7 +115,7 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
     from producers.submit.intake import AudienceRules
 
     jobs, results = _jobs(files, options), list["SubmitResult"]()
-    rules = AudienceRules(options["allow_empty"], "remove" if options["unique"] else "count")
+    rules = AudienceRules(options["allow_empty"], "remove" if options["unique"] else "count", options["first"])
     channels = {"strict": options["strict"], "on_warning": cache(_warn)}
     try:
         with client_of(ctx) as client:
@@ -138,6 +162,11 @@ def _task(options: dict[str, Any]) -> "PushTask":
         "ttl_s": ttl,
         "start_at": start,
         "weight": options["weight"],
+        "collapse": options["collapse"],
+        "category": options["category"],
+        "provider_ttl_s": options["provider_ttl"],
+        "retry_for_s": options["retry_for"],
+        **{name: read_object(options[name], name) for name in ("options", "locales")},
     }
     if options["cap"] is not None:
         cap = Cap.parse(options["cap"])
@@ -148,6 +177,7 @@ def _task(options: dict[str, Any]) -> "PushTask":
         channel=options["channel"],
         message=message,
         hold_until_sealed=options["hold"],
+        unknown=options["unknown"],
         **{name: value for name, value in given.items() if value is not None},
     )
 
@@ -166,6 +196,7 @@ def _submit(
             on_progress=on_progress,
             allow_empty=rules.allow_empty,
             duplicates=rules.duplicates,
+            first=rules.first,
             **channels,
         )
     if handle.result is None:
@@ -177,6 +208,9 @@ def _submit(
         say(f"{handle.id}: {more:,} more targets were refused")
     for line in _duplicates(handle.result, rules):
         say(f"{handle.id}: {line}")
+    if rules.first is not None:
+        first = counted(rules.first, "target")
+        say(f"{handle.id}: only the first {first} will be sent until `fairlane task resume {handle.id}`")
     if handle.result.stopped:
         say(f"{handle.id} was {handle.result.stopped} during the submission: its remaining targets were not accepted")
     return handle.result

@@ -11,6 +11,7 @@ _MODULES = {
     "wait": "fairlane.cli.task.read:wait",
     "why": "fairlane.cli.task.why:why",
     "failures": "fairlane.cli.task.read:failures",
+    "outcomes": "fairlane.cli.task.read:outcomes",
     "pause": "fairlane.cli.task.steer:pause",
     "resume": "fairlane.cli.task.steer:resume",
     "cancel": "fairlane.cli.task.steer:cancel",

@@ -8,6 +8,7 @@ import msgspec
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.why import (
     CHANNEL_PAUSED,
+    FLOW_PAUSED,
     HELD,
     NO_CHANNEL,
     NO_REDIS,
@@ -30,6 +31,7 @@ ADVICE = {
     "paused": "fairlane task resume {id}",
     "held_until_sealed": "finish its submission",
     "channel_paused": "fairlane channel resume {channel}",
+    FLOW_PAUSED: "fairlane channel resume {channel} --app {app}",
     "tier_share": "fairlane tier set, or fairlane task set {id} tier=TIER",
     "task_weight": "fairlane task set {id} weight=N",
     "app_weight": "fairlane app weight APP N",
@@ -50,6 +52,7 @@ _NOW = {
     PAUSED: "it is paused",
     HELD: "its audience is not complete",
     CHANNEL_PAUSED: "channel {channel} is paused",
+    FLOW_PAUSED: "app {app} is paused on channel {channel}",
     NO_WORKER_RUNS: "no worker is running",
     NO_CHANNEL: "no worker has channel {channel}",
     PROVIDER: "channel {channel} has its targets, and the provider has not answered",
@@ -73,6 +76,7 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
         "age_s": explained.age_ms / 1000,
         "now": explained.now,
         "last_error": msgspec.to_builtins(explained.last_error),
+        "waits_for_go": explained.waits_for_go,
         "unrecorded": [worker._asdict() for worker in explained.unrecorded],
         "parts": parts,
     }
@@ -80,7 +84,9 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
     if output.as_json:
         return
     say(f"{explained.task} is {explained.state}, {duration(explained.age_ms / 1000)} old.")
-    if explained.now:
+    if explained.waits_for_go:
+        say(go_text(explained.task, explained.waits_for_go))
+    elif explained.now:
         say(f"{explained.task} waits now: {_now(explained)}")
     if explained.last_error is not None:
         say(error_text(explained.task, explained.last_error))
@@ -106,7 +112,17 @@ def _now(explained: Why) -> str:
     error = explained.last_error
     if explained.now == RETRY_WAIT and error is not None:
         return f"retry {error.attempt} is due at {local_moment(error.retry_ms)}"
-    return _NOW[explained.now].format(channel=explained.channel)
+    text = _NOW[explained.now].format(channel=explained.channel, app=explained.app)
+    return f"{text} ({pause})" if explained.now == FLOW_PAUSED and (pause := explained.flow_pause) else text
+
+
+def go_text(task: str, first: int) -> str:
+    """Return a line saying that the first `first` targets were sent as a trial, and how to send or cancel the rest."""
+    sent_to = "its first target only" if first == 1 else f"its first {first:,} targets only"
+    return (
+        f"{task} is sent to {sent_to}, and waits for a go. Send the rest: fairlane task resume {task}. "
+        f"Do not send it: fairlane task cancel {task}"
+    )
 
 
 def error_text(task: str, error: SendError) -> str:
@@ -118,7 +134,9 @@ def error_text(task: str, error: SendError) -> str:
 def _advice(cause: str, explained: Why) -> str:
     pool = Pool.parse(cause.removeprefix("cap:"))
     if pool is None:
-        return ADVICE.get(cause, "").format(id=explained.task, channel=explained.channel)
+        return ADVICE.get(cause, "").format(id=explained.task, channel=explained.channel, app=explained.app)
+    if pool.quota:
+        return f"fairlane quota cap {pool.quota} RATE"
     if not pool.app:
         return f"fairlane channel cap {pool.channel} RATE"
     return f"fairlane app cap {pool.app} RATE{f' --channel {pool.channel}' if pool.channel else ''}"

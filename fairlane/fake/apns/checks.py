@@ -5,22 +5,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, ApnsSpec
+from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, PRIORITIES, PUSH_TYPES, ApnsSpec
 from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES
 
 MAX_VOIP_BYTES = 5_120
-_ID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+ID_FORM = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _EXPIRATION = re.compile(r"\d{1,12}")
 _TOPIC = re.compile(r"[A-Za-z0-9.-]{1,255}")
-_PUSH_TYPES = {
-    *("alert", "background", "voip", "complication", "fileprovider", "mdm", "location", "liveactivity"),
-    *("pushtotalk", "controls", "widgets"),
-}
 _SUFFIXES = (
     *("", ".voip", ".complication", ".pushkit.fileprovider", ".location-query", ".push-type.liveactivity"),
     *(".voip-ptt", ".push-type.controls", ".push-type.widgets"),
 )
-_PRIORITIES = ("10", "5", "1")
 _token_problem = ApnsSpec().check_target
 _decode = msgspec.json.Decoder().decode
 
@@ -37,13 +32,13 @@ def topic_problem(topic: str, ours: str, *, has_certificate: bool) -> str:
 def header_problem(headers: Mapping[str, str]) -> str:
     """Check all headers but those of topic and credentials."""
     push_type, priority = headers.get("apns-push-type", "alert"), headers.get("apns-priority", "")
-    if push_type not in _PUSH_TYPES:
+    if push_type not in PUSH_TYPES:
         return "InvalidPushType"
-    if priority and (priority not in _PRIORITIES or (push_type, priority) == ("background", "10")):
+    if priority and (priority not in PRIORITIES or (push_type, priority) == ("background", "10")):
         return "BadPriority"
     if not _EXPIRATION.fullmatch(headers.get("apns-expiration", "0")):
         return "BadExpirationDate"
-    if "apns-id" in headers and not _ID.fullmatch(headers["apns-id"]):
+    if "apns-id" in headers and not ID_FORM.fullmatch(headers["apns-id"]):
         return "BadMessageId"
     if len(headers.get("apns-collapse-id", "").encode()) > MAX_COLLAPSE_BYTES:
         return "BadCollapseId"

@@ -5,8 +5,8 @@ from dispatcher.channels.verdict_table import Answer
 from fairlane.fake.apns.bodies import reply_of
 from fairlane.fake.apns.checks import header_problem, payload_problem, token_problem, topic_problem
 from fairlane.fake.apns.provider_tokens import ProviderTokens
-from fairlane.fake.messages import Peer, Push, Reply, Request
-from fairlane.fake.rules import Rules
+from fairlane.fake.messages import ClientFacts, Push, Reply, Request
+from fairlane.fake.rules import FakeRules
 
 _PREFIX = "/3/device/"
 _STATUS = {
@@ -21,7 +21,7 @@ _STATUS = {
 """Statuses of reasons; 400 of all others."""
 
 
-class ApnsProvider:
+class FakeApnsProvider:
     """See Provider."""
 
     name = "apns"
@@ -32,11 +32,11 @@ class ApnsProvider:
     def __init__(self, topic: str, tokens: ProviderTokens) -> None:
         self._topic, self._tokens = topic, tokens
 
-    def side_reply(self, request: Request, _rules: Rules, /) -> Reply:
+    def side_reply(self, request: Request, _rules: FakeRules, /) -> Reply:
         """See Provider. All requests are pushes."""
         return self.reply(Answer(status=404), request)
 
-    def check(self, request: Request, peer: Peer, rules: Rules) -> Push | Answer:
+    def check(self, request: Request, peer: ClientFacts, rules: FakeRules) -> Push | Answer:
         """See Provider."""
         headers, token = request.headers, request.path.removeprefix(_PREFIX)
         reason = (
@@ -51,7 +51,7 @@ class ApnsProvider:
             return Answer(status=_STATUS.get(reason, 400), code=reason, reason=reason)
         return Push(token, headers.get("apns-id", ""))
 
-    def _credential_problem(self, authorization: str, peer: Peer, rules: Rules) -> str:
+    def _credential_problem(self, authorization: str, peer: ClientFacts, rules: FakeRules) -> str:
         if not authorization and peer.has_certificate:
             peer.trusted = True
             return ""
@@ -72,7 +72,7 @@ class ApnsProvider:
         return self._tokens.expire()
 
 
-def _line_problem(request: Request, peer: Peer) -> str:
+def _line_problem(request: Request, peer: ClientFacts) -> str:
     if request.has_repeated:
         return "DuplicateHeaders"
     if not peer.is_http2 or not request.path.startswith(_PREFIX):

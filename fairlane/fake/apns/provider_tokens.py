@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePub
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from fairlane.fake.messages import Peer
-from fairlane.fake.rules import Rules
+from fairlane.fake.messages import ClientFacts
+from fairlane.fake.rules import FakeRules
 
 _SKEW_S = 300
 _MAX_KNOWN = 1_000
@@ -35,7 +35,7 @@ class ProviderTokens:
         self._issued_s: dict[str, float | None] = {}
         self._revoked_s = float("-inf")
 
-    def problem(self, authorization: str, peer: Peer, rules: Rules) -> str:
+    def problem(self, authorization: str, peer: ClientFacts, rules: FakeRules) -> str:
         """Return the reason to refuse a header; empty if there is none."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token:

@@ -44,9 +44,15 @@ class AccessTokens:
         problem = self._problem(form.get("assertion", ""))
         if problem:
             return _error("invalid_grant", problem)
+        return json_reply(
+            200, {"access_token": self.issue(lifetime_s), "expires_in": lifetime_s, "token_type": "Bearer"}
+        )
+
+    def issue(self, lifetime_s: int) -> str:
+        """Return a new token."""
         token = f"ya29.c.{secrets.token_urlsafe(_BYTES)}"
         self._ends_s[f"Bearer {token}"] = self._now_s() + lifetime_s
-        return json_reply(200, {"access_token": token, "expires_in": lifetime_s, "token_type": "Bearer"})
+        return token
 
     def accepts(self, authorization: str) -> bool:
         """Return whether a header holds a token that is still good."""

@@ -6,17 +6,21 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.channels.fcm import MAX_PAYLOAD_BYTES, MAX_TTL_S, FcmSpec
+from dispatcher.channels.fcm import (
+    MAX_PAYLOAD_BYTES,
+    MAX_TTL_S,
+    MESSAGE_FIELDS,
+    FcmSpec,
+    priority_problem,
+    ttl_problem,
+)
 from dispatcher.channels.fcm_answers import TOKEN
 from dispatcher.channels.verdict_table import Answer
 
 _TOP = {"message", "validate_only"}
-_FIELDS = {"name", "data", "notification", "android", "webpush", "apns", "fcm_options", "token", "topic", "condition"}
 _TARGETS = ("token", "topic", "condition")
 _OBJECTS = ("data", "notification", "android", "webpush", "apns", "fcm_options")
 _RESERVED = re.compile(r"from|message_type|google.*|gcm.*")
-_TTL = re.compile(r"(\d{1,12})(?:\.\d{1,9})?s")
-_PRIORITIES = ("NORMAL", "HIGH")
 _token_problem = FcmSpec().check_target
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -43,8 +47,8 @@ def problem_of(message: Mapping[str, Any]) -> Answer | None:
 
 
 def _problems(message: Mapping[str, Any]) -> Iterator[Answer]:
-    if not _FIELDS.issuperset(message):
-        yield _unknown(next(name for name in message if name not in _FIELDS), " at 'message'")
+    if not MESSAGE_FIELDS.issuperset(message):
+        yield _unknown(next(name for name in message if name not in MESSAGE_FIELDS), " at 'message'")
     for name in _OBJECTS:
         if not isinstance(message.get(name, {}), dict):
             yield _refusal(f"message.{name}", f"Invalid value at 'message.{name}' (TYPE_MESSAGE)")
@@ -80,11 +84,9 @@ def _data_problems(data: Mapping[str, Any]) -> Iterator[Answer]:
 
 
 def _android_problems(android: Mapping[str, Any]) -> Iterator[Answer]:
-    if "ttl" in android:
-        match = _TTL.fullmatch(android["ttl"]) if isinstance(android["ttl"], str) else None
-        if match is None or int(match[1]) > MAX_TTL_S:
-            yield _refusal("message.android.ttl", f"Invalid ttl: a duration from 0s to {MAX_TTL_S}s such as 3.5s")
-    if str(android.get("priority", "NORMAL")).upper() not in _PRIORITIES:
+    if "ttl" in android and ttl_problem(android["ttl"]):
+        yield _refusal("message.android.ttl", f"Invalid ttl: a duration from 0s to {MAX_TTL_S}s such as 3.5s")
+    if priority_problem(android.get("priority", "NORMAL")):
         yield _refusal("message.android.priority", "Invalid value at 'message.android.priority': NORMAL or HIGH")
 
 

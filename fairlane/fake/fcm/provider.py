@@ -9,8 +9,8 @@ from dispatcher.channels.verdict_table import Answer
 from fairlane.fake.fcm.access_tokens import AccessTokens
 from fairlane.fake.fcm.bodies import error_reply
 from fairlane.fake.fcm.checks import parse, problem_of
-from fairlane.fake.messages import JSON_TYPE, Peer, Push, Reply, Request, json_reply
-from fairlane.fake.rules import Rules
+from fairlane.fake.messages import JSON_TYPE, ClientFacts, Push, Reply, Request, json_reply
+from fairlane.fake.rules import FakeRules
 
 TOKEN_PATH = "/token"  # a path
 _PATH = re.compile(r"/v1/projects/([^/?]+)/messages:send(?:\?.*)?")
@@ -19,7 +19,7 @@ _NO_PATH = Answer(status=404, reason="The requested URL was not found on this se
 _NO_PROJECT = Answer(status=404, reason="Project not found.")
 
 
-class FcmProvider:
+class FakeFcmProvider:
     """See Provider."""
 
     name = "fcm"
@@ -32,13 +32,13 @@ class FcmProvider:
         self._prefix = f'{{"name": "projects/{project_id}/messages/0:{int(time.time() * 1e6)}%'
         self._numbers = itertools.count(1)
 
-    def side_reply(self, request: Request, rules: Rules, /) -> Reply:
+    def side_reply(self, request: Request, rules: FakeRules, /) -> Reply:
         """Grant access tokens."""
         if request.method != "POST":
             return json_reply(405, {"error": "invalid_request"}, ("allow", "POST"))
         return self._tokens.grant(request, rules.token_lifetime_s)
 
-    def check(self, request: Request, peer: Peer, rules: Rules) -> Push | Answer:
+    def check(self, request: Request, peer: ClientFacts, rules: FakeRules) -> Push | Answer:
         """See Provider."""
         path = _PATH.fullmatch(request.path)
         if path is None or request.method != "POST":

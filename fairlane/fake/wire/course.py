@@ -2,7 +2,7 @@
 
 import enum
 
-from fairlane.fake.rules import Rules
+from fairlane.fake.rules import FakeRules
 
 
 class Step(enum.Enum):
@@ -15,7 +15,7 @@ class Step(enum.Enum):
     SILENT = "taken; no more is written"
 
 
-def step_of(number: int, rules: Rules) -> Step:
+def step_of(number: int, rules: FakeRules) -> Step:
     """Return what becomes of the request with this number on its connection; the first is 1."""
     if rules.reset_after is not None and number >= rules.reset_after:
         return Step.RESET

@@ -10,7 +10,7 @@ DEFAULT_WINDOW = 65_535
 HEAD_BYTES = 9
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     """Types of frames."""
 
     DATA = 0
@@ -49,7 +49,7 @@ class Code(enum.IntEnum):
     ENHANCE_YOUR_CALM = 11
 
 
-class Setting(enum.IntEnum):
+class FrameSetting(enum.IntEnum):
     """Settings of a connection."""
 
     ENABLE_PUSH = 2
@@ -79,10 +79,10 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     return b"%b%c%c%b%b" % (len(payload).to_bytes(3, "big"), kind, flags, stream.to_bytes(4, "big"), payload)
 
 
-def settings(values: dict[Setting, int]) -> bytes:
+def settings(values: dict[FrameSetting, int]) -> bytes:
     """Return a SETTINGS frame."""
     payload = b"".join(name.to_bytes(2, "big") + value.to_bytes(4, "big") for name, value in values.items())
-    return frame(Kind.SETTINGS, 0, 0, payload)
+    return frame(FrameKind.SETTINGS, 0, 0, payload)
 
 
 def read_settings(payload: bytes) -> dict[int, int]:
@@ -95,17 +95,17 @@ def read_settings(payload: bytes) -> dict[int, int]:
 
 def window_update(stream: int, size: int) -> bytes:
     """Return a WINDOW_UPDATE frame."""
-    return frame(Kind.WINDOW_UPDATE, 0, stream, size.to_bytes(4, "big"))
+    return frame(FrameKind.WINDOW_UPDATE, 0, stream, size.to_bytes(4, "big"))
 
 
 def reset(stream: int, code: Code) -> bytes:
     """Return a RST_STREAM frame."""
-    return frame(Kind.RST_STREAM, 0, stream, code.to_bytes(4, "big"))
+    return frame(FrameKind.RST_STREAM, 0, stream, code.to_bytes(4, "big"))
 
 
 def go_away(last_stream: int, code: Code, text: str = "") -> bytes:
     """Return a GOAWAY frame."""
-    return frame(Kind.GOAWAY, 0, 0, last_stream.to_bytes(4, "big") + code.to_bytes(4, "big") + text.encode())
+    return frame(FrameKind.GOAWAY, 0, 0, last_stream.to_bytes(4, "big") + code.to_bytes(4, "big") + text.encode())
 
 
 def split(buffer: bytearray) -> list[Frame]:
@@ -133,6 +133,6 @@ def unpadded(one: Frame) -> bytes:
         if not payload or payload[0] >= len(payload):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "padding longer than its frame")
         padding, payload = payload[0], payload[1:]
-    if one.kind == Kind.HEADERS and flags & Flag.PRIORITY:
+    if one.kind == FrameKind.HEADERS and flags & Flag.PRIORITY:
         payload = payload[5:]
     return payload[: len(payload) - padding] if padding else payload

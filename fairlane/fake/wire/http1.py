@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import web
 
 from fairlane.fake.admin import side_reply
-from fairlane.fake.messages import Peer, Reply, Request
+from fairlane.fake.messages import ClientFacts, Reply, Request
 from fairlane.fake.site import Site
 from fairlane.fake.wire.breaking import break_connection
 from fairlane.fake.wire.course import Step, step_of
@@ -48,7 +48,7 @@ class Http1Connection(asyncio.Protocol):
 
     def __init__(self, owner: Http1, parser: asyncio.Protocol, *, has_certificate: bool) -> None:
         self._owner, self._parser, self._site = owner, parser, owner.site
-        self._peer = Peer(has_certificate=has_certificate, is_http2=False)
+        self._peer = ClientFacts(has_certificate=has_certificate, is_http2=False)
         self._pushes = 0
 
     # ------------------------------------------------------------- asyncio's side

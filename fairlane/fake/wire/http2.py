@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from fairlane.fake.admin import side_reply
-from fairlane.fake.messages import Peer, Reply, Request
+from fairlane.fake.messages import ClientFacts, Reply, Request
 from fairlane.fake.site import Site
 from fairlane.fake.wire import frames
 from fairlane.fake.wire.breaking import break_connection
 from fairlane.fake.wire.course import Step, step_of
-from fairlane.fake.wire.frames import Code, ConnectionFault, Flag, Frame, Kind, Setting
+from fairlane.fake.wire.frames import Code, ConnectionFault, Flag, Frame, FrameKind, FrameSetting
 from fairlane.fake.wire.header_blocks import MAX_BLOCK_BYTES, BadBlock, HeaderReader, RequestHead, written
-from fairlane.fake.wire.sending import Sending
+from fairlane.fake.wire.sending import FrameWriter
 
 OUR_WINDOW = 1_048_576
 """Bytes of a body that a client may send at first."""
@@ -36,7 +36,7 @@ class Http2Connection(asyncio.Protocol):
 
     def __init__(self, site: Site, *, has_certificate: bool) -> None:
         self._site = site
-        self._peer = Peer(has_certificate=has_certificate)
+        self._peer = ClientFacts(has_certificate=has_certificate)
         self._headers = HeaderReader()
         self._buffer = bytearray()
         self._begun = self._over = False
@@ -50,24 +50,24 @@ class Http2Connection(asyncio.Protocol):
         self._unreturned = 0
         self._loop = asyncio.get_running_loop()
         self._acts: dict[int, Callable[[Frame], None]] = {
-            Kind.DATA: self._on_data,
-            Kind.HEADERS: self._on_headers,
-            Kind.CONTINUATION: self._on_continuation,
-            Kind.RST_STREAM: self._on_reset,
-            Kind.SETTINGS: self._on_settings,
-            Kind.PING: self._on_ping,
-            Kind.WINDOW_UPDATE: self._on_window,
-            Kind.PUSH_PROMISE: self._on_promise,
+            FrameKind.DATA: self._on_data,
+            FrameKind.HEADERS: self._on_headers,
+            FrameKind.CONTINUATION: self._on_continuation,
+            FrameKind.RST_STREAM: self._on_reset,
+            FrameKind.SETTINGS: self._on_settings,
+            FrameKind.PING: self._on_ping,
+            FrameKind.WINDOW_UPDATE: self._on_window,
+            FrameKind.PUSH_PROMISE: self._on_promise,
         }
 
     # ------------------------------------------------------------- asyncio's side
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._sending = Sending(transport, self._loop)
+        self._sending = FrameWriter(transport, self._loop)
         self._site.open.add(self)
         self._site.accounts.connections += 1
         self._allowed = self._site.streams_for(self._peer)
-        values = {Setting.MAX_CONCURRENT_STREAMS: self._allowed, Setting.INITIAL_WINDOW_SIZE: OUR_WINDOW}
+        values = {FrameSetting.MAX_CONCURRENT_STREAMS: self._allowed, FrameSetting.INITIAL_WINDOW_SIZE: OUR_WINDOW}
         grown = frames.window_update(0, OUR_WINDOW * 16 - frames.DEFAULT_WINDOW)
         self._sending.write(frames.settings(values) + grown)
         self._sending.flush()
@@ -111,7 +111,7 @@ class Http2Connection(asyncio.Protocol):
         allowed = self._site.streams_for(self._peer)
         if allowed != self._allowed:
             self._allowed = allowed
-            self._sending.write(frames.settings({Setting.MAX_CONCURRENT_STREAMS: allowed}))
+            self._sending.write(frames.settings({FrameSetting.MAX_CONCURRENT_STREAMS: allowed}))
             self._sending.flush_soon()
 
     def shut(self) -> None:
@@ -121,7 +121,7 @@ class Http2Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------- frames
     def _take(self, one: Frame) -> None:
-        if self._block is not None and one.kind != Kind.CONTINUATION:
+        if self._block is not None and one.kind != FrameKind.CONTINUATION:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame inside a header block")
         act = self._acts.get(one.kind)
         if act is not None:
@@ -179,12 +179,12 @@ class Http2Connection(asyncio.Protocol):
 
     def _on_settings(self, one: Frame) -> None:
         if not one.flags & Flag.ACK:
-            self._sending.set_initial_window(frames.read_settings(one.payload).get(Setting.INITIAL_WINDOW_SIZE))
-            self._sending.write(frames.frame(Kind.SETTINGS, Flag.ACK, 0))
+            self._sending.set_initial_window(frames.read_settings(one.payload).get(FrameSetting.INITIAL_WINDOW_SIZE))
+            self._sending.write(frames.frame(FrameKind.SETTINGS, Flag.ACK, 0))
 
     def _on_ping(self, one: Frame) -> None:
         if not one.flags & Flag.ACK:
-            self._sending.write(frames.frame(Kind.PING, Flag.ACK, 0, one.payload))
+            self._sending.write(frames.frame(FrameKind.PING, Flag.ACK, 0, one.payload))
 
     def _on_window(self, one: Frame) -> None:
         self._sending.grow(one.stream, int.from_bytes(one.payload, "big") & frames.MAX_WINDOW)

@@ -9,12 +9,12 @@ from fairlane.fake.wire.frames import (
     Code,
     ConnectionFault,
     Flag,
-    Kind,
+    FrameKind,
     frame,
 )
 
 
-class Sending:
+class FrameWriter:
     """Writes frames. Bodies wait for room in the windows of their stream and of the connection."""
 
     def __init__(self, transport: asyncio.BaseTransport, loop: asyncio.AbstractEventLoop) -> None:
@@ -30,10 +30,10 @@ class Sending:
         if self._closed:
             return
         if not body:
-            self.write(frame(Kind.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, stream, block))
+            self.write(frame(FrameKind.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, stream, block))
             self._grown.pop(stream, None)
         else:
-            self.write(frame(Kind.HEADERS, Flag.END_HEADERS, stream, block))
+            self.write(frame(FrameKind.HEADERS, Flag.END_HEADERS, stream, block))
             self._rests[stream] = body
             self._send_rest(stream)
         self.flush_soon()
@@ -99,7 +99,7 @@ class Sending:
         while sent < len(rest) and room > sent:
             part = rest[sent : sent + min(MAX_FRAME_BYTES, room - sent)]
             sent += len(part)
-            self.write(frame(Kind.DATA, Flag.END_STREAM if sent == len(rest) else 0, stream, part))
+            self.write(frame(FrameKind.DATA, Flag.END_STREAM if sent == len(rest) else 0, stream, part))
         self._window -= sent
         self._grown[stream] = self._grown.get(stream, 0) - sent
         self._rests[stream] = rest[sent:]

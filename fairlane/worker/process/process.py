@@ -7,10 +7,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NoReturn
 
 from backends.settings import require_addresses
 from backends.system_clock import SystemClock
@@ -46,9 +45,15 @@ def run_workers(settings: Settings) -> int:
         return _run_one(settings, settings.worker.name, stop)
     base = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     names = [f"{base}-{number}" for number in range(1, settings.worker.processes + 1)]
-    ports = dict(zip(names, _metrics_ports(settings), strict=True))
+    first_port = settings.worker.metrics_port
+    ports = {name: first_port + index if first_port > 0 else first_port for index, name in enumerate(names)}
+
+    def start(name: str) -> BaseProcess:
+        worker = settings.worker.model_copy(update={"metrics_port": ports[name]})
+        return spawned(run_child, name, settings.model_copy(update={"worker": worker}), name)
+
     supervisor = Supervisor(
-        lambda name: spawned(run_child, name, _with_port(settings, ports[name]), name),
+        start,
         names,
         SystemClock(),
         SupervisorSettings(drain_s=settings.worker.drain_timeout_s),
@@ -82,11 +87,12 @@ def stop_on_signals() -> threading.Event:
 
 
 def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int:
+    _collect_rarely()
     from fairlane.worker.process.standby import stand_by
     from fairlane.worker.process.watchdog import EXIT_WITHIN_S, exit_within
     from fairlane.worker.worker import Worker, worker_id
 
-    _collect_rarely()
+    gc.freeze()  # what is imported by now lives as long as the process
     try:
         if not stand_by(settings, worker_id(name), stop):
             return 0
@@ -95,25 +101,19 @@ def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int
         _log.error("%s", error)
         code = error.exit_code
     exit_within(EXIT_WITHIN_S, code)  # the interpreter waits for threads that others have started
-    if code == Hung.exit_code:
-        _end_process(code)
+    if code == Hung.exit_code:  # end the process without waiting for any thread
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(code)
     return code
-
-
-def _end_process(code: int) -> NoReturn:
-    """End the process without waiting for any thread."""
-    logging.shutdown()
-    sys.stdout.flush()
-    os._exit(code)
 
 
 def _collect_rarely() -> None:
     """Let the garbage collector run rarely.
 
     Envelopes are lists of very many targets, and none is part of a cycle. With the interpreter's default thresholds the
-    search for cycles among them took a sixth of a busy worker's time.
+    search for cycles among them took a sixth of a busy worker's time, and a tenth of the time of its imports.
     """
-    gc.freeze()
     gc.set_threshold(100_000, 20, 100)
 
 
@@ -122,13 +122,3 @@ def _watch_parent(parent: int, stop: threading.Event) -> None:
         if os.getppid() != parent:
             _log.warning("the supervisor is gone; draining")
             stop.set()
-
-
-def _metrics_ports(settings: Settings) -> Sequence[int]:
-    first = settings.worker.metrics_port
-    return [first + index if first > 0 else first for index in range(settings.worker.processes)]
-
-
-def _with_port(settings: Settings, port: int) -> Settings:
-    worker = settings.worker.model_copy(update={"metrics_port": port})
-    return settings.model_copy(update={"worker": worker})

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 
 from backends.redis.epochs import Epochs
@@ -67,19 +68,19 @@ class Standby:
 
         Raises Unreachable if Redis is gone at the start, but not later; Refused if another Redis holds the view.
         """
-        judged = self._look()
+        judged = self._judge()
         while judged.role is not ViewRole.SERVE and not stop.is_set():
             if judged.role is ViewRole.STAND_BY:
                 self._say(judged.why)
             stop.wait(_PERIOD_S if judged.role is ViewRole.STAND_BY else _REBUILT_S)
             try:
-                judged = self._look()
+                judged = self._judge()
             except Unreachable as error:
                 judged = ViewDecision(ViewRole.STAND_BY, error.cause)
         self._leave()
         return not stop.is_set()
 
-    def _look(self) -> ViewDecision:
+    def _judge(self) -> ViewDecision:
         self._views.check_home()
         judged = judge(self._views.form(), self._beats.workers())
         if judged.role is ViewRole.STAND_BY:
@@ -127,12 +128,9 @@ class Standby:
 
 def stand_by(settings: Settings, name: str, stop: threading.Event) -> bool:
     """Wait until a worker of this version may serve. Return False if `stop` is set first. Raises Unreachable."""
-    view = open_view(settings.redis)
-    try:
+    with closing(open_view(settings.redis)) as view:
         metrics = partial(_serve_metrics, settings, view)
         return Standby(Epochs(view), Workers(view), name, settings.pulsar.outcome_partitions, metrics).wait(stop)
-    finally:
-        view.close()
 
 
 def _serve_metrics(settings: Settings, view: RedisView) -> MetricsServer | None:

@@ -84,13 +84,11 @@ class Judge:
 
     def observe(self, signs: Signs) -> str | None:
         """Take the signs of one tick. Return the part that hangs."""
+        tick_s = self._settings.tick_s
         same = [part for part, sign in signs.items() if sign is not None and sign == self._last.get(part)]
         self._ticks = {part: self._ticks.get(part, 0) + 1 for part in same}
         self._last = dict(signs)
-        return next((part for part in same if self._stuck_s(part) > self._settings.limit_s(part)), None)
-
-    def _stuck_s(self, part: str) -> float:
-        return self._ticks[part] * self._settings.tick_s
+        return next((part for part in same if self._ticks[part] * tick_s > self._settings.limit_s(part)), None)
 
 
 class Watchdog:

@@ -1,6 +1,6 @@
 """Durations of calls to Redis, by script. They are recorded on the calling thread, so recording has to be cheap."""
 
-from dispatcher.model.histogram import Histogram
+from dispatcher.analysis.histogram import Histogram
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 

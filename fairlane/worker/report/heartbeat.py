@@ -150,35 +150,35 @@ class Heartbeat:
             rate=sum(tier.rate for tier in tiers.values()),
             tiers=tiers,
             metrics_port=identity.metrics_port,
-            extra=self._holds() | self._newer() | self._channels() | self._unrecorded(state),
+            extra=self._extra(state),
             form=FORM,
         )
 
-    def _holds(self) -> dict[str, Any]:
-        """Return the tiers whose lanes it holds, if not all."""
-        tiers = self._identity.tiers
-        return {} if set(tiers) == set(TIERS) else {"holds": list(map(str, tiers))}
+    def _extra(self, state: str) -> dict[str, Any]:
+        """Return the further fields that apply.
 
-    def _newer(self) -> dict[str, Any]:
-        """Return the lanes that it leaves to newer workers, while such workers run."""
-        lanes = self._newer_lanes()[:MAX_NEWER]
-        return {"newer": lanes} if lanes else {}
+        holds: the tiers whose lanes it holds, if not all. newer: lanes that it leaves to newer workers. channels: so
+        that it leaves lanes of other channels to workers that have them.
+        """
+        identity = self._identity
+        extra = {
+            "holds": None if set(identity.tiers) == set(TIERS) else list(map(str, identity.tiers)),
+            "newer": self._newer_lanes()[:MAX_NEWER] or None,
+            "channels": None if identity.channels is None else sorted(identity.channels),
+            "unrecorded": self._unrecorded(state),
+        }
+        return {name: value for name, value in extra.items() if value is not None}
 
-    def _channels(self) -> dict[str, Any]:
-        """Return the names of its channels, so that it leaves lanes of other channels to workers that have them."""
-        channels = self._identity.channels
-        return {} if channels is None else {"channels": sorted(channels)}
-
-    def _unrecorded(self, state: str) -> dict[str, Any]:
+    def _unrecorded(self, state: str) -> Any:
         """Return the outcomes whose records are late, so that claims on them are kept while this worker lives.
 
         Outcomes not recorded when it stopped can no longer be recorded.
         """
         late = self._stats.late_records
         if late is None or state == STOPPED:
-            return {}
+            return None
         since_ms = self._clock.wall_ms() - round((self._clock.monotonic_s() - late.since_s) * 1000)
-        return {"unrecorded": msgspec.to_builtins(Unrecorded(since_ms, late.targets, late.tasks))}
+        return msgspec.to_builtins(Unrecorded(since_ms, late.targets, late.tasks))
 
     def _tiers(self) -> dict[str, TierStats]:
         """Return the figures by tier, with the rates of the last few beats."""

@@ -4,7 +4,6 @@ Labels are tiers, channels, outcomes, stages and script names, never a task's id
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
@@ -12,7 +11,6 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     InfoMetricFamily,
     Metric,
 )
@@ -20,11 +18,12 @@ from prometheus_client.registry import Collector
 
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, InvalidInput
-from dispatcher.model.histogram import Histogram
+from dispatcher.model.flow_pause import FlowPause, flow_parts
 from dispatcher.model.tier import MILLI
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from fairlane.figures.signals import TierSignals
 from fairlane.worker.report.call_times import CallTimes
+from fairlane.worker.report.families import durations, labelled
 from fairlane.worker.report.service_view import ServiceView
 
 _ENVELOPE_EVENTS = ("received", "acked", "republished", "moved", "dropped", "dead_lettered")
@@ -37,6 +36,19 @@ _GAUGES = {
     "in_flight_targets": "Targets in calls to channels",
     "unsettled_targets": "Targets sent whose outcome record is not confirmed yet",
 }
+_COUNTERS = {
+    "retried": ("retried_targets", "Targets put into a retry lane for another attempt"),
+    "unknown": ("unanswered_targets", "Targets sent without an answer, for which another attempt may be a repeat"),
+    "given_back": ("given_back_targets", "Targets leased and returned unsent"),
+    "lease_calls": ("lease_calls", "Lease calls made"),
+    "lease_errors": ("lease_errors", "Lease calls that failed"),
+    "clock_stops": (
+        "standstills",
+        "How often Redis' clock showed that this worker's clock had stopped for half a second or more",
+    ),
+    "given_back_refused": ("given_back_refused", "Returns of unused credit that the ledger could not apply"),
+}
+"""Metric and meaning of the counters in EngineStats."""
 
 
 class EngineCollector(Collector):
@@ -60,61 +72,29 @@ class EngineCollector(Collector):
         for (tier, channel, code), count in list(self._stats.outcomes.items()):
             outcomes.add_metric([str(tier), channel, OUTCOME_NAMES[code]], count)
         yield outcomes
-        granted = CounterMetricFamily("fairlane_granted_targets", "Targets leased", labels=["tier"])
-        for tier, counts in self._stats.tiers.items():
-            granted.add_metric([str(tier)], counts.granted)
-        yield granted
+        granted = {str(tier): counts.granted for tier, counts in self._stats.tiers.items()}
+        yield labelled(CounterMetricFamily("fairlane_granted_targets", "Targets leased", labels=["tier"]), granted)
 
     def _times(self) -> Iterator[Metric]:
-        wait = HistogramMetricFamily(
-            "fairlane_queue_wait_seconds", "Time of an envelope from its publishing to its sending", labels=["tier"]
-        )
-        for tier, counts in self._stats.tiers.items():
-            wait.add_metric([str(tier)], *_series(counts.wait, MILLI))
-        yield wait
-        stages = HistogramMetricFamily(
+        waits = {str(tier): counts.wait for tier, counts in self._stats.tiers.items()}
+        wait_meaning = "Time of an envelope from its publishing to its sending"
+        yield durations("fairlane_queue_wait_seconds", wait_meaning, "tier", waits, MILLI)
+        yield durations(
             "fairlane_stage_seconds",
             "Time of an envelope from the stage before to this one: received (since published), leased, sent, settled",
-            labels=["stage"],
+            "stage",
+            self._stats.stages,
+            MILLI,
         )
-        for stage, histogram in self._stats.stages.items():
-            stages.add_metric([stage], *_series(histogram, MILLI))
-        yield stages
-        calls = HistogramMetricFamily("fairlane_redis_call_seconds", "Duration of calls to Redis", labels=["script"])
-        for script, durations in list(self._calls.calls.items()):
-            calls.add_metric([script], *_series(durations))
-        yield calls
+        yield durations("fairlane_redis_call_seconds", "Duration of calls to Redis", "script", self._calls.calls)
 
     def _counters(self) -> Iterator[Metric]:
         stats = self._stats
-        envelopes = CounterMetricFamily(
-            "fairlane_envelopes",
-            "Envelopes by event: received, acked, republished, moved, dropped, dead_lettered",
-            labels=["event"],
-        )
-        for event in _ENVELOPE_EVENTS:
-            envelopes.add_metric([event], getattr(stats, event))
-        yield envelopes
-        yield CounterMetricFamily(
-            "fairlane_retried_targets", "Targets put into a retry lane for another attempt", stats.retried
-        )
-        yield CounterMetricFamily(
-            "fairlane_unanswered_targets",
-            "Targets sent without an answer, for which another attempt may be a repeat",
-            stats.unknown,
-        )
-        yield CounterMetricFamily("fairlane_given_back_targets", "Targets leased and returned unsent", stats.given_back)
-        yield CounterMetricFamily("fairlane_lease_calls", "Lease calls made", stats.lease_calls)
-        yield CounterMetricFamily("fairlane_lease_errors", "Lease calls that failed", stats.lease_errors)
-        yield CounterMetricFamily(
-            "fairlane_standstills",
-            "How often Redis' clock showed that this worker's clock had stopped for half a second or more",
-            stats.clock_stops,
-        )
-        refused = stats.given_back_refused
-        yield CounterMetricFamily(
-            "fairlane_given_back_refused", "Returns of unused credit that the ledger could not apply", refused
-        )
+        meaning = f"Envelopes by event: {', '.join(_ENVELOPE_EVENTS)}"
+        envelopes = CounterMetricFamily("fairlane_envelopes", meaning, labels=["event"])
+        yield labelled(envelopes, {event: getattr(stats, event) for event in _ENVELOPE_EVENTS})
+        for field, (name, meaning) in _COUNTERS.items():
+            yield CounterMetricFamily(f"fairlane_{name}", meaning, getattr(stats, field))
 
 
 class ServiceCollector(Collector):
@@ -129,12 +109,13 @@ class ServiceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         try:
-            signals = self._service.signals()
+            signals, paused = self._service.signals(), self._service.flow_pauses()
         except FairlaneError:
             return
+        yield _paused_flows(paused)
         for name, (meaning, value_of) in _SIGNALS.items():
-            values = {tier.tier: value_of(tier) for tier in signals.tiers}
-            yield _by_tier(name, meaning, {tier: value for tier, value in values.items() if value is not None})
+            values = {tier.tier: value for tier in signals.tiers if (value := value_of(tier)) is not None}
+            yield labelled(GaugeMetricFamily(name, meaning, labels=["tier"]), values)
         yield GaugeMetricFamily("fairlane_workers", "Workers that are serving", signals.workers)
         yield GaugeMetricFamily(
             "fairlane_workers_needed",
@@ -159,17 +140,15 @@ _SIGNALS: dict[str, tuple[str, Callable[[TierSignals], float | None]]] = {
 """Metrics of the whole service, by tier."""
 
 
-def _by_tier(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, meaning, labels=["tier"])
-    for tier, value in values.items():
-        family.add_metric([tier], value)
+def _paused_flows(paused: Mapping[str, FlowPause]) -> Metric:
+    family = GaugeMetricFamily(
+        "fairlane_flow_paused",
+        "1 for each app of which nothing is sent on a channel; kind: hand, credentials, limit, down, suspect",
+        labels=["channel", "app", "kind"],
+    )
+    for flow, pause in paused.items():
+        family.add_metric([*flow_parts(flow), str(pause.kind)], 1)
     return family
-
-
-def _series(histogram: Histogram, per_s: int = 1) -> tuple[list[tuple[str, float]], float]:
-    """Return the buckets and the sum of durations in seconds. per_s: the histogram's units in a second."""
-    buckets = [("+Inf" if bound == inf else str(bound / per_s), count) for bound, count in histogram.cumulated()]
-    return buckets, histogram.sum / per_s
 
 
 class MetricsServer:

@@ -7,6 +7,8 @@ from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import LIVE_TASK
 from backends.redis.workers import Workers
 from dispatcher.clock import Clock
+from dispatcher.model.flow_pause import FlowPause
+from dispatcher.model.view import Globals
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals, job_of_live
 
 _KEPT_S = 2.0
@@ -22,17 +24,25 @@ class ServiceView:
         self._clock = clock
         self._lock = threading.Lock()
         self._meter = SignalMeter()
-        self._read: tuple[float, Signals] | None = None
+        self._read: tuple[float, Signals, Globals] | None = None
 
     def signals(self) -> Signals:
         """Return the signals. Raises Unreachable; NotReady while the view is rebuilt."""
+        return self._now()[1]
+
+    def flow_pauses(self) -> dict[str, FlowPause]:
+        """Return the open pauses by flow. Raises as `signals`."""
+        return self._now()[2].flow_pauses
+
+    def _now(self) -> tuple[float, Signals, Globals]:
         with self._lock:
             now_s = self._clock.monotonic_s()
             if self._read is None or now_s - self._read[0] >= _KEPT_S:
-                self._read = (now_s, self._meter.take(self._look(now_s)))
-            return self._read[1]
+                state = self._read_state(now_s)
+                self._read = (now_s, self._meter.take(state), state.settings)
+            return self._read
 
-    def _look(self, now_s: float) -> ServiceState:
+    def _read_state(self, now_s: float) -> ServiceState:
         self._epochs.check_counts()
         now_ms = self._clock.wall_ms()
         jobs = [job_of_live(task, now_ms) for task in self._registry.tasks.live(LIVE_TASK)]

@@ -29,10 +29,10 @@ end
 
 -- Counts granted targets by what became of them (used, returned, expired); `save_tally` writes the sums. At any time
 -- the targets granted to a tier are the sum of these and of the targets in live claims.
-local function tally(kind, run, count)
+local function tally(kind, run, targets)
   if run.paid == '' then return end
   local field = kind .. ':' .. run.paid
-  call.tallied[field] = (call.tallied[field] or 0) + count * run.size
+  call.tallied[field] = (call.tallied[field] or 0) + targets
 end
 
 local function save_tally()
@@ -85,6 +85,7 @@ local function open_claim(member, claim)
     -- The call is a repeat whose first answer has expired: the claim still holds the envelopes of the first call.
     local before = claim_of(member)
     for _, run in ipairs(before and before.runs or {}) do claim.runs[#claim.runs + 1] = run end
+    if before then claim.granted_ms = before.granted_ms end
   end
   write_claim(member, claim)
 end

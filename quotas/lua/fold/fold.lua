@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Folds records of one outcome topic into the view and moves the cursor, both or neither. dispatcher/wire/fold_cost.py
+-- Folds records of one outcome topic into the view and moves the cursor, both or neither. dispatcher/fold_cost.py
 -- limits the size of a call.
 --
 -- KEYS[1] prefix
@@ -13,7 +13,7 @@
 -- include: freeing.lua
 -- include: epoch_read.lua
 -- include: task_end.lua
--- include: passed_over.lua
+-- include: skipped_records.lua
 -- include: form.lua
 -- include: unrecorded.lua
 
@@ -39,14 +39,15 @@ local function close_task(record)
 end
 
 -- Ends claims. The envelopes they still hold are not recorded anywhere before this point, so they may be granted again.
+-- Their targets that were due may have been sent: a possible repeat each, and a try.
 local function end_claims(record)
   for _, member in ipairs(record.members) do
     local claim, freed = claim_of(member), 0
     if claim then
       local name = string.sub(member, 1, string.find(member, '|', 1, true) - 1)
       for _, run in ipairs(claim.runs) do
-        tally('expired', run, run.count)
-        freed = freed + free_run(task_of_claim(member), run, name)
+        tally('expired', run, run.count * (run.size or 0))
+        freed = freed + (run.size or 0) * free_run(task_of_claim(member), run, name, now_ms())
       end
       claim.runs, claim.changed = {}, true
       if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', int_text(freed)) end
@@ -68,7 +69,7 @@ local function fold_record(record)
   elseif record.kind == 'mark' then
     epoch_read(partition, record.epoch)
   else
-    pass_over(partition, record.position, record.note)
+    keep_skipped(partition, record.position, record.note)
   end
 end
 

@@ -2,7 +2,8 @@
 -- include: claims.lua
 -- include: counts.lua
 -- include: bit_lists.lua
--- include: positions.lua
+-- include: groups.lua
+-- include: refunds.lua
 -- Folds outcome records: for each target the first final outcome counts; later ones and "retry" change nothing.
 -- Envelopes are read and written in groups, since one command costs as much as all other work on an envelope.
 
@@ -24,16 +25,30 @@ local function count_open(counts, open, mixed)
   return mixed.still_open
 end
 
+-- Returns the groups of an envelope's open targets after a record. The first record of a round names them; a later one
+-- of the same round changes nothing but what it makes final.
+local function groups_after(state, mixed, is_first)
+  if not is_first then return groups_within(state.groups, state.open) end
+  if state.open == mixed.still_open then return mixed.groups end
+  local groups = groups_within(mixed.groups, state.open)
+  for _, group in ipairs(groups_within(state.groups, all_but(state.open, mixed.included))) do
+    groups[#groups + 1] = group
+  end
+  return groups
+end
+
 -- Folds one envelope. envelope: {final, state}, which is read from the view and updated.
 local function fold_envelope(counts, envelope, mixed)
   if envelope.final then return count_repeats(1) end
   local state = envelope.state
   if not state then
-    state = { recorded = -1, size = mixed.size, open = all_positions(mixed.size), claimed = -1, claim = '' }
+    state = new_state(mixed.size)
   end
-  if state.recorded >= mixed.attempt then count_repeats(1) end
+  local is_first = mixed.attempt > state.recorded
+  if not is_first then count_repeats(1) end
   state.recorded = math.max(state.recorded, mixed.attempt)
   state.open = count_open(counts, state.open, mixed)
+  state.groups = groups_after(state, mixed, is_first)
   if state.claimed <= state.recorded then state.claimed, state.claim = -1, '' end
   envelope.state, envelope.final, envelope.changed = state, state.open == '', true
 end
@@ -97,14 +112,24 @@ local function fold_run(counts, run)
   write_bits(touched_key(task, writer), first, count, true)
 end
 
--- Cuts the recorded envelopes out of their claim.
+-- Cuts the recorded envelopes out of their claim. Targets that it paid for and that were not sent are refunded.
 local function cut_claimed(record)
-  local spans = {}
+  local spans, sent = {}, {}
   for i, run in ipairs(record.runs) do spans[i] = run end
   for _, mixed in ipairs(record.mixed) do
     spans[#spans + 1] = { writer = mixed.writer, attempt = mixed.attempt, first = mixed.sequence, count = 1 }
+    if mixed.sent >= 0 then sent[envelope_name(mixed.writer, mixed.attempt, mixed.sequence)] = mixed.sent end
   end
-  for _, run in ipairs(cut_claim(record.claim .. '|' .. record.task, spans)) do tally('used', run, run.count) end
+  local member, unsent = record.claim .. '|' .. record.task, {}
+  local claim = claim_of(member)
+  local in_time = claim and now_ms() < claim.lease_end_ms
+  for _, run in ipairs(cut_claim(member, spans)) do
+    local targets = unsent_of(run, sent)
+    tally('used', run, run.count * (run.size or 0) - targets)
+    tally(in_time and 'returned' or 'expired', run, targets)
+    if run.paid ~= '' and targets > 0 then unsent[run.paid] = (unsent[run.paid] or 0) + targets end
+  end
+  if in_time then refund_unsent(record.task, claim.granted_ms, unsent) end
 end
 
 -- Counts repeats of a task that was closed or has ended; not during a rebuild, which reads all its records again.

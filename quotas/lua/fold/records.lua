@@ -10,10 +10,11 @@ end
 
 -- Reads one envelope. included: positions of the attempt; still_open: those of them without a final outcome; by_code:
 -- number of targets per final outcome; codes: text, by position, with a code that is not final where the attempt has no
--- target.
+-- target; groups: of still_open; sent: number of targets that were sent, -1 for all.
 local function read_mixed(values)
   local mixed = { writer = values[1], attempt = values[2], sequence = values[3], size = values[4] }
   mixed.included, mixed.still_open, mixed.by_code, mixed.codes = values[5], values[6], values[7], values[8]
+  mixed.groups, mixed.sent = values[9], values[10]
   return mixed
 end
 

@@ -21,11 +21,16 @@ local function count_part(tier, app, part)
   call.parts[field] = parts_of(tier, app) + part
 end
 
+-- Returns the weight of a lane that counts as one task, or with sharing by apps as one app.
+local function unit_weight()
+  return call.settings.by_app and MILLI * APP_SCALE or MILLI
+end
+
 -- Returns the lane's weight: its task's, or with sharing by apps its part of its app's. A lane with tasks of many apps
 -- counts as one app.
 local function weight_in_tier(lane)
   if not call.settings.by_app then return lane.weight end
-  if lane.app == '' then return MILLI * APP_SCALE end
+  if lane.app == '' then return unit_weight() end
   local of_app = app_weight(lane.app) * APP_SCALE
   return math.max(mul_div(of_app, lane.part, parts_of(lane.tier, lane.app)), 1)
 end

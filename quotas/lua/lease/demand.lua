@@ -2,8 +2,8 @@
 -- include: lane_times.lua
 -- include: app_parts.lua
 -- Announced demand of lanes. P:demand (sorted set): when a lane is forgotten. P:demand_of (hash), while a lane has
--- demand: `<tier> <weight> <targets> <targets_until_ms> <until_ms> <held_until_ms> <part> <0 or 1: waiting> <app or ->
--- <pool,pool>`; for a lane that went idle ahead of its tier, whose virtual times are kept for DEBT_MS:
+-- demand: `<kind> <tier> <weight> <targets> <targets_until_ms> <until_ms> <held_until_ms> <part> <0 or 1: waiting>
+-- <app or -> <pool,pool>`; for a lane that went idle ahead of its tier, whose virtual times are kept for DEBT_MS:
 -- `debt <pool,pool>`.
 local DEBT_MS = 60000
 
@@ -24,10 +24,10 @@ local function read_demand(text)
   if not text then return nil, '' end
   local debt = string.match(text, '^debt (%S+)$')
   if debt then return nil, debt end
-  local tier, weight, targets, targets_until, until_ms, held, part, waiting, app, pools =
-    string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%S+)$')
+  local kind, tier, weight, targets, targets_until, until_ms, held, part, waiting, app, pools =
+    string.match(text, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%S+)$')
   if not tier then return nil, '' end
-  local demand = { tier = tier, weight = int(weight), targets = int(targets), pools = pools }
+  local demand = { kind = kind, tier = tier, weight = int(weight), targets = int(targets), pools = pools }
   demand.targets_until, demand.until_ms, demand.held = int(targets_until), int(until_ms), int(held)
   demand.part, demand.app, demand.waiting = int(part), app, waiting == '1'
   return demand, pools
@@ -36,10 +36,10 @@ end
 -- Queues a lane's demand; `save_demand` writes it.
 local function write_demand(lane, demand)
   call.written[#call.written + 1] = lane
-  local form = '%s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s'
-  call.written[#call.written + 1] = string.format(form, demand.tier, demand.weight, demand.targets,
-    demand.targets_until, demand.until_ms, demand.held, demand.part, demand.waiting and 1 or 0, demand.app,
-    demand.pools)
+  local form = '%s %s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s'
+  call.written[#call.written + 1] = string.format(form, demand.kind, demand.tier, demand.weight,
+    demand.targets, demand.targets_until, demand.until_ms, demand.held, demand.part, demand.waiting and 1 or 0,
+    demand.app, demand.pools)
   call.due[#call.due + 1] = int_text(demand.until_ms)
   call.due[#call.due + 1] = lane
 end
@@ -59,8 +59,8 @@ local function count_demand(demand, sign, now)
   for _, name in ipairs(list_of(demand.pools)) do
     local pool = pool_of(name, now * 1000)
     local share = pool.tiers[demand.tier]
-    local held = demand.waiting and 'waiting' or 'busy'
-    share[held] = share[held] + sign * demand.weight
+    local side, held = share[side_of(demand)], demand.waiting and 'waiting' or 'busy'
+    side[held] = side[held] + sign * demand.weight
     share.wanted = share.wanted + sign * demand.targets
     pool.changed = true
   end
@@ -83,7 +83,8 @@ end
 local function is_ahead(lane, demand, now)
   for _, name in ipairs(list_of(demand.pools)) do
     local entry = read_time(redis.call('HGET', P .. ':vt:' .. name, lane))
-    if entry and entry.time > pool_of(name, now * 1000).tiers[demand.tier].time then return true end
+    local share = pool_of(name, now * 1000).tiers[demand.tier]
+    if entry and entry.time > share[side_of(demand)].time then return true end
   end
   return false
 end
@@ -119,7 +120,9 @@ local function forget_demand_of_all()
   for _, name in ipairs(pools) do
     if redis.call('TYPE', P .. ':pool:' .. name).ok == 'hash' then
       for _, tier in ipairs(TIERS) do
-        redis.call('HSET', P .. ':pool:' .. name, 'busy:' .. tier, '0', 'wanted:' .. tier, '0', 'waiting:' .. tier, '0')
+        local key = P .. ':pool:' .. name
+        redis.call('HSET', key, 'busy:' .. tier, '0', 'wanted:' .. tier, '0', 'waiting:' .. tier, '0')
+        if name == 'total' then redis.call('HSET', key, 'retry_busy:' .. tier, '0', 'retry_waiting:' .. tier, '0') end
       end
     end
   end

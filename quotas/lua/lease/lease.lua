@@ -22,7 +22,11 @@ call.shared_namespace = request.shared_namespace
 local function packed(ready, answer)
   local weights = call.settings.weights
   local shares = { weights.high, weights.medium, weights.low }
-  return cmsgpack.pack({ number, ready, answer, call.settings.capacity, shares, now })
+  local names, paces = {}, {}
+  for name in pairs(call.paces) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do paces[i] = call.paces[name] end
+  return cmsgpack.pack({ number, ready, answer, call.settings.capacity, shares, now, paces })
 end
 
 -- Reads the settings of the lanes' tasks, apps and channels.
@@ -30,7 +34,7 @@ local function look_up_all()
   call.holds_unrecorded = redis.call('EXISTS', P .. ':unrecorded') == 1
   for _, lane in ipairs(lanes) do look_up(lane) end
   for _, given in ipairs(request.given_back) do task_of(given.task) end
-  read_settings()
+  read_settings(now)
 end
 
 -- Opens the pools that the call needs, and assigns each lane its pools, by name and as tables.
@@ -84,15 +88,17 @@ local function lease()
   announce_all(lanes, now, request)
   for name in pairs(call.settings.caps) do refill_pool(call.pools[name], now * 1000) end
   for i, amounts in ipairs(refunds) do
-    for _, amount in ipairs(amounts) do refund(request.given_back[i], amount.tier, amount.targets, now) end
+    for _, amount in ipairs(amounts) do refund(request.given_back[i], amount, now) end
   end
   enter_all(lanes)
   share_all()
   count_causes(lanes, now, request.waiting_ms)
   local answer = answer_of(lanes, runs)
   for task, claimed in pairs(runs) do
+    local terms = call.channels[task_of(task).channel]
     open_claim(claim .. '|' .. task, {
-      end_ms = now + request.claim_ms, lease_end_ms = now + request.lease_ms, runs = claimed,
+      end_ms = now + (terms and terms[1] or request.claim_ms), lease_end_ms = now + request.lease_ms, runs = claimed,
+      granted_ms = now,
     })
   end
   save_all()
@@ -116,7 +122,7 @@ local function answer_call()
   if last[1] and tonumber(last[1]) > number then return tonumber(last[1]) end
   local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'grants_after_ms', 'claim_ms')
   if epoch[1] ~= '1' or int(epoch[2]) > now or is_closed_view() then
-    read_settings()
+    read_settings(now)
     return packed(false, held_answer(lanes))
   end
   -- claim_ms is how long nothing is granted after a restart of Redis (backends/redis/lua/view/note_restart.lua).

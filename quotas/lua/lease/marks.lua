@@ -21,15 +21,33 @@ local function touch(want, first, count)
   write_bits(key, first, count, true)
 end
 
--- Marks envelopes as claimed, unless they were marked when judged.
-local function mark(want, first, count)
-  if want.attempt == 0 and not call.copies[writer_of(want)] then touch(want, first, count) end
+-- Claims an open envelope in its state.
+local function claim_state(want, sequence, state, claim)
+  local field = open_field(want.writer, sequence)
+  state.claimed, state.claim, state.due_ms = want.attempt, claim, want.due_ms
+  call.opened[want.task .. ' ' .. field] = state
+  write_open(want.task, field, state)
+  call.undo[#call.undo + 1] = function()
+    state.claimed, state.claim = -1, ''
+    write_open(want.task, field, state)
+  end
 end
 
--- Unmarks envelopes that were marked when judged but not granted.
-local function unmark(want, first, count)
-  if want.attempt == 0 and not call.copies[writer_of(want)] then return end
-  if want.attempt == 0 then return write_bits(touched_key(want.task, want.writer), first, count, false) end
+-- Marks the envelopes of a segment as claimed, unless they were marked when judged.
+local function mark(segment, count)
+  local want = segment.want
+  if want.attempt == 0 and not segment.has_state and not call.copies[writer_of(want)] then
+    touch(want, segment.first, count)
+  end
+end
+
+-- Unmarks envelopes of a segment that were marked when judged but not granted.
+local function unmark(segment, first, count)
+  local want = segment.want
+  if not segment.has_state then
+    if call.copies[writer_of(want)] then write_bits(touched_key(want.task, want.writer), first, count, false) end
+    return
+  end
   for sequence = first, first + count - 1 do
     local field = open_field(want.writer, sequence)
     local state = call.opened[want.task .. ' ' .. field]

@@ -3,42 +3,55 @@
 -- include: settings.lua
 -- Pools: caps that lanes share. In the hash P:pool:<name>, for each tier: bucket, refilled by the tiers' weights;
 -- depth, the most it may hold; time, its virtual time in millionths of a target per thousandth of weight; carry, the
--- remainder of the last division; busy, summed weight of lanes with demand that a worker holds; wanted, announced
--- targets; waiting, summed weight of lanes with demand and no worker attached. Also refilled_us, and rate, the lowest
--- rate since then.
+-- remainder of the last division; busy, summed weight of lanes with demand that a worker holds; waiting, summed weight
+-- of lanes with demand and no worker attached; wanted, announced targets. Retry lanes, which are in the total only, have
+-- a time, carry, busy and waiting of their own, in fields that begin with `retry_`. Also refilled_us, and rate, the
+-- lowest rate since then.
 --
 -- A tier's bucket is as deep as its demand, and at least 1/RESERVE_PART of its share of the window, for when the tier
 -- wakes; all depths together are one window. So credit that a tier does not need goes to the others, and a lull saves
 -- up no more than one window.
 local RESERVE_PART = 5
 local POOL_KEPT_MS = 600000
-local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted', 'waiting' }
+local SHARE_FIELDS = { 'bucket', 'depth', 'wanted' }
+local SIDE_FIELDS = { 'time', 'carry', 'busy', 'waiting' }
+
+-- Calls visit(table, key, field) for each number of a pool that is stored by tier.
+local function each_number(pool, visit)
+  for _, tier in ipairs(TIERS) do
+    local share = pool.tiers[tier]
+    for _, key in ipairs(SHARE_FIELDS) do visit(share, key, key .. ':' .. tier) end
+    for _, key in ipairs(SIDE_FIELDS) do visit(share.fresh, key, key .. ':' .. tier) end
+    if pool.name == 'total' then
+      for _, key in ipairs(SIDE_FIELDS) do visit(share.retries, key, 'retry_' .. key .. ':' .. tier) end
+    end
+  end
+end
+
+local function new_side()
+  return { time = 0, carry = 0, busy = 0, waiting = 0, pull = 0 }
+end
 
 -- Reads a pool. A new pool begins full, as if it had been unused for long, except for the total, which begins empty.
 local function load_pool(name, now_us)
-  local fields = { 'refilled_us', 'rate' }
-  for _, tier in ipairs(TIERS) do
-    for _, field in ipairs(SHARE_FIELDS) do fields[#fields + 1] = field .. ':' .. tier end
-  end
+  local pool, fields, at = { name = name, tiers = {}, lanes = {} }, { 'refilled_us', 'rate' }, 2
+  for _, tier in ipairs(TIERS) do pool.tiers[tier] = { fresh = new_side(), retries = new_side() } end
+  each_number(pool, function(_, _, field) fields[#fields + 1] = field end)
   local values = redis.call('HMGET', P .. ':pool:' .. name, unpack(fields))
-  local pool = { name = name, refilled_us = int(values[1] or (name == 'total' and now_us or 0)), rate = int(values[2]) }
-  pool.tiers, pool.lanes = {}, {}
-  for i, tier in ipairs(TIERS) do
-    local share = { pull = 0 }
-    for j, field in ipairs(SHARE_FIELDS) do share[field] = int(values[2 + (i - 1) * #SHARE_FIELDS + j]) end
-    pool.tiers[tier] = share
-  end
+  pool.refilled_us, pool.rate = int(values[1] or (name == 'total' and now_us or 0)), int(values[2])
+  each_number(pool, function(numbers, key)
+    at = at + 1
+    numbers[key] = int(values[at])
+  end)
   return pool
 end
 
 local function save_pool(pool)
   local args = { 'refilled_us', int_text(pool.refilled_us), 'rate', int_text(pool.rate) }
-  for _, tier in ipairs(TIERS) do
-    for _, field in ipairs(SHARE_FIELDS) do
-      args[#args + 1] = field .. ':' .. tier
-      args[#args + 1] = int_text(pool.tiers[tier][field])
-    end
-  end
+  each_number(pool, function(numbers, key, field)
+    args[#args + 1] = field
+    args[#args + 1] = int_text(numbers[key])
+  end)
   redis.call('HSET', P .. ':pool:' .. pool.name, unpack(args))
   redis.call('PEXPIRE', P .. ':pool:' .. pool.name, POOL_KEPT_MS)
 end
@@ -116,10 +129,10 @@ local function refill_pool(pool, now_us)
   for _, tier in ipairs(TIERS) do
     local share = pool.tiers[tier]
     share.bucket, share.depth = levels[tier], depths[tier]
-    rebase = rebase or share.time > LARGEST
+    rebase = rebase or math.max(share.fresh.time, share.retries.time) > LARGEST
   end
   if rebase then
     redis.call('UNLINK', P .. ':vt:' .. pool.name)
-    for _, tier in ipairs(TIERS) do pool.tiers[tier].time = 0 end
+    for _, tier in ipairs(TIERS) do pool.tiers[tier].fresh.time, pool.tiers[tier].retries.time = 0, 0 end
   end
 end

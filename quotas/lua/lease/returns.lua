@@ -10,8 +10,8 @@ local function read_given_back(fields)
   return given
 end
 
--- Frees the given-back envelopes that the claim still holds; returns {tier, targets} to refund (none after the lease's
--- end).
+-- Frees the given-back envelopes that the claim still holds; returns {tier, count, size} to refund (none after the
+-- lease's end).
 local function give_back(given, now)
   local member, refunds = given.claim .. '|' .. given.task, {}
   local claim = claim_of(member)
@@ -24,17 +24,20 @@ local function give_back(given, now)
   for _, run in ipairs(returned) do
     local freed = free_run(given.task, run, given.claim)
     freeing = freeing + 1
-    tally(in_time and 'returned' or 'expired', run, freed)
-    tally('used', run, run.count - freed)
+    local size = run.size or 0
+    tally(in_time and 'returned' or 'expired', run, freed * size)
+    tally('used', run, (run.count - freed) * size)
     if in_time and run.paid ~= '' and freed > 0 then
-      refunds[#refunds + 1] = { tier = run.paid, targets = freed * run.size }
+      refunds[#refunds + 1] = { tier = run.paid, count = freed, size = run.size }
     end
   end
   return refunds
 end
 
-local function refund(given, tier, targets, now)
-  local task = task_of(given.task)
+-- A paced cap refunds nothing: the time at which these targets might have been sent is passing, and the grants of others
+-- follow it. To grant it again would be to send more than the cap.
+local function refund(given, paid, now)
+  local task, tier, targets = task_of(given.task), paid.tier, paid.count * paid.size
   if cap_level(task, now) then
     task.bucket = math.min(task.bucket + targets * UNIT, depth_of(task.cap, task.cap_burst))
   end
@@ -42,6 +45,7 @@ local function refund(given, tier, targets, now)
   local weight = demand and demand.weight or 0
   if call.settings.caps.total then refund_pool(pool_of('total', now * 1000), given.lane, tier, weight, targets) end
   for _, name in ipairs(pools_of(task.app, task.channel) or {}) do
-    refund_pool(pool_of(name, now * 1000), given.lane, tier, weight, targets)
+    local cost = call.cost_in(name, task.channel, paid.count, paid.size)
+    if not call.is_paced(name) then refund_pool(pool_of(name, now * 1000), given.lane, tier, weight, cost) end
   end
 end

@@ -2,6 +2,7 @@
 -- include: keys.lua
 -- include: integers.lua
 -- include: call.lua
+-- include: flow_pauses.lua
 -- constants: DEFAULT_WEIGHTS
 -- The settings of the whole service (P:globals); for apps and channels, only those that a call needs.
 
@@ -22,9 +23,12 @@ local function lowest_rate(lowest, rate)
   return lowest > 0 and math.min(lowest, rate) or rate
 end
 
--- Returns the names of the pools, besides the total, that an app's tasks on a channel may share with others.
+-- Returns the names of the pools, besides the total, that an app's tasks on a channel may share with others. The last
+-- is its quota group's, once the settings have been read.
 local function capped_by(app, channel)
-  return { 'channel/' .. channel, 'app/' .. app, 'app_channel/' .. app .. '/' .. channel }
+  local group = call.globals['quota:' .. channel .. ':' .. app] or ''
+  local quota = group ~= '' and 'quota/' .. group or nil
+  return { 'channel/' .. channel, 'app/' .. app, 'app_channel/' .. app .. '/' .. channel, quota }
 end
 
 -- Returns the field that has the cap of a pool.
@@ -40,8 +44,25 @@ local function want_settings(app, channel)
   for _, name in ipairs(capped_by(app, channel)) do
     call.field_names[cap_field(name)] = true
   end
+  call.field_names['quota:' .. channel .. ':' .. app] = true
   call.field_names['channel_paused:' .. channel] = true
+  call.field_names['flow_paused:' .. channel .. ':' .. app] = true
   call.field_names['app_weight:' .. app] = true
+end
+
+-- Returns whether a pool is of one flow (an app on a channel), or of a quota group of flows.
+function call.is_of_flow(name)
+  return string.match(name, '^app_channel/') or string.match(name, '^quota/')
+end
+
+-- Returns which part of a pool's cap is used, in millionths, until when it does not grow, and when it is all again. A
+-- provider that asks to slow down halves it (slow_flow.lua); then it grows by 5 % of the cap every ten seconds.
+function call.factor_of(name, now)
+  local values = redis.call('HMGET', P .. ':pool:' .. name, 'factor', 'slow_until_ms')
+  if not values[1] then return 1000000, 0, 0 end
+  local halved, until_ms = int(values[1]), int(values[2])
+  local factor = math.min(halved + 50000 * div(math.max(now - until_ms, 0), 10000), 1000000)
+  return factor, until_ms, until_ms + 10000 * math.ceil((1000000 - halved) / 50000)
 end
 
 local function read_globals(fields)
@@ -52,11 +73,75 @@ local function read_globals(fields)
   end
 end
 
+-- Reads the caps of the quota groups that were read, and what they count.
+function call.read_quotas()
+  local fields, seen = {}, {}
+  for field, group in pairs(call.globals) do
+    if group and group ~= '' and not seen[group] and string.match(field, '^quota:') then
+      seen[group] = true
+      fields[#fields + 1] = cap_field('quota/' .. group)
+      fields[#fields + 1] = 'quota_unit:' .. group
+    end
+  end
+  read_globals(fields)
+end
+
+-- Returns the rate of a pool at present: less than its cap while its provider has asked to slow down, and for a quota
+-- group during the minute after a rest. A quota group draws a little less than its cap, so that requests that leave some
+-- milliseconds late are not too many for any minute.
+function call.rate_of(name, rate, now)
+  if not call.is_of_flow(name) then return rate end
+  local millionths = call.factor_of(name, now)
+  if string.match(name, '^quota/') then millionths = div(millionths * 998 * call.ramp_of(name, now), 1000) end
+  return math.max(mul_div(rate, millionths, 1000000), 1)
+end
+
+-- Returns whether a pool's cap counts requests; else it counts targets.
+function call.counts_requests(name)
+  local group = string.match(name, '^quota/(.*)$')
+  return group ~= nil and call.globals['quota_unit:' .. group] == 'request'
+end
+
+-- Returns what `count` envelopes of `size` targets cost in a pool: targets or requests.
+function call.cost_in(name, channel, count, size)
+  if not call.settings.caps[name][3] then return count * size end
+  local terms = call.channels[channel]
+  local per_request = terms and terms[2] or 1
+  return per_request > 0 and count * math.ceil(size / per_request) or count
+end
+
+-- Returns whether a pool is of the provider, and its cap has no burst: then the worker's door paces what is granted.
+function call.is_paced(name)
+  return name ~= 'total' and call.settings.caps[name][2] == 0 and not string.match(name, '^app/')
+end
+
+-- Returns the part of a quota group's cap that is used after a rest of a minute, from a sixtieth to 1; when it is all
+-- again; and whether the group rests, so that it will begin when it is used next.
+function call.ramp_state(name, now)
+  local RAMP_MS = 60000
+  local values = redis.call('HMGET', P .. ':pool:' .. name, 'refilled_us', 'ramp_ms')
+  local began = int(values[2])
+  local rests = now - div(int(values[1]), 1000) > RAMP_MS and now - began > RAMP_MS
+  if rests then began = now end
+  return math.min(math.max((now - began) / RAMP_MS, 1 / 60), 1), began + RAMP_MS, rests
+end
+
+-- Returns the part of a quota group's cap that is used, and notes that it begins if it has rested.
+function call.ramp_of(name, now)
+  local part, _, rests = call.ramp_state(name, now)
+  if rests then
+    redis.call('HSET', P .. ':pool:' .. name, 'ramp_ms', int_text(now))
+    redis.call('PEXPIRE', P .. ':pool:' .. name, 600000)
+  end
+  return part
+end
+
 -- Reads the noted settings. The pools of each app and channel are those that have a cap.
-local function read_settings()
+local function read_settings(now)
   local fields = { 'capacity', 'tiers', 'sharing' }
   for field in pairs(call.field_names) do fields[#fields + 1] = field end
   read_globals(fields)
+  call.read_quotas()
   local high, medium, low = string.match(call.globals.tiers or '', '^(%d+):(%d+):(%d+)$')
   local default = DEFAULT_WEIGHTS
   call.settings.weights =
@@ -70,7 +155,7 @@ local function read_settings()
       local rate, burst = read_cap(call.globals[cap_field(name)])
       if rate > 0 then
         call.settings.any_cap, names[#names + 1] = true, name
-        call.settings.caps[name] = { rate, burst }
+        call.settings.caps[name] = { call.rate_of(name, rate, now), burst, call.counts_requests(name) }
       end
     end
   end
@@ -80,8 +165,11 @@ local function pools_of(app, channel)
   return call.settings.pools[app .. '/' .. channel]
 end
 
-local function is_stopped(channel)
-  return call.globals['channel_paused:' .. channel] == '1'
+-- Returns whether nothing of an app on a channel may be sent now: the channel is paused, or the flow of the two.
+local function is_stopped(app, channel, now)
+  if call.globals['channel_paused:' .. channel] == '1' then return true end
+  local pause = read_flow_pause(call.globals['flow_paused:' .. channel .. ':' .. app] or '', now)
+  return pause ~= nil and pause.is_open
 end
 
 local function app_weight(app)

@@ -6,9 +6,10 @@
 
 local NONE = {}
 
--- Moves envelopes that must wait out of a lane of many tasks.
+-- Moves envelopes that must wait out of a lane of many tasks; those of a trial send wait in it.
 local function move(lane, segment, task)
-  segment.waits, segment.lane = MOVE, exit_lane(task)
+  segment.waits = HELD
+  if segment.first >= task.trial then segment.waits, segment.lane = MOVE, exit_lane(task) end
   lane.head = lane.head + 1
   return true
 end
@@ -21,12 +22,33 @@ local function pools_of_task(lane, task)
   return pools
 end
 
+-- Notes when what is granted may be sent, for caps that the provider has (of a channel, an app on it, or a quota group).
+-- The more of the cap's window is granted already, the later.
+function call.pace(pool, task, cost)
+  local cap = call.settings.caps[pool.name]
+  if not call.is_paced(pool.name) then return end
+  local flow = task.channel .. '/' .. task.app
+  local entry = call.paces[pool.name .. ' ' .. flow]
+  if not entry then
+    local granted = 0
+    for _, tier in ipairs(TIERS) do granted = granted + pool.tiers[tier].depth - pool.tiers[tier].bucket end
+    entry = { pool.name, flow, 0, math.max(div(granted, cap[1]), 0), cap[1], cap[3] }
+    call.paces[pool.name .. ' ' .. flow] = entry
+  end
+  entry[3] = entry[3] + cost
+end
+
 local function grant(lane, segment, task, count, task_pools)
-  local targets = count * segment.want.size
-  for _, pool in ipairs(lane.bound) do charge_pool(pool, lane.name, lane.tier, lane.weight, targets) end
+  local size, targets = segment.want.size, count * segment.want.size
+  for _, pool in ipairs(lane.bound) do
+    local cost = call.cost_in(pool.name, task.channel, count, size)
+    call.pace(pool, task, cost)
+    charge_pool(pool, lane, cost)
+  end
   for _, pool in ipairs(task_pools) do
-    local share = pool.tiers[lane.tier]
-    share.bucket = share.bucket - targets * UNIT
+    local share, cost = pool.tiers[lane.tier], call.cost_in(pool.name, task.channel, count, size)
+    call.pace(pool, task, cost)
+    share.bucket = share.bucket - cost * UNIT
   end
   if task.cap > 0 then task.bucket = task.bucket - targets * UNIT end
   lane.granted = lane.granted + targets
@@ -35,19 +57,21 @@ local function grant(lane, segment, task, count, task_pools)
 end
 
 -- Returns how many envelopes of this size the lane may draw at once; 0: none now, nil: they must leave the lane.
-local function quantum(lane, size, max_count, task_pools)
+local function quantum(lane, task, size, max_count, task_pools)
   for _, pool in ipairs(lane.bound) do
-    if not pool_allows(pool, lane.name, lane.tier) then return 0 end
+    if not pool_allows(pool, lane) then return 0 end
   end
   for _, pool in ipairs(task_pools) do
     if not pool_spares(pool, lane.tier) then return nil end
   end
   for i, pool in ipairs(lane.bound) do
     local part = math.min(pool.tiers[lane.tier].bucket, lane.quanta[i])
-    max_count = math.min(max_count, math.max(div(div(part, UNIT), size), 1))
+    local cost = call.cost_in(pool.name, task.channel, 1, size)
+    max_count = math.min(max_count, math.max(div(div(part, UNIT), cost), 1))
   end
   for _, pool in ipairs(task_pools) do
-    max_count = math.min(max_count, math.ceil(pool.tiers[lane.tier].bucket / (size * UNIT)))
+    local cost = call.cost_in(pool.name, task.channel, 1, size)
+    max_count = math.min(max_count, math.ceil(pool.tiers[lane.tier].bucket / (cost * UNIT)))
   end
   return max_count
 end
@@ -64,32 +88,41 @@ local function draw(lane, now)
   end
   local max_count, task_pools = segment.count - segment.granted, pools_of_task(lane, task)
   if level then max_count = math.min(max_count, math.ceil(level / (size * UNIT))) end
-  local count = quantum(lane, size, max_count, task_pools)
+  local count = quantum(lane, task, size, max_count, task_pools)
   if not count then return move(lane, segment, task) end
   if count == 0 then return false end
   grant(lane, segment, task, count, task_pools)
   return true
 end
 
--- Returns how far a lane is ahead of its tier, in the pool where it is furthest ahead. In a pool that does not bind,
--- all lanes lag alike, so the pool that binds a lane decides its position.
+-- Returns how far a lane is ahead of its side of the tier, in the pool where it is furthest ahead. In a pool that does
+-- not bind, all lanes lag alike, so the pool that binds a lane decides its position. The lead of a retry lane is
+-- expressed in the time of fresh work: so much later it has its turn.
 local function ahead_of(lane, present)
-  local first, ahead = lane.bound[1], 0
-  if first then ahead = first.lanes[lane.name].time - present[first.name] end
-  for i = 2, #lane.bound do
-    local pool = lane.bound[i]
-    ahead = math.max(ahead, pool.lanes[lane.name].time - present[pool.name])
+  local ahead, side = nil, side_of(lane)
+  for _, pool in ipairs(lane.bound) do
+    local lead = pool.lanes[lane.name].time - present[pool.name][side]
+    ahead = math.max(ahead or lead, lead)
   end
-  return ahead
+  if side == 'retries' and ahead then
+    local share = call.pools.total.tiers[lane.tier]
+    if share.fresh.busy > 0 then
+      ahead = ahead * FRESH_WEIGHT * share.retries.busy / (RETRY_WEIGHT * share.fresh.busy)
+    end
+  end
+  return ahead or 0
 end
 
 -- Shares the buckets of one tier between the lanes of this call; lane.bound: their pools. A sorted list is a heap.
 local function share_tier(tier, lanes, now)
   local heap, present, total = {}, {}, call.settings.caps.total and call.pools.total.tiers[tier]
-  for name in pairs(call.settings.caps) do present[name] = call.pools[name].tiers[tier].time end
+  for name in pairs(call.settings.caps) do
+    local share = call.pools[name].tiers[tier]
+    present[name] = { fresh = share.fresh.time, retries = share.retries.time }
+  end
   for at, lane in ipairs(lanes) do
     heap[at], lane.quanta = { lane = lane, index = at, time = ahead_of(lane, present) }, {}
-    for i, pool in ipairs(lane.bound) do lane.quanta[i] = quantum_of(pool, tier, lane.weight) end
+    for i, pool in ipairs(lane.bound) do lane.quanta[i] = quantum_of(pool, lane) end
   end
   table.sort(heap, is_before)
   while #heap > 0 and not (total and total.bucket <= 0) do

@@ -8,10 +8,13 @@ local GRANTABLE = -1
 local TASK_FIELDS = {
   'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed',
   'writers', 'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel', 'why_ms', 'stopped',
-  'cap_rate', 'sealed_pos',
+  'cap_rate', 'sealed_pos', 'first', 'chunk', 'paused_pos',
 }
 
--- Returns a task. lane is false if the task's record has not been read. The cap is stored as `RATE` or `RATE:BURST`.
+-- Returns a task. trial: the number of envelopes that a trial send may send before its go, else 0. Until the go, which
+-- is the first change of the control `paused`, the task is paused, so no worker holds its lane. Its first envelopes are
+-- in a retry lane, which all workers hold. They are known by their sequences: copies, moves and deaths of workers send
+-- no others. lane is false if the task's record has not been read. The cap is stored as `RATE` or `RATE:BURST`.
 local function task_of(id)
   local task = call.tasks[id]
   if task then return task end
@@ -30,6 +33,8 @@ local function task_of(id)
   task.bucket, task.bucket_us = values[15] and int(values[15]), int(values[16])
   task.bucket_rate = int(values[21])
   task.app, task.channel, task.why_ms = values[17] or '', values[18] or '', int(values[19])
+  task.chunk = math.max(int(values[24]), 1)
+  task.trial = values[25] and 0 or math.ceil(int(values[23]) / task.chunk)
   if task.lane then want_settings(task.app, task.channel) end
   call.tasks[id] = task
   return task
@@ -49,13 +54,16 @@ end
 
 -- Returns the status of a task's unclaimed envelopes in a lane, GRANTABLE or another, and the lane to move to. While a
 -- live worker holds outcomes of the task that no topic has (backends/redis/lua/workers/unrecorded.lua), nothing of it
--- is granted: the worker may have sent it already.
-local function gate(task, lane, now)
+-- is granted: the worker may have sent it already. sequence: of one of them; without it they are the lane as a whole.
+-- In a trial send the pause does not hold the first envelopes. Whatever else holds them, they stay where workers find
+-- them.
+local function gate(task, lane, now, sequence)
   if task.unrecorded then return HELD, '' end
-  local expired = task.expires_ms > 0 and task.expires_ms <= now
-  local waits = task.paused or task.start_ms > now or (task.hold and not task.sealed)
-  local stopped = is_stopped(task.channel)
+  local expired, in_trial = task.expires_ms > 0 and task.expires_ms <= now, sequence and sequence < task.trial
+  local waits = (task.paused and not in_trial) or task.start_ms > now or (task.hold and not task.sealed)
+  local stopped = is_stopped(task.app, task.channel, now)
   if not (task.cancelled or expired or waits or stopped) then return GRANTABLE, '' end
+  if in_trial and not (task.cancelled or expired) then return HELD, '' end
   if is_own(task, lane) then return PARKED, '' end
   if not task.shared then return MOVE, task.lane end
   if task.cancelled then return CANCELLED, '' end
@@ -65,9 +73,9 @@ local function gate(task, lane, now)
 end
 
 -- As `gate`, for a first attempt: a task that got its own lane leaves the lanes of others in any state.
-local function gate_of_first(task, lane, now)
-  if not task.shared and task.lane ~= lane.name then return MOVE, task.lane end
-  return gate(task, lane, now)
+local function gate_of_first(task, lane, now, sequence)
+  if not task.shared and task.lane ~= lane.name and sequence >= task.trial then return MOVE, task.lane end
+  return gate(task, lane, now, sequence)
 end
 
 -- Returns nil if the writer's envelopes count, else their status. A seal may name thousands of writers, so each writer

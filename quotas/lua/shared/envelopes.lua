@@ -1,11 +1,13 @@
 -- library
 -- include: bits.lua
 -- include: call.lua
+-- include: groups.lua
 -- State of envelopes: bitmaps by sequence, `final` (all targets have an outcome) and `touched` (attempt 0 is claimed or
 -- recorded; it covers `final`), and P:open:<task> (hash `<writer>:<sequence>`) for envelopes recorded with open
--- targets: msgpack of {recorded, size, open positions (positions.lua), attempt claimed or -1, its claim}. A call can
--- undo its claims (call.undo): Redis does not roll back a failed script, and envelopes marked without a claim would
--- stay marked forever.
+-- targets, and for those of which a claim ended without a record: msgpack of {last recorded round or -1, size, open
+-- positions (positions.lua), round claimed or -1, its claim, groups of the open targets (groups.lua), time at which
+-- those of the claim were due}. A call can undo its claims (call.undo): Redis does not roll back a failed script, and
+-- envelopes marked without a claim would stay marked forever.
 
 local function final_key(task, writer)
   return P .. ':final:' .. task .. ':' .. writer
@@ -26,11 +28,21 @@ end
 local function read_open(packed)
   if not packed then return nil end
   local fields = cmsgpack.unpack(packed)
-  return { recorded = fields[1], size = fields[2], open = fields[3], claimed = fields[4], claim = fields[5] }
+  local state = { recorded = fields[1], size = fields[2], open = fields[3], claimed = fields[4], claim = fields[5] }
+  state.groups, state.due_ms = fields[6], fields[7]
+  return state
 end
 
 local function pack_open(state)
-  return cmsgpack.pack({ state.recorded, state.size, state.open, state.claimed, state.claim })
+  local claimed, claim = state.claimed, state.claim
+  return cmsgpack.pack({ state.recorded, state.size, state.open, claimed, claim, state.groups, state.due_ms })
+end
+
+-- Returns the state of an envelope that is not recorded.
+local function new_state(size)
+  local state = { recorded = -1, size = size, open = all_positions(size), claimed = -1, claim = '', due_ms = 0 }
+  state.groups = { { state.open, 0, 0, 0, false, false } }
+  return state
 end
 
 local function write_open(task, field, state)

@@ -11,6 +11,7 @@
 -- include: task_end.lua
 -- include: clock.lua
 -- include: pauses.lua
+-- include: keep_flow.lua
 
 local put = {}
 
@@ -56,9 +57,12 @@ function put.open(task)
 end
 
 function put.settings()
-  redis.call('UNLINK', P .. ':globals', P .. ':paused')
+  redis.call('UNLINK', P .. ':globals', P .. ':paused', P .. ':flows')
   put_fields(P .. ':globals', 3)
-  for i = 3, #ARGV, 2 do keep_paused(ARGV[i], ARGV[i + 1]) end
+  for i = 3, #ARGV, 2 do
+    keep_paused(ARGV[i], ARGV[i + 1])
+    keep_flow(ARGV[i], ARGV[i + 1])
+  end
 end
 
 function put.passed(topic)

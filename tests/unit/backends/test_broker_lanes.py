@@ -7,10 +7,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from backends.pulsar import broker_lanes
-from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, LaneStats, answered_lanes, lanes_of
+from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, answered_lanes
+from backends.pulsar.estate.lane_stats import lanes_of
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed, Refused, Unreachable
 from dispatcher.wire.topics import Topics
+from tests.records import lane_stats
 
 OWN, SHARED = "fairlane/tasks-00", "fairlane/shared"
 DISPATCH = {
@@ -35,20 +37,7 @@ def statistics(**topics: object) -> bytes:
 
 
 def test_a_lane_and_its_subscription() -> None:
-    assert lanes_of(statistics(t=TOPIC), [OWN]) == [
-        LaneStats(
-            topic="t",
-            partition=-1,
-            backlog=4,
-            unacked=300,
-            consumers=2,
-            producers=1,
-            rate_in=1.5,
-            rate_out=2.5,
-            storage_bytes=12_327,
-            blocked=True,
-        )
-    ]
+    assert lanes_of(statistics(t=TOPIC), [OWN]) == [lane_stats("t")]
 
 
 def test_partitions_of_a_lane_are_told_apart() -> None:

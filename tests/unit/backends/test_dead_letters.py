@@ -13,6 +13,7 @@ from backends.redis.letter_index import BLOCK_ENTRIES, LetterSpan
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.topics import Topics
+from tests.records import dead_letter
 from tests.unit.consumers.fakes import eventually
 
 
@@ -33,26 +34,14 @@ class Reader:
 def test_one_that_cannot_be_read_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    letter = DeadLetter(
-        format=1,
-        task="t",
-        writer="0",
-        sequence=7,
-        attempt=0,
-        at_ms=5,
-        channel="null",
-        positions=[0],
-        targets=["a"],
-        outcomes=[1],
-        reasons=["gone"],
-    )
+    letter = letter_of("t", 7)
     uneven = msgspec.structs.replace(letter, reasons=[])
     records = [
         StoredRecord("1", b"\xc1", "t"),
         StoredRecord("2", msgspec.msgpack.encode(uneven), "t"),
         StoredRecord("3", msgspec.msgpack.encode(letter), "t"),
     ]
-    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_: Reader(*records))
+    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_, **__: Reader(*records))
     assert list(read_dead_letters(None, Topics(), "t")) == [letter]
     assert "A dead letter at 1 cannot be read and is skipped" in caplog.text
     assert "A dead letter at 2 cannot be read and is skipped: its columns do not fit together" in caplog.text
@@ -85,23 +74,7 @@ def test_a_letter_counts_as_stored_once_all_its_parts_are() -> None:
     client = Client()
     reported: list[Exception | None] = []
     topic = DeadLetterTopic(client, Topics())
-    topic.publish(
-        DeadLetter(
-            format=1,
-            task="t",
-            writer="0",
-            sequence=7,
-            attempt=0,
-            at_ms=5,
-            channel="",
-            positions=[],
-            targets=[],
-            outcomes=[],
-            reasons=["?"],
-            body=b"x" * 3_000_000,
-        ),
-        reported.append,
-    )
+    topic.publish(dead_letter(body=b"x" * 3_000_000), reported.append)
     assert [(one.part, one.parts) for one in client.letters] == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert reported == [None]
     assert topic.close()
@@ -111,42 +84,12 @@ def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> No
     client = Client(pulsar.Result.MessageTooBig)
     reported: list[Exception | None] = []
     topic = DeadLetterTopic(client, Topics())
-    topic.publish(
-        DeadLetter(
-            format=1,
-            task="t",
-            writer="0",
-            sequence=7,
-            attempt=0,
-            at_ms=5,
-            channel="",
-            positions=[3],
-            targets=["a"],
-            outcomes=[2],
-            reasons=["no"],
-        ),
-        reported.append,
-    )
-    topic.publish(
-        DeadLetter(
-            format=1,
-            task="t",
-            writer="0",
-            sequence=8,
-            attempt=0,
-            at_ms=5,
-            channel="",
-            positions=[3],
-            targets=["b"],
-            outcomes=[2],
-            reasons=["no"],
-        ),
-        reported.append,
-    )
+    topic.publish(dead_letter("t", ["a"], sequence=7, positions=[3]), reported.append)
+    topic.publish(letter_of("t", 8), reported.append)
     eventually(lambda: len(reported) == 2)
     assert reported == [None, None]
     rest, other = sorted(client.letters, key=lambda letter: letter.sequence)
-    assert other.targets == ["b"]
+    assert other.targets == ["t-8"]
     assert (rest.sequence, rest.positions, rest.targets, rest.outcomes) == (7, [3], [""], [2])
     assert "too big" in rest.reasons[0]
 
@@ -154,24 +97,7 @@ def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> No
 def test_letters_without_a_task_are_counted_by_lane() -> None:
     topic = DeadLetterTopic(Client(), Topics())
     for lane in ("x", "x", *map(str, range(30))):
-        topic.publish(
-            DeadLetter(
-                format=1,
-                task="",
-                writer=lane,
-                sequence=0,
-                attempt=0,
-                at_ms=5,
-                channel="",
-                positions=[],
-                targets=[],
-                outcomes=[],
-                reasons=["?"],
-                body=b"",
-                lane=lane,
-            ),
-            lambda _: None,
-        )
+        topic.publish(dead_letter("", lane=lane), lambda _: None)
     counts = topic.without_task()
     assert (counts["x"], sum(counts.values()), len(counts)) == (2, 32, 21)
     assert counts[OTHER_LANES] == 11
@@ -187,7 +113,8 @@ class Topic:
         ]
         self.reads = 0
 
-    def reader(self, _client: object, _topic: str, after: str | None = None) -> "Topic.From":
+    def reader(self, _client: object, _topic: str, after: str | None = None, since_ms: int = 0) -> "Topic.From":
+        assert not since_ms, "not asked for here"
         start = 0 if after is None else sum(record.position <= after for record in self.records)
         return Topic.From(self, start)
 
@@ -207,19 +134,7 @@ class Topic:
 
 
 def letter_of(task: str, sequence: int) -> DeadLetter:
-    return DeadLetter(
-        format=1,
-        task=task,
-        writer="0",
-        sequence=sequence,
-        attempt=0,
-        at_ms=5,
-        channel="null",
-        positions=[0],
-        targets=[f"{task}-{sequence}"],
-        outcomes=[2],
-        reasons=["no"],
-    )
+    return dead_letter(task, [f"{task}-{sequence}"], sequence=sequence)
 
 
 @pytest.fixture
@@ -252,23 +167,7 @@ def test_where_the_index_has_gaps_all_letters_are_found_all_the_same(topic: Topi
 def test_where_letters_are_is_noted_again_until_it_is_stored() -> None:
     topic = DeadLetterTopic(Client(), Topics())
     topic.publish(letter_of("t", 1), lambda _: None)
-    topic.publish(
-        DeadLetter(
-            format=1,
-            task="",
-            writer="0",
-            sequence=0,
-            attempt=0,
-            at_ms=5,
-            channel="",
-            positions=[],
-            targets=[],
-            outcomes=[],
-            reasons=["?"],
-            body=b"x",
-        ),
-        lambda _: None,
-    )
+    topic.publish(dead_letter("", body=b"x"), lambda _: None)
 
     def fail(_: object) -> None:
         raise Unreachable("Redis is gone.")

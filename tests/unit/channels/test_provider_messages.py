@@ -64,7 +64,7 @@ def test_keys_and_targets_that_belong_to_the_provider_are_named() -> None:
         "message.data.from",
         "message.data.google.x",
     ]
-    assert FCM.check_message({"body": "x", "fcm": {"topic": "all"}})[0].field == "message.fcm"
+    assert FCM.check_message({"body": "x", "fcm": {"topic": "all"}})[0].field == "message.fcm.topic"
     assert APNS.check_message({"data": {"aps": "1"}})[0].field == "message.data.aps"
     assert APNS.check_message({"apns": {"aps": 5}})[0].field == "message.apns.aps"
 
@@ -142,7 +142,9 @@ def test_a_target_gets_the_texts_of_its_language(spec: ChannelSpec) -> None:
 @BOTH
 def test_variables_of_all_languages_are_required(spec: ChannelSpec) -> None:
     message = {"body": "{{a}}", "locales": {"de": {"body": "{{b}}"}}}
-    assert spec.render(message, NOW).templates.required == {"a", "b"}
+    templates = spec.render(message, NOW).templates
+    assert templates.required_with(["lang"]) == frozenset({"a", "b"})
+    assert templates.required_with(["a"]) == frozenset({"a"})
     with pytest.raises(InvalidInput, match="variable"):
         spec.render({"body": "{{a"}, NOW)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.channels.template import TARGET, Missing, Template
+from dispatcher.channels.template import TARGET, MissingVariable, Template
 
 
 def filled(value: object, target: str = "t", **variables: Any) -> Any:
@@ -34,7 +34,7 @@ def test_values_appear_as_in_json(value: object, shown: str) -> None:
 def test_a_default_takes_the_place_of_a_missing_variable(variables: dict[str, Any]) -> None:
     assert filled("Hi {{name|you there}}!", **variables) == "Hi you there!"
     assert filled("Hi {{name|}}!", **variables) == "Hi !"
-    with pytest.raises(Missing, match="name"):
+    with pytest.raises(MissingVariable, match="name"):
         filled("Hi {{name}}", **variables)
 
 

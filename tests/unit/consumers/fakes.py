@@ -181,10 +181,10 @@ class FakeFold(RedisFold):
     ) -> FoldResult:
         self._reach()
         if self.cursors.get(partition) != expected:
-            return FoldResult(False, self.cursors.get(partition, ""))
+            return FoldResult(applied=False, cursor=self.cursors.get(partition, ""))
         self.cursors[partition] = cursor
         self.applied.extend(records)
-        return FoldResult(True, cursor, self.finished)
+        return FoldResult(applied=True, cursor=cursor, finished=self.finished)
 
     def flush(self) -> None:
         self.cursors.clear()

@@ -14,6 +14,13 @@ from tests.unit.consumers.envelopes import envelope
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 THREE = envelope(7, ["a", "b", "c"], attempt=2)
 FAILED = int(Outcome.FAILED)
+CLIENTS = ("aiohttp", "pycurl")
+
+
+class Chosen:
+    """The client that posts are made with."""
+
+    client = "auto"
 
 
 async def post_all(answer: Answering, envelopes: list[Envelope], settings: dict[str, Any]) -> list[Report]:
@@ -31,7 +38,7 @@ async def post_all(answer: Answering, envelopes: list[Envelope], settings: dict[
 
 
 async def deliver(url: str, envelopes: list[Envelope], settings: dict[str, Any]) -> list[Report]:
-    channel = HttpChannel({"url": url, **settings})
+    channel = HttpChannel({"url": url, "client": Chosen.client, **settings})
     await channel.open()
     try:
         return list(await channel.deliver(envelopes, "high"))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from consumers.delivery.courier import ChannelCourier
+from dispatcher.channels.guards.trouble import FlowGate
 from dispatcher.clock import VirtualClock
 from dispatcher.ports import AnyChannel, Batch
 from dispatcher.wire.envelope import Envelope
@@ -101,12 +102,13 @@ def office(
     make_loop: Callable[[VirtualClock], asyncio.AbstractEventLoop] = lambda _: asyncio.new_event_loop(),
     clock: VirtualClock | None = None,
     let_go: Callable[[], None] = lambda: None,
+    gate: FlowGate | None = None,
     **beside: AnyChannel,
 ) -> Iterator[Office]:
     """A courier with this channel, x, and others. let_go: ends the calls under way."""
     clock = clock or VirtualClock()
     loop = make_loop(clock)
-    courier = ChannelCourier({"x": channel, **beside}, clock, loop)
+    courier = ChannelCourier({"x": channel, **beside}, clock, loop, gate)
     courier.start(Threads(threading.Event()).start)
     try:
         yield Office(courier, clock, loop)

@@ -219,7 +219,7 @@ def test_channels_are_found_by_name_or_class_and_given_their_settings() -> None:
 @pytest.mark.parametrize(
     ("path", "complaint"),
     [
-        ("pigeon", r"The channel mine is neither null, log, http nor a module:Class, but 'pigeon'"),
+        ("pigeon", r"The channel mine is neither null, log, http, fcm, apns nor a module:Class, but 'pigeon'"),
         ("no.such.module:Channel", r"module no.such.module of the channel mine cannot be imported"),
         (f"{HERE}:NoSuch", r"has no NoSuch"),
         (f"{HERE}:NOT_A_CLASS", r"not a class under the name NOT_A_CLASS"),

@@ -1,21 +1,24 @@
 """The control topic reaches the registry whole, whatever happens to the view on the way."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 
+import pytest
 from msgspec import Raw
 
 from backends.redis.epochs import Epochs
-from backends.redis.passed_over import PassedOver
 from backends.redis.registry.control_view import ControlView
+from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.control_folder import ControlFolder
-from consumers.upkeep.folder import FoldSettings
+from consumers.upkeep.folder import FoldSettings, OutcomeFolder
 from dispatcher.clock import VirtualClock
+from dispatcher.model.errors import FairlaneError, NotFound
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
 from dispatcher.wire.outcome import EpochMark
 from simulator.redis.server import MemoryRedis
 from tests.actors import running
 from tests.contract.registry_records import position
-from tests.unit.consumers.fakes import ControlTopic, eventually
+from tests.unit.consumers.fakes import ControlTopic, FakeFold, Reader, Topic, eventually
 from tests.unit.views import view_of
 
 OLD = f"{6:020d}:{0:020d}:{0:06d}"
@@ -30,7 +33,7 @@ class View(ControlView):
         self.redis = MemoryRedis(clock.wall_ms)
         self.view = view_of(self.redis)
         super().__init__(self.view)
-        self.epochs, self.passed = Epochs(self.view), PassedOver(self.view, "2")
+        self.epochs, self.passed = Epochs(self.view), SkippedRecords(self.view, "2")
         self.epochs.begin_epoch("e1", 0, 1)
         self.applied = 0
         self.flush_at = -1
@@ -58,7 +61,7 @@ class View(ControlView):
     def start_at(self, cursor: str, *passed: str) -> None:
         """Begin with a cursor, and records that another version passed over."""
         self.view.command("HSET", self.view.keys.control, "cursor", cursor)
-        PassedOver(self.view, "1").keep("control", dict.fromkeys(passed, "unknown"))
+        SkippedRecords(self.view, "1").keep("control", dict.fromkeys(passed, "unknown"))
 
     def kept(self) -> dict[str, str]:
         """Return the versions by the positions that they passed over."""
@@ -183,3 +186,111 @@ def test_a_task_that_a_seal_completes_is_told_once_the_cursor_is_behind_the_seal
     view.complete_at = {"t9": position(2), "t1": position(1)}
     with running(folder(view, topic, reported).run):
         eventually(lambda: reported == ["t9"])
+
+
+# ------------------------------- the fold goes on from the view's cursor, whatever happens to the view or to Pulsar
+
+
+def outcome_folder(
+    topic: Topic,
+    fold: FakeFold,
+    held: Callable[[], bool] = lambda: True,
+    finished: Callable[[Sequence[str]], None] = lambda tasks: None,
+) -> OutcomeFolder:
+    return OutcomeFolder(0, fold, topic.open, held, finished, QUICK)
+
+
+def outcome_topic_of(count: int) -> Topic:
+    topic = Topic()
+    for number in range(count):
+        topic.store(b"%d" % number)
+    return topic
+
+
+def test_every_record_is_applied_once_and_in_order() -> None:
+    topic, fold = outcome_topic_of(10), FakeFold()
+    with running(outcome_folder(topic, fold).run):
+        eventually(lambda: len(fold.applied) == 10)
+        topic.store(b"10")
+        eventually(lambda: len(fold.applied) == 11)
+    assert fold.applied == [b"%d" % number for number in range(11)]
+    assert fold.cursors[0] == position(10)
+
+
+def test_it_goes_on_behind_the_cursor_the_view_holds() -> None:
+    topic, fold = outcome_topic_of(5), FakeFold(cursors={0: position(2)})
+    with running(outcome_folder(topic, fold).run):
+        eventually(lambda: len(fold.applied) == 2)
+    assert fold.applied == [b"3", b"4"]
+
+
+def test_when_another_folder_was_here_it_reads_on_from_there() -> None:
+    topic, fold = outcome_topic_of(4), FakeFold()
+    with running(outcome_folder(topic, fold).run):
+        eventually(lambda: len(fold.applied) == 4)
+        fold.cursors[0] = position(5)  # as if another had folded two records more
+        topic.store(b"theirs")
+        topic.store(b"theirs")
+        topic.store(b"ours")
+        eventually(lambda: fold.cursors[0] == position(6))
+    assert fold.applied[4:] == [b"ours"]
+
+
+def test_an_emptied_view_is_filled_from_the_beginning_without_new_records() -> None:
+    topic, fold = outcome_topic_of(4), FakeFold()
+    with running(outcome_folder(topic, fold).run):
+        eventually(lambda: len(fold.applied) == 4)
+        fold.flush()
+        eventually(lambda: len(fold.applied) == 4)
+    assert topic.opened[-1] is None
+
+
+def test_it_waits_for_redis_and_goes_on() -> None:
+    topic, fold = outcome_topic_of(2), FakeFold(gone=True)
+    with running(outcome_folder(topic, fold).run):
+        eventually(lambda: topic.opened == [])
+        fold.gone = False
+        eventually(lambda: len(fold.applied) == 2)
+        fold.gone = True
+        topic.store(b"2")
+        fold.gone = False
+        eventually(lambda: fold.applied[-1] == b"2")
+
+
+def test_it_waits_for_pulsar_and_goes_on() -> None:
+    topic, fold = outcome_topic_of(2), FakeFold()
+    topic.broken = True
+    with running(outcome_folder(topic, fold).run):
+        eventually(lambda: len(topic.opened) > 1)
+        topic.broken = False
+        eventually(lambda: len(fold.applied) == 2)
+
+
+@pytest.mark.parametrize("error", [NotFound("No such topic.", "Provision."), FairlaneError("A script failed.", "")])
+def test_a_refusal_does_not_end_the_folder(error: FairlaneError) -> None:
+    """Another worker would take its job, and end by it too."""
+    refusals, fold = iter([error, error]), FakeFold()
+
+    class Refusing(Topic):
+        def open(self, after: str | None) -> Reader:
+            for refusal in refusals:
+                raise refusal
+            return super().open(after)
+
+    topic = Refusing([*outcome_topic_of(2).records])
+    with running(outcome_folder(topic, fold).run):
+        eventually(lambda: len(fold.applied) == 2)
+
+
+def test_it_folds_only_while_elected() -> None:
+    topic, fold, elected = outcome_topic_of(2), FakeFold(), threading.Event()
+    with running(outcome_folder(topic, fold, held=elected.is_set).run):
+        assert fold.applied == []
+        elected.set()
+        eventually(lambda: len(fold.applied) == 2)
+
+
+def test_finished_tasks_are_told() -> None:
+    reported: list[str] = []
+    with running(outcome_folder(outcome_topic_of(1), FakeFold(finished=["t1"]), finished=reported.extend).run):
+        eventually(lambda: reported == ["t1"])

@@ -2,16 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from consumers.delivery.calls import ChannelQueue
+from dispatcher.channels.guards.trouble import LocalGate, Trouble, TroubleKind
 from dispatcher.clock import VirtualClock
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Report, Verdict
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, Stubborn, calls_for, office, reasons
@@ -50,6 +51,38 @@ def test_no_more_calls_than_the_channel_wants_are_under_way() -> None:
     assert channel.most_running == 3
 
 
+def paused(*apps: str) -> LocalGate:
+    """A gate that is closed for these apps on x."""
+    gate = LocalGate(VirtualClock())
+    for app in apps:
+        gate.report(Trouble(channel="x", app=app, kind=TroubleKind.HAND, for_s=60.0, reason="by hand"))
+    return gate
+
+
+PUT_OFF = Report(Verdict(UNSENT, "hand: by hand", 60.0, paused=True))
+
+
+def test_envelopes_of_a_paused_app_are_put_off_and_those_of_others_are_sent() -> None:
+    channel = Channel(batch_limit=10)
+    apps = ["shop", "bank", "bank", "shop", "news", "bank"]
+    with office(channel, gate=paused("bank", "games")) as at:
+        at.send(batch([envelope(number, app=app) for number, app in enumerate(apps)]))
+        assert at.reported()[1] == [ALL_SENT, PUT_OFF, PUT_OFF, ALL_SENT, ALL_SENT, PUT_OFF]
+        eventually(lambda: at.courier.in_flight("x") == (0, 0, 0))
+    assert [call for call, _ in channel.calls] == [[0, 3, 4]]
+
+
+def test_a_batch_of_a_paused_app_is_put_off_without_a_call() -> None:
+    channel = Channel(batch_limit=2)
+    with office(channel, gate=paused("shop")) as at:
+        at.send(batch([envelope(number) for number in range(5)]))
+        assert at.reported()[1] == [PUT_OFF] * 5
+        at.send(batch([envelope(9, app="bank")]))
+        assert at.reported()[1] == [ALL_SENT]
+        eventually(lambda: at.courier.in_flight("x") == (0, 0, 0))
+    assert [call for call, _ in channel.calls] == [[9]]
+
+
 def test_a_call_whose_turn_comes_after_its_use_by_is_not_made() -> None:
     channel = Channel(concurrency=1, batch_limit=1, shut=True)
     with office(channel) as at:
@@ -70,7 +103,7 @@ def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_not_made
     reported: list[Sequence[Report | None]] = []
 
     async def stand_still_before_the_call() -> None:
-        calls = ChannelQueue(channel, asyncio.get_running_loop(), clock)
+        calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, LocalGate(clock))
         calls.put(batch([envelope(0), envelope(1)], use_by_s=2.0), lambda _batch, reports: reported.append(reports))
         assert calls.in_flight.calls == 1
         clock.advance(2.0)
@@ -81,24 +114,33 @@ def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_not_made
     assert channel.calls == []
 
 
+class Stalling(VirtualClock):
+    """Stops for two seconds, once, as soon as `stalls` returns True."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stalls: Callable[[], bool] | None = None
+
+    def monotonic_s(self) -> float:
+        if self.stalls is not None and self.stalls():
+            self.stalls = None
+            self.advance(2.0)
+        return super().monotonic_s()
+
+
 def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> None:
-    channel, clock = Channel(concurrency=1), VirtualClock()
+    channel, clock = Channel(concurrency=1), Stalling()
     reported: list[Sequence[Report | None]] = []
 
     async def stand_still_before_the_second_call() -> None:
-        calls = ChannelQueue(channel, asyncio.get_running_loop(), clock)
+        calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, LocalGate(clock))
         channel.gate.clear()
         for number, use_by_s in enumerate((60.0, 2.0, 60.0)):
             calls.put(batch([envelope(number)], use_by_s=use_by_s), lambda _batch, reports: reported.append(reports))
         await asyncio.sleep(0)
         assert channel.running == 1
 
-        def stand_still(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> "asyncio.Task[Any]":
-            if not calls.in_flight.waiting:
-                clock.advance(2.0)
-            return asyncio.Task(work, loop=loop, **named)
-
-        asyncio.get_running_loop().set_task_factory(stand_still)
+        clock.stalls = lambda: not calls.in_flight.waiting
         channel.gate.set()
         assert await calls.idle(TIMEOUT_S)
 
@@ -186,6 +228,22 @@ def test_a_call_that_will_not_be_cancelled_is_reported_once_and_keeps_its_place(
         channel.gate.set()
         assert at.reported()[1] == [ALL_SENT]
         assert at.reports.empty()
+
+
+class SecondHangs(Channel):
+    """Answers the first call after a turn of the event loop, and the second never."""
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        await asyncio.sleep(0)
+        return await super().deliver(envelopes, tier) if envelopes[0].sequence != 1 else await asyncio.Future()
+
+
+def test_calls_that_follow_each_other_in_a_slot_have_a_time_limit_each() -> None:
+    with office(SecondHangs(timeout_s=0.05, concurrency=1, batch_limit=1)) as at:
+        at.send(batch([envelope(0), envelope(1), envelope(2)]))
+        first, second, third = at.reported()[1]
+        assert first == third == ALL_SENT
+        assert reasons([second]) == {(UNKNOWN, "no answer within 0.05 s")}
 
 
 def test_a_channel_that_the_worker_lacks_costs_no_attempt_and_one_line_in_the_log(

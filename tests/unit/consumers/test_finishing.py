@@ -11,6 +11,7 @@ from dispatcher.model.view import TargetCounts
 from dispatcher.wire.control import Finished
 from tests.actors import running
 from tests.contract.registry_records import position
+from tests.records import finished
 from tests.unit.consumers.fakes import ControlTopic, Table, control_records, eventually
 from tests.unit.tasks import task_view
 
@@ -131,16 +132,14 @@ def test_a_complete_task_gets_its_tombstone_in_the_control_topic_and_the_view() 
     table.put("a", sent=3, invalid=1)
     assert finisher_of(table, control).finish(["a"]) == ["a"]
     now_ms = VirtualClock().wall_ms()
-    assert control_records(control) == [
-        Finished(format=1, task="a", state="completed", counts=[3, 1, 0, 0, 0], at_ms=now_ms)
-    ]
+    assert control_records(control) == [finished("a", 3, 1, at_ms=now_ms)]
     (end,) = table.tasks.named(["a"], TASK_VIEW, ended=True)
     assert (end.state, end.targets, end.finished_ms) == ("completed", TargetCounts(total=4, sent=3, invalid=1), now_ms)
 
 
 def ended(table: Table) -> None:
     table.put("a", sent=1)
-    table.control.apply(position(0), Finished(format=1, task="a", state="completed", counts=[1, 0, 0, 0, 0], at_ms=5))
+    table.control.apply(position(0), finished("a", 1, at_ms=5))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Seats are shared out, follow a worker that dies, and are let go of at the end."""
+"""Jobs are shared out, follow a worker that dies, and are let go of at the end."""
 
 import threading
 from collections.abc import Sequence

@@ -67,12 +67,12 @@ def test_a_chore_that_takes_long_is_done_less_often_but_not_rarely() -> None:
         assert wanted <= done[1] - done[0] <= wanted + 2.0
 
 
-def test_a_term_begins_anew_and_nothing_is_done_without_the_seat() -> None:
+def test_a_term_begins_anew_and_nothing_is_done_without_the_job() -> None:
     steps: list[str] = []
-    seat, over = iter([False, True, True, False, False, True]), threading.Event()
+    answers, over = iter([False, True, True, False, False, True]), threading.Event()
 
     def held() -> bool:
-        answer = next(seat, None)
+        answer = next(answers, None)
         if answer is None:
             over.set()
         return bool(answer)

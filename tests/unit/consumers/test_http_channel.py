@@ -12,13 +12,22 @@ import pytest
 from aiohttp import web
 
 from consumers.delivery.channels.http import HttpChannel
-from consumers.delivery.channels.http_answer import retry_after_s
 from consumers.delivery.channels.http_signature import signature_headers, signing_key
+from consumers.delivery.retry_after import retry_after_s
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, UNSENT, Report, Verdict
 from tests.unit.consumers.envelopes import MESSAGE, envelope
-from tests.unit.consumers.http_posts import FAILED, THREE, answering, deliver, post, post_all, verdict
+from tests.unit.consumers.http_posts import CLIENTS, FAILED, THREE, Chosen, answering, deliver, post, post_all, verdict
+
+
+@pytest.fixture(autouse=True, params=CLIENTS)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each test runs with both clients."""
+    if request.param == "pycurl":
+        pytest.importorskip("pycurl")
+    monkeypatch.setattr(Chosen, "client", request.param)
+    return str(request.param)
 
 
 # ---------------------------------------------------------------- what is posted
@@ -169,7 +178,7 @@ def test_a_refused_connection_sends_nothing() -> None:
 
     (report,) = asyncio.run(refused())
     assert report.verdict.code == UNSENT
-    assert "ConnectorError" in report.verdict.reason
+    assert "onnect" in report.verdict.reason
 
 
 def test_what_became_of_a_request_is_unknown_after_the_connection_broke_off() -> None:

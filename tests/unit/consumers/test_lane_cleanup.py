@@ -14,6 +14,7 @@ from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from dispatcher.wire.control import FORMAT, ControlRecord, Finished
 from tests.contract.registry_records import position, task_record
+from tests.records import finished
 from tests.unit.consumers.fakes import MemoryTopics
 from tests.unit.views import view_of
 
@@ -205,9 +206,7 @@ def test_a_lane_that_cannot_be_deleted_keeps_no_other_from_it(error: FairlaneErr
     registry = Registry(view_of(clock))
     for number, name in enumerate(names):
         registry.control.apply(position(number), task_record(name, lane=lane(name)))
-        registry.control.apply(
-            position(number), Finished(format=FORMAT, task=name, state="completed", counts=[0] * 5, at_ms=1)
-        )
+        registry.control.apply(position(number), finished(name))
     settings = CleanupSettings(sweep_s=1e9, slowest=40)
     cleaner = LaneCleaner(topics, registry.tasks, lambda: True, ["t/tasks-00"], clock, settings)
     reported = 0

@@ -16,6 +16,7 @@ from consumers.delivery import courier as courier_module
 from consumers.delivery.calls import ChannelQueue
 from consumers.delivery.courier import ChannelCourier
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
+from dispatcher.channels.guards.trouble import LocalGate
 from dispatcher.clock import VirtualClock
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
@@ -63,7 +64,9 @@ class Watched:
         self.waits, self.blocks = Channel(), Blocks()
         self.blocks.name = "sms"
         clock = VirtualClock()
-        self.queues = [ChannelQueue(channel, self.loop, clock) for channel in (self.waits, self.blocks)]
+        self.queues = [
+            ChannelQueue(channel, self.loop, clock, LocalGate(clock)) for channel in (self.waits, self.blocks)
+        ]
         self.reported = threading.Semaphore(0)
 
     def send(self, queue: int) -> None:

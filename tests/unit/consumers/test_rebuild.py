@@ -98,6 +98,21 @@ def test_a_ready_view_is_left_alone(rebuild: Rebuild) -> None:
     assert rebuild.control.records == []
 
 
+def test_a_former_primary_announces_and_marks_nothing(rebuild: Rebuild) -> None:
+    rebuild.epochs.now = epoch_of("e1", 0, announced=True, marked=True, deposed="e1.2-run")
+    rebuild.worker(steps=3)
+    assert rebuild.control.records == []
+
+
+def test_a_replica_that_lacks_restarts_takes_a_number_above_theirs_before_it_is_announced(rebuild: Rebuild) -> None:
+    for epoch in ("e1", "e1.1-a", "e1.2-b", "other.7-c"):
+        rebuild.control.append(EpochStarted(1, epoch, 0, rebuild.epochs.address))
+    rebuild.epochs.now = epoch_of("e1.1-c", 13_000)
+    rebuild.worker(steps=2)
+    assert rebuild.epochs.now == epoch_of("e1.3-c", 13_000, announced=True)
+    assert [record.epoch for record in rebuild.announced()][-3:] == ["e1.1-c", "e1.3-c", "e1.3-c"]
+
+
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_another_worker_takes_over_after_any_step(rebuild: Rebuild, steps: int) -> None:
     rebuild.worker(steps=steps)

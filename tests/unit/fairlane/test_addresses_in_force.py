@@ -64,6 +64,7 @@ def started(home: Path, *, pulsar: bool, redis: bool) -> None:
         "worker list",
         "registry status",
         "provision",
+        "estate show",
         "top",
         "backlog snapshot --once",
     ],

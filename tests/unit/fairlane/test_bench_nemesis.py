@@ -58,47 +58,59 @@ def counts(verdict: Verdict) -> tuple[int, int, int, int]:
 
 TWICE = (call("a", 100), call("b", 500), record("b", 600))
 LATER = (call("b", 1_300, attempt=1), record("b", 1_400, attempt=1))
+OVERTAKEN = (
+    *(call("a", 100), call("a", 1_300, attempt=1), call("b", 1_400)),
+    *(record("a", 900, RETRY), record("a", 1_350, attempt=1), record("b", 1_500, RETRY)),
+)
+MADE_AGAIN = (call("a", 100), call("b", 1_300, attempt=1), call("c", 1_500), call("c", 1_600, attempt=1))
+WELL, LOST, NEVER_ENDED, EXCUSED, NOT_EXCUSED = (0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)
 
 
-def test_a_target_that_was_called_once_and_recorded_is_well() -> None:
-    verdict = judged(call("a", 100), record("a", 200), fault("a", 150))
-    assert (counts(verdict), verdict.holds) == ((0, 0, 0, 0), True)
-
-
-def test_a_target_that_was_never_called_is_lost() -> None:
-    verdict = judged()
-    assert (counts(verdict), verdict.holds) == ((1, 0, 0, 0), False)
+@pytest.mark.parametrize(
+    ("what", "found", "expected"),
+    [
+        ("called once and recorded", [call("a", 100), record("a", 200), fault("a", 150)], WELL),
+        ("never called", [], LOST),
+        ("given up by another worker", [call("a", 100), fault("a", 150), record("b", 300, FAILED)], WELL),
+        ("no outcome", [call("a", 100)], NEVER_ENDED),
+        ("no final outcome", [call("a", 100), record("a", 200, RETRY)], NEVER_ENDED),
+        ("an outcome of another target of the envelope", [call("a", 100), record("a", 200, position=1)], NEVER_ENDED),
+        ("a second call without a fault", [*TWICE, record("a", 200)], NOT_EXCUSED),
+        ("a fault after the second call", [*TWICE, fault("a", 501)], NOT_EXCUSED),
+        ("a cut from before the call that lasts", [*TWICE, fault("a", 50, 300, Kind.CUT_PULSAR)], EXCUSED),
+        ("a third call", [*TWICE, call("c", 900), record("c", 950), fault("a", 150)], NOT_EXCUSED),
+        ("a retry is a new attempt", [call("a", 100), record("a", 200, RETRY), *LATER], WELL),
+        ("a new attempt without a recorded retry", [call("a", 100), record("a", 200), *LATER], NOT_EXCUSED),
+        (
+            "a repetition after the next attempt: a stopped worker records its retry and makes it meanwhile",
+            [*OVERTAKEN, fault("a", 150, 800, Kind.STOP_WORKER)],
+            EXCUSED,
+        ),
+        ("an attempt after a later one", [call("a", 100, attempt=1), call("b", 200), record("b", 300)], NOT_EXCUSED),
+        (
+            "an attempt made again after the next one, whose worker had a fault",
+            [*MADE_AGAIN, record("a", 200, RETRY), record("c", 1_700, attempt=1), fault("b", 1_350)],
+            NOT_EXCUSED,
+        ),
+    ],
+)
+def test_every_call_and_outcome_is_judged(
+    what: str, found: list[Call | Fault | Recorded], expected: tuple[int, int, int, int]
+) -> None:
+    verdict = judged(*found)
+    assert (counts(verdict), verdict.holds) == (expected, expected in (WELL, EXCUSED)), what
 
 
 def test_a_target_that_is_recorded_as_sent_by_a_worker_that_never_called_is_lost() -> None:
     verdict = judged(call("a", 100), fault("a", 150), record("b", 300))
-    assert (counts(verdict), verdict.holds) == ((1, 0, 0, 0), False)
+    assert (counts(verdict), verdict.holds) == (LOST, False)
     assert verdict.lost[0].why == "recorded by b, which has not called"
-
-
-def test_a_target_that_was_given_up_by_another_worker_is_not_lost() -> None:
-    assert judged(call("a", 100), fault("a", 150), record("b", 300, FAILED)).holds
-
-
-@pytest.mark.parametrize("records", [(), (record("a", 200, RETRY),)])
-def test_a_target_without_a_final_outcome_has_never_ended(records: tuple[Recorded, ...]) -> None:
-    verdict = judged(call("a", 100), *records)
-    assert (counts(verdict), verdict.holds) == ((0, 1, 0, 0), False)
-
-
-def test_an_outcome_of_another_target_of_the_envelope_ends_nothing() -> None:
-    assert counts(judged(call("a", 100), record("a", 200, position=1))) == (0, 1, 0, 0)
-
-
-def test_a_second_call_without_a_fault_is_not_excused() -> None:
-    verdict = judged(*TWICE, record("a", 200))
-    assert (counts(verdict), verdict.holds) == ((0, 0, 0, 1), False)
 
 
 @pytest.mark.parametrize("kind", [Kind.KILL_WORKER, Kind.STOP_WORKER, Kind.CUT_PULSAR, Kind.CUT_REDIS])
 def test_a_fault_of_the_first_worker_between_its_call_and_its_record_excuses(kind: Kind) -> None:
     verdict = judged(*TWICE, record("a", 200), fault("a", 150, kind=kind))
-    assert (counts(verdict), verdict.holds) == ((0, 0, 1, 0), True)
+    assert (counts(verdict), verdict.holds) == (EXCUSED, True)
     assert verdict.excused[0].why == f"{kind} a"
     assert verdict.excused[0].fault == fault("a", 150, kind=kind)
 
@@ -110,49 +122,8 @@ def test_a_fault_of_the_first_worker_between_its_call_and_its_record_excuses(kin
 )
 def test_any_other_fault_excuses_nothing(of: Fault) -> None:
     verdict = judged(*TWICE, record("a", 200), of)
-    assert (counts(verdict), verdict.holds) == ((0, 0, 0, 1), False)
+    assert (counts(verdict), verdict.holds) == (NOT_EXCUSED, False)
     assert verdict.not_excused[0].fault == of
-
-
-def test_a_fault_after_the_second_call_excuses_nothing() -> None:
-    assert counts(judged(*TWICE, fault("a", 501))) == (0, 0, 0, 1)
-
-
-def test_a_cut_that_began_before_the_call_and_lasts_excuses() -> None:
-    assert counts(judged(*TWICE, fault("a", 50, 300, Kind.CUT_PULSAR))) == (0, 0, 1, 0)
-
-
-def test_a_second_call_after_a_recorded_one_is_not_excused_by_a_third_workers_death() -> None:
-    verdict = judged(*TWICE, call("c", 900), record("c", 950), fault("a", 150))
-    assert counts(verdict) == (0, 0, 0, 1)
-
-
-def test_a_retry_is_a_new_attempt_and_needs_no_excuse() -> None:
-    verdict = judged(
-        call("a", 100), record("a", 200, RETRY), call("b", 1_300, attempt=1), record("b", 1_400, attempt=1)
-    )
-    assert counts(verdict) == (0, 0, 0, 0)
-
-
-def test_a_new_attempt_without_a_recorded_retry_is_not_excused() -> None:
-    assert counts(judged(call("a", 100), record("a", 200), *LATER)) == (0, 0, 0, 1)
-
-
-def test_an_excused_repetition_may_come_after_the_next_attempt() -> None:
-    """A worker that was stopped records its retry and makes it, and the other one has begun meanwhile."""
-    calls = call("a", 100), call("a", 1_300, attempt=1), call("b", 1_400)
-    records = record("a", 900, RETRY), record("a", 1_350, attempt=1), record("b", 1_500, RETRY)
-    assert counts(judged(*calls, *records, fault("a", 150, 800, Kind.STOP_WORKER))) == (0, 0, 1, 0)
-
-
-def test_an_attempt_that_was_never_made_before_is_not_excused_after_a_later_one() -> None:
-    assert counts(judged(call("a", 100, attempt=1), call("b", 200), record("b", 300))) == (0, 0, 0, 1)
-
-
-def test_an_attempt_that_is_made_again_after_the_next_one_is_not_excused_by_the_latters_fault() -> None:
-    calls = call("a", 100), call("b", 1_300, attempt=1), call("c", 1_500), call("c", 1_600, attempt=1)
-    verdict = judged(*calls, record("a", 200, RETRY), record("c", 1_700, attempt=1), fault("b", 1_350))
-    assert counts(verdict) == (0, 0, 0, 1)
 
 
 def test_a_target_that_was_not_accepted_need_not_end_and_is_not_called_twice() -> None:

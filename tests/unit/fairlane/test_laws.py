@@ -10,11 +10,10 @@ from dispatcher.analysis.laws import (
     jain,
     longest_gap,
     overshoot,
-    running,
     shares,
     sums_by_window,
 )
-from dispatcher.model.service_settings import NO_CAP, Cap
+from dispatcher.model.pools import NO_CAP, Cap
 
 SECOND = 1_000_000
 WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}
@@ -93,7 +92,3 @@ def test_only_windows_with_demand_all_through_count_for_the_use_of_capacity() ->
     assert capacity_used(granted, [100, 100, 100, 0], [10] * 4) == 0.75
     assert capacity_used(granted, [0, 0, 0, 0], [10] * 4) is None
     assert capacity_used(granted, [100] * 4, [0] * 4) is None
-
-
-def test_running_sums() -> None:
-    assert running([1, 2, -3, 4]) == [1, 3, 0, 4]

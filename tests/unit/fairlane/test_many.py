@@ -28,7 +28,7 @@ class Client:
         self.tasks = tasks
         self.stops_after = stops_after
         self.followed: list[str] = []
-        self.follow: Callable[[], Cancelled] = lambda: Cancelled(7, 3, True)
+        self.follow: Callable[[], Cancelled] = lambda: Cancelled(7, 3, settled=True)
 
     def plan_many(self, wanted: TaskFilter, changes: Changes) -> Plan:
         open_now = [task for task in self.tasks if not task.finished_ms]

@@ -10,14 +10,18 @@ from hypothesis import strategies as st
 from msgspec import structs
 from rich.console import Console
 
+from dispatcher.channels.fcm import FcmSpec
 from dispatcher.clock import VirtualClock
 from dispatcher.model.values import duration
 from dispatcher.model.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.service.tier import waits_of
+from fairlane.demo.fake_fcm import FakeCounts, through_fcm
 from fairlane.demo.report import DemoResult, ShareMeter, closing_report
+from fairlane.demo.start import read_jobs
 from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, Sampler, wanted_shares
 from fairlane.screen.waits import merged, quantile_ms
+from tests import records
 from tests.unit.tasks import task_view
 
 WEIGHTS = {"high": 6, "medium": 3, "low": 1}
@@ -30,10 +34,7 @@ def task(name: str = "t", tier: str = "high", sent: int = 0, total: int = 10, **
 
 def beat(name: str, seen_ms: int = 0, waits: list[int] | None = None, **sent: int) -> WorkerBeat:
     tiers = {tier: TierStats(sent=count, wait_counts=waits or []) for tier, count in sent.items()}
-    return WorkerBeat(
-        id=name, host="h", pid=1, state="serving", started_ms=0, seen_ms=seen_ms, version="0", lanes=1, in_flight=0,
-        buffered=0, rate=0.0, tiers=tiers,
-    )  # fmt: skip
+    return records.beat(name, seen_ms=seen_ms, tiers=tiers)
 
 
 @dataclass
@@ -161,6 +162,25 @@ def test_the_demo_is_well_only_if_every_target_has_its_outcome() -> None:
     assert closing(done, accepted={"done": 11}).failures() == ["done has 10 outcomes for 11 targets"]
     assert closing(accepted={"gone": 1}).failures() == ["gone is missing"]
     assert closing(task("open", sent=4), accepted={"open": 10}).failures() == ["open is running with 6 targets pending"]
+
+
+def test_the_demo_is_well_only_if_the_fake_accepted_each_message_once() -> None:
+    done = task("done", sent=10, state="completed", finished_ms=5, channel="fcm")
+    result = closing(done, accepted={"done": 10})
+    assert replace(result, fcm=FakeCounts(accepted=10, repeated=0)).failures() == []
+    for counts in (FakeCounts(accepted=9, repeated=0), FakeCounts(accepted=11, repeated=1)):
+        [failure] = replace(result, fcm=counts).failures()
+        assert failure.startswith(f"FCM accepted {counts.accepted} messages")
+
+
+def test_a_third_of_the_demo_goes_through_fcm() -> None:
+    jobs = through_fcm(read_jobs(None))
+    expected = {job.task.id: job.task.expected_targets or 0 for job in jobs}
+    fcm = sum(expected[job.task.id] for job in jobs if job.task.channel == "fcm")
+    assert 0.3 < fcm / sum(expected.values()) < 0.36
+    for job in jobs:
+        if job.task.channel == "fcm":
+            assert FcmSpec().check_message(job.task.message) == []
 
 
 def test_the_screen_and_the_line_show_every_tier_and_task() -> None:

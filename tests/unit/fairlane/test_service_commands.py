@@ -5,12 +5,14 @@ from contextlib import nullcontext
 
 import pytest
 
+from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import NotReady
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from fairlane.cli.service import capacity, signals, tier, usage
 from fairlane.figures.signals import TierSignals
 from fairlane.screen.sample import Sample, tier_figures
+from tests.records import beat
 from tests.unit.command_line import CommandLine
 
 SETTINGS = Globals(capacity=0, tier_weights={"high": 6, "medium": 3, "low": 1}, caps={"channel/push": Cap(500, 20)})
@@ -22,6 +24,9 @@ class Client:
 
     def live_tasks(self) -> list[TaskView]:
         return []
+
+    def cap_states(self) -> dict[str, CapState]:
+        return {}
 
 
 @pytest.fixture(autouse=True)
@@ -79,24 +84,7 @@ class Restarted(Client):
         return list(self.beats)
 
 
-def beat(state: str) -> WorkerBeat:
-    return WorkerBeat(
-        id="w",
-        host="h",
-        pid=1,
-        state=state,
-        started_ms=0,
-        seen_ms=0,
-        version="0",
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=0.0,
-        tiers={},
-    )
-
-
-@pytest.mark.parametrize("beats", [(), (beat("stopped"), beat("lost"))])
+@pytest.mark.parametrize("beats", [(), (beat(state="stopped"), beat(state="lost"))])
 def test_after_a_restart_without_workers_one_is_needed(
     beats: tuple[WorkerBeat, ...], monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
@@ -113,5 +101,5 @@ def test_after_a_restart_without_workers_one_is_needed(
 def test_while_a_worker_restores_the_counts_the_signals_are_not_known(
     monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
-    monkeypatch.setattr(signals, "client_of", lambda _: nullcontext(Restarted(beat("starting"))))
+    monkeypatch.setattr(signals, "client_of", lambda _: nullcontext(Restarted(beat(state="starting"))))
     assert "being rebuilt" in cli(["signals"], 4).err

@@ -90,7 +90,7 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLANE_REDIS_URL", "redis://me:hush-3@host:1/0")
     monkeypatch.setenv("FAIRLANE_HTTP_HEADERS", '{"Authorization": "hush-4"}')
     monkeypatch.setenv("FAIRLANE_HTTP_SIGNING_SECRET", "hush-6")
-    monkeypatch.setenv("FAIRLANE_CHANNELS_APNS", '{"api_key": "hush-5", "topic": "seen"}')
+    monkeypatch.setenv("FAIRLANE_CHANNELS_MINE", '{"api_key": "hush-5", "topic": "seen"}')
     settings = load_settings()
     shown = json.dumps([row.value for row in explain_settings(settings)])
     assert "hush" not in shown

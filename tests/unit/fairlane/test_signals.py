@@ -7,29 +7,17 @@ import pytest
 
 from dispatcher.analysis.forecast import ForecastTask
 from dispatcher.analysis.served import WaitingTasks
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.view import Globals, TierStats, WorkerBeat
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals
+from tests import records
 
 WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 
 
 def beat(worker: str, high: float = 0.0, low: float = 0.0, state: str = "serving") -> WorkerBeat:
     tiers = {"high": TierStats(rate=high), "medium": TierStats(), "low": TierStats(rate=low)}
-    return WorkerBeat(
-        id=worker,
-        host="h",
-        pid=1,
-        state=state,
-        started_ms=0,
-        seen_ms=0,
-        version="0",
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=high + low,
-        tiers=tiers,
-    )
+    return records.beat(worker, state, rate=high + low, tiers=tiers)
 
 
 def job(tier: str, pending: float, **fields: object) -> ForecastTask:

@@ -17,11 +17,13 @@ from rich.console import Console, RenderableType
 
 from dispatcher.analysis.situation import Situation
 from dispatcher.clock import VirtualClock
-from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat, globals_of
+from dispatcher.model.service_settings import globals_of
+from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.base.output import Output
 from fairlane.cli.service import app, channel
 from fairlane.cli.service import change as service
 from fairlane.cli.service.worker import fields_of
+from fairlane.cli.task import dead_letters
 from fairlane.cli.task import read as task_read
 from fairlane.demo.report import DemoResult, ShareMeter, tasks_report, tiers_report
 from fairlane.figures import what_if
@@ -170,6 +172,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "channel list": channel.COLUMNS,
     "task failures": task_read.FAILURE_COLUMNS,
     "task failures --by-reason": task_read.REASON_COLUMNS,
+    "task outcomes": task_read.OUTCOME_COLUMNS,
+    "dead-letters list": dead_letters.GROUP_COLUMNS,
+    "dead-letters show": dead_letters.TARGET_COLUMNS,
+    "dead-letters replay": dead_letters.REPLAY_COLUMNS,
     "task submit": ("id", "accepted", "refused", "seconds"),
     "signals": ("tier", "weight", "backlog", "arrival_rate", "rate", "drain_s", "wanted", "actual", "spare"),
     "signals' first line": ("capacity", "rate", "workers", "workers_needed", "limited_by", "caps"),
@@ -311,6 +317,7 @@ def sale(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that knows one task."""
     client = Mock()
     client.task.return_value.progress.return_value = SALE
+    client.message.return_value = {"body": "Hi"}
     client.channel_trouble.return_value = ""
     monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(client))
 
@@ -326,7 +333,8 @@ def test_a_task_is_shown_with_what_matters_first(cli: CommandLine) -> None:
 
 @pytest.mark.usefixtures("sale")
 def test_a_task_as_json_keeps_its_raw_numbers(cli: CommandLine) -> None:
-    assert json.loads(cli(["task", "show", SALE.id, "-o", "json"]).out) == task_read.task_fields(SALE)
+    shown = {**task_read.task_fields(SALE), "message": {"body": "Hi"}}
+    assert json.loads(cli(["task", "show", SALE.id, "-o", "json"]).out) == shown
 
 
 def test_times_of_a_record_are_local_and_name_their_zone() -> None:

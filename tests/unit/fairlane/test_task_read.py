@@ -6,9 +6,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from dispatcher.model.view import Globals, TaskView, globals_of
+from dispatcher.model.service_settings import globals_of
+from dispatcher.model.view import Globals, TaskView
 from fairlane.cli.task import read as task_read
 from producers.failures import Failure, FailureGroup
+from producers.outcomes import TargetOutcome
 from tests.unit.command_line import CommandLine
 
 MANY = 1_500
@@ -29,6 +31,23 @@ class Task:
                 channel="http",
                 at_ms=0,
             )
+
+    def outcomes(self, target: str | None) -> Iterator[TargetOutcome]:
+        for number in range(MANY):
+            if target in (None, f"target-{number}"):
+                yield TargetOutcome(
+                    task="sale",
+                    target=f"target-{number}",
+                    writer="0",
+                    sequence=0,
+                    position=number,
+                    outcome="sent",
+                    reason="",
+                    attempt=1,
+                    channel="fcm",
+                    at_ms=0,
+                    provider_id=f"projects/shop/messages/{number}",
+                )
 
     def failures_by_reason(self) -> list[FailureGroup]:
         return [
@@ -94,3 +113,11 @@ def test_failures_are_counted_by_reason(cli: CommandLine) -> None:
         (MANY - 1, "no route"),
         (1, "gone"),
     ]
+
+
+@pytest.mark.usefixtures("task")
+def test_the_outcome_of_a_target_has_the_providers_id_and_one_without_a_record_says_why(cli: CommandLine) -> None:
+    (row,) = json.loads(cli(["task", "outcomes", "sale", "--target", "target-7", "-o", "json"]).out)
+    assert (row["outcome"], row["provider_id"], row["position"]) == ("sent", "projects/shop/messages/7", 7)
+    assert "more than 1,000" in cli(["task", "outcomes", "sale"]).err
+    assert "journal.targets" in cli(["task", "outcomes", "sale", "--target", "nobody"]).err

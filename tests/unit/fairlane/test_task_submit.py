@@ -173,3 +173,49 @@ def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submi
     client.submit = lambda task, audience, **_: Client.submit(client, task, list(audience))  # type: ignore[method-assign]
     assert run(["task", "submit", str(file), "--allow-empty"]) == exit_codes.OK
     assert len(client.submitted) == 3
+
+
+def test_fields_for_the_provider_and_a_trial_send_are_options(
+    client: Client, tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[PushTask] = []
+
+    def keep(task: PushTask, audience: list[str], **options: Any) -> Any:
+        tasks.append(task)
+        return Client.submit(client, task, ["t"], **options)
+
+    monkeypatch.setattr(client, "submit", keep)
+    targets, locales = tmp_path / "targets.txt", tmp_path / "locales.json"
+    targets.write_text("t\n")
+    locales.write_text('{"de": "Hallo"}')
+    given = ["--app", "shop", "--channel", "fcm", "--body", "Hi", "--targets", str(targets), "--first", "100"]
+    given += ["--collapse", "c", "--category", "k", "--provider-ttl", "1h", "--locales", str(locales)]
+    reported = cli(["task", "submit", *given, "--options", '{"fcm": {"android": {"priority": "NORMAL"}}}'])
+    assert client.options["first"] == 100
+    assert "only the first 100 targets will be sent until `fairlane task resume" in reported.err
+    assert tasks[0].complete_message == {
+        "body": "Hi",
+        "collapse": "c",
+        "category": "k",
+        "provider_ttl_s": 3_600.0,
+        "fcm": {"android": {"priority": "NORMAL"}},
+        "locales": {"de": {"body": "Hallo"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--locales", "nowhere.json"], "locales: nowhere.json cannot be read"),
+        (["--options", "{not json}"], "options: is not JSON"),
+        (["--options", '{"fcm": 5}'], "task: options.fcm: it must be a mapping"),
+    ],
+)
+def test_an_option_that_is_no_object_is_named(
+    client: Client, tmp_path: Path, cli: CommandLine, options: list[str], complaint: str
+) -> None:
+    targets = tmp_path / "targets.txt"
+    targets.write_text("t\n")
+    given = ["--app", "shop", "--channel", "fcm", "--body", "Hi", "--targets", str(targets)]
+    assert complaint in cli(["task", "submit", *given, *options], exit_codes.USAGE).err
+    assert client.submitted == []

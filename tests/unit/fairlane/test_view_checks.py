@@ -1,46 +1,39 @@
 """Checks of the view in `fairlane doctor` and `fairlane registry status`."""
 
+from typing import Any
+
+import pytest
 from msgspec import structs
 
-from backends.redis.keys import MAX_PASSED_OVER
-from backends.redis.passed_over import Passed, note_of
-from backends.redis.registry.task_rows import IdleTask
+from backends.redis.keys import MAX_SKIPPED_RECORDS
+from backends.redis.registry.task_rows import VIEW_FIELDS, IdleTask, Row, idle_task
+from backends.redis.skipped_records import SkippedRecord, note_of
+from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
 from fairlane.checks.view_checks import (
     STUCK_MS,
     channel_findings,
+    flow_findings,
     form_findings,
-    passed_over_findings,
+    lacking_findings,
+    skipped_findings,
     stuck_findings,
     unrecorded_findings,
 )
 from fairlane.cli.service.registry import MAX_SHOWN, shown_of
+from tests import records
 from tests.unit.tasks import task_view
 
 
-def beat(form: int, state: str) -> WorkerBeat:
-    return WorkerBeat(
-        id=f"w-{form}",
-        host="host",
-        pid=1,
-        state=state,
-        started_ms=0,
-        seen_ms=0,
-        version="0.1.0",
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=0.0,
-        tiers={},
-        form=form,
-    )
+def beat(form: int, state: str, **fields: Any) -> WorkerBeat:
+    return records.beat(f"w-{form}", state, form=form, **fields)
 
 
 def test_nothing_is_said_of_a_view_that_may_be_served() -> None:
     assert not list(form_findings(FORM, [beat(FORM, "serving")]))
     assert not list(form_findings(None, []))
-    assert not list(passed_over_findings({}))
+    assert not list(skipped_findings({}))
 
 
 def test_workers_that_stand_by_are_told_and_for_whom() -> None:
@@ -50,8 +43,8 @@ def test_workers_that_stand_by_are_told_and_for_whom() -> None:
 
 
 def test_records_that_were_passed_over_are_told_with_the_first_of_each_topic() -> None:
-    kept = [Passed(f"{number:06d}", "0.2.0", "its tier is 'urgent'") for number in range(MAX_PASSED_OVER)]
-    control, outcomes = passed_over_findings({"control": kept, "1": kept[:1]})
+    kept = [SkippedRecord(f"{number:06d}", "0.2.0", "its tier is 'urgent'") for number in range(MAX_SKIPPED_RECORDS)]
+    control, outcomes = skipped_findings({"control": kept, "1": kept[:1]})
     assert control.what == (
         "1000 records of control could not be read and were skipped (the oldest of them); the first, at 000000: "
         "its tier is 'urgent'"
@@ -60,7 +53,7 @@ def test_records_that_were_passed_over_are_told_with_the_first_of_each_topic() -
 
 
 def test_the_status_shows_the_first_of_them() -> None:
-    kept = [Passed(f"{number:06d}", "0.2.0", "odd") for number in range(50)]
+    kept = [SkippedRecord(f"{number:06d}", "0.2.0", "odd") for number in range(50)]
     shown = shown_of(kept)
     assert shown["records"] == 50
     assert len(shown) == MAX_SHOWN + 1
@@ -77,7 +70,7 @@ def test_a_reason_is_kept_short_and_without_escape_sequences() -> None:
 def test_channels_of_live_tasks_that_no_live_worker_has_are_named() -> None:
     tasks = [task_view("a", 5, channel="sms"), task_view("b", 7, channel="sms"), task_view("c", 0, channel="mail")]
     tasks += [task_view("d", 9, channel="null"), task_view("e", 9, channel="fax", finished_ms=1)]
-    gone = structs.replace(with_channels("sms"), state="stopped")
+    gone = with_channels("sms", state="stopped")
     (finding,) = channel_findings([with_channels("null"), gone], tasks)
     assert finding.level == "warn"
     assert finding.what == "no worker has channel sms: 2 tasks with 12 targets wait for it"
@@ -90,22 +83,22 @@ def test_channels_of_live_tasks_that_no_live_worker_has_are_named() -> None:
 def test_tasks_that_wait_for_any_worker_are_counted() -> None:
     """`doctor` said that all is well."""
     tasks = [task_view("a", 5), task_view("b", 7, channel="sms"), task_view("c", 0), task_view("d", 9, finished_ms=1)]
-    (finding,) = channel_findings([structs.replace(with_channels("sms"), state="stopped")], tasks)
+    (finding,) = channel_findings([with_channels("sms", state="stopped")], tasks)
     assert (finding.level, finding.what) == ("warn", "no worker is running: 2 tasks with 12 targets wait for one")
     assert "fairlane worker" in finding.fix
     assert not list(channel_findings([], tasks[2:]))
-    assert not list(channel_findings([structs.replace(beat(FORM, "standby"))], tasks)), "that is said by itself"
+    assert not list(channel_findings([beat(FORM, "standby")], tasks)), "that is said by itself"
 
 
 def test_workers_that_cannot_record_outcomes_are_named_with_the_tasks_and_since_when() -> None:
     late = {"unrecorded": {"since_ms": 1_000, "targets": 1_200, "tasks": list("abcdefg")}}
-    cut_off = structs.replace(beat(FORM, "serving"), seen_ms=74_000, extra=late)
+    cut_off = beat(FORM, "serving", seen_ms=74_000, extra=late)
     others = [structs.replace(cut_off, state=state) for state in ("stopped", "lost")] + [beat(FORM, "serving")]
     (finding,) = unrecorded_findings([*others, cut_off])
     assert finding.level == "warn"
     assert finding.what.startswith(
         f"worker {cut_off.id} holds outcomes of 1,200 targets that Pulsar has not stored, the oldest for 1 m 13 s "
-        "(tasks a, b, c, d, e, …)"
+        "(tasks a, b, c, d, e and 2 more)"
     )
     assert "See whether host reaches Pulsar" in finding.fix
 
@@ -128,9 +121,50 @@ def test_tasks_to_which_nothing_happens_for_no_reason_are_named_with_the_way_out
     )
     assert "`fairlane task close ID --reason TEXT`" in finding.fix
     assert not list(stuck_findings(beats, [IdleTask(lost, STUCK_MS - 1)]))
-    assert not list(stuck_findings(beats, [IdleTask(lost, STUCK_MS)], {"null"})), "its channel is paused"
+    paused = globals_of({"channel_paused:null": "1"})
+    assert not list(stuck_findings(beats, [IdleTask(lost, STUCK_MS)], paused)), "its channel is paused"
+    flow_paused = globals_of({"flow_paused:null:shop": "0|hand|1||"})
+    assert not list(stuck_findings(beats, [IdleTask(lost, STUCK_MS)], flow_paused)), "its app is paused on the channel"
     assert not list(stuck_findings([], tasks)), "without workers nothing happens to any task"
 
 
-def with_channels(*channels: str) -> WorkerBeat:
-    return structs.replace(beat(FORM, "serving"), extra={"channels": list(channels)})
+def test_an_envelope_that_lacks_an_open_target_is_named() -> None:
+    task = task_view("t", 5)
+    (finding,) = lacking_findings([IdleTask(task, 0), IdleTask(task, 0, "a:b:7:3")])
+    assert finding.what.startswith("envelope 7 of writer a:b of task t, round 3, lacks a target that has no outcome")
+    assert "`fairlane task close t --reason TEXT`" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("noted", "lacking"),
+    [
+        (b"", ""),
+        (b"0:7:3 0 60000", "0:7:3"),
+        (b"0:7:3 0 59999", ""),
+        (b"0:7:3 0 45000", ""),
+    ],
+)
+def test_an_envelope_lacks_a_target_for_a_minute_before_it_is_named(noted: bytes, lacking: str) -> None:
+    values: dict[str, bytes | None] = {**dict.fromkeys(VIEW_FIELDS, b""), "lacking": noted, "cap": b"0"}
+    assert idle_task(Row("t", "running", values), 75_000).lacking == lacking
+    assert not idle_task(Row("t", "running", values), 76_000).lacking
+
+
+def with_channels(*channels: str, state: str = "serving") -> WorkerBeat:
+    return beat(FORM, state, extra={"channels": list(channels)})
+
+
+def test_apps_that_something_paused_are_named_with_the_cause() -> None:
+    fields = {
+        "flow_paused:fcm:shop": "0|suspect|1||suspected wrong environment",
+        "flow_paused:fcm:bank": "0|hand|1||by hand",
+        "flow_paused:apns:shop": "60000|down|1||HTTP 503",
+    }
+    tasks = [task_view("a", 10, channel="fcm"), task_view("b", 7, channel="fcm", app="bank")]
+    down, suspect = flow_findings(globals_of(fields, 2), tasks)
+    assert "app shop is paused on channel apns until" in down.what
+    assert "0 targets wait: down, HTTP 503" in down.what
+    assert "app shop is paused on channel fcm without an end, and 10 targets wait: suspect, suspected" in suspect.what
+    assert "`fairlane channel resume fcm --app shop`" in suspect.fix
+    assert "--confirm-dead" in suspect.fix
+    assert "--confirm-dead" not in down.fix

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from dispatcher.analysis.situation import Situation
-from dispatcher.model.service_settings import Cap, Limits
+from dispatcher.model.cap_state import CapPhase, CapState
+from dispatcher.model.pools import Cap, Limits
 from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.usage import apps, channels
 from fairlane.figures.what_if import effects
@@ -89,3 +90,15 @@ def test_channels_and_apps_are_those_that_tasks_or_settings_name() -> None:
     assert (every.app, every.task_limit, every.tasks) == ("*", 4, 0)
     assert (news.cap, news.cap_burst, news.task_limit, news.channel_caps) == (9, 3, 4, {})
     assert (shop.weight, shop.cap, shop.channel_caps, shop.tasks, shop.queued) == (2.5, 0, {"log": 7}, 2, 65)
+
+
+def test_a_channel_names_the_caps_of_which_not_all_may_be_used() -> None:
+    caps = {"app_channel/shop/fcm": Cap(100), "app_channel/shop/http": Cap(10), "quota/p": Cap(600), "quota/q": Cap(6)}
+    settings = Globals(capacity=0, tier_weights={}, caps=caps, quotas={"fcm/news": "p"}, quota_units={"p": "request"})
+    halved = CapState(phase=CapPhase.HALVED, part=0.5, until_ms=9)
+    states = {"app_channel/shop/fcm": CapState(phase=CapPhase.FULL, part=1.0)} | dict.fromkeys(list(caps)[1:], halved)
+    lowered = {usage.channel: usage.lowered_caps for usage in channels(settings, [], states)}
+    assert lowered == {
+        "fcm": {"quota/p": {"now": 300, "cap": 600, "unit": "request", "phase": "halved", "until_ms": 9}},
+        "http": {"app_channel/shop/http": {"now": 5, "cap": 10, "unit": "target", "phase": "halved", "until_ms": 9}},
+    }

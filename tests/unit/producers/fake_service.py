@@ -19,7 +19,6 @@ from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import (
     ControlChange,
     ControlRecord,
-    Finished,
     Restated,
     Sealed,
     TaskRecord,
@@ -35,6 +34,7 @@ from producers.submit.history import KnownSubmissions
 from producers.submit.intake import Intake
 from producers.submit.validation import Refusal
 from tests.contract.registry_records import position
+from tests.records import finished
 
 ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
 """A checkpoint after every block."""
@@ -163,7 +163,7 @@ class FakeService:
         return [encode_control(Restated(1, position(number), Raw(body))) for number, body in enumerate(self.log)]
 
     def finish(self, task: str, state: str = "completed") -> None:
-        self.log.append(encode_control(Finished(format=1, task=task, state=state, counts=[0] * 5, at_ms=0)))
+        self.log.append(encode_control(finished(task, state=state, at_ms=0)))
 
 
 @dataclass

@@ -1,32 +1,17 @@
 """A task whose channel no live worker has: the submitter hears of it, or is refused."""
 
 import logging
-from typing import Any
 
 import pytest
 
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.model.view import WorkerBeat
 from producers.submit.channel_check import ChannelCheck
+from tests import records
 
 
-def beat(state: str, *channels: str, says: bool = True) -> WorkerBeat:
-    extra: dict[str, Any] = {"channels": list(channels)} if says else {}
-    return WorkerBeat(
-        id="w",
-        host="h",
-        pid=1,
-        state=state,
-        started_ms=0,
-        seen_ms=0,
-        version="0.3.0",
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=0.0,
-        tiers={},
-        extra=extra,
-    )
+def beat(state: str, *channels: str) -> WorkerBeat:
+    return records.beat(state=state, extra={"channels": list(channels)})
 
 
 def warnings(*beats: WorkerBeat, channel: str = "sms") -> list[str]:
@@ -47,7 +32,7 @@ def test_a_warning_names_the_channels_that_live_workers_have() -> None:
 
 
 def test_a_worker_that_does_not_say_what_it_has_may_have_the_channel() -> None:
-    assert warnings(beat("serving", "null"), beat("serving", says=False)) == []
+    assert warnings(beat("serving", "null"), records.beat()) == []
 
 
 def test_that_no_worker_is_running_is_said_instead() -> None:

@@ -103,6 +103,21 @@ def test_what_needs_no_lane_of_its_own_gets_none(change: Change) -> None:
     assert [name for name, _ in fields(world)] in (["paused"], ["cancelled"])
 
 
+def test_an_edit_is_checked_by_the_channel_like_a_submission() -> None:
+    world = FakeService()
+    task = PushTask(id="t", app="a", tier="high", channel="apns", message="x", collapse="c")
+    submit(world.services(), task, ["ab" * 32], Watchers())
+    records, controls = len(world.records), Controls(world.services)
+    for message in ({"body": "x" * 4_090}, {"boddy": "x"}, {"body": "{{first name}}"}):
+        with pytest.raises(InvalidInput, match="message: "):
+            controls.edit("t", message)
+    assert len(world.records) == records
+    controls.edit("t", "new")
+    edit = world.records[-1]
+    assert isinstance(edit, ControlChange)
+    assert edit.value == '1:{"collapse":"c","body":"new"}'
+
+
 def test_edits_are_numbered(world: FakeService) -> None:
     controls = Controls(world.services)
     assert controls.edit("t", "first") == Edit(1, 1)

@@ -9,6 +9,7 @@ from dispatcher.analysis.send_errors import SendError
 from dispatcher.model.view import TaskView, WorkerBeat
 from producers.control import foresight
 from producers.control.foresight import Foresight
+from tests.records import beat
 from tests.unit.tasks import task_view
 from tests.unit.views import FixedRegistry, FixedService, FixedTasks, FixedWorkers
 
@@ -17,20 +18,7 @@ JUST_NOW_MS, LONG_AGO_MS = NOW_MS - 1_000, NOW_MS - 60_000
 
 
 def serving(rate: float, state: str = "serving") -> WorkerBeat:
-    return WorkerBeat(
-        id="w",
-        host="h",
-        pid=1,
-        state=state,
-        started_ms=0,
-        seen_ms=0,
-        version="0",
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=rate,
-        tiers={},
-    )
+    return beat(state=state, rate=rate)
 
 
 class Service(FixedRegistry):

@@ -34,7 +34,7 @@ def foreseen(tasks: Sequence[TaskView]) -> list[TaskView]:
 
 def handle_of(monkeypatch: pytest.MonkeyPatch, *answers: TaskView | FairlaneError) -> TaskHandle:
     monkeypatch.setattr(handle, "_FIRST_POLL_S", 0.001)
-    return TaskHandle("a", Views(*answers), None, None, foreseen)  # type: ignore[arg-type]
+    return TaskHandle("a", Views(*answers), None, None, None, foreseen)  # type: ignore[arg-type]
 
 
 def test_waiting_goes_on_while_the_view_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,5 +63,5 @@ def test_an_estimate_that_cannot_be_read_does_not_end_the_waiting(monkeypatch: p
     monkeypatch.setattr(handle, "_SHOWN_EVERY_S", 0.0)
     seen: list[TaskView] = []
     views = Views(task_view("a", 7), ENDED)
-    assert TaskHandle("a", views, None, None, gone).wait(10, on_progress=seen.append) == ENDED  # type: ignore[arg-type]
+    assert TaskHandle("a", views, None, None, None, gone).wait(10, on_progress=seen.append) == ENDED  # type: ignore[arg-type]
     assert [view.eta_s for view in seen] == [None]

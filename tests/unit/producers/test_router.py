@@ -105,6 +105,21 @@ def in_background() -> Iterator[Callable[[Callable[[], None]], threading.Thread]
 
 
 # ---------------------------------------------------------------- turns
+def test_a_sender_that_waits_says_for_how_long_nothing_was_answered(
+    in_background: Callable[[Callable[[], None]], threading.Thread],
+) -> None:
+    silences: list[float] = []
+    partition, clock = Held(), Clock()
+    settings_ = RouterSettings(late_s=0.01, stall_s=60.0)
+    router = Router([partition], producer(1), settings_, clock, on_silence=silences.append)
+    router.send_many(numbered(0, 3))
+    in_background(router.flush)
+    eventually(lambda: bool(silences))
+    clock.now_s += 31.0
+    eventually(lambda: silences[-1] == 31.0)
+    partition.answer()
+
+
 def test_the_partition_changes_once_a_batch() -> None:
     partitions = [Held(), Held(), Held()]
     router, _ = router_of(partitions, producer(3))

@@ -5,12 +5,19 @@ from collections.abc import Callable
 import pytest
 
 from dispatcher.model.errors import InvalidInput, Unreachable
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
+from dispatcher.model.service_settings import Setting
 from dispatcher.wire.control import GlobalChange
-from producers.control.service_controls import ServiceControls, stored_by
+from producers.control.change import change_service
+from producers.control.service_controls import ServiceControls
 from tests.unit.producers.fake_service import FakeService
 
+NOW_MS = 1_700_000_000_000
 Change = Callable[[ServiceControls], None]
+
+
+def controls_of(world: FakeService) -> ServiceControls:
+    return ServiceControls(lambda settings: change_service(world.services(), settings), lambda: NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -27,14 +34,39 @@ Change = Callable[[ServiceControls], None]
         (lambda c: c.cap_app("shop", Cap(9), "http"), {"cap:app_channel:shop/http": "9"}),
         (lambda c: c.pause_channel("http", paused=True), {"channel_paused:http": "1"}),
         (lambda c: c.pause_channel("http", paused=False), {"channel_paused:http": "0"}),
+        (lambda c: c.pause_flow("fcm", "shop"), {"flow_paused:fcm:shop": "0|hand|1700000000000||"}),
+        (
+            lambda c: c.pause_flow("fcm", "shop", 60, "key is revoked"),
+            {"flow_paused:fcm:shop": "1700000060000|hand|1700000000000||key is revoked"},
+        ),
+        (
+            lambda c: c.resume_flow("fcm", "shop"),
+            {"flow_paused:fcm:shop": "0|ended|1700000000000||resumed by an operator"},
+        ),
+        (
+            lambda c: c.resume_flow("fcm", "shop", confirm_dead=True),
+            {"flow_paused:fcm:shop": "1700086400000|confirmed|1700000000000||resumed by an operator"},
+        ),
+        (
+            lambda c: c.cap_quota("project-1", Cap(900)),
+            {"cap:quota:project-1": "900", "quota_unit:project-1": "target"},
+        ),
+        (
+            lambda c: c.cap_quota("project-1", Cap(9), "request"),
+            {"cap:quota:project-1": "9", "quota_unit:project-1": "request"},
+        ),
+        (lambda c: c.join_quota("project-1", "fcm", "shop"), {"quota:fcm:shop": "project-1"}),
+        (lambda c: c.leave_quota("fcm", "shop"), {"quota:fcm:shop": ""}),
         (lambda c: c.weigh_app("shop", 2.5), {"app_weight:shop": "2500"}),
         (lambda c: c.limit_app("shop", tasks=3), {"limit:tasks:shop": "3"}),
         (lambda c: c.limit_app("*", tasks=0, targets=10**9), {"limit:tasks:*": "0", "limit:targets:*": "1000000000"}),
     ],
 )
 def test_a_setting_is_stored_and_then_applied(world: FakeService, change: Change, stored: dict[str, str]) -> None:
-    change(ServiceControls(stored_by(world.services)))
+    change(controls_of(world))
     assert {r.field: r.value for r in world.records if isinstance(r, GlobalChange)} == stored
+    read = [Setting.parse(field, text) for field, text in stored.items()]
+    assert {setting.field: setting.text for setting in read} == stored
     assert [step.partition(" ")[0] for step in world.steps] == ["append"] * len(stored) + ["apply"] * len(stored)
 
 
@@ -54,6 +86,16 @@ def test_a_setting_is_stored_and_then_applied(world: FakeService, change: Change
         lambda c: c.cap_app("*", Cap(1)),
         lambda c: c.cap_app("shop", Cap(1), "x:y"),
         lambda c: c.pause_channel("-", paused=True),
+        lambda c: c.cap_quota("a/b", Cap(1)),
+        lambda c: c.cap_quota("a", Cap(1), "requests"),
+        lambda c: c.join_quota("a/b", "fcm", "shop"),
+        lambda c: c.join_quota("project-1", "fcm", "*"),
+        lambda c: c.pause_flow("fcm", "a/b"),
+        lambda c: c.pause_flow("fcm", "shop", 0),
+        lambda c: c.pause_flow("fcm", "shop", 31 * 86_400),
+        lambda c: c.pause_flow("fcm", "shop", 1, "two\nlines"),
+        lambda c: c.pause_flow("fcm", "shop", 1, "x" * 501),
+        lambda c: c.resume_flow("fcm", ""),
         lambda c: c.weigh_app("shop", 0),
         lambda c: c.limit_app("shop"),
         lambda c: c.limit_app("shop", tasks=-1),
@@ -62,7 +104,7 @@ def test_a_setting_is_stored_and_then_applied(world: FakeService, change: Change
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_stored(world: FakeService, change: Change) -> None:
     with pytest.raises(InvalidInput):
-        change(ServiceControls(stored_by(world.services)))
+        change(controls_of(world))
     assert world.records == []
 
 
@@ -82,5 +124,5 @@ def test_caps_that_cannot_be_read(text: str) -> None:
 def test_without_redis_a_setting_is_stored_and_the_caller_told_so(world: FakeService) -> None:
     world.redis_gone = True
     with pytest.raises(Unreachable, match=r"is stored.*on its own"):
-        ServiceControls(stored_by(world.services)).set_capacity(1)
+        controls_of(world).set_capacity(1)
     assert len(world.records) == 1

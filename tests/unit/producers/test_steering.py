@@ -9,14 +9,15 @@ from backends.pulsar.missing_lanes import MissingLanes
 from backends.redis.registry.registry import Registry
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
-from dispatcher.model.service_settings import Cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.view import TaskView
-from dispatcher.wire.control import FORMAT, ControlChange, Finished
+from dispatcher.wire.control import ControlChange
 from dispatcher.wire.topics import Topics
 from producers.control.known_tasks import KnownTasks
 from producers.control.steering import BulkChanges
 from producers.control.task_changes import Changes, TaskFilter
 from tests.contract.registry_records import position, task_record
+from tests.records import finished
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.tasks import task_view as task
 from tests.unit.views import FixedTasks, view_of
@@ -155,9 +156,7 @@ def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> Non
     lanes = MissingLanes(broker, registry)
     for name, partitions in (("live0", 0), ("live4", 4), ("ended", 0)):
         registry.control.apply(position(0), task_record(name, partitions=partitions))
-    registry.control.apply(
-        position(1), Finished(format=FORMAT, task="ended", state="completed", counts=[0] * 5, at_ms=1)
-    )
+    registry.control.apply(position(1), finished("ended"))
     wanted = [(topics.own_lane("live0"), 0), (topics.own_lane("live4"), 4), (topics.side_lane("shop", "http"), 0)]
     for lane, _ in wanted:
         lanes.create(lane)

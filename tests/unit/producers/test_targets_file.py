@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -79,13 +80,6 @@ def test_a_file_that_is_no_text_is_refused_though_some_of_its_lines_could_be_tar
         list(TargetsFile(tmp_path / name))
 
 
-def test_a_header_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
-    """The value of the first was lost."""
-    for header in ("target,name,name", "target,target"):
-        with pytest.raises(InvalidInput, match=r"a\.csv has two columns named '(name|target)'"):
-            list(TargetsFile(written(tmp_path, "a.csv", f"{header}\none,Ann,Bob\n")))
-
-
 def test_variables_that_are_not_utf_8_are_refused_and_say_so(tmp_path: Path) -> None:
     (tmp_path / "latin-1.csv").write_bytes("target,name\none,José\ntwo,Ann\n".encode("latin-1"))
     found: list[Refusal] = []
@@ -148,25 +142,6 @@ def test_a_limit_takes_the_first(tmp_path: Path, limit: int, count: int) -> None
     assert list(TargetsFile(path, limit=limit)) == [f"t{number}" for number in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "options"),
-    [
-        ("a.csv", "name,age\nAnn,3\n", {}),
-        ("a.csv", "token,age\none,3\n", {"where": {"app": "x"}}),
-        ("a.csv", "one\ntwo\n", {}),
-        ("a.csv", "device_id\nabc\ndef\n", {}),
-        ("a.csv", "id;name\n1;Ada\n", {}),
-        ("guess", "id;name\n1;Ada\n", {}),
-        ("a.csv", "\ntoken\none\n", {}),
-        ("guess", "\nid,token\n1,one\n", {}),
-        ("a.txt", "one\n", {"where": {"app": "x"}}),
-    ],
-)
-def test_a_file_without_the_columns_is_invalid(tmp_path: Path, name: str, text: str, options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="column"):
-        list(TargetsFile(written(tmp_path, name, text), **options))
-
-
 @pytest.mark.parametrize("check", [list, TargetsFile.check])
 def test_a_missing_file_is_invalid(tmp_path: Path, check: Any) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
@@ -198,63 +173,61 @@ def test_a_line_that_is_no_csv_is_refused_and_the_others_are_not(tmp_path: Path)
     assert cutter.targets == 2
 
 
-def test_a_first_line_that_is_no_csv_is_told(tmp_path: Path) -> None:
-    source = TargetsFile(written(tmp_path, "a.csv", f"{'x' * 200_000}\none\n"))
-    with pytest.raises(InvalidInput, match=r"first line of .*a\.csv is not CSV: field larger"):
-        refused(source)
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        (
-            "device_id\nabc\n",
-            r"no column named target or token or address: its first line has 'device_id'.*--format lines",
-        ),
-        ("id;name\n1;Ada\n", r"its first line has 'id', 'name'\. Name the column"),
-    ],
-)
-def test_a_csv_without_a_column_for_the_targets_says_what_it_has_and_what_to_do(
-    tmp_path: Path, text: str, shown: str
-) -> None:
-    with pytest.raises(InvalidInput, match=shown):
-        TargetsFile(written(tmp_path, "a.csv", text)).check()
-
-
 LONG = "\n".join(f"t{number},Ada" for number in range(900))
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ('token,n\none,"Ada\ntwo,Bob\nthree,Carl\n', "2 is not closed.*up to line 4"),
-        ('token,n\none,"Ada\ntwo,"Bob"\nthree,Carl\n', "2 is not closed.*up to line 3"),
-        (f'token,n\none,1\ntwo,"Ada\n{LONG}\nb,Bob"\n', "3 is not closed.*up to line 904"),
-        (f'token,n\none,1\ntwo,"Ada\n{LONG * 20}\n', "3 is not closed"),
-    ],
-)
-def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path: Path, text: str, lines: str) -> None:
-    with pytest.raises(InvalidInput, match=f"begins on line {lines}"):
-        refused(TargetsFile(written(tmp_path, "a.csv", text)))
+NOT_CLOSED = "begins on line"
+NOT_JSON = "not JSON from line"
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("name", "text", "message"),
     [
-        ('["one",\n"two"', "line 2 on: the array is not closed"),
-        ("[", "line 1 on: the array is not closed"),
-        ('["one",\n]', "line 2 on: Expecting value"),
-        ('["one"\n"two"]', "line 2 on: there is no ',' or ']' after a value"),
-        ('["one"]\n["two"]', "line 2 on: there is text after the end"),
-        ('["one",\n{"target": "two", "n": NaN}]', "line 2 on: NaN is no JSON"),
-        ('["one",\n{"target": "two]', "line 2 on: Unterminated string"),
-        ('["one",\n"' + "x" * 2_000_000 + '"]', "line 2 on: no value of at most 1,048,576 characters"),
-        ('["one", ' + "[" * 100_000, "line 1 on: a value is nested too deeply"),
+        ("a.csv", "name,age\nAnn,3\n", "column"),
+        ("a.csv", "one\ntwo\n", "column"),
+        ("a.csv", "\ntoken\none\n", "column"),
+        ("guess", "id;name\n1;Ada\n", "column"),
+        ("guess", "\nid,token\n1,one\n", "column"),
+        ("a.csv", "device_id\nabc\n", "target or token or address: its first line has 'device_id'.*--format lines"),
+        ("a.csv", "id;name\n1;Ada\n", r"column.* its first line has 'id', 'name'\. Name the column"),
+        ("a.csv", "target,name,name\none,Ann,Bob\n", r"a\.csv has two columns named 'name'"),
+        ("a.csv", "target,target\none,Ann\n", r"a\.csv has two columns named 'target'"),
+        ("a.csv", f"{'x' * 200_000}\none\n", r"first line of .*a\.csv is not CSV: field larger"),
+        ("a.csv", 'token,n\none,"Ada\ntwo,Bob\nthree,Carl\n', f"{NOT_CLOSED} 2 is not closed.*up to line 4"),
+        ("a.csv", 'token,n\none,"Ada\ntwo,"Bob"\nthree,Carl\n', f"{NOT_CLOSED} 2 is not closed.*up to line 3"),
+        ("a.csv", f'token,n\none,1\ntwo,"Ada\n{LONG}\nb,Bob"\n', f"{NOT_CLOSED} 3 is not closed.*up to line 904"),
+        ("a.csv", f'token,n\none,1\ntwo,"Ada\n{LONG * 20}\n', f"{NOT_CLOSED} 3 is not closed"),
+        ("a.json", '["one",\n"two"', f"{NOT_JSON} 2 on: the array is not closed"),
+        ("a.json", "[", f"{NOT_JSON} 1 on: the array is not closed"),
+        ("a.json", '["one",\n]', f"{NOT_JSON} 2 on: Expecting value"),
+        ("a.json", '["one"\n"two"]', f"{NOT_JSON} 2 on: there is no ',' or ']' after a value"),
+        ("a.json", '["one"]\n["two"]', f"{NOT_JSON} 2 on: there is text after the end"),
+        ("a.json", '["one",\n{"target": "two", "n": NaN}]', f"{NOT_JSON} 2 on: NaN is no JSON"),
+        ("a.json", '["one",\n{"target": "two]', f"{NOT_JSON} 2 on: Unterminated string"),
+        ("a.json", f'["one",\n"{"x" * 2_000_000}"]', f"{NOT_JSON} 2 on: no value of at most 1,048,576 characters"),
+        ("a.json", '["one", ' + "[" * 100_000, f"{NOT_JSON} 1 on: a value is nested too deeply"),
+        ("a.txt", '[\n"one"\n]\n', r"begins as JSON does. Name it \.json"),
     ],
+    ids=itertools.count(),
 )
-def test_an_array_that_is_malformed_is_refused_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
-    with pytest.raises(InvalidInput, match=f"not JSON from {reason}"):
-        refused(TargetsFile(written(tmp_path, "a.json", text)))
+def test_a_file_that_is_no_list_of_targets_is_refused_as_a_whole(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    """A quote that is not closed swallows no rows, and of two columns of one name none is lost."""
+    with pytest.raises(InvalidInput, match=message):
+        refused(TargetsFile(written(tmp_path, name, text)))
+
+
+@pytest.mark.parametrize("check", [list, TargetsFile.check])
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [("a.csv", "id\nabc\n", None), ("a.csv", "token,age\none,3\n", {"app": "x"}), ("a.txt", "one\n", {"app": "x"})],
+)
+def test_a_column_that_is_not_there_is_missed_before_anything_is_submitted(
+    tmp_path: Path, check: Any, name: str, text: str, where: dict[str, str] | None
+) -> None:
+    with pytest.raises(InvalidInput, match="column"):
+        check(TargetsFile(written(tmp_path, name, text), where=where))
 
 
 @pytest.mark.parametrize("separator", [", ", ",\n"])
@@ -268,11 +241,6 @@ def test_a_large_array_is_read_in_parts(tmp_path: Path, separator: str) -> None:
     tracemalloc.stop()
     assert count == 200_000
     assert peak < path.stat().st_size / 2
-
-
-def test_json_in_a_file_of_lines_is_no_list_of_targets(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"begins as JSON does. Name it \.json"):
-        list(TargetsFile(written(tmp_path, "a.txt", '[\n"one"\n]\n')))
 
 
 def test_addresses_with_a_delimiter_are_read_as_lines_where_that_is_said(tmp_path: Path) -> None:

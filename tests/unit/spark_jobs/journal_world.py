@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from backends.settings import PulsarSettings
 from dispatcher.ports import StoredRecord
-from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, Run, encode_record
+from dispatcher.wire.control import Restated, encode_control
+from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, ProviderIds, Run, encode_record
 from spark_jobs.journal.files import NO_APP
 from spark_jobs.journal.landing import Landed, Lander, Landing
 from spark_jobs.journal.log import CommitChange, JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan
+from spark_jobs.journal.tasks import rows_of
 from tests.contract.registry_records import position
 
 AT_MS = 1_700_000_000_000
@@ -32,13 +36,30 @@ def mixed(*, sequence: int, size: int, codes: bytes, positions: list[int] | None
 
 
 def named_targets(
-    *, sequence: int, targets: list[str], positions: list[int] | None = None, reasons: list[str] | None = None
+    *,
+    sequence: int,
+    targets: list[str],
+    positions: list[int] | None = None,
+    reasons: list[str] | None = None,
+    died_ms: list[int] | None = None,
 ) -> Named:
-    return Named(writer="0", attempt=0, sequence=sequence, positions=positions, targets=targets, reasons=reasons)
+    return Named(
+        writer="0",
+        attempt=0,
+        sequence=sequence,
+        positions=positions,
+        targets=targets,
+        reasons=reasons,
+        died_ms=died_ms,
+    )
 
 
 def outcomes(
-    *parts: Run | Mixed | Named, task: str = "t", app: str = "shop", at_ms: int = AT_MS, latency_ms: int = 5
+    *parts: Run | Mixed | Named | ProviderIds,
+    task: str = "t",
+    app: str = "shop",
+    at_ms: int = AT_MS,
+    latency_ms: int = 5,
 ) -> Outcomes:
     runs = [part for part in parts if isinstance(part, Run)]
     return Outcomes(
@@ -52,6 +73,7 @@ def outcomes(
         app=app,
         latency_ms=latency_ms,
         named=[part for part in parts if isinstance(part, Named)],
+        provider_ids=[part for part in parts if isinstance(part, ProviderIds)],
     )
 
 
@@ -99,3 +121,11 @@ def landed(tmp_path: Path, *records: Any, at_once: int = 100) -> Topic:
 
 def brief(topic: Topic) -> list[tuple[int, int, str]]:
     return [(row["sequence"], row["position"], row["outcome"]) for row in rows(topic)]
+
+
+def restated(record: Any) -> Restated:
+    return Restated(1, position(0), msgspec.Raw(encode_control(record)))
+
+
+def facts(*records: Any) -> list[dict[str, Any]]:
+    return [row for one in stored([encode_control(record) for record in records]) for row in rows_of(*one[:2])]

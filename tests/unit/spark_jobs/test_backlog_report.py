@@ -14,12 +14,13 @@ pytest.importorskip("pyarrow")
 from dispatcher.pages.picture import legend, short, time_ticks
 from spark_jobs.backlog import pictures as backlog_pictures
 from spark_jobs.backlog.causes import ADVICE, MEANINGS, grouped, mixed
-from spark_jobs.backlog.facts import Facts, JournalFacts, ReportOptions
+from spark_jobs.backlog.facts import Facts, ReportOptions
 from spark_jobs.backlog.job import report_of
+from spark_jobs.backlog.journal import JournalFacts, JournalQuery
 from spark_jobs.backlog.page import page
 from spark_jobs.backlog.pictures import CAUSE_COLOURS
 from spark_jobs.backlog.report import BacklogReport, age_bands, span
-from spark_jobs.backlog.series import Times
+from spark_jobs.backlog.snapshots import Times
 from spark_jobs.backlog.tables import period, sections, sentences
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms, tiers
 
@@ -33,8 +34,8 @@ def group(tier: str, app: str, channel: str, **counts: int) -> dict[str, Any]:
 
 def live(name: str, tier: str, pending: int, **fields: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
-        "task": name, "tier": tier, "app": "shop", "channel": "push", "state": "running", "held": "", "weight": 1.0,
-        "cap": 0, "created_ms": ms(-60), "start_ms": 0, "pending": pending, "in_flight": 0, "retrying": 0,
+        "task": name, "tier": tier, "app": "shop", "channel": "push", "state": "running", "held_by": "", "weight": 1.0,
+        "cap": 0, "created_ms": ms(-60), "start_ms": 0, "backlog": pending, "in_flight": 0, "retrying": 0,
         "arrived": 0, "done": 0, "spent": {}, "oldest_s": 30.0, "grew": pending, "since_ms": ms(0), "consumers": 2,
         "entries": 5, "lane": name, "published": pending, "live": True,
     }  # fmt: skip
@@ -75,14 +76,13 @@ FACTS = Facts(
     live=[
         live("h", "high", 1_200, done=1_200, arrived=2_000, spent={"cap_total": 15_000, "tier_share": 5_000}),
         live("l", "low", 600, done=400, oldest_s=3_000.0, spent={"tier_share": 10_000, "cap:channel/push": 5_000}),
-        live("p", "low", 300, app="news", channel="mail", state="paused", held="paused", grew=0),
+        live("p", "low", 300, app="news", channel="mail", state="paused", held_by="paused", grew=0),
     ],
     over_time=OVER_TIME,
     heat=[{"at_ms": ms(20), "band": 1, "targets": 1_500}, {"at_ms": ms(20), "band": 4, "targets": 600}],
-    skewed=[{"lane": "l", "partitions": 4, "entries": 100, "most": 70, "partition": 2, "consumers": 1}],
+    skewed=[{"lane": "l", "partitions": 4, "entries": 100, "most": 70, "partition": 2, "times": 2.8, "consumers": 1}],
     journal=JournalFacts(
-        first_ms=ms(0),
-        step_ms=10_000,
+        asked=JournalQuery(first_ms=ms(0), step_ms=10_000, tiers={}, tasks=["h"]),
         rows=200,
         names=[
             {"dimension": "tier", "name": "high", "bucket": 0, "done": 100, "sent": 90, "lost": 10, "retried": 5},
@@ -128,7 +128,7 @@ def test_the_end_is_foreseen_at_the_present_rate_and_at_a_capacity(made: Backlog
     assert asked.service.asked_capacity == 900
 
 
-SCHEDULED = live("s", "low", 8, state="scheduled", held="scheduled", start_ms=ms(20 + 32 * 60), oldest_s=None)
+SCHEDULED = live("s", "low", 8, state="scheduled", held_by="scheduled", start_ms=ms(20 + 32 * 60), oldest_s=None)
 LATER = FACTS._replace(
     live=[*FACTS.live, SCHEDULED], groups=[*FACTS.groups, group("low", "shop", "push", tasks=1, backlog=8)]
 )

@@ -41,12 +41,12 @@ def test_only_files_are_opened_that_hold_what_is_asked_for(
     spark: "SparkSession", tables: Path, seconds: tuple[int, ...], files: int
 ) -> None:
     found, times = backlog_snapshots.find(tables, ms(20)), [ms(one) for one in seconds]
-    frame = found.frame(spark, times)
-    assert len(frame.inputFiles()) == files
-    assert sorted(row["at_ms"] for row in frame.select("at_ms").collect()) == times
-    rows = found.rows(times, ["tasks", "caps"])
-    assert [(row["at_ms"], row["tasks"][0]["published"], row["caps"]) for row in rows] == [
-        (ms(one), one, {}) for one in seconds
+    snapshots = found.at(spark, times)
+    assert len(snapshots.inputFiles()) == files
+    assert sorted(tuple(row) for row in snapshots.select("at_ms", "caps").collect()) == [(at_ms, {}) for at_ms in times]
+    tasks = found.tasks(spark, times)
+    assert sorted(tuple(row) for row in tasks.select("at_ms", "published").collect()) == [
+        (ms(one), one) for one in seconds
     ]
 
 

@@ -58,7 +58,7 @@ def test_targets_may_be_called_token_or_address_as_in_a_file_for_submit(spark: "
         stored(spark, tmp_path / "people", "address string, name string, age int"),
         suppress=(TableSource(str(tmp_path / "optout.csv")),),
     )
-    out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen))
+    out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen, {}))
     assert out.columns == ["target", "name", "reason"]
     assert [row.target for row in out.collect() if row.reason == "suppressed"] == ["device-3"]
     own = options(tmp_path / "people", {"target": "address"})
@@ -73,7 +73,7 @@ def test_suppressed_targets_of_the_channel_are_left_out(spark: "SparkSession", t
         stored(spark, tmp_path / "people"),
         suppress=(TableSource(str(tmp_path / "optout.csv")), TableSource(str(tmp_path / "dead"))),
     )
-    out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen)).collect()
+    out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen, {})).collect()
     assert len(out) == len(TEN)
     assert sorted(row.target for row in out if row.reason == "suppressed") == ["device-1", "device-3", "device-4"]
 

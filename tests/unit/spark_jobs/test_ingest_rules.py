@@ -4,6 +4,7 @@ import pytest
 
 from spark_jobs.ingest.rules import Checker, Rules
 from spark_jobs.source.columns import Columns
+from spark_jobs.source.task_options import parse_options
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, table
 
 pytest.importorskip("pyarrow")
@@ -84,3 +85,25 @@ def test_variables_in_a_struct_are_measured_too() -> None:
     assert found[1] is None
     assert found[0] is not None
     assert "are larger than 2,048 bytes" in found[0]
+
+
+def test_rows_are_checked_by_the_channel_and_the_message_of_their_task() -> None:
+    good = "ab" * 32
+    options = parse_options({"id": "t", "app": "a", "tier": "high", "channel": "apns", "message": "Hi {{name}}"})
+    rows: list[dict[str, Any]] = [
+        {"target": good, "name": "Ann"},
+        {"target": "cd" * 32, "name": None},
+        {"target": "x", "name": "Bob"},
+    ]
+    found = reasons(rows, Rules(NAMED, channel="apns", task=options))
+    assert found[0] is None
+    assert "variable name" in str(found[1])
+    assert found[2] == "the target is not a device token in hexadecimal digits"
+
+
+def test_where_a_split_column_has_the_channel_its_own_checks_apply() -> None:
+    columns = Columns("target", (), frozenset(), "", ("channel",))
+    options = parse_options({"id": "t", "app": "a", "tier": "high", "split": "channel", "message": "Hi"})
+    rows = [{"target": "x", "channel": "apns"}, {"target": "x", "channel": "http"}]
+    found = reasons(rows, Rules(columns, task=options))
+    assert found == ["the target is not a device token in hexadecimal digits", None]

@@ -3,32 +3,32 @@
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.clock import VirtualClock
-from dispatcher.wire.control import ControlChange, Finished, Restated, Sealed, encode_control
-from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Outcome, Run, encode_record
+from dispatcher.wire.control import ControlChange, Sealed
+from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Outcome, ProviderIds, Run, encode_record
 from dispatcher.wire.retention import TOMBSTONE_MS
 from simulator.world import World
 from tests.contract.fold_records import parts
 from tests.contract.ledger_worlds import task_record
+from tests.records import finished
 
 pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-from spark_jobs.journal.compact import CompactOptions, compact, sweep
+
+from spark_jobs.journal.compact import sweep
 from spark_jobs.journal.files import NO_APP
 from spark_jobs.journal.first_outcomes import FirstOutcomes, Ranges
 from spark_jobs.journal.landing import LONGEST_CHAIN
 from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, TableFile
-from spark_jobs.journal.tables import closes, invalid_targets, tasks
 from spark_jobs.journal.tables import outcomes as outcome_table
 from spark_jobs.journal.tasks import accepts, rows_of
 from tests.contract.registry_records import position
@@ -38,18 +38,38 @@ from tests.unit.spark_jobs.journal_world import (
     DAY_MS,
     Topic,
     brief,
+    facts,
     landed,
     mixed,
     named_targets,
     outcomes,
     ran,
+    restated,
     rows,
-    stored,
 )
 
 pytestmark = pytest.mark.timeout(300)  # some run on Spark, whose first job takes long on a busy machine
 ONE_SENT = outcomes(ran())
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def kept(sequence: int, ids: list[str], positions: list[int] | None = None) -> ProviderIds:
+    return ProviderIds(writer="0", attempt=0, sequence=sequence, positions=positions, prefix="p/", ids=ids)
+
+
+def test_a_row_has_the_providers_id_where_the_record_keeps_it(tmp_path: Path) -> None:
+    codes = bytes((Outcome.INVALID, Outcome.SENT, RETRY, Outcome.SENT))
+    topic = landed(
+        tmp_path,
+        outcomes(ran(first=5, count=2, size=2), kept(6, ["1", "2"]), named_targets(sequence=5, targets=["a", "b"])),
+        outcomes(mixed(sequence=7, size=4, codes=codes), kept(7, ["3", "4"], [1, 3])),
+        outcomes(ran(first=8, size=1)),
+    )
+    found = {(row["sequence"], row["position"]): (row["provider_id"], row["target"]) for row in rows(topic)}
+    assert found == {
+        (5, 0): (None, "a"), (5, 1): (None, "b"), (6, 0): ("p/1", None), (6, 1): ("p/2", None),
+        (7, 0): (None, None), (7, 1): ("p/3", None), (7, 3): ("p/4", None), (8, 0): (None, None),
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------ which outcomes count
@@ -152,8 +172,10 @@ def test_what_cannot_be_read_is_counted_and_passed_over(tmp_path: Path) -> None:
 def test_a_run_of_absurd_length_is_told_in_pieces() -> None:
     pieces = FirstOutcomes().of(outcomes(ran(count=1 << 30, size=500)))
     first, second = next(pieces), next(pieces)
-    assert 500 * first[3] <= 1 << 16  # type: ignore[operator]
-    assert second[2] == first[3]
+    assert isinstance(first, Run)
+    assert isinstance(second, Run)
+    assert 500 * first.count <= 1 << 16
+    assert second.first == first.count
 
 
 # ------------------------------------------------------------------ rows and files
@@ -174,6 +196,7 @@ def test_a_row_tells_all_that_is_known_of_a_target(tmp_path: Path) -> None:
         "reason": "unregistered",
         "topic": 0,
         "record": position(0),
+        "provider_id": None,
     }
     assert (one["target"], one["reason"]) == (None, None)
 
@@ -274,14 +297,6 @@ def test_the_log_is_read_from_its_last_whole_commit(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ tasks
-def restated(record: Any) -> Restated:
-    return Restated(1, position(0), msgspec.Raw(encode_control(record)))
-
-
-def facts(*records: Any) -> list[dict[str, Any]]:
-    return [row for one in stored([encode_control(record) for record in records]) for row in rows_of(*one[:2])]
-
-
 def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> None:
     accepted = task_record("t")
     found = facts(
@@ -289,7 +304,7 @@ def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> Non
         ControlChange(1, "t", "paused", "1", 0),
         ControlChange(1, "t", "tier", "low", 0),
         Sealed(format=1, task="t", targets=7, refused=2, digest="sum:1f", writers=["a", "b"]),
-        Finished(format=1, task="t", state="completed", counts=[5, 2, 0, 0, 0], at_ms=AT_MS),
+        finished("t", 5, 2, at_ms=AT_MS),
         restated(accepted),
     )
     assert [row["record"] for row in found] == [position(index) for index in (0, 2, 3, 4, 0)]
@@ -300,100 +315,3 @@ def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> Non
     assert [accepts(row, position(index)) for index, row in zip((0, 2, 3, 4, 5), found, strict=True)] == [
         True, False, False, False, False,
     ]  # fmt: skip  # `journal run` said 1,415 tasks of 500: it counted rows
-
-
-# ------------------------------------------------------------------ as tables
-@pytest.fixture(scope="module")
-def journal(tmp_path_factory: pytest.TempPathFactory) -> Topic:
-    """A journal of two days in eleven files; the last record is stored twice."""
-    records = [outcomes(ran(first=number, count=2), at_ms=AT_MS + number * DAY_MS // 10) for number in range(0, 20, 2)]
-    closing = CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS, "no credential")
-    return landed(tmp_path_factory.mktemp("tables"), *records, records[-1], closing, at_once=1)
-
-
-def test_the_tables_are_read_by_the_log(spark: "SparkSession", journal: Topic) -> None:
-    tables = journal.log.root.parent
-    found = outcome_table(spark, tables)
-    assert found.count() == 20
-    assert [row.app for row in found.select("app").distinct().collect()] == ["shop"]
-    assert outcome_table(spark, tables, since="2023-11-15", until="2023-11-15").count() == 10
-    assert outcome_table(spark, tables, apps=["bank"]).count() == 0
-    closed = [(row.task, row.outcome, row.reason) for row in closes(spark, tables).collect()]
-    assert closed == [("t", "cancelled", "no credential")]
-    assert tasks(spark, tables).count() == 0
-
-
-def test_what_a_provider_said_is_dead_stands_in_a_table_of_its_own(spark: "SparkSession", tmp_path: Path) -> None:
-    codes = bytes((Outcome.SENT, Outcome.INVALID, Outcome.FAILED, Outcome.INVALID))
-    reasons = ["unregistered", "no answer"]
-    named = named_targets(sequence=5, positions=[1, 2], targets=["tok-1", "tok-2"], reasons=reasons)
-    landed(tmp_path, outcomes(mixed(sequence=5, size=4, codes=codes), named), outcomes(ran(first=6, size=4)))
-    (dead,) = invalid_targets(spark, tmp_path).collect()
-    found = (dead.target, dead.channel, dead.app, dead.reason, dead.task)
-    assert found == ("tok-1", "push", "shop", "unregistered", "t")
-    assert outcome_table(spark, tmp_path).where("outcome = 'invalid'").count() == 2  # one of them without a name
-    assert invalid_targets(spark, tmp_path / "none").count() == 0
-
-
-def test_small_files_are_put_together_while_readers_see_the_old_or_the_new(
-    spark: "SparkSession", journal: Topic
-) -> None:
-    tables = journal.log.root.parent
-    clock = VirtualClock(wall_ms=AT_MS)
-    before = outcome_table(spark, tables)
-    expected = sorted(map(tuple, before.collect()))
-    done = compact(spark, CompactOptions(tables), clock)
-    assert (done.files_before, done.files_after, done.merged, done.rows, done.deleted) == (11, 4, 9, 18, 0)
-    assert sorted(map(tuple, before.collect())) == expected  # of files that are no longer named, but still there
-    assert sorted(map(tuple, outcome_table(spark, tables).collect())) == expected
-    again = compact(spark, CompactOptions(tables, keep_s=0.0), VirtualClock(wall_ms=4_000_000_000_000))
-    assert (again.merged, again.files_after) == (0, 4)
-    assert again.deleted >= 9
-    assert sorted(map(tuple, outcome_table(spark, tables).collect())) == expected
-
-
-def test_tables_of_0_1_0_have_no_reasons(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from spark_jobs.journal import files as journal_files
-
-    without = {name: schema.remove(schema.get_field_index("reason")) for name, schema in journal_files.SCHEMAS.items()}
-    close = {
-        "task": "t",
-        "outcome": "expired",
-        "at": datetime.fromtimestamp(AT_MS / 1000, UTC),
-        "topic": 0,
-        "record": "p",
-    }
-    log = JournalLog(tmp_path)
-    with monkeypatch.context() as old:
-        old.setattr(journal_files, "SCHEMAS", without)
-        log.append(log.read(), CommitChange(added=journal_files.write_rows(log.root, "closes", "1", [close])), AT_MS)
-    log.append(
-        log.read(),
-        CommitChange(added=journal_files.write_rows(log.root, "closes", "2", [{**close, "reason": "why"}])),
-        AT_MS,
-    )
-    assert sorted(str(row.reason) for row in closes(spark, tmp_path).collect()) == ["None", "why"]
-
-
-def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs.journal.files import write_rows
-
-    log = JournalLog(tmp_path)
-    accepted, end = (
-        task_record("t"),
-        Finished(format=1, task="t", state="failed", counts=[5, 2, 0, 0, 0], at_ms=AT_MS, reason="no credential"),
-    )
-    moved = ControlChange(1, "t", "tier", "low", 0)
-    found = facts(
-        accepted,
-        moved,
-        Sealed(format=1, task="t", targets=7, refused=2, digest="sum:1f", writers=["a"]),
-        end,
-        restated(accepted),
-    )
-    log.append(log.read(), CommitChange(added=write_rows(log.root, "tasks", "1", found)), AT_MS)
-    (row,) = tasks(spark, tmp_path).collect()
-    assert (row.task, row.app, row.tier, row.targets, row.refused, row.writers) == ("t", "shop", "low", 7, 2, ["a"])
-    assert (row.state, row.reason, row.sent, row.invalid) == ("failed", "no credential", 5, 2)

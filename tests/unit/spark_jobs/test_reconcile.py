@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from dispatcher.model.errors import InvalidInput, Malformed, NotFound
-from dispatcher.wire.control import Finished, Sealed
+from dispatcher.wire.control import Sealed
 from dispatcher.wire.outcome import CloseTask, Mixed, Named, Outcome, Run
+from tests.records import finished
 from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, landed, outcomes
 
 pytest.importorskip("pyarrow")
@@ -80,7 +81,7 @@ def test_a_task_that_ended_with_targets_pending_does_not_add_up(spark: "SparkSes
         topic,
         task_record("t"),
         Sealed(format=1, task="t", targets=4, refused=0, digest="", writers=["0"]),
-        Finished(format=1, task="t", state="completed", counts=[4, 0, 0, 0, 0], at_ms=AT_MS),
+        finished("t", 4, at_ms=AT_MS),
     )
     assert not reconcile(spark, ReconcileScope(tmp_path, "t")).sums[0].adds_up
 
@@ -95,7 +96,7 @@ def test_a_task_closed_as_a_whole_has_that_outcome_for_the_rest(spark: "SparkSes
         topic,
         task_record("t"),
         Sealed(format=1, task="t", targets=10, refused=0, digest="", writers=["0"]),
-        Finished(format=1, task="t", state="cancelled", counts=[3, 0, 0, 0, 7], at_ms=AT_MS),
+        finished("t", 3, 0, 0, 0, 7, state="cancelled", at_ms=AT_MS),
     )
     (one,) = reconcile(spark, ReconcileScope(tmp_path, "t")).sums
     assert (one.totals["sent"], one.totals["cancelled"], one.totals["pending"], one.adds_up) == (3, 7, 0, True)
@@ -107,7 +108,7 @@ def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: 
         topic,
         task_record("t"),
         Sealed(format=1, task="t", targets=4, refused=0, digest="", writers=["0"]),
-        Finished(format=1, task="t", state="completed", counts=[4, 0, 0, 0, 0], at_ms=AT_MS),
+        finished("t", 4, at_ms=AT_MS),
     )
     found = reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a", "b", "d"))
     reported = {(row["target"], row["difference"]) for row in found.differences}

@@ -18,6 +18,12 @@ def test_a_session_runs_python_workers_of_this_environment(spark: "SparkSession"
     assert {row[0] for row in spark.range(4).select(where("id")).collect()} == {sys.executable}
 
 
+def test_the_name_of_a_session_may_be_given_by_position_as_in_0_2() -> None:
+    from spark_jobs import SessionSettings
+
+    assert SessionSettings("vip", log_level="INFO") == SessionSettings(app_name="vip", log_level="INFO")
+
+
 def test_a_missing_package_is_named_with_what_installs_it() -> None:
     with pytest.raises(Missing) as raised:
         require_packages("spark", "msgspec", "no_such_package")

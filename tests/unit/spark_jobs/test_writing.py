@@ -262,3 +262,24 @@ def test_without_variables_none_are_sent() -> None:
     job = Job(PLAIN)
     job.write(people(0, 3))
     assert [envelope.variables for envelope in job.sent()] == [None]
+
+
+def test_rows_that_their_provider_would_refuse_make_no_task() -> None:
+    job = Job(channel="apns", message="Hi {{name}}")
+    with pytest.raises(InvalidInput, match="not a device token"):
+        job.attempt([{"target": "short", "name": "Ann"}])
+    with pytest.raises(InvalidInput, match="variable name"):
+        job.attempt([{"target": "ab" * 32, "name": None}])
+    assert job.world.records == []
+
+
+def test_rows_that_their_provider_would_refuse_may_be_left_out() -> None:
+    job = Job(channel="apns", message="Hi {{name}}", oninvalid="refuse")
+    assert job.write([{"target": "short", "name": "Ann"}, {"target": "ab" * 32, "name": "Bob"}]).targets == 1
+    assert job.targets() == ["ab" * 32]
+
+
+def test_columns_that_the_message_needs_are_named() -> None:
+    options = target(channel="apns", message="Hi {{name}} {{town}}").options
+    with pytest.raises(InvalidInput, match=r"no column: town"):
+        options.check_columns(["name"])

@@ -13,6 +13,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.model.view import WorkerBeat
 from fairlane.checks.view_checks import newer_findings
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
+from tests.records import beat
 from tests.unit.views import LostRedis, view_of
 
 
@@ -48,24 +49,6 @@ def heart(
     return Heartbeat(redis.workers, identity, counted, lambda: "serving", clock, newer_lanes=lambda: lanes)
 
 
-def other(name: str = "b", version: str = "1", **fields: Any) -> WorkerBeat:
-    return WorkerBeat(
-        id=name,
-        host="h",
-        pid=2,
-        state="serving",
-        started_ms=0,
-        seen_ms=0,
-        version=version,
-        lanes=0,
-        in_flight=0,
-        buffered=0,
-        rate=0.0,
-        tiers={},
-        **fields,
-    )
-
-
 class Seconds(threading.Event):
     """Fake of a stop signal: instead of every wait a second passes and `each` is called."""
 
@@ -91,7 +74,7 @@ def test_workers_are_not_taken_for_lost_because_redis_was(redis: Redis) -> None:
     def second(number: int) -> None:
         """The other worker beats after this one."""
         if not redis.gone:
-            redis.workers.beat(other(), 60.0)
+            redis.workers.beat(beat("b"), 60.0)
         redis.gone = 10 <= number < 40
         seen.append({peer.id for peer in mine.peers()})
 
@@ -115,8 +98,8 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor(redis: Redi
 
 def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known(redis: Redis) -> None:
     mine = heart(redis, channels=frozenset({"null", "http"}))
-    redis.workers.beat(other(version="0.2.0"), 60.0)
-    redis.workers.beat(other("c", extra={"channels": ["x"]}), 60.0)
+    redis.workers.beat(beat("b", version="0.2.0"), 60.0)
+    redis.workers.beat(beat("c", extra={"channels": ["x"]}), 60.0)
     mine.run(Seconds(redis.clock, 1, lambda _second: None))
     assert {peer.id: peer.channels for peer in mine.peers()} == {"a": {"http", "null"}, "b": None, "c": {"x"}}
     assert redis.seen("a").channels == frozenset({"http", "null"})
@@ -128,7 +111,7 @@ def test_a_worker_that_is_gone_is_seen_to_be(redis: Redis) -> None:
 
     def second(number: int) -> None:
         if number < 10:
-            redis.workers.beat(other(), 60.0)
+            redis.workers.beat(beat("b"), 60.0)
         seen.append({peer.id for peer in mine.peers()})
 
     mine.run(Seconds(redis.clock, 20, second))

@@ -4,22 +4,29 @@ import socket
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 
 from backends.redis.epochs import Epochs
 from backends.redis.registry.task_rows import LiveTask
+from consumers.delivery.flow_figures import MAX_FLOWS, FlowTable
+from dispatcher.channels.guards.door import Doors
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, Unreachable
+from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.tier import Tier
-from dispatcher.model.view import TierStats, WorkerBeat
+from dispatcher.model.view import TierStats
+from dispatcher.wire.lease import Pace
 from fairlane.worker.report.call_times import CallTimes
+from fairlane.worker.report.flow_metrics import FlowCollector
 from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.report.service_view import ServiceView
+from tests.records import beat
 from tests.unit.tasks import live_task as live
 from tests.unit.views import FixedRegistry, FixedService, FixedTasks, FixedWorkers
 
 
-def exposed(*collectors: EngineCollector | ServiceCollector) -> str:
+def exposed(*collectors: Collector) -> str:
     registry = CollectorRegistry()
     for collector in collectors:
         registry.register(collector)
@@ -63,27 +70,25 @@ class OneWorker:
         self.counts = Counts()
         self.workers = FixedWorkers()
         self.sends(rate)
-        registry = FixedRegistry(FixedTasks(*tasks), FixedService(100))
+        self.service = FixedService(100)
+        registry = FixedRegistry(FixedTasks(*tasks), self.service)
         self.view = ServiceView(registry, self.counts, self.workers, self.clock)
 
     def sends(self, rate: float) -> None:
         tiers = {"high": TierStats(rate=rate), "low": TierStats(rate=rate)}
-        self.workers.beats = [
-            WorkerBeat(
-                id="w",
-                host="h",
-                pid=1,
-                state="serving",
-                started_ms=0,
-                seen_ms=0,
-                version="0",
-                lanes=0,
-                in_flight=0,
-                buffered=0,
-                rate=0.0,
-                tiers=tiers,
-            )
-        ]
+        self.workers.beats = [beat(tiers=tiers)]
+
+
+def test_paused_apps_are_shown_by_channel_and_kind() -> None:
+    world = OneWorker(20.0)
+    world.service.flows = {
+        "fcm/shop": FlowPause(kind=PauseKind.CREDENTIALS, since_ms=0, reason="wrong key"),
+        "apns/shop": FlowPause(kind=PauseKind.DOWN, since_ms=0, until_ms=1),
+    }
+    world.service.time_ms = 5
+    text = exposed(ServiceCollector(world.view))
+    assert 'fairlane_flow_paused{app="shop",channel="fcm",kind="credentials"} 1.0' in text
+    assert "apns" not in text
 
 
 def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
@@ -119,3 +124,41 @@ def test_a_port_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(InvalidInput, match=f"cannot be served on 127.0.0.1:{port}: Address already in use"):
             MetricsServer(port, "127.0.0.1", ())
+
+
+def test_flows_are_shown_with_their_requests_answers_times_and_limits() -> None:
+    table = FlowTable()
+    flow = table.of("fcm", "shop", 1_000)
+    for verdict, took_s in (("sent", 0.02), ("sent", 0.3), ("dead", 0.02)):
+        flow.begin()
+        flow.answers[verdict] += 1
+        flow.end(took_s, 1.0)
+    flow.begin()
+    text = exposed(FlowCollector(table.flows, dict))
+    of_flow = 'app="shop",channel="fcm"'
+    assert f"fairlane_flow_requests_total{{{of_flow}}} 4.0" in text
+    assert f"fairlane_flow_in_flight{{{of_flow}}} 1.0" in text
+    assert f"fairlane_flow_limit{{{of_flow}}} 1000.0" in text
+    assert f'fairlane_flow_answers_total{{{of_flow},verdict="sent"}} 2.0' in text
+    assert f'fairlane_flow_answers_total{{{of_flow},verdict="dead"}} 1.0' in text
+    assert f'fairlane_flow_answer_seconds_bucket{{{of_flow},le="0.025"}} 2.0' in text
+    assert f'fairlane_flow_answer_seconds_bucket{{{of_flow},le="+Inf"}} 3.0' in text
+
+
+def test_a_worker_shows_a_bounded_number_of_flows() -> None:
+    table = FlowTable()
+    for number in range(3 * MAX_FLOWS):
+        table.of("fcm", f"app-{number}", 10).begin()
+    text = exposed(FlowCollector(table.flows, dict))
+    assert text.count("fairlane_flow_requests_total{") == MAX_FLOWS + 1
+    assert f'fairlane_flow_requests_total{{app="(others)",channel="fcm"}} {2 * MAX_FLOWS}.0' in text
+
+
+def test_caps_are_shown_with_their_present_rate_and_what_is_used_of_them() -> None:
+    doors = Doors()
+    doors.allot([Pace("quota/p", "fcm/shop", 100, 0, 400), Pace("channel/http", "http/shop", 9, 0, 9, True)], 0.0)
+    assert doors.wait_s("fcm/shop", 0.1) == 0.0
+    text = exposed(FlowCollector({}, lambda: doors.by_pool))
+    assert 'fairlane_cap_per_second{pool="quota/p",unit="target"} 400.0' in text
+    assert 'fairlane_cap_used_total{pool="quota/p",unit="target"} 1.0' in text
+    assert 'fairlane_cap_per_second{pool="channel/http",unit="request"} 9.0' in text

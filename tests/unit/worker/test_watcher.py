@@ -1,5 +1,8 @@
 """The engine is told of the lanes it should hold: those of tasks that may be sent now, and the standing ones."""
 
+import queue
+from collections.abc import Sequence
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -7,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.redis.feed import Feed
-from backends.redis.registry.task_rows import LiveTask
+from backends.redis.registry.task_rows import LiveTask, RowShape
+from backends.system_clock import SystemClock
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.events import LanesChanged
+from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import FeedEntry
 from dispatcher.scheduling.rotation import RotationSettings
@@ -19,7 +25,10 @@ from dispatcher.wire.topics import Topics
 from fairlane.worker import watcher
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
+from tests.actors import running
 from tests.edits import edit_text
+from tests.unit.consumers.fakes import eventually
+from tests.unit.tasks import live_task
 from tests.unit.tasks import live_task as live
 from tests.unit.views import FixedRegistry, FixedService, FixedTasks
 
@@ -259,6 +268,20 @@ def test_lanes_of_a_paused_channel_are_let_go_of() -> None:
     assert TOPICS.side_lane("shop", "null") in watch.names()
 
 
+def test_lanes_of_an_app_that_is_paused_on_a_channel_are_let_go_of_until_the_pause_ends() -> None:
+    watch = Watch(live("x", app="bank"), live("y"), live("z", app="bank", channel="sms"))
+    sides = TOPICS.side_lane("bank", "null"), TOPICS.side_lane("shop", "null")
+    watch.registry.service.sides = frozenset(sides)
+    now_ms = watch.registry.service.now_ms()
+    watch.registry.service.flows = {"null/bank": FlowPause(kind=PauseKind.DOWN, since_ms=0, until_ms=now_ms + 5_000)}
+    watch.watcher.round([FeedEntry("globals")])
+    assert watch.own() == ["y", "z"]
+    assert [side in watch.names() for side in sides] == [False, True]
+    watch.rounds(6, after_s=1.0)
+    assert sorted(watch.own()) == ["x", "y", "z"]
+    assert [side in watch.names() for side in sides] == [True, True]
+
+
 STEPS = st.lists(
     st.tuples(st.integers(0, 7), st.sampled_from(["set", "pause", "end", "missed", "share"]), st.integers(0, 30)),
     max_size=30,
@@ -316,3 +339,50 @@ def test_what_is_known_from_changes_is_what_is_known_from_reading_all(steps: lis
     assert {lane.task: lane for lane in watch.published[-1].lanes} == {
         lane.task: lane for lane in afresh.published[-1].lanes
     }
+
+
+# ------------------------------------------------------------- the watch of the registry while Redis comes and goes
+class Tasks(FixedTasks):
+    """breaks: how often tasks cannot be read by id, for `error`."""
+
+    breaks = 0
+    error: FairlaneError = Unreachable("Redis is gone.")
+
+    def named(self, tasks: Sequence[str], shape: RowShape[Any], *, ended: bool | None = None) -> list[Any]:
+        if self.breaks:
+            self.breaks -= 1
+            raise self.error
+        return super().named(tasks, shape, ended=ended)
+
+
+class ToldFeed(Feed):
+    """Says what a test puts into it."""
+
+    def __init__(self, service: FixedService) -> None:
+        self.changes: queue.Queue[list[FeedEntry]] = queue.Queue()
+        self._service = service
+
+    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
+        try:
+            changes = self.changes.get(timeout=block_ms / 1_000)
+        except queue.Empty:
+            return b"", []
+        self._service.number += len(changes)
+        return b"", changes
+
+
+@pytest.mark.parametrize("error", [Unreachable("Redis is gone."), FairlaneError("A key has another type.")])
+def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost(error: FairlaneError) -> None:
+    """All tasks are read only every 15 s; this one is looked at long before."""
+    tasks, service, reported = Tasks(), FixedService(), list[LanesChanged]()
+    registry, feed = FixedRegistry(tasks, service), ToldFeed(service)
+    settings = WatchSettings(lanes=LiveLaneSettings(me="me"), look_s=0.02)
+    topics = Topics(tenant="t", namespaces=1)
+    watcher = LaneWatcher(registry, feed, topics, reported.append, lambda: [Peer("me")], SystemClock(), settings)
+    with running(watcher.run):
+        eventually(lambda: bool(reported))
+        tasks.known["x"] = live_task("x")
+        tasks.error, tasks.breaks = error, 1
+        feed.changes.put([FeedEntry("task", "x")])
+        eventually(lambda: "lane/x" in {lane.name for lane in reported[-1].lanes})
+    assert not tasks.breaks

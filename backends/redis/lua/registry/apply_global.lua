@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Applies a GlobalChange: for each setting, the last in the topic counts. Its position is kept in the field
 -- `pos|<field>`, which cannot be mistaken for a setting of an app or a channel of that name. The times when a channel
--- was paused and resumed are kept in `pauses|<channel>`.
+-- was paused and resumed are kept in `pauses|<channel>`, those of a flow in `pauses|<channel>:<app>`, with the end that a
+-- pause was given: `<position>=<1 or 0>@<ms>[:<until_ms>]`.
 --
 -- KEYS[1] prefix
 -- ARGV[1] position, [2] field (dispatcher/model/service_settings.py has them all), [3] value, [4] at_ms
@@ -9,6 +10,7 @@
 
 -- include: feed.lua
 -- include: pauses.lua
+-- include: keep_flow.lua
 -- include: cap_rate.lua
 
 local position, field, value = ARGV[1], ARGV[2], ARGV[3]
@@ -16,12 +18,20 @@ local key = P .. ':globals'
 local channel = string.match(field, '^channel_paused:(.*)$')
 local pool = field == 'capacity' and 'total' or string.match(field, '^cap:(.*)$')
 
+local flow = string.match(field, '^flow_paused:(.*)$')
+
 if channel then note_pause(key, 'pauses|' .. channel, position, value, ARGV[4]) end
+if flow then
+  local pause = read_flow_pause(value, 0)
+  local end_text = pause.stops and pause.until_ms > 0 and ':' .. int_text(pause.until_ms) or ''
+  note_pause(key, 'pauses|' .. flow, position, pause.stops and '1' or '0', int_text(pause.since_ms) .. end_text)
+end
 local read = redis.call('HGET', key, 'pos|' .. field)
 if read and read >= position then return 0 end
 
 redis.call('HSET', key, field, value, 'pos|' .. field, position)
 keep_paused(field, value)
+keep_flow(field, value)
 if pool then note_rate(P .. ':pool:' .. string.gsub(pool, ':', '/', 1), 'rate', value) end
 announce('globals', '')
 return 0

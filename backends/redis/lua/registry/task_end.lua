@@ -3,14 +3,14 @@
 -- include: seals.lua
 
 -- Returns whether every target of a sealed task has an outcome and its end is not yet written. False while the view is
--- not ready: a view being rebuilt knows too little.
+-- not ready: a view being rebuilt knows too little. Most tasks that are asked about are not over, so that comes first.
 local function is_complete(task)
-  if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return false end
   local got = redis.call('HMGET', task_key(task), 'lane', 'sealed', 'total', 'finals', 'ended', 'sealed_pos')
-  if not is_settled(got[6], control_cursor()) then return false end
   -- finals may exceed total: the task was closed unsealed, and its seal came later and leaves writers out.
   local is_over = tonumber(got[4] or 0) >= tonumber(got[3] or 0)
-  return got[1] and got[2] == '1' and (got[5] or '') == '' and is_over
+  if not (got[1] and got[2] == '1' and (got[5] or '') == '' and is_over) then return false end
+  if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return false end
+  return is_settled(got[6], control_cursor())
 end
 
 -- Returns the keys that hold the state of a task's envelopes.

@@ -6,7 +6,8 @@
 --         [3] number of outcome partitions, [4] run id of this Redis,
 --         [5] 1 if a snapshot must be restored first: until then the outcome topics are not folded,
 --         [6] epoch of the view that is replaced, '' for none, [7] pattern of the prefix's keys,
---         [8] address of this Redis, [9] 1 if the installation moves here from another Redis
+--         [8] address of this Redis, [9] 1 if the installation moves here from another Redis,
+--         [10] the last promotion of this run, '' for none
 -- Returns 1, or 0 if there is already a view that is not to be replaced
 
 -- include: feed.lua
@@ -32,6 +33,6 @@ local waits_from = now + (ARGV[9] == '1' and MOVED_MS or 0)
 redis.call('HSET', key, 'id', ARGV[1], 'started_ms', int_text(now), 'ready', '0', 'announced', '0', 'marked', '0',
   'waits_from_ms', int_text(waits_from), 'grants_after_ms', int_text(waits_from + wait_ms + REPORT_MS),
   'claim_ms', int_text(wait_ms), 'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
-  'form', int_text(FORM), 'address', ARGV[8], 'adopted', ARGV[9])
+  'form', int_text(FORM), 'address', ARGV[8], 'adopted', ARGV[9], 'promotion', ARGV[10])
 announce('epoch', '')
 return 1

@@ -3,11 +3,12 @@
 -- that: it is marked as broken, grants nothing, and is rebuilt from Pulsar (consumers/upkeep/rebuild.py). A script that
 -- fails before its first write has changed nothing.
 local server, wrote = redis, false
-local READS = {}
-for name in string.gmatch('BITCOUNT BITFIELD_RO BITPOS EXISTS GET GETBIT HEXISTS HGET HGETALL HKEYS HLEN HMGET PTTL SCAN SCARD ' ..
-  'SISMEMBER SMEMBERS STRLEN TIME TYPE ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREVRANGE ZREVRANK ZSCORE', '%S+') do
-  READS[name] = true
-end
+local READS = { -- written out: every call of every script makes this table, and splitting a text took 10 us
+  BITCOUNT = true, BITFIELD_RO = true, BITPOS = true, EXISTS = true, GET = true, GETBIT = true, HEXISTS = true,
+  HGET = true, HGETALL = true, HKEYS = true, HLEN = true, HMGET = true, PTTL = true, SCAN = true, SCARD = true,
+  SISMEMBER = true, SMEMBERS = true, STRLEN = true, TIME = true, TYPE = true, ZCARD = true, ZCOUNT = true,
+  ZRANGE = true, ZRANGEBYSCORE = true, ZREVRANGE = true, ZREVRANK = true, ZSCORE = true,
+}
 
 local redis = { error_reply = server.error_reply }
 

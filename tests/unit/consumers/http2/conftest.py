@@ -1,7 +1,7 @@
 """Certificates made once, and the two event loops."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,18 @@ import uvloop
 
 from benchmarks.delivery.certificates import make_certificates
 
-Run = Callable[[Coroutine[Any, Any, None]], None]
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every async test of this folder on both event loops."""
+    if inspect.iscoroutinefunction(metafunc.function):
+        metafunc.parametrize("loop_factory", LOOPS.values(), ids=LOOPS, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def loop_factory(request: pytest.FixtureRequest) -> Any:
+    return getattr(request, "param", None)
 
 
 @pytest.fixture(scope="session")
@@ -18,15 +29,3 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
     make_certificates(folder)
     return folder
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a coroutine on one of the event loops."""
-    factory = asyncio.new_event_loop if request.param == "asyncio" else uvloop.new_event_loop
-
-    def call(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(main)
-
-    return call

@@ -18,7 +18,6 @@ from consumers.delivery.http2.settings import ClientCertificate, ClientSettings,
 from dispatcher.model.errors import InvalidInput
 from tests.unit.consumers.http2 import conftest
 from tests.unit.consumers.http2.calls import attempt, attempts, opened, until
-from tests.unit.consumers.http2.conftest import Run
 from tests.unit.consumers.http2.connect_proxy import proxying
 from tests.unit.consumers.http2.frame_server import Plan, serving
 
@@ -35,247 +34,185 @@ def reason_of(found: HttpResponse | RequestFailed, fate: Fate) -> str:
 
 
 # ---------------------------------------------------------------- requests and answers
-def test_a_request_arrives_and_its_answer_comes_back(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with serving(certificates, Plan()) as server, opened(certificates) as client:
-            headers = (("x-id", "one"), ("authorization", "Bearer secret"), ("content-type", "application/json"))
-            answer = await client.send(HttpRequest(url=f"{server.url}/3/device/a", body=b'{"a": 1}', headers=headers))
-            assert (answer.status, answer.body) == (200, b'{"name": "projects/p/messages/1"}')
-            assert answer.header("Retry-After") == "7"
-            assert answer.header("apns-id") == "1"
-            assert answer.header("location") is None
-            assert server.seen.bodies["one"] == b'{"a": 1}'
-            arrived = server.seen.headers["one"]
-            assert arrived == {
-                ":method": "POST",
-                ":scheme": "https",
-                ":authority": f"127.0.0.1:{server.port}",
-                ":path": "/3/device/a",
-                "content-length": "8",
-                **dict(headers),
-            }
-
-    run(main())
+async def test_a_request_arrives_and_its_answer_comes_back(certificates: Path) -> None:
+    async with serving(certificates, Plan()) as server, opened(certificates) as client:
+        headers = (("x-id", "one"), ("authorization", "Bearer secret"), ("content-type", "application/json"))
+        answer = await client.send(HttpRequest(url=f"{server.url}/3/device/a", body=b'{"a": 1}', headers=headers))
+        assert (answer.status, answer.body) == (200, b'{"name": "projects/p/messages/1"}')
+        assert answer.header("Retry-After") == "7"
+        assert answer.header("apns-id") == "1"
+        assert answer.header("location") is None
+        assert server.seen.bodies["one"] == b'{"a": 1}'
+        arrived = server.seen.headers["one"]
+        assert arrived == {
+            ":method": "POST",
+            ":scheme": "https",
+            ":authority": f"127.0.0.1:{server.port}",
+            ":path": "/3/device/a",
+            "content-length": "8",
+            **dict(headers),
+        }
 
 
-def test_requests_in_a_row_do_not_mix(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with serving(certificates, Plan()) as server, opened(certificates) as client:
-            for number in range(5):
-                headers = (("x-id", str(number)), *((("x-more", "y"),) if number == 2 else ()))
-                body = b"b" * (10 - number)
-                answer = await client.send(HttpRequest(url=f"{server.url}/{number}", body=body, headers=headers))
-                assert len(answer.lines) == 4  # status, two headers, the empty line
-                assert server.seen.bodies[str(number)] == body
-                assert server.seen.headers[str(number)][":path"] == f"/{number}"
-                assert ("x-more" in server.seen.headers[str(number)]) == (number == 2)
-
-    run(main())
+async def test_requests_in_a_row_do_not_mix(certificates: Path) -> None:
+    async with serving(certificates, Plan()) as server, opened(certificates) as client:
+        for number in range(5):
+            headers = (("x-id", str(number)), *((("x-more", "y"),) if number == 2 else ()))
+            body = b"b" * (10 - number)
+            answer = await client.send(HttpRequest(url=f"{server.url}/{number}", body=body, headers=headers))
+            assert len(answer.lines) == 4  # status, two headers, the empty line
+            assert server.seen.bodies[str(number)] == body
+            assert server.seen.headers[str(number)][":path"] == f"/{number}"
+            assert ("x-more" in server.seen.headers[str(number)]) == (number == 2)
 
 
-def test_of_a_long_answer_the_beginning_is_kept(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        plan = Plan(answer=b"a" * 200_000)
-        async with serving(certificates, plan) as server, opened(certificates) as client:
-            found = await attempt(client, server, "one")
-            assert isinstance(found, HttpResponse)
-            assert found.body == b"a" * 65_536
-
-    run(main())
+async def test_of_a_long_answer_the_beginning_is_kept(certificates: Path) -> None:
+    plan = Plan(answer=b"a" * 200_000)
+    async with serving(certificates, plan) as server, opened(certificates) as client:
+        found = await attempt(client, server, "one")
+        assert isinstance(found, HttpResponse)
+        assert found.body == b"a" * 65_536
 
 
 @pytest.mark.parametrize("headers", [(("x-id", "a\r\nx-more: b"),), (("x\nid", "a"),)])
-def test_a_header_cannot_bring_another(run: Run, certificates: Path, headers: Headers) -> None:
-    async def main() -> None:
-        async with serving(certificates, Plan()) as server, opened(certificates) as client:
-            with pytest.raises(InvalidInput, match="control character"):
-                await client.send(HttpRequest(url=server.url, body=b"{}", headers=headers))
-            assert isinstance(await attempt(client, server, "after"), HttpResponse)
-
-    run(main())
+async def test_a_header_cannot_bring_another(certificates: Path, headers: Headers) -> None:
+    async with serving(certificates, Plan()) as server, opened(certificates) as client:
+        with pytest.raises(InvalidInput, match="control character"):
+            await client.send(HttpRequest(url=server.url, body=b"{}", headers=headers))
+        assert isinstance(await attempt(client, server, "after"), HttpResponse)
 
 
-def test_a_request_needs_a_body(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with opened(certificates) as client:
-            with pytest.raises(InvalidInput, match="body"):
-                await client.send(HttpRequest(url="https://127.0.0.1", body=b""))
-
-    run(main())
+async def test_a_request_needs_a_body(certificates: Path) -> None:
+    async with opened(certificates) as client:
+        with pytest.raises(InvalidInput, match="body"):
+            await client.send(HttpRequest(url="https://127.0.0.1", body=b""))
 
 
 # ---------------------------------------------------------------- limits
-def test_connections_and_streams_are_bounded(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with (
-            serving(certificates, Plan(delay_s=0.02)) as server,
-            opened(certificates, connections=3, streams=10) as client,
-        ):
-            found = await attempts(client, server, [f"r{number}" for number in range(100)])
-            assert all(isinstance(one, HttpResponse) for one in found.values())
-            assert server.seen.connections == 3
-            assert server.seen.most_streams == 10
-
-    run(main())
+async def test_connections_and_streams_are_bounded(certificates: Path) -> None:
+    async with (
+        serving(certificates, Plan(delay_s=0.02)) as server,
+        opened(certificates, connections=3, streams=10) as client,
+    ):
+        found = await attempts(client, server, [f"r{number}" for number in range(100)])
+        assert all(isinstance(one, HttpResponse) for one in found.values())
+        assert server.seen.connections == 3
+        assert server.seen.most_streams == 10
 
 
-def test_the_server_may_allow_fewer_streams(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with serving(certificates, Plan(streams=1)) as server, opened(certificates, connections=1) as client:
-            await attempt(client, server, "first")
-            found = await attempts(client, server, [f"r{number}" for number in range(20)])
-            assert all(isinstance(one, HttpResponse) for one in found.values())
-            assert (server.seen.connections, server.seen.most_streams, server.seen.too_many) == (1, 1, 0)
-
-    run(main())
+async def test_the_server_may_allow_fewer_streams(certificates: Path) -> None:
+    async with serving(certificates, Plan(streams=1)) as server, opened(certificates, connections=1) as client:
+        await attempt(client, server, "first")
+        found = await attempts(client, server, [f"r{number}" for number in range(20)])
+        assert all(isinstance(one, HttpResponse) for one in found.values())
+        assert (server.seen.connections, server.seen.most_streams, server.seen.too_many) == (1, 1, 0)
 
 
-def test_a_new_connections_streams_beyond_the_servers_limit_are_not_taken(run: Run, certificates: Path) -> None:
+async def test_a_new_connections_streams_beyond_the_servers_limit_are_not_taken(certificates: Path) -> None:
     """The client begins before it has heard of the limit."""
-
-    async def main() -> None:
-        plan = Plan(streams=4, delay_s=0.02)
-        async with serving(certificates, plan) as server, opened(certificates, connections=1) as client:
-            found = await attempts(client, server, [f"r{number}" for number in range(20)])
-            assert server.seen.too_many > 0
-            for name, one in found.items():
-                if isinstance(one, RequestFailed):
-                    assert one.fate is Fate.NOT_TAKEN
-                assert server.seen.accepted[name] == isinstance(one, HttpResponse)
-
-    run(main())
+    plan = Plan(streams=4, delay_s=0.02)
+    async with serving(certificates, plan) as server, opened(certificates, connections=1) as client:
+        found = await attempts(client, server, [f"r{number}" for number in range(20)])
+        assert server.seen.too_many > 0
+        for name, one in found.items():
+            if isinstance(one, RequestFailed):
+                assert one.fate is Fate.NOT_TAKEN
+            assert server.seen.accepted[name] == isinstance(one, HttpResponse)
 
 
-def test_a_request_that_never_got_a_stream_is_not_taken(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        plan = Plan(delay_s=60, streams=1)
-        async with serving(certificates, plan) as server, opened(certificates, connections=1, streams=1) as client:
-            first = asyncio.ensure_future(attempt(client, server, "first"))
-            await until(lambda: bool(server.seen.accepted))
-            second = asyncio.ensure_future(attempt(client, server, "second"))
-            await asyncio.sleep(0.05)
-            await client.close()
-            reason_of(await first, Fate.UNKNOWN)
-            reason_of(await second, Fate.NOT_TAKEN)
-
-    run(main())
+async def test_a_request_that_never_got_a_stream_is_not_taken(certificates: Path) -> None:
+    plan = Plan(delay_s=60, streams=1)
+    async with serving(certificates, plan) as server, opened(certificates, connections=1, streams=1) as client:
+        first = asyncio.ensure_future(attempt(client, server, "first"))
+        await until(lambda: bool(server.seen.accepted))
+        second = asyncio.ensure_future(attempt(client, server, "second"))
+        await asyncio.sleep(0.05)
+        await client.close()
+        reason_of(await first, Fate.UNKNOWN)
+        reason_of(await second, Fate.NOT_TAKEN)
 
 
 # ---------------------------------------------------------------- servers that cannot be reached or trusted
-def test_a_refused_connection_is_not_taken(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with opened(certificates) as client:
-            with pytest.raises(RequestFailed, match="connect") as failed:
-                await client.send(HttpRequest(url=f"https://127.0.0.1:{unused_port()}", body=b"{}"))
-            assert failed.value.fate is Fate.NOT_TAKEN
+@pytest.mark.parametrize(("scheme", "reason"), [("https", "connect"), ("http", "http")])
+async def test_a_refused_connection_is_not_taken_and_plain_http_not_spoken(
+    certificates: Path, scheme: str, reason: str
+) -> None:
+    async with opened(certificates) as client:
+        with pytest.raises(RequestFailed, match=reason) as failed:
+            await client.send(HttpRequest(url=f"{scheme}://127.0.0.1:{unused_port()}", body=b"{}"))
+        assert failed.value.fate is Fate.NOT_TAKEN
 
-    run(main())
 
-
-def test_only_the_given_authorities_are_trusted(run: Run, certificates: Path, tmp_path: Path) -> None:
+async def test_only_the_given_authorities_are_trusted(certificates: Path, tmp_path: Path) -> None:
     make_certificates(tmp_path)
-
-    async def main() -> None:
-        async with serving(certificates, Plan()) as server:
-            for ca_file in (str(tmp_path / "ca.pem"), None):  # another authority; certifi's
-                async with opened(certificates, ca_file=ca_file) as client:
-                    assert "certificate" in reason_of(await attempt(client, server, "one"), Fate.NOT_TAKEN)
-            assert not server.seen.arrived
-
-    run(main())
+    async with serving(certificates, Plan()) as server:
+        for ca_file in (str(tmp_path / "ca.pem"), None):  # another authority; certifi's
+            async with opened(certificates, ca_file=ca_file) as client:
+                assert "certificate" in reason_of(await attempt(client, server, "one"), Fate.NOT_TAKEN)
+        assert not server.seen.arrived
 
 
-def test_a_server_may_ask_for_a_certificate(run: Run, certificates: Path) -> None:
+async def test_a_server_may_ask_for_a_certificate(certificates: Path) -> None:
     shown = ClientCertificate((certificates / "client.pem").read_bytes())
-
-    async def main() -> None:
-        async with serving(certificates, Plan(asks_for_certificate=True)) as server:
-            async with opened(certificates, certificate=shown) as client:
-                assert isinstance(await attempt(client, server, "shown"), HttpResponse)
-            async with opened(certificates) as client:
-                assert isinstance(await attempt(client, server, "none"), RequestFailed)
-            assert server.seen.arrived == {"shown": 1}
-
-    run(main())
-
-
-def test_plain_http_is_not_spoken(run: Run, certificates: Path) -> None:
-    async def main() -> None:
+    async with serving(certificates, Plan(asks_for_certificate=True)) as server:
+        async with opened(certificates, certificate=shown) as client:
+            assert isinstance(await attempt(client, server, "shown"), HttpResponse)
         async with opened(certificates) as client:
-            with pytest.raises(RequestFailed, match="http") as failed:
-                await client.send(HttpRequest(url=f"http://127.0.0.1:{unused_port()}", body=b"{}"))
-            assert failed.value.fate is Fate.NOT_TAKEN
-
-    run(main())
+            assert isinstance(await attempt(client, server, "none"), RequestFailed)
+        assert server.seen.arrived == {"shown": 1}
 
 
 # ---------------------------------------------------------------- proxy
-def test_requests_go_through_the_proxy(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with serving(certificates, Plan()) as server, proxying() as proxy:
-            async with opened(certificates, proxy=proxy.url) as client:
-                found = await attempt(client, server, "one")
-            assert isinstance(found, HttpResponse)
-            assert found.header("x-proxy") is None  # of the proxy's answer to CONNECT
-            assert proxy.asked == [f"127.0.0.1:{server.port}"]
-            assert server.seen.accepted == {"one": 1}
-
-    run(main())
+async def test_requests_go_through_the_proxy(certificates: Path) -> None:
+    async with serving(certificates, Plan()) as server, proxying() as proxy:
+        async with opened(certificates, proxy=proxy.url) as client:
+            found = await attempt(client, server, "one")
+        assert isinstance(found, HttpResponse)
+        assert found.header("x-proxy") is None  # of the proxy's answer to CONNECT
+        assert proxy.asked == [f"127.0.0.1:{server.port}"]
+        assert server.seen.accepted == {"one": 1}
 
 
-def test_a_proxy_that_refuses_or_is_gone_has_taken_nothing(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with serving(certificates, Plan()) as server, proxying(refuse=True) as proxy:
-            for address in (proxy.url, f"http://127.0.0.1:{unused_port()}"):
-                async with opened(certificates, proxy=address) as client:
-                    reason_of(await attempt(client, server, "one"), Fate.NOT_TAKEN)
-            assert not server.seen.arrived
-
-    run(main())
+async def test_a_proxy_that_refuses_or_is_gone_has_taken_nothing(certificates: Path) -> None:
+    async with serving(certificates, Plan()) as server, proxying(refuse=True) as proxy:
+        for address in (proxy.url, f"http://127.0.0.1:{unused_port()}"):
+            async with opened(certificates, proxy=address) as client:
+                reason_of(await attempt(client, server, "one"), Fate.NOT_TAKEN)
+        assert not server.seen.arrived
 
 
-def test_proxies_of_the_environment_are_not_used(run: Run, certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxies_of_the_environment_are_not_used(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{unused_port()}")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-    async def main() -> None:
-        async with serving(certificates, Plan()) as server, proxying() as proxy:
-            async with opened(certificates) as client:
-                assert isinstance(await attempt(client, server, "direct"), HttpResponse)
-            async with opened(certificates, proxy=proxy.url) as client:
-                assert isinstance(await attempt(client, server, "by proxy"), HttpResponse)
-            assert len(proxy.asked) == 1
-
-    run(main())
+    async with serving(certificates, Plan()) as server, proxying() as proxy:
+        async with opened(certificates) as client:
+            assert isinstance(await attempt(client, server, "direct"), HttpResponse)
+        async with opened(certificates, proxy=proxy.url) as client:
+            assert isinstance(await attempt(client, server, "by proxy"), HttpResponse)
+        assert len(proxy.asked) == 1
 
 
 # ---------------------------------------------------------------- the end of connections
-def test_renewed_connections_end_when_their_requests_have(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with serving(certificates, Plan(delay_s=0.1)) as server, opened(certificates) as client:
-            before = asyncio.ensure_future(attempt(client, server, "before"))
-            await asyncio.sleep(0.05)
-            client.renew_connections()
-            after = await attempt(client, server, "after")
-            assert isinstance(await before, HttpResponse)
-            assert isinstance(after, HttpResponse)
-            assert server.seen.connections == 2
-            await until(lambda: server.open_connections == 1)
-
-    run(main())
+async def test_renewed_connections_end_when_their_requests_have(certificates: Path) -> None:
+    async with serving(certificates, Plan(delay_s=0.1)) as server, opened(certificates) as client:
+        before = asyncio.ensure_future(attempt(client, server, "before"))
+        await asyncio.sleep(0.05)
+        client.renew_connections()
+        after = await attempt(client, server, "after")
+        assert isinstance(await before, HttpResponse)
+        assert isinstance(after, HttpResponse)
+        assert server.seen.connections == 2
+        await until(lambda: server.open_connections == 1)
 
 
-def test_a_closed_client_says_what_became_of_its_requests(run: Run, certificates: Path) -> None:
-    async def main() -> None:
-        async with serving(certificates, Plan(delay_s=60)) as server, opened(certificates) as client:
-            call = asyncio.ensure_future(attempt(client, server, "one"))
-            await until(lambda: bool(server.seen.accepted))
-            await client.close()
-            reason_of(await call, Fate.UNKNOWN)
-            reason_of(await attempt(client, server, "late"), Fate.NOT_TAKEN)
-            assert server.seen.arrived == {"one": 1}
-
-    run(main())
+async def test_a_closed_client_says_what_became_of_its_requests(certificates: Path) -> None:
+    async with serving(certificates, Plan(delay_s=60)) as server, opened(certificates) as client:
+        call = asyncio.ensure_future(attempt(client, server, "one"))
+        await until(lambda: bool(server.seen.accepted))
+        await client.close()
+        reason_of(await call, Fate.UNKNOWN)
+        reason_of(await attempt(client, server, "late"), Fate.NOT_TAKEN)
+        assert server.seen.arrived == {"one": 1}
 
 
 # ---------------------------------------------------------------- settings and versions

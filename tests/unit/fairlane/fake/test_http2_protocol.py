@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlane.fake.fcm.access_tokens import AccessTokens
-from fairlane.fake.fcm.provider import FcmProvider
+from fairlane.fake.fcm.provider import FakeFcmProvider
 from fairlane.fake.rules import read_rules
 from fairlane.fake.site import Site
 from fairlane.fake.wire.frames import frame
@@ -144,7 +144,7 @@ def test_any_frames_are_taken_or_end_the_connection(given_frames: list[tuple[int
     data = PREFACE + b"".join(frame(*one) for one in given_frames)
 
     async def main() -> None:
-        provider = FcmProvider("demo", AccessTokens(KEY, "", ""))
+        provider = FakeFcmProvider("demo", AccessTokens(KEY, "", ""))
         site = Site(provider, read_rules({"goaway": {"after": 2, "untaken": 2}}, provider.table))
         connection, transport = Http2Connection(site, has_certificate=False), Written()
         connection.connection_made(transport)  # type: ignore[arg-type]  # enough of one

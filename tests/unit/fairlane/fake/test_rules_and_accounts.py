@@ -16,7 +16,7 @@ from dispatcher.channels import apns_answers, fcm_answers
 from dispatcher.model.errors import InvalidInput
 from fairlane.fake.accounts import Accounts, Rates
 from fairlane.fake.choice import Choice
-from fairlane.fake.rules import Rules, load_rules, read_rules
+from fairlane.fake.rules import FakeRules, load_rules, read_rules
 from tests.unit.fairlane.fake.playing import Playing, fcm, fcm_target, run
 
 DEAD = {"status": 404, "code": "UNREGISTERED"}
@@ -148,7 +148,7 @@ def test_rules_change_while_it_runs(tmp_path: Path) -> None:
             assert "answers[0]" in problem["error"]
             assert (await admin.ask("GET", "/_fake/rules"))[1] == {"answers": [DOWN]}
             assert (await admin.ask("PUT", "/_fake/rules", {}))[0] == 200
-            assert playing.site.rules == Rules()
+            assert playing.site.rules == FakeRules()
 
     run(main())
 

@@ -1,0 +1,90 @@
+"""Answers of the nodes of an estate: documents and metrics, and why one is missing. No I/O."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple
+
+
+class Sample(NamedTuple):
+    """One value of a metric."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The samples of one node, by name."""
+
+    samples: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
+
+    def values(self, name: str, **labels: str) -> list[float]:
+        """Return the finite values with these labels. Quantiles without traffic are NaN or infinite."""
+        return [
+            sample.value
+            for sample in self.samples.get(name, ())
+            if isfinite(sample.value) and all(sample.labels.get(key) == value for key, value in labels.items())
+        ]
+
+    def largest(self, name: str, **labels: str) -> float | None:
+        return max(self.values(name, **labels), default=None)
+
+    def total(self, name: str, **labels: str) -> float | None:
+        values = self.values(name, **labels)
+        return sum(values) if values else None
+
+    def between(self, prefix: str, suffix: str) -> Iterator[tuple[str, str]]:
+        """Yield (metric, middle part) of the metrics whose names begin and end so."""
+        for name in self.samples:
+            if name.startswith(prefix) and name.endswith(suffix) and len(name) > len(prefix) + len(suffix):
+                yield name, name[len(prefix) : -len(suffix)]
+
+    def quantile(self, name: str, share: float, **labels: str) -> float | None:
+        """Return a quantile of a histogram, interpolated in its bucket. None if it counted nothing."""
+        buckets: dict[float, float] = {}
+        for sample in self.samples.get(f"{name}_bucket", ()):
+            if all(sample.labels.get(key) == value for key, value in labels.items()):
+                bound = float(sample.labels["le"])
+                buckets[bound] = buckets.get(bound, 0.0) + sample.value
+        return _interpolated(sorted(buckets.items()), share)
+
+
+def _interpolated(buckets: list[tuple[float, float]], share: float) -> float | None:
+    """Return the quantile of (upper bound, cumulative count); the last finite bound if it is above that."""
+    counted = max((count for _, count in buckets), default=0.0)
+    if counted <= 0:
+        return None
+    low, below = 0.0, 0.0
+    for bound, count in buckets:
+        if not isfinite(bound):
+            return low
+        if count >= share * counted:
+            return low + (bound - low) * (share * counted - below) / max(count - below, 1e-9)
+        low, below = bound, count
+    return low
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeAnswer:
+    """The answer of one broker or bookie."""
+
+    name: str
+    """A broker's host:port of its REST address; a bookie's id."""
+    documents: Mapping[str, Any] = field(default_factory=dict)
+    """JSON documents, by the names of `questions`; those that were answered."""
+    metrics: Metrics | None = None
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Why a document or `metrics` is missing, by its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstateAnswer:
+    """The answers of all nodes, and of the cluster through its configured address."""
+
+    cluster: NodeAnswer
+    """Documents that every broker would answer alike, `policies/NAMESPACE` among them."""
+    brokers: tuple[NodeAnswer, ...] = ()
+    bookies: tuple[NodeAnswer, ...] = ()
+    asked_bookies: bool = True
+    """Whether the settings have an address for the bookies' HTTP interfaces."""

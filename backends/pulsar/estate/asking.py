@@ -1,0 +1,137 @@
+"""Asks many URLs at once, each within the same limit. One that hangs costs the others nothing."""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import urllib3
+
+LIMIT_S = 2.0
+"""How long an answer may take, from the first connection to its last byte."""
+MAX_BYTES = 64 << 20
+"""Maximum size of an answer: the statistics of a hundred thousand lanes."""
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Question:
+    """One URL to ask."""
+
+    key: tuple[str, str]
+    """(node, document)."""
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The body of an answer, or why there is none."""
+
+    body: bytes = b""
+    failure: str = ""
+    cut: bool = False
+    """Whether the answer was longer than its bounds."""
+
+
+class Allowance:
+    """The bytes that many answers may take together. Answers that find it used up are cut. Safe for threads."""
+
+    def __init__(self, total: int, each: int) -> None:
+        self.each = each
+        """Maximum number of bytes of one answer."""
+        self._left = total
+        self._lock = threading.Lock()
+
+    def take(self, wanted: int) -> int:
+        """Return how many bytes may be kept."""
+        with self._lock:
+            taken = min(wanted, self._left)
+            self._left -= taken
+            return taken
+
+
+def ask_all(
+    http: urllib3.PoolManager,
+    questions: Iterable[Question],
+    limit_s: float = LIMIT_S,
+    allowance: Allowance | None = None,
+) -> dict[tuple[str, str], Reply]:
+    """Return a reply to each question after at most `limit_s`.
+
+    allowance: cut long answers to it. Without one, an answer of more than MAX_BYTES fails.
+
+    Threads that are still waiting then are left behind; they end with their connections, and not with the program.
+    """
+    asked = list(questions)
+    end_s = time.monotonic() + limit_s
+    replies: dict[tuple[str, str], Reply] = {}
+    threads = [
+        threading.Thread(target=_ask, args=(http, question, end_s, replies, allowance), name="ask", daemon=True)
+        for question in asked
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end_s - time.monotonic()))
+    late = Reply(failure=f"no answer within {limit_s:g} s")
+    return {question.key: replies.get(question.key, late) for question in asked}
+
+
+def _ask(
+    http: urllib3.PoolManager,
+    question: Question,
+    end_s: float,
+    replies: dict[tuple[str, str], Reply],
+    allowance: Allowance | None,
+) -> None:
+    try:
+        replies[question.key] = _get(http, question, end_s, allowance)
+    except urllib3.exceptions.HTTPError as error:
+        replies[question.key] = Reply(failure=_reason(error))
+    except (OSError, ValueError) as error:
+        replies[question.key] = Reply(failure=str(error)[:200] or type(error).__name__)
+
+
+def _get(http: urllib3.PoolManager, question: Question, end_s: float, allowance: Allowance | None) -> Reply:
+    left_s = max(0.05, end_s - time.monotonic())
+    answer = http.request(
+        "GET",
+        question.url,
+        headers=dict(question.headers),
+        timeout=urllib3.Timeout(connect=left_s, read=left_s),
+        retries=urllib3.Retry(2, connect=0, read=0, status=0, other=0, redirect=2, remove_headers_on_redirect=[]),
+        preload_content=False,
+    )
+    try:
+        if answer.status != 200:
+            return Reply(failure=f"answered {answer.status}")
+        return _body(answer, end_s, allowance)
+    finally:
+        answer.close()
+
+
+def _body(answer: urllib3.BaseHTTPResponse, end_s: float, allowance: Allowance | None) -> Reply:
+    """Return the body. Raises ValueError with the reason if it is not read to its end."""
+    parts, size = [], 0
+    for part in answer.stream(_CHUNK):
+        kept = part if allowance is None else part[: allowance.take(min(len(part), allowance.each - size))]
+        parts.append(kept)
+        size += len(kept)
+        if len(kept) < len(part):
+            return Reply(b"".join(parts), cut=True)
+        if size > MAX_BYTES:
+            raise ValueError(f"an answer of more than {MAX_BYTES >> 20} MB")
+        if time.monotonic() > end_s:
+            raise ValueError("an answer that does not end")
+    return Reply(b"".join(parts))
+
+
+def _reason(error: urllib3.exceptions.HTTPError) -> str:
+    """Return the innermost reason, without addresses of objects."""
+    reason = getattr(error, "reason", None) or error
+    if isinstance(reason, urllib3.exceptions.TimeoutError) and not isinstance(
+        reason, urllib3.exceptions.NewConnectionError
+    ):
+        return "no answer in time"
+    return str(reason).split("): ")[-1][:200]

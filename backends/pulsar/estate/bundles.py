@@ -1,0 +1,161 @@
+"""Bundles and their owners as they are now, and the calls that move them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import FairlaneError, Malformed, NotFound, Refused, Unreachable
+
+ANSWER_S = 5.0
+"""How long one call of a move may take; it takes 0.2 s. A broker that hangs must not hold up the others."""
+LOOK_S = 2.0
+"""How long one answer to a question may take."""
+
+_PARALLEL = 8
+"""Number of parallel calls to one broker."""
+
+
+class TopicLoad(msgspec.Struct, frozen=True, rename="camel"):
+    """The load of one topic, as its broker last measured it."""
+
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+
+
+Topics = dict[str, dict[str, dict[str, dict[str, TopicLoad]]]]
+"""Topics by namespace, bundle and domain."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerBundles:
+    """The bundles of one broker. A broker that did not answer has a failure and none."""
+
+    broker: str
+    """host:port of its REST address."""
+    failure: str = ""
+    owned: tuple[str, ...] = ()
+    """Bundles that it owns now, tenant/namespace/range."""
+    topics: Mapping[str, Mapping[str, TopicLoad]] = field(default_factory=dict)
+    """Topics by bundle, as the broker last measured them: some may be of bundles that it had then."""
+    cpu: tuple[float, float] | None = None
+    """Used and limit, in per cent of a core."""
+
+
+class BundleAdmin:
+    """Reads and moves the bundles of a cluster. Every method may raise Unreachable and Refused."""
+
+    def __init__(self, settings: PulsarSettings) -> None:
+        """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
+        self._reading = settings.model_copy(update={"operation_timeout_s": LOOK_S})
+        self._any = PulsarAdmin(settings.model_copy(update={"operation_timeout_s": ANSWER_S}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._any.close()
+
+    def brokers(self) -> list[str]:
+        """Return host:port of the REST addresses of all brokers."""
+        return sorted(self._any.brokers())
+
+    def read(self) -> list[BrokerBundles]:
+        """Return the bundles of all brokers, asked at once."""
+        names, cluster = self.brokers(), self._any.clusters()[0]
+        with ThreadPoolExecutor(max(1, len(names)), "bundles") as pool:
+            return list(pool.map(lambda name: self._read_one(name, cluster, alone=len(names) == 1), names))
+
+    def owned(self, broker: str) -> list[str]:
+        """Return the bundles that a broker owns now."""
+        alone = len(self.brokers()) == 1
+        admin = PulsarAdmin(self._reading if alone else self._settings_of(broker))
+        try:
+            return admin.owned_bundles(self._any.clusters()[0], broker)
+        finally:
+            admin.close()
+
+    def topics(self, namespaces: Iterable[str]) -> dict[str, list[str]]:
+        """Return all topics of namespaces, each partition by itself. Unlike loads, they are as of now."""
+        with ThreadPoolExecutor(_PARALLEL, "topics") as pool:
+            names = list(namespaces)
+            return dict(zip(names, pool.map(self._any.topics_and_partitions, names), strict=True))
+
+    def _read_one(self, name: str, cluster: str, *, alone: bool) -> BrokerBundles:
+        admin = PulsarAdmin(self._reading if alone else self._settings_of(name))
+        try:
+            owned = admin.owned_bundles(cluster, name)
+            topics = dict(_topics_by_bundle(_parsed(admin.topic_statistics())))
+            return BrokerBundles(broker=name, owned=tuple(owned), topics=topics, cpu=_cpu(admin))
+        except FairlaneError as error:
+            return BrokerBundles(broker=name, failure=error.cause)
+        finally:
+            admin.close()
+
+    def _settings_of(self, broker: str) -> PulsarSettings:
+        scheme = urlsplit(self._any.address).scheme
+        return self._reading.model_copy(update={"admin_url": urlunsplit((scheme, broker, "", "", ""))})
+
+    def move(self, bundle: str, target: str) -> None:
+        """Ask for a bundle to be loaded by another broker. Raises Refused while no broker owns it."""
+        namespace, _, bounds = bundle.rpartition("/")
+        self._any.move_bundle(namespace, bounds, target)
+
+    def let_go(self, bundle: str) -> None:
+        """Unload a bundle; the next client that needs it has it loaded anywhere."""
+        namespace, _, bounds = bundle.rpartition("/")
+        self._any.unload_bundle(namespace, bounds)
+
+    def split(self, bundle: str, position: int) -> None:
+        namespace, _, bounds = bundle.rpartition("/")
+        self._any.split_bundle(namespace, bounds, position)
+
+    def unload_topic(self, topic: str) -> None:
+        self._any.unload(topic)
+
+    def owner_of(self, topics: Iterable[str]) -> str | None:
+        """Return the owner of the bundle of these topics: of the first that still exists. None if none does."""
+        for topic in topics:
+            try:
+                return self._any.owner_of_topic(topic)
+            except NotFound:
+                continue
+        return None
+
+
+def reason_of(act: Callable[[], None]) -> str:
+    """Return why a call did not succeed; empty if it did."""
+    try:
+        act()
+    except (Refused, Unreachable, NotFound) as error:
+        return error.cause
+    return ""
+
+
+def _parsed(content: bytes) -> Topics:
+    try:
+        return msgspec.json.decode(content, type=Topics)
+    except msgspec.DecodeError as error:
+        raise Malformed(f"Statistics of topics cannot be read: {error}.", "Check the broker's version.") from error
+
+
+def _topics_by_bundle(document: Topics) -> Iterator[tuple[str, dict[str, TopicLoad]]]:
+    for namespace, bundles in document.items():
+        for bounds, domains in bundles.items():
+            yield f"{namespace}/{bounds}", domains.get("persistent", {})
+
+
+def _cpu(admin: PulsarAdmin) -> tuple[float, float] | None:
+    """Return the broker's CPU; None if it has no report."""
+    try:
+        cpu: dict[str, Any] = admin.load_report().get("cpu") or {}
+        return float(cpu["usage"]), float(cpu["limit"])
+    except (FairlaneError, KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,157 @@
+"""Reads an estate: first the names of its nodes, then all of them at once."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+from urllib.parse import urlsplit, urlunsplit
+
+from backends.pulsar.admin import make_pool
+from backends.pulsar.estate import questions
+from backends.pulsar.estate.answers import EstateAnswer, Metrics, NodeAnswer
+from backends.pulsar.estate.asking import LIMIT_S, Question, Reply, ask_all
+from backends.pulsar.estate.metrics_text import parse_metrics
+from backends.pulsar.estate.questions import CLUSTER, METRICS, Depth
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import Malformed
+from dispatcher.wire.topics import Topics
+
+Replies = Mapping[tuple[str, str], Reply]
+
+
+class EstateReader:
+    """Asks all nodes of one estate, as often as `read` is called. A node that does not answer raises nothing.
+
+    One thread at a time may use it.
+    """
+
+    def __init__(
+        self, settings: PulsarSettings, names: Topics, bookie_http: str | None, limit_s: float = LIMIT_S
+    ) -> None:
+        """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended.
+
+        bookie_http: address of the bookies' HTTP interfaces with {host}; None: bookies are not asked.
+        """
+        self._base = self._configured = settings.admin_address.rstrip("/")
+        self._known: list[str] = []
+        """Base URLs of the brokers that were listed last."""
+        self._names = names
+        self._template = bookie_http
+        self._limit_s = limit_s
+        token = settings.token
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token.get_secret_value()}"}
+        self._http = make_pool(settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.clear()
+
+    def read(self, depth: Depth = Depth.FIGURES) -> EstateAnswer:
+        """Return what all nodes answered, after at most twice the limit: the nodes' names come first.
+
+        If the configured address does not answer, the brokers known from an earlier look are asked for the names too,
+        which takes the limit once more. Raises InvalidInput if `bookie_http` is no address.
+        """
+        first: Replies = self._ask_cluster(self._configured)
+        self._base = self._configured
+        others = [url for url in self._known if url != self._configured]
+        if first[CLUSTER, "brokers"].failure and others:
+            self._base, first = self._ask_others(first, others)
+        named = node_of(CLUSTER, first)
+        brokers, bookies = broker_urls(self._base, named), bookie_names(named)
+        if named.documents.get("brokers"):
+            self._known = list(brokers.values())
+        asked = list(questions.of_cluster(self._base, self._headers, self._namespaces()))
+        if Depth.STORAGE in depth:
+            asked += questions.of_ledgers(self._base, self._headers, self._names.system_topics())
+        for name, base in brokers.items():
+            asked += questions.of_broker(name, base, self._headers, depth)
+        replies = self._ask(asked, bookies, depth)
+        return EstateAnswer(
+            cluster=node_of(CLUSTER, {**first, **replies}),
+            brokers=tuple(node_of(name, replies) for name in brokers),
+            bookies=tuple(node_of(name, replies) for name in bookies),
+            asked_bookies=self._template is not None,
+        )
+
+    def _ask_cluster(self, base: str) -> dict[tuple[str, str], Reply]:
+        return ask_all(self._http, questions.of_cluster_first(base, self._headers), self._limit_s)
+
+    def _ask_others(self, first: Replies, others: Iterable[str]) -> tuple[str, Replies]:
+        """Return the address and the answers of a broker that answers; those of the configured one if none does."""
+        asked = [
+            Question((url, one.key[1]), one.url, one.headers)
+            for url in others
+            for one in questions.of_cluster_first(url, self._headers)
+        ]
+        replies = ask_all(self._http, asked, self._limit_s)
+        for url in others:
+            answers = {(CLUSTER, document): reply for (node, document), reply in replies.items() if node == url}
+            if not answers[CLUSTER, "brokers"].failure:
+                return url, answers
+        return self._configured, first
+
+    def _namespaces(self) -> list[str]:
+        names = self._names
+        return [*names.task_namespaces(), names.shared_namespace, names.system_namespace]
+
+    def _ask(self, asked: Iterable[Question], bookies: Iterable[str], depth: Depth) -> Replies:
+        """Ask brokers and bookies at the same time."""
+        of_bookies: list[Question] = []
+        if self._template is not None:
+            of_bookies = [one for name in bookies for one in questions.of_bookie(name, self._template, depth)]
+        return ask_all(self._http, [*asked, *of_bookies], self._limit_s)
+
+
+def broker_urls(base: str, cluster: NodeAnswer) -> dict[str, str]:
+    """Return the base URL of each broker, by name. base: the configured address.
+
+    A single broker is reached at the configured address: the name it has for itself may not resolve here.
+    """
+    names = cluster.documents.get("brokers")
+    address = urlsplit(base)
+    if not isinstance(names, list) or not names:
+        return {address.netloc.rpartition("@")[2]: base}
+    if len(names) == 1:
+        return {str(names[0]): base}
+    return {str(name): urlunsplit((address.scheme, str(name), "", "", "")) for name in sorted(names)}
+
+
+def bookie_names(cluster: NodeAnswer) -> list[str]:
+    """Return the ids of the bookies that the cluster lists."""
+    document = cluster.documents.get("bookies")
+    listed = document.get("bookies", []) if isinstance(document, dict) else []
+    return sorted(str(one["bookieId"]) for one in listed if isinstance(one, dict) and "bookieId" in one)
+
+
+def node_of(name: str, replies: Replies) -> NodeAnswer:
+    """Return the answer of one node among replies."""
+    documents: dict[str, Any] = {}
+    failures: dict[str, str] = {}
+    metrics: Metrics | None = None
+    for (node, document), reply in replies.items():
+        if node != name:
+            continue
+        try:
+            if reply.failure:
+                failures[document] = reply.failure
+            elif document == METRICS:
+                metrics = parse_metrics(reply.body.decode(errors="replace"))
+            else:
+                documents[document] = _parsed(reply.body)
+        except Malformed as error:
+            failures[document] = error.cause
+    return NodeAnswer(name=name, documents=documents, metrics=metrics, failures=failures)
+
+
+def _parsed(body: bytes) -> Any:
+    """Return a JSON document, or the text where a node answers in words."""
+    text = body.decode(errors="replace")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.strip()

@@ -1,0 +1,1 @@
+"""A real estate on this machine beside publishing lanes: its servers are killed, stopped, slowed, drained and added."""

@@ -1,0 +1,135 @@
+"""Faults of an estate beside publishing lanes: how long a lane pauses, and what it lost or has twice afterwards.
+
+All lanes are on one broker, so that each of them meets a fault of it. Copies and settings are those that `provision`
+and the plan recommend: two copies on two of three bookies.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import close, connect
+from backends.pulsar.estate.bundles import BundleAdmin
+from benchmarks.estate.servers import EstateServers
+from benchmarks.estate.steady_lanes import SteadyLanes
+from dispatcher.model.errors import FairlaneError
+from dispatcher.wire.topics import Topics
+from fairlane.isolation import environment, isolated, provisioned
+from fairlane.settings import Settings
+
+LANES = 32
+GOES_ON_WITHIN_S = 90.0
+"""A lane that has no receipt for this long counts as stopped for good."""
+SERVED, OTHER = "broker-2", "broker-1"
+"""The broker that all lanes are on, and the other one."""
+BOOKIE = "bookie-2"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An estate with a tenant whose lanes are published to."""
+
+    estate: EstateServers
+    settings: Settings
+    lanes: SteadyLanes
+
+    def owned_by(self, broker: str) -> list[str]:
+        """Return the bundles of the tenant that a broker owns."""
+        with BundleAdmin(self.settings.pulsar) as admin:
+            answers = {answer.broker: answer.owned for answer in admin.read()}
+        own = f"{self.settings.pulsar.tenant}/"
+        return [bundle for bundle in answers[self.estate.broker_web(broker)] if bundle.startswith(own)]
+
+    def drain(self, broker: str) -> dict[str, float]:
+        """Drain a broker as an operator does. Return the moves, and what is left behind."""
+        command = [sys.executable, "-m", "fairlane", "estate", "drain", self.estate.broker_web(broker), "-o", "json"]
+        began_s = time.monotonic()
+        done = subprocess.run(command, env=environment(self.settings), capture_output=True, text=True, check=False)
+        if not done.stdout:
+            raise FairlaneError(f"The drain failed: {done.stderr.strip()}")
+        moves = json.loads(done.stdout)["moves"]
+        return {
+            "moves": len(moves),
+            "tries": sum(move["tries"] for move in moves),
+            "left_behind": len(self.owned_by(broker)),
+            "took_s": time.monotonic() - began_s,
+        }
+
+
+def _killed(name: str) -> Callable[[Scene], AbstractContextManager[Mapping[str, float]]]:
+    def act(scene: Scene) -> AbstractContextManager[Mapping[str, float]]:
+        scene.estate.kill(name)
+        return nullcontext({})
+
+    return act
+
+
+@contextmanager
+def _stopped(scene: Scene) -> Iterator[Mapping[str, float]]:
+    with scene.estate.paused(BOOKIE):
+        yield {}
+
+
+def _drained(scene: Scene) -> AbstractContextManager[Mapping[str, float]]:
+    return nullcontext(scene.drain(SERVED))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row of the table."""
+
+    act: Callable[[Scene], AbstractContextManager[Mapping[str, float]]]
+    """Makes the fault and yields further figures; when the context ends, a fault that passes is over."""
+    lasts_s: float
+    """Time that is looked at. A bookie that is stopped for more than 25 s ends itself."""
+
+
+FAULTS = {
+    "bookie-killed": Fault(_killed(BOOKIE), 10.0),
+    "bookie-stopped": Fault(_stopped, 15.0),
+    "broker-killed": Fault(_killed(SERVED), 15.0),
+    "broker-drained": Fault(_drained, 1.0),
+}
+
+
+def run(estate: EstateServers, settings: Settings, name: str, seed: int) -> dict[str, float]:
+    """Make one fault beside lanes of a new tenant; return its figures. The estate is whole again afterwards."""
+    fault = FAULTS[name]
+    own = isolated(settings, f"faults-{name}-{seed}", namespaces=8)
+    with provisioned(own), _publishing(estate, own) as scene:
+        scene.drain(OTHER)
+        scene.lanes.wait_for_all(GOES_ON_WITHIN_S)
+        with scene.lanes.longest_pause(GOES_ON_WITHIN_S) as pause, fault.act(scene) as more:
+            time.sleep(fault.lasts_s)
+        in_flight = scene.lanes.most_in_flight
+        stored = scene.lanes.stored()
+        estate.repair()
+    return {
+        "longest_pause_s": pause.seconds,
+        "median_pause_s": pause.median_s,
+        "lost": stored.lost,
+        "twice": stored.twice,
+        "most_in_flight": in_flight,
+        **more,
+    }
+
+
+@contextmanager
+def _publishing(estate: EstateServers, settings: Settings) -> Iterator[Scene]:
+    names = Topics(settings.pulsar.tenant, settings.pulsar.namespaces)
+    lanes = [names.own_lane(f"task-{number}") for number in range(LANES)]
+    with closing(PulsarAdmin(settings.pulsar)) as admin:
+        for lane in lanes:
+            admin.create_lane(lane)
+    client = connect(settings.pulsar)
+    try:
+        with SteadyLanes(client, lanes) as steady:
+            steady.wait_for_all(GOES_ON_WITHIN_S)
+            yield Scene(estate, settings, steady)
+    finally:
+        close(client)

@@ -1,0 +1,141 @@
+"""The servers of an estate of the local stack by name, and what a bad day does to them."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from backends.settings import PulsarSettings
+from fairlane.stack import processes
+from fairlane.stack import state as states
+from fairlane.stack.addresses import StackAddresses
+from fairlane.stack.estate.shape import EstatePorts, EstateRequest, EstateShape, host_of
+from fairlane.stack.homes import Home
+from fairlane.stack.launch import StackOptions
+from fairlane.stack.stack import LocalStack
+from fairlane.stack.state import EstateState, ServerState
+
+
+class EstateServers:
+    """The servers of one estate, by name: zookeeper, bookie-1, broker-1 and so on. Making it starts them."""
+
+    def __init__(
+        self,
+        home: Path,
+        cache: Path,
+        env: Mapping[str, str],
+        tenant: PulsarSettings,
+        shape: EstateShape,
+        plan: Path | None = None,
+    ) -> None:
+        """plan: folder of a plan whose files the servers have. Raises a StackError."""
+        self._home, self._cache, self._env, self._tenant, self._shape = home, cache, env, tenant, shape
+        self._plan = plan
+        self.start_missing()
+
+    def start_missing(
+        self,
+        shape: EstateShape | None = None,
+        broker_settings: Mapping[str, str] | None = None,
+        bookie_settings: Mapping[str, str] | None = None,
+    ) -> StackAddresses:
+        """Start the servers that do not run, with these settings in place of the usual ones. A larger shape stays."""
+        running = self._state().estate
+        usual = self._shape if running is None else running.shape
+        request = EstateRequest(shape or usual, broker_settings or {}, bookie_settings or {}).with_plan(self._plan)
+        self.addresses = self._stack(StackOptions(estate=request)).up(provision_as=self._tenant)
+        return self.addresses
+
+    def stop(self) -> None:
+        """Stop all servers and delete their data."""
+        for name in self.estate().servers:
+            self.resume(name)
+        self._stack(StackOptions()).down(wipe=True)
+
+    def _stack(self, options: StackOptions) -> LocalStack:
+        return LocalStack(self._home, options, cache=self._cache, env=self._env)
+
+    def _state(self) -> states.StackState:
+        return states.load(Home(self._home).state_file)
+
+    def estate(self) -> EstateState:
+        estate = self._state().estate
+        assert estate is not None, "the estate was started"
+        return estate
+
+    @property
+    def ports(self) -> EstatePorts:
+        return self.estate().ports
+
+    def names(self) -> list[str]:
+        return self.estate().shape.names()
+
+    def server(self, name: str) -> ServerState:
+        return self.estate().servers[name]
+
+    def broker_web(self, name: str) -> str:
+        """Return host:port of the REST address of a broker."""
+        return f"127.0.0.1:{self.ports.of(name)['web']}"
+
+    def bookie_id(self, name: str) -> str:
+        return f"{host_of(name)}:{self.ports.bookie}"
+
+    def bookie_http(self, name: str) -> str:
+        return f"http://{host_of(name)}:{self.ports.bookie_http}"
+
+    # ------------------------------------------------------------ bad days
+    def kill(self, name: str) -> None:
+        """Kill a server at once; `start_missing` starts it again."""
+        server = self.server(name)
+        processes.stop(server.pid, server.birth, 0.0)
+
+    def terminate(self, name: str, deadline_s: float = 20.0) -> None:
+        server = self.server(name)
+        processes.stop(server.pid, server.birth, deadline_s)
+
+    def pause(self, name: str) -> None:
+        """Freeze a server: connections stay open, nothing is answered. Longer than 25 s ends a bookie."""
+        os.kill(self.server(name).pid, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.server(name).pid, signal.SIGCONT)
+
+    @contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        self.pause(name)
+        try:
+            yield
+        finally:
+            self.resume(name)
+
+    @contextmanager
+    def slowed(self, name: str, stopped_s: float = 0.4, of_s: float = 0.5) -> Iterator[None]:
+        """Stop a server for `stopped_s` of every `of_s`."""
+        ended = threading.Event()
+
+        def stop_and_go() -> None:
+            while not ended.is_set():
+                self.pause(name)
+                ended.wait(stopped_s)
+                self.resume(name)
+                ended.wait(of_s - stopped_s)
+
+        thread = threading.Thread(target=stop_and_go, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            self.resume(name)
+
+    def repair(self) -> None:
+        """Resume and start whatever was left stopped or dead."""
+        estate = self.estate()
+        for name in estate.servers:
+            self.resume(name)
+        if not self._state().living().ready:
+            self.start_missing()

@@ -1,0 +1,130 @@
+"""The clients of the `http` channel: aiohttp, and pycurl where it is installed, which takes less CPU."""
+
+import ssl
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Literal, Protocol
+
+import aiohttp
+from yarl import URL
+
+from consumers.delivery.channels.http_answer import (
+    ANSWER_LIMIT,
+    REASON_LIMIT,
+    Answer,
+    read_answer,
+    unanswered,
+    unsent,
+)
+from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
+from consumers.delivery.http2.settings import ClientSettings
+from dispatcher.model.errors import InvalidInput
+from dispatcher.verdicts import error_text
+from dispatcher.wire.outcome import Report
+
+ClientName = Literal["auto", "aiohttp", "pycurl"]
+
+
+class NoAnswer(Exception):
+    """A POST has no answer. `report`: what that says about its targets."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report.verdict.reason)
+        self.report = report
+
+
+class Posting(Protocol):
+    """Posts to one address."""
+
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """Post a body once. `headers`: those of this POST alone. Raises NoAnswer."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def make_posting(client: ClientName, url: str, headers: Mapping[str, str], timeout_s: float, limit: int) -> Posting:
+    """Return a client. `headers`: those of each POST. `limit`: maximum connections. Raises Missing without pycurl if
+    that is asked for."""
+    is_there = all(find_spec(name) is not None for name in ("pycurl", "certifi"))
+    make = CurlPosting if client == "pycurl" or (client == "auto" and is_there) else AiohttpPosting
+    return make(url, headers, timeout_s, limit)
+
+
+class AiohttpPosting:
+    """See Posting."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float, limit: int) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, limit_per_host=0),
+            timeout=aiohttp.ClientTimeout(total=timeout_s),
+            headers=dict(headers),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """See Posting.post."""
+        try:
+            async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
+                return await read_answer(answer, ANSWER_LIMIT)
+        except TimeoutError as error:
+            raise NoAnswer(unanswered(f"no answer within {self._timeout_s:g} s")) from error
+        except aiohttp.ClientConnectorError as error:
+            raise NoAnswer(unsent(error_text(error)[:REASON_LIMIT])) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise NoAnswer(unanswered(error_text(error)[:REASON_LIMIT])) from error
+
+    async def close(self) -> None:
+        """See Posting.close."""
+        await self._session.close()
+
+
+class CurlPosting:
+    """See Posting."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float, limit: int) -> None:
+        """Raises Missing without fairlane[push]."""
+        from consumers.delivery.http2.curl_client import CurlClient
+
+        authorities = ssl.get_default_verify_paths()  # those that aiohttp accepts
+        self._url = str(URL(url))  # in ASCII
+        self._headers: Headers = tuple(headers.items())
+        self._timeout_s = timeout_s
+        self._client: CurlClient = CurlClient(
+            ClientSettings(
+                http2=False,
+                ca_file=authorities.cafile,
+                ca_folder=authorities.capath,
+                connections=limit,
+                timeout_s=timeout_s,
+                connect_timeout_s=timeout_s,
+                kept_bytes=ANSWER_LIMIT,
+            )
+        )
+
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """See Posting.post."""
+        request = HttpRequest(url=self._url, body=body, headers=self._headers, own_headers=tuple(headers.items()))
+        try:
+            return _answer(await self._client.send(request))
+        except InvalidInput as error:
+            raise NoAnswer(unsent(str(error)[:REASON_LIMIT])) from error
+        except RequestFailed as failure:
+            if failure.part is not None:
+                return _answer(failure.part)._replace(is_complete=False)
+            reason = f"no answer within {self._timeout_s:g} s" if failure.timed_out else failure.reason
+            report = unsent if failure.fate is Fate.NOT_TAKEN else unanswered
+            raise NoAnswer(report(reason[:REASON_LIMIT])) from failure
+
+    async def close(self) -> None:
+        """See Posting.close."""
+        await self._client.close()
+
+
+def _answer(response: HttpResponse) -> Answer:
+    if response.status < 300:
+        return Answer(response.status, {}, response.body)
+    headers = {name: value for name in ("Retry-After", "Date") if (value := response.header(name)) is not None}
+    return Answer(response.status, headers, response.body)

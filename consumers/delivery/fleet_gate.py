@@ -1,0 +1,269 @@
+"""The gate of a worker's flows: pauses that any worker or an operator made, and what this worker has just met."""
+
+import math
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from consumers.delivery.door_keeper import DoorKeeper
+from dispatcher.channels.guards.breaker import Breaker
+from dispatcher.channels.guards.door import Door, Doors, Load
+from dispatcher.channels.guards.storm_guard import StormGuard
+from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble, TroubleKind
+from dispatcher.channels.verdict_table import Effect, Row
+from dispatcher.clock import Clock
+from dispatcher.model.flow_pause import FlowPause, PauseKind, flow_parts
+from dispatcher.wire.lease import Pace
+
+ENDS_AGAIN_S = 60.0
+"""How long this worker does not end another pause of a flow for its new credential: another worker may lack it."""
+LIMITED_S = 2.0
+"""How long a flow that sends too fast is closed here, until the fleet has halved its rate or paused it."""
+_BLAMED = (PauseKind.CREDENTIALS, PauseKind.SUSPECT)
+"""Kinds of pauses that new credentials end."""
+
+
+class Renewed(NamedTuple):
+    """A flow has new credentials, so its pause ends."""
+
+    flow: str
+    credential: str
+    """Their version."""
+
+
+class _Closed(NamedTuple):
+    """Why a flow is closed."""
+
+    until_s: float
+    """Monotonic; inf for no end."""
+    trouble: Trouble
+    since_s: float
+    """Monotonic."""
+
+
+class FleetGate:
+    """Implements FlowGate and Paces. What it has met is in `outbox`, for whom stores pauses for all workers.
+
+    A flow that this worker reports is closed at once, before other workers know of it. As soon as the view has a newer
+    entry of the flow, that one counts. `update` is called by another thread.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.outbox: queue.Queue[Trouble | Renewed] = queue.Queue()
+        self._clock = clock
+        self._fleet: Mapping[str, _Closed] = {}
+        self._ended: frozenset[str] = frozenset()
+        """Flows of which the last pause was ended by somebody, and did not run out."""
+        self._confirmed: frozenset[str] = frozenset()
+        """Flows whose dead targets are dead, as an operator says."""
+        self._local: dict[str, _Closed] = {}
+        self._lock = threading.Lock()
+        self._doors = Doors()
+        self._keepers: dict[str, DoorKeeper] = {}
+        self._breaker = Breaker()
+        self._guards: dict[str, StormGuard] = {}
+        self._credentials: dict[str, str] = {}
+        """Version in use, by flow."""
+        self._ended_s: dict[str, float] = {}
+        """When this worker last ended a flow's pause."""
+
+    # ------------------------------------------------------------- event loop
+    def closed(self, flow: str) -> Trouble | None:
+        """See FlowGate.closed. A pause without an end counts as one that is checked again soon."""
+        closed = self._fleet.get(flow) or self._local.get(flow)
+        if closed is None:
+            return None
+        left_s = closed.until_s - self._clock.monotonic_s()
+        if left_s > 0:
+            is_endless = not math.isfinite(left_s)
+            left_s = RECHECKED_AFTER_S if is_endless else left_s
+            return msgspec.structs.replace(closed.trouble, for_s=left_s, is_endless=is_endless)
+        if flow in self._fleet:  # it has ended, and `update` has not noticed
+            return self._closed_here(flow)
+        self._local.pop(flow, None)  # `update` may have been quicker
+        return None
+
+    def any_closed(self) -> bool:
+        """See FlowGate.any_closed."""
+        return bool(self._fleet or self._local)
+
+    def report(self, trouble: Trouble) -> None:
+        """See FlowGate.report. The first report of a trouble is passed on."""
+        if self.closed(trouble.flow) is not None:
+            return
+        now_s, here_s = self._clock.monotonic_s(), trouble.for_s
+        if trouble.kind is TroubleKind.DOWN:
+            here_s = self._breaker.pause_s(trouble.flow, trouble.for_s)
+            trouble = msgspec.structs.replace(trouble, for_s=here_s)
+        elif trouble.kind is TroubleKind.LIMIT:
+            here_s = min(here_s, LIMITED_S)
+        self._local[trouble.flow] = _Closed(now_s + here_s, trouble, now_s)
+        self.outbox.put(trouble)
+
+    def probing(self, flow: str) -> bool:
+        """See FlowGate.probing."""
+        return self._breaker.is_probed(flow) and self.closed(flow) is None
+
+    def answered(self, flow: str, row: Row) -> bool:
+        """See FlowGate.answered. Pauses the flow if more targets are dead than is likely."""
+        if row.effect is not Effect.DOWN:
+            self._breaker.works(flow)
+        if row.effect is not Effect.SENT and not row.guarded:
+            return True
+        now_s, guard = self._clock.monotonic_s(), self._guards.get(flow)
+        if guard is None:
+            guard = self._guards[flow] = StormGuard()
+        if not row.guarded:
+            guard.sent(now_s)
+            return True
+        if flow in self._confirmed:
+            return True
+        if self._is_suspected(flow):
+            return False
+        if not guard.dead(now_s):
+            return True
+        self.report(self._suspicion(flow, guard))
+        return False
+
+    def any_paced(self) -> bool:
+        """See FlowGate.any_paced."""
+        return self._doors.any_paced
+
+    def is_paced(self, flow: str) -> bool:
+        """See FlowGate.is_paced."""
+        with self._lock:
+            return self._doors.is_paced(flow, self._clock.monotonic_s())
+
+    def doors(self) -> Mapping[str, Door]:
+        """Return the doors by pool, for metrics. May be called from any thread."""
+        with self._lock:
+            return dict(self._doors.by_pool)
+
+    async def enter(self, flow: str, until_s: float) -> bool:
+        """See FlowGate.enter."""
+        keeper = self._keepers.get(flow)
+        if keeper is None:
+            keeper = self._keepers[flow] = DoorKeeper(
+                partial(self._wait_s, flow), partial(self._left, flow), self._clock
+            )
+        return await keeper.enter(until_s)
+
+    def wait_s(self, flow: str, load: Load) -> float:
+        """See FlowGate.wait_s."""
+        with self._lock:
+            return self._doors.wait_s(flow, self._clock.monotonic_s(), load)
+
+    def stalled(self, flow: str, load: Load) -> None:
+        """See FlowGate.stalled."""
+        with self._lock:
+            self._doors.stalled(flow, load)
+
+    def _wait_s(self, flow: str, now_s: float) -> float:
+        with self._lock:
+            return self._doors.wait_s(flow, now_s)
+
+    def _left(self, flow: str, now_s: float) -> float:
+        with self._lock:
+            return self._doors.left(flow, now_s)
+
+    def renewed(self, flow: str, credential: str) -> None:
+        """See FlowGate.renewed."""
+        if self._credentials.get(flow) == credential:
+            return
+        self._credentials[flow] = credential
+        self._guards.pop(flow, None)
+        local, fleet = self._local.get(flow), self._fleet.get(flow)
+        if local is not None and PauseKind(local.trouble.kind) in _BLAMED:
+            self._local.pop(flow, None)
+        if fleet is not None:
+            self._end_if_renewed(flow, fleet.trouble)
+
+    # ------------------------------------------------------------- the engine's thread
+    def allot(self, paces: Sequence[Pace], carried_out_s: float) -> None:
+        """See Paces.allot."""
+        if paces:
+            with self._lock:
+                self._doors.allot(paces, carried_out_s)
+
+    def is_reopened(self, flow: str) -> bool:
+        """Return whether the flow's last pause was ended before its time, by hand or by new credentials."""
+        return flow in self._ended and flow not in self._local
+
+    # ------------------------------------------------------------- the watcher's thread
+    def update(self, entries: Mapping[str, FlowPause], now_ms: int) -> None:
+        """Replace what is known of other workers and operators. now_ms: Redis' time, by which the entries end."""
+        now_s = self._clock.monotonic_s()
+        entered_s = {flow: now_s - (now_ms - entry.since_ms) / 1000 for flow, entry in entries.items()}
+        before = self._fleet
+        self._fleet = {
+            flow: _closed_by(flow, entry, entered_s[flow], now_s + (entry.until_ms - now_ms) / 1000)
+            for flow, entry in entries.items()
+            if entry.is_open(now_ms)
+        }
+        for flow in self._fleet.keys() - before.keys():
+            if self._fleet[flow].trouble.kind is TroubleKind.DOWN:
+                self._breaker.note(flow, self._fleet[flow].until_s - now_s)
+        self._ended = frozenset(flow for flow, entry in entries.items() if not entry.kind.stops)
+        self._confirmed = frozenset(flow for flow, entry in entries.items() if entry.confirms(now_ms))
+        for flow, local in list(self._local.items()):
+            entry = entries.get(flow)
+            if entry is not None and entered_s[flow] >= local.since_s and self._counts_here(flow, entry):
+                self._local.pop(flow, None)
+                self._guards.pop(flow, None)
+        for flow, closed in self._fleet.items():
+            self._end_if_renewed(flow, closed.trouble)
+
+    def _counts_here(self, flow: str, entry: FlowPause) -> bool:
+        """Return whether an entry replaces what this worker has met. That others have new credentials does not help a
+        worker that still has the old ones."""
+        credential = self._credentials.get(flow)
+        return entry.kind.stops or not entry.credential or credential in (None, entry.credential)
+
+    # ------------------------------------------------------------- inside
+    def _closed_here(self, flow: str) -> Trouble | None:
+        local = self._local.get(flow)
+        left_s = local.until_s - self._clock.monotonic_s() if local is not None else 0.0
+        return msgspec.structs.replace(local.trouble, for_s=left_s) if local is not None and left_s > 0 else None
+
+    def _is_suspected(self, flow: str) -> bool:
+        closed = self.closed(flow)
+        return closed is not None and closed.kind is TroubleKind.SUSPECT
+
+    def _suspicion(self, flow: str, guard: StormGuard) -> Trouble:
+        channel, app = flow_parts(flow)
+        return Trouble(
+            channel=channel,
+            app=app,
+            kind=TroubleKind.SUSPECT,
+            for_s=math.inf,
+            reason=(
+                f"suspected wrong environment: {guard.text()}. Correct the credentials or the environment; if the "
+                f"targets are dead indeed: fairlane channel resume {channel} --app {app} --confirm-dead"
+            ),
+            credential=self._credentials.get(flow, ""),
+        )
+
+    def _end_if_renewed(self, flow: str, trouble: Trouble) -> None:
+        """Ask for the end of a pause that is due to another version of the credential than the present one."""
+        credential, now_s = self._credentials.get(flow), self._clock.monotonic_s()
+        is_blamed = PauseKind(trouble.kind) in _BLAMED and credential not in (None, "", trouble.credential)
+        if is_blamed and trouble.credential and now_s >= self._ended_s.get(flow, -math.inf) + ENDS_AGAIN_S:
+            self._ended_s[flow] = now_s
+            self.outbox.put(Renewed(flow, credential or ""))
+
+
+def _closed_by(flow: str, entry: FlowPause, since_s: float, until_s: float) -> _Closed:
+    channel, app = flow_parts(flow)
+    trouble = Trouble(
+        channel=channel,
+        app=app,
+        kind=TroubleKind(entry.kind),
+        for_s=0.0,
+        reason=entry.reason,
+        credential=entry.credential,
+    )
+    return _Closed(until_s if entry.until_ms else math.inf, trouble, since_s)

@@ -1,0 +1,103 @@
+"""Parts of calls whose caps do not let them leave yet, for channels that do not ask the gate themselves."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from consumers.delivery.pending import Part
+from dispatcher.channels.guards.door import Load
+from dispatcher.channels.guards.trouble import FlowGate
+from dispatcher.clock import Clock
+from dispatcher.model.flow_pause import flow_name
+from dispatcher.wire.envelope import Envelope
+
+LONGEST_WAIT_S = 0.05
+SHORTEST_WAIT_S = 0.0005
+"""Bounds of the time until the doors are looked at again."""
+
+
+class Turn(NamedTuple):
+    """A part that leaves now, with what its flow's caps count of it."""
+
+    part: Part
+    flow: str
+    load: Load
+
+
+class _Line:
+    """Parts of one flow, in order."""
+
+    __slots__ = ("next_s", "parts")
+
+    def __init__(self) -> None:
+        self.parts: deque[Part] = deque()
+        self.next_s = 0.0
+        """Monotonic time before which the door need not be asked."""
+
+
+class PacedParts:
+    """Waiting parts, each a single envelope, by flow. The flows take turns."""
+
+    def __init__(self, channel: str, targets_per_request: int, gate: FlowGate, clock: Clock) -> None:
+        self._channel = channel
+        self._targets_per_request = targets_per_request
+        self._gate = gate
+        self._clock = clock
+        self._lines: dict[str, _Line] = {}
+        self.count = 0
+
+    def paces(self, app: str) -> bool:
+        """Return whether an app's envelopes must wait for the door: it has a cap, or others of it wait."""
+        flow = flow_name(self._channel, app)
+        return flow in self._lines or self._gate.is_paced(flow)
+
+    def add(self, part: Part) -> None:
+        """Let a part wait behind those of its flow."""
+        flow = flow_name(self._channel, part.envelopes[0].app)
+        line = self._lines.get(flow)
+        if line is None:
+            line = self._lines[flow] = _Line()
+        line.parts.append(part)
+        self.count += 1
+
+    def late(self, is_late: Callable[[Part], bool]) -> Iterator[Part]:
+        """Remove and yield the parts whose time is over. The first of a flow are the oldest."""
+        for flow, line in list(self._lines.items()):
+            while line.parts and is_late(line.parts[0]):
+                yield self._pop(flow, line)
+
+    def turn(self, tier: str = "") -> Turn | None:
+        """Remove and return a part that leaves now; None if no door is open. tier: only one of this tier, if set."""
+        now_s = self._clock.monotonic_s()
+        for flow, line in list(self._lines.items()):
+            if line.next_s > now_s or tier not in ("", line.parts[0].pending.batch.tier):
+                continue
+            load = self._load(line.parts[0].envelopes[0])
+            wait_s = self._gate.wait_s(flow, load)
+            if wait_s <= 0.0:
+                part = self._pop(flow, line)
+                if line.parts:  # the others' turn
+                    self._lines[flow] = self._lines.pop(flow)
+                return Turn(part, flow, load)
+            line.next_s = now_s + min(max(wait_s, SHORTEST_WAIT_S), LONGEST_WAIT_S)
+        return None
+
+    def wait_s(self) -> float:
+        """Return how long no door need be asked, while parts wait."""
+        next_s = min(line.next_s for line in self._lines.values())
+        return min(max(next_s - self._clock.monotonic_s(), SHORTEST_WAIT_S), LONGEST_WAIT_S)
+
+    def clear(self) -> Iterator[Part]:
+        """Remove and yield all parts."""
+        return self.late(lambda _: True)
+
+    def _pop(self, flow: str, line: _Line) -> Part:
+        part = line.parts.popleft()
+        self.count -= 1
+        if not line.parts:
+            del self._lines[flow]
+        return part
+
+    def _load(self, envelope: Envelope) -> Load:
+        targets, per_request = len(envelope.targets), self._targets_per_request
+        return Load(targets, -(-targets // per_request) if per_request else 1)

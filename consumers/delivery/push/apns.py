@@ -1,0 +1,124 @@
+"""How the Apple Push Notification service is asked: provider tokens, the same on all workers, or a certificate."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from backends.extras import require_packages
+from consumers.delivery.http2.port import Headers, HttpResponse
+from consumers.delivery.http2.settings import ClientCertificate
+from consumers.delivery.push.credentials import Credential
+from consumers.delivery.push.provider import AppSettings, Authorization
+from dispatcher.channels import apns_answers
+from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, ApnsSpec, apns_id
+from dispatcher.channels.verdict_table import Answer
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.envelope import Envelope
+
+URLS = {"production": "https://api.push.apple.com", "sandbox": "https://api.sandbox.push.apple.com"}
+SLOT_S = 1_800
+"""A token is valid for an hour and may be replaced every 20 minutes. All workers make the same one in each half hour,
+without talking to each other, since the signature is deterministic (RFC 6979)."""
+LIFETIME_S = 3_600
+SKEW_S = 300
+"""How far a clock may be set back before a token counts as one of the future."""
+NO_TARGET = "0" * 64
+_BYTES = 32
+"""Length of each of the two numbers of a P-256 signature."""
+
+
+class ApnsProvider:
+    """See Provider."""
+
+    spec = ApnsSpec()
+    target_in_path = True
+    first_alone = True
+    connections = 1
+    streams = 1_000
+    max_body_bytes = MAX_PAYLOAD_BYTES
+    too_large = Answer(status=413, code="PayloadTooLarge", reason="PayloadTooLarge")
+    malformed_target = Answer(status=400, code="BadDeviceToken", reason="BadDeviceToken")
+
+    def __init__(self, app: AppSettings) -> None:
+        """Raises Missing without fairlane[push]."""
+        require_packages("push", "cryptography")
+        self._app = app
+        self._url = (app.url or URLS[app.environment]).rstrip("/")
+
+    def certificate(self, credential: Credential) -> ClientCertificate | None:
+        """Return the credential if it is a certificate with its key."""
+        return ClientCertificate(credential.secret) if b"-----BEGIN CERTIFICATE" in credential.secret else None
+
+    def authorize(self, credential: Credential, wall_s: float) -> Authorization:
+        """Make the provider token of this half hour."""
+        app = self._app
+        if not app.topic:
+            raise InvalidInput("The app has no topic.", "Set topic to its bundle id.")
+        slot_s = int(wall_s) // SLOT_S * SLOT_S
+        headers: Headers = (("apns-topic", app.topic),)
+        if self.certificate(credential) is None:
+            headers = (("authorization", f"bearer {_token(credential, app, slot_s)}"), *headers)
+        return Authorization(
+            url=f"{self._url}/3/device/",
+            headers=headers,
+            version=credential.version,
+            from_s=slot_s - SKEW_S,
+            renew_s=slot_s + SLOT_S,
+            ends_s=slot_s + LIFETIME_S,
+        )
+
+    def read(self, response: HttpResponse) -> Answer:
+        """See Provider.read."""
+        return apns_answers.read_answer(response.status, response.body, response.header("apns-id") or "")
+
+    def id_in(self, response: HttpResponse) -> str:
+        """See Provider.id_in."""
+        return response.header("apns-id") or ""
+
+    def own_headers(self, envelope: Envelope, index: int) -> Headers:
+        """See Provider.own_headers."""
+        position = envelope.position(index)
+        return (("apns-id", apns_id(envelope.task, envelope.writer, envelope.sequence, position)),)
+
+    def dry_run(self, target: str | None) -> tuple[str, bytes, dict[str, str]]:
+        """See Provider.dry_run. APNs has none, so a device gets a notification without a text, and only at once."""
+        headers = {"apns-push-type": "background", "apns-priority": "5", "apns-expiration": "0"}
+        return target or NO_TARGET, b'{"aps":{"content-available":1}}', headers
+
+
+def _token(credential: Credential, app: AppSettings, issued_s: int) -> str:
+    """Return the token, a JSON Web Token signed with ES256 (RFC 7518)."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+    if not app.key_id or not app.team_id:
+        raise InvalidInput("The app has no key_id or no team_id.", "Set both, as Apple's console shows them.")
+    signed = f"{_part({'alg': 'ES256', 'kid': app.key_id})}.{_part({'iss': app.team_id, 'iat': issued_s})}"
+    signature = _key(credential).sign(signed.encode(), ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
+    numbers = decode_dss_signature(signature)
+    return f"{signed}.{_base64(b''.join(number.to_bytes(_BYTES) for number in numbers))}"
+
+
+def _key(credential: Credential) -> Any:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key: Any
+    try:
+        key = load_pem_private_key(credential.secret, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != "secp256r1":
+        raise InvalidInput("APNs' credential is not a P-256 key.", "Use the .p8 file that Apple's console offers.")
+    return key
+
+
+def _part(fields: dict[str, Any]) -> str:
+    return _base64(msgspec.json.encode(fields))
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,141 @@
+"""The channels `fcm` and `apns`: a sender per app, behind one gate."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from backends.extras import require_packages
+from backends.system_clock import SystemClock
+from consumers.delivery.context import ChannelContext, local_context
+from consumers.delivery.push import access
+from consumers.delivery.push.access import AppAccess
+from consumers.delivery.push.apns import ApnsProvider
+from consumers.delivery.push.connections import Connections, make_connections
+from consumers.delivery.push.credentials import Credential, CredentialSource
+from consumers.delivery.push.fcm import FcmProvider
+from consumers.delivery.push.provider import AppSettings, Provider
+from consumers.delivery.push.sender import WAITS_S, CallRun, Sender
+from consumers.delivery.push.settings import read_settings
+from dispatcher.channels.calls import ProviderCall
+from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble, TroubleKind
+from dispatcher.model.errors import FairlaneError
+
+BUSY = 4
+"""Targets in the channel for each request that may be under way. With 2, a worker had 700 of 1,000 under way: the next
+batch came too late."""
+BLAMED = (TroubleKind.CREDENTIALS, TroubleKind.SUSPECT)
+"""Reasons of pauses that new credentials end."""
+MakeProvider = Callable[[AppSettings], Provider]
+
+
+class PushChannel:
+    """See TargetChannel. One request per target, over connections that each app has for itself."""
+
+    batch_limit = 100
+
+    def __init__(self, settings: Mapping[str, Any], make_provider: MakeProvider) -> None:
+        """Raises InvalidInput, and Missing without fairlane[push]."""
+        require_packages("push", "pycurl", "certifi")
+        self._settings = read_settings(settings)
+        self.name = self._settings.name
+        self.timeout_s = self._settings.timeout_s
+        self.concurrency = self._settings.concurrency
+        self._providers = {app: make_provider(settings) for app, settings in self._settings.apps.items()}
+        self.busy_targets = BUSY * max(map(self._max_requests, self._providers), default=1)
+        """Targets that keep an app busy."""
+        self._context = local_context(SystemClock())
+        self._senders: dict[str, Sender] = {}
+        self._watching: asyncio.Task[None] | None = None
+
+    def use(self, context: ChannelContext) -> None:
+        """Use this clock and this gate. Called before `open`."""
+        self._context = context
+
+    async def open(self) -> None:
+        """Prepare the apps. What is wrong with one app's settings is no trouble of the others, so it is told when the
+        app sends; a reference without a known scheme is refused at once."""
+        for app, settings in self._settings.apps.items():
+            try:
+                self._add(app, settings)
+            except FairlaneError as error:
+                raise type(error)(f"channels.{self.name}.apps.{app}: {error.cause}", error.next_step) from error
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def deliver_targets(self, call: ProviderCall) -> None:
+        """See TargetChannel.deliver_targets. All envelopes of a call are of one app."""
+        app = call.envelopes[0].envelope.app
+        sender = self._senders.get(app)
+        if sender is None:
+            await self._refuse(call, app)
+            return
+        latest_s = call.deadline_s - self._settings.request_timeout_s
+        await CallRun(sender, self._context.gate, call, latest_s).run()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._watching is not None:
+            self._watching.cancel()
+        for sender in self._senders.values():
+            await sender.access.close()
+
+    async def _watch(self) -> None:
+        """Look at the credentials of apps that are paused for them: no call does, and new ones end the pause."""
+        while True:
+            await asyncio.sleep(access.CHECKED_EVERY_S)
+            for sender in self._senders.values():
+                closed = self._context.gate.closed(sender.flow)
+                if closed is not None and closed.kind in BLAMED:
+                    sender.access.look()
+
+    def _max_requests(self, app: str) -> int:
+        """Return how many requests of an app may be under way at once."""
+        settings, provider = self._settings.apps[app], self._providers[app]
+        return (settings.connections or provider.connections) * (settings.streams or provider.streams)
+
+    def _add(self, app: str, settings: AppSettings) -> None:
+        provider = self._providers[app]
+        source = CredentialSource(settings.credentials)
+        timeout_s, context = self._settings.request_timeout_s, self._context
+
+        def connect(credential: Credential) -> Connections:
+            return make_connections(provider, settings, provider.certificate(credential), timeout_s)
+
+        def renewed(version: str) -> None:
+            context.gate.renewed(self._senders[app].flow, version)
+
+        app_access = AppAccess(provider, source, connect, context.clock, renewed)
+        self._senders[app] = Sender(
+            self.name,
+            app,
+            provider,
+            app_access,
+            context.clock,
+            gate=context.gate,
+            message_refused=context.message_refused,
+            figures=context.figures.of(self.name, app, self._max_requests(app)),
+            keeps_ids=self._settings.keep_ids,
+        )
+
+    async def _refuse(self, call: ProviderCall, app: str) -> None:
+        """Return the targets of an app without settings."""
+        reason = (
+            f"The channel {self.name} has no settings for the app {app}. "
+            f"Add [channels.{self.name}.apps.{app}] to the workers' settings and restart them."
+        )
+        trouble = Trouble(
+            channel=self.name, app=app, kind=TroubleKind.CREDENTIALS, for_s=RECHECKED_AFTER_S, reason=reason
+        )
+        self._context.gate.report(trouble)
+        await asyncio.sleep(WAITS_S)
+        for results in call.envelopes:
+            results.report_unstarted(trouble.put_off)
+
+
+def fcm_channel(settings: Mapping[str, Any]) -> PushChannel:
+    """Return the channel `fcm`. Raises InvalidInput and Missing."""
+    return PushChannel(settings, FcmProvider)
+
+
+def apns_channel(settings: Mapping[str, Any]) -> PushChannel:
+    """Return the channel `apns`. Raises InvalidInput and Missing."""
+    return PushChannel(settings, ApnsProvider)

@@ -1,0 +1,80 @@
+"""How Firebase Cloud Messaging is asked: OAuth tokens of a service account or of workload identity."""
+
+import time
+
+import msgspec
+
+from consumers.delivery.http2.port import Headers, HttpResponse
+from consumers.delivery.http2.settings import ClientCertificate
+from consumers.delivery.push.credentials import Credential
+from consumers.delivery.push.google_tokens import GoogleTokens
+from consumers.delivery.push.provider import AppSettings, Authorization
+from consumers.delivery.retry_after import retry_after_s
+from dispatcher.channels import fcm_answers
+from dispatcher.channels.fcm import FcmSpec
+from dispatcher.channels.verdict_table import Answer
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.envelope import Envelope
+
+URL = "https://fcm.googleapis.com"
+RENEW_BEFORE_S = 300.0
+"""A token is replaced this long before it expires."""
+MAX_BODY_BYTES = 32 * 1024
+"""FCM's limit of 4,096 bytes is one of each platform's part; beyond this no message is within it."""
+NO_TARGET = "fairlane-channel-check-without-a-target"
+
+
+class FcmProvider:
+    """See Provider."""
+
+    spec = FcmSpec()
+    target_in_path = False
+    first_alone = False
+    connections = 10
+    streams = 100
+    max_body_bytes = MAX_BODY_BYTES
+    too_large = Answer(status=400, code="INVALID_ARGUMENT", reason="the message is too large")
+    malformed_target = Answer(status=400, code="INVALID_ARGUMENT", detail=fcm_answers.TOKEN)
+
+    def __init__(self, app: AppSettings) -> None:
+        """Raises Missing without fairlane[push]."""
+        self._app = app
+        self._tokens = GoogleTokens(app.proxy, app.ca_file)
+        self._url = (app.url or URL).rstrip("/")
+
+    def certificate(self, _credential: Credential, /) -> ClientCertificate | None:
+        """See Provider.certificate. FCM knows tokens only."""
+        return None
+
+    def authorize(self, credential: Credential, wall_s: float) -> Authorization:
+        """Ask the issuer for an access token. Blocks for as long as the issuer takes."""
+        access = self._tokens.get(credential)
+        project, left_s = self._app.project_id or access.project, access.left_s
+        if not isinstance(project, str) or not project.replace("-", "").replace(":", "").replace(".", "").isalnum():
+            raise InvalidInput("The credential names no Firebase project.", "Set project_id of the app.")
+        return Authorization(
+            url=f"{self._url}/v1/projects/{project}/messages:send",
+            headers=(("authorization", f"Bearer {access.token}"), ("content-type", "application/json")),
+            version=credential.version,
+            from_s=wall_s - 1.0,
+            renew_s=wall_s + max(left_s / 2, left_s - RENEW_BEFORE_S),
+            ends_s=wall_s + left_s,
+        )
+
+    def read(self, response: HttpResponse) -> Answer:
+        """See Provider.read."""
+        headers = {name: response.header(name) or "" for name in ("Retry-After", "Date")}
+        return fcm_answers.read_answer(response.status, response.body, retry_after_s(headers, time.time()))
+
+    def id_in(self, response: HttpResponse) -> str:
+        """See Provider.id_in."""
+        return fcm_answers.message_name(response.body)
+
+    def own_headers(self, _envelope: Envelope, _index: int, /) -> Headers:
+        """See Provider.own_headers. FCM takes no id of ours."""
+        return ()
+
+    def dry_run(self, target: str | None) -> tuple[str, bytes, dict[str, str]]:
+        """See Provider.dry_run. With validate_only, FCM sends nothing."""
+        message = {"token": target or NO_TARGET, "data": {"fairlane": "check"}}
+        return "", msgspec.json.encode({"validate_only": True, "message": message}), {}

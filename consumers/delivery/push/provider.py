@@ -1,0 +1,131 @@
+"""The port through which the shared channel asks a provider, and the settings of an app."""
+
+from typing import Literal, Protocol
+
+import msgspec
+
+from consumers.delivery.http2.port import Headers, HttpResponse
+from consumers.delivery.http2.settings import ClientCertificate
+from consumers.delivery.push.credentials import Credential
+from dispatcher.channels.spec import ChannelSpec
+from dispatcher.channels.verdict_table import Answer
+from dispatcher.wire.envelope import Envelope
+
+
+class AppSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of one app."""
+
+    credentials: str
+    """Reference to the secret: file:PATH, env:NAME, the scheme of an entry point, or google:default (FCM)."""
+    project_id: str | None = None
+    """FCM: the Firebase project, if the credential does not name it."""
+    key_id: str | None = None
+    """APNs: the id of the key."""
+    team_id: str | None = None
+    """APNs: the id of the team that owns the key."""
+    topic: str | None = None
+    """APNs: the app's bundle id."""
+    environment: Literal["production", "sandbox"] = "production"
+    """APNs: the environment that the app's device tokens come from."""
+    url: str | None = None
+    """Where to send instead of the provider's own address, such as a fake."""
+    proxy: str | None = None
+    """Address of the egress proxy, also for access tokens."""
+    ca_file: str | None = None
+    """PEM file of the accepted authorities. None: those of the package certifi."""
+    connections: int | None = None
+    """Maximum connections of a worker. None: the provider's usual number."""
+    streams: int | None = None
+    """Maximum concurrent requests of a connection. None: the provider's usual number."""
+
+
+class Authorization(msgspec.Struct, frozen=True, kw_only=True):
+    """Proof that an app may send."""
+
+    url: str
+    """Address of a request; for APNs without the target."""
+    headers: Headers
+    version: str
+    """Version of the credential it was made from."""
+    from_s: float
+    """Unix time before which another one is made: the clock was set back."""
+    renew_s: float
+    """Unix time after which another one is made."""
+    ends_s: float
+    """Unix time after which the provider refuses it."""
+
+    def is_due(self, wall_s: float) -> bool:
+        """Return whether another one should be made."""
+        return not self.from_s <= wall_s < self.renew_s
+
+    def is_over(self, wall_s: float) -> bool:
+        """Return whether it can no longer be used."""
+        return not self.from_s <= wall_s < self.ends_s
+
+
+class Provider(Protocol):
+    """How one provider is asked for one app."""
+
+    @property
+    def spec(self) -> ChannelSpec: ...
+
+    @property
+    def target_in_path(self) -> bool:
+        """Whether the target is appended to the address."""
+        ...
+
+    @property
+    def first_alone(self) -> bool:
+        """Whether a connection allows one request until the provider has seen a valid proof."""
+        ...
+
+    @property
+    def connections(self) -> int:
+        """The usual number of connections of a worker."""
+        ...
+
+    @property
+    def streams(self) -> int:
+        """The usual number of concurrent requests of a connection."""
+        ...
+
+    @property
+    def max_body_bytes(self) -> int:
+        """The provider refuses every request with a longer body, so none is sent."""
+        ...
+
+    @property
+    def too_large(self) -> Answer:
+        """The provider's answer to such a request."""
+        ...
+
+    @property
+    def malformed_target(self) -> Answer:
+        """The provider's answer to a target that cannot exist."""
+        ...
+
+    def certificate(self, credential: Credential) -> ClientCertificate | None:
+        """Return the client's certificate if the credential is one."""
+        ...
+
+    def authorize(self, credential: Credential, wall_s: float) -> Authorization:
+        """Make a proof. May block. Raises InvalidInput if the credential cannot be used, Unreachable if its issuer
+        cannot be reached."""
+        ...
+
+    def read(self, response: HttpResponse) -> Answer:
+        """Read an answer."""
+        ...
+
+    def id_in(self, response: HttpResponse) -> str:
+        """Return the provider's id of a message that it took; empty if it names none."""
+        ...
+
+    def own_headers(self, envelope: Envelope, index: int) -> Headers:
+        """Return headers of the request for one target alone."""
+        ...
+
+    def dry_run(self, target: str | None) -> tuple[str, bytes, dict[str, str]]:
+        """Return target, body and headers of a request that shows whether the app may send, and shows nothing to
+        anybody. Without a target it names one that does not exist."""
+        ...

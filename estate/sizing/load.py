@@ -1,0 +1,85 @@
+"""The load of an estate: bytes and entries at each stage, and the CPU they cost.
+
+Costs are measured ones of benchmarks/RESULTS.md, on a core of an AMD EPYC.
+"""
+
+import math
+from dataclasses import dataclass
+
+from estate.sizing.needs import ClusterNeeds
+
+TARGET_OVERHEAD_BYTES = 2
+"""Bytes that a target takes more in an envelope (RESULTS, "Producers": 66.3 bytes on the wire for 64)."""
+ENVELOPE_OVERHEAD_BYTES = 150
+"""Head of an envelope and of its message: what 33 kB of 500 targets and 78 bytes of a batched one leave, rounded up."""
+OUTCOME_BYTES = 200
+"""An outcome record, of an envelope whose targets ended alike, with its share of a batch. Assumed."""
+BATCHED_BYTES = 16_384
+"""Envelopes smaller than this share an entry with others (RESULTS, "Producers": 96 a batch of small ones)."""
+BATCH_ENVELOPES = 96
+CPU_US_AN_ENVELOPE = 4.5
+CPU_US_A_BYTE = 0.0051
+"""CPU of broker and one bookie for publishing (RESULTS, "Producers", tuned): 4.9 us for an envelope of 78 bytes, 172 us
+for one of 33,000."""
+DISPATCH_PART = 1.0
+"""CPU of dispatch and acknowledgement, compared with publishing. Assumed."""
+BROKER_PART = 2 / 3
+"""Part of the CPU above that is the broker's. Assumed: Pulsar was measured in one process."""
+BUSY_PART = 0.1
+"""Part of the day at the busiest rate, for what is kept for days. Assumed."""
+OUTCOME_DAYS = 14
+"""Days for which outcome records are kept."""
+LANE_WRITES = 3
+"""Writes to the metadata for a lane: its topic, its ledger, its subscription."""
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterLoad:
+    """The load at the busiest time, over the whole estate."""
+
+    envelopes_per_s: float
+    envelope_bytes: int
+    entries_per_s: float
+    """Entries that are written, each once for each copy."""
+    entry_bytes: int
+    in_bytes_per_s: float
+    """From producers and workers to brokers."""
+    out_bytes_per_s: float
+    """From brokers to workers."""
+    stored_bytes_per_s: float
+    """From brokers to bookies: all copies."""
+    broker_cpus: float
+    """Cores of all brokers together."""
+    bookie_cpus: float
+    backlog_bytes: float
+    """All copies of what waits."""
+    outcome_bytes: float
+    """All copies of the outcome records that are kept."""
+    kept_entries: float
+    """Entries that bookies must find, all copies."""
+
+
+def load_of(needs: ClusterNeeds) -> ClusterLoad:
+    """Return the load that follows from the needs."""
+    envelope = needs.chunk * (needs.target_bytes + TARGET_OVERHEAD_BYTES) + ENVELOPE_OVERHEAD_BYTES
+    per_entry = 1 if envelope >= BATCHED_BYTES else max(1, min(BATCH_ENVELOPES, BATCHED_BYTES // envelope))
+    envelopes = needs.targets_per_s / needs.chunk
+    lanes, outcomes = envelopes * envelope, envelopes * OUTCOME_BYTES
+    cpus = envelopes * (CPU_US_AN_ENVELOPE + CPU_US_A_BYTE * envelope) / 1e6 * (1 + DISPATCH_PART)
+    kept_outcomes = outcomes * DAY_S * BUSY_PART * OUTCOME_DAYS
+    waiting = needs.backlog_targets / needs.chunk
+    return ClusterLoad(
+        envelopes_per_s=envelopes,
+        envelope_bytes=envelope,
+        entries_per_s=envelopes / per_entry * 2,  # outcome records are as many
+        entry_bytes=envelope * per_entry,
+        in_bytes_per_s=lanes + outcomes,
+        out_bytes_per_s=lanes + outcomes,
+        stored_bytes_per_s=(lanes + outcomes) * needs.copies,
+        broker_cpus=cpus * BROKER_PART,
+        bookie_cpus=cpus * (1 - BROKER_PART) * needs.copies,
+        backlog_bytes=waiting * envelope * needs.copies,
+        outcome_bytes=kept_outcomes * needs.copies,
+        kept_entries=math.ceil((waiting / per_entry + kept_outcomes / BATCHED_BYTES) * needs.copies),
+    )

@@ -1,0 +1,39 @@
+"""Groups of options that several commands have."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from dispatcher.model.tier import Tier
+from fairlane.cli.base.completion import app_names, channel_names
+
+F = TypeVar("F", bound=Callable[..., Any])
+FILTERS = ("app", "tier", "channel", "state", "id_prefix")
+"""Names of the options that select tasks."""
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Give a command these options; its help shows them in this order."""
+
+    def decorated(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+def task_filters(which: str, states: Sequence[str]) -> Callable[[F], F]:
+    """Give a command the options that select tasks, FILTERS. which: the first word of their help."""
+    return with_options(
+        click.option(
+            "--app",
+            help=f"{which} tasks of this app. Filters combine: a task must match all of them.",
+            shell_complete=app_names,
+        ),
+        click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help=f"{which} tasks of this tier."),
+        click.option("--channel", help=f"{which} tasks on this channel.", shell_complete=channel_names),
+        click.option("--state", type=click.Choice(states), help=f"{which} tasks in this state."),
+        click.option("--id-prefix", help=f"{which} tasks whose id starts with this."),
+    )

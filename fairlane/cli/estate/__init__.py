@@ -1,0 +1,1 @@
+"""`fairlane estate`: brokers, bookies and metadata under the service."""

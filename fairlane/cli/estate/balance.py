@@ -1,0 +1,162 @@
+"""`fairlane estate balance`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli.base import exit_codes
+from fairlane.cli.base.arguments import Hours
+from fairlane.cli.base.invocation import pass_settings
+from fairlane.cli.base.options import with_options
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.estate.options import at_once_option, dry_run_option
+
+if TYPE_CHECKING:
+    from estate.balance import Piece
+    from fairlane.cli.estate.moving import Mover
+    from fairlane.estate.move_facts import MoveFacts
+    from fairlane.settings import Settings
+
+_plan = with_options(
+    click.option(
+        "--goal", type=click.Choice(["bytes", "lanes", "cpu"]), default="bytes", help="The load that is made even."
+    ),
+    dry_run_option,
+    at_once_option,
+    click.option("--split", is_flag=True, help="Split bundles that are too large to be moved, before all else."),
+)
+_other = with_options(
+    click.option("--undo", is_flag=True, help="Take back the last run of moves of this machine."),
+    click.option("--stop", is_flag=True, help="Let the run of moves that is under way begin no further one."),
+    click.option(
+        "--like", type=click.Choice(["threshold", "avg"]), help="Show what this shedder of Pulsar would do instead."
+    ),
+    click.option("--hours", type=Hours(), default=2.0, help="Time to play for --like."),
+)
+
+
+@click.command()
+@_plan
+@_other
+@output_option
+@pass_settings
+def balance(
+    settings: "Settings",
+    output: Output,
+    goal: str,
+    at_once: int,
+    like: str | None,
+    hours: float,
+    *,
+    dry_run: bool,
+    split: bool,
+    undo: bool,
+    stop: bool,
+) -> int:
+    """Make the load of the brokers even: plan moves of bundles, carry them out, check each by lookup.
+
+    No broker gets more load than the most loaded one had. A move that Pulsar does not keep is tried again; one that
+    sticks is passed over and named. Exits with 1 if one was given up. Only bundles of this installation are moved.
+    """
+    if sum((undo, stop, like is not None)) > 1:
+        raise click.UsageError("Give one of --undo, --stop and --like.")
+    if stop:
+        return _stop(settings)
+    from fairlane.cli.estate.moving import mover_of
+
+    with mover_of(settings, output) as mover:
+        if undo:
+            return _undo(mover, at_once)
+        facts = mover.read()
+        if like is not None:
+            return _play(mover, facts, like, hours)
+        return _balance(mover, facts, goal, at_once, dry_run=dry_run, split=split)
+
+
+def _balance(mover: "Mover", facts: "MoveFacts", goal: str, at_once: int, *, dry_run: bool, split: bool) -> int:
+    from estate.balance import Goal, hot_bundles, plan_balance, require_no_worse
+
+    kind, tenant = Goal(goal), mover.settings.pulsar.tenant
+    pieces = facts.pieces(kind, tenant)
+    plan = require_no_worse(plan_balance(pieces, facts.brokers(), fixed=facts.fixed(kind, tenant)))
+    hot = hot_bundles(pieces, plan)
+    if split and hot and not dry_run:
+        return _split(mover, facts, hot)
+    _say_hot(facts, hot)
+    more = {"hot": [piece.bundle for piece in hot]}
+    if dry_run:
+        return mover.show(plan, more)
+    return mover.carry_out(plan, facts, at_once, more)
+
+
+def _split_point(facts: "MoveFacts", piece: "Piece") -> int | None:
+    from estate.placement import parse_range, split_point
+
+    topics = facts.topics[piece.bundle]
+    weights = {name: load.msg_throughput_in + load.msg_throughput_out for name, load in topics.items()}
+    return split_point(parse_range(piece.bundle.rpartition("/")[2]), weights)
+
+
+def _say_hot(facts: "MoveFacts", hot: "list[Piece]") -> None:
+    for piece in hot:
+        point = _split_point(facts, piece)
+        what = f"{piece.bundle} carries more than any move can even out"
+        fix = "it has one topic, which cannot be divided" if point is None else f"split it at {point:#010x} (--split)"
+        say(f"{what}: {fix}.")
+
+
+def _split(mover: "Mover", facts: "MoveFacts", hot: "list[Piece]") -> int:
+    """Split the hot bundles that can be; their halves are moved by another call."""
+    done = 0
+    for piece in hot:
+        point = _split_point(facts, piece)
+        if point is not None:
+            mover.admin.split(piece.bundle, point)
+            say(f"split {piece.bundle} at {point:#010x}")
+            done += 1
+    say(f"{done} bundles were split. Run `fairlane estate balance` again when their load was measured.")
+    return exit_codes.OK if done else exit_codes.FAILURE
+
+
+def _stop(settings: "Settings") -> int:
+    from fairlane.estate.drains import journals_of
+
+    journals_of(settings).stop()
+    say("The run begins no further move and finishes those under way. `--undo` takes them back.")
+    return exit_codes.OK
+
+
+def _undo(mover: "Mover", at_once: int) -> int:
+    """Put back what the last run moved, and remember that it is undone if all of it is."""
+    from backends.system_clock import SystemClock
+    from estate.moves import undo_of
+    from fairlane.cli.estate.moving import exit_of
+
+    path, entries = mover.journals.last()
+    moves = undo_of(entries)
+    facts = mover.read({move.bundle for move in moves})
+    with mover.journals.run(SystemClock()) as run:
+        mover.journals.mark_undone(run.path)  # or the next --undo would make the moves again
+        progress = mover.move(moves, facts, at_once, run)
+    if all(one.state == "verified" for one in progress):
+        mover.journals.mark_undone(path)
+    rows = [
+        {"bundle": one.move.bundle, "target": one.move.target, "state": one.state, "reason": one.reason}
+        for one in progress
+    ]
+    mover.output.emit_rows(rows, ["bundle", "target", "state", "reason"])
+    return exit_of(progress)
+
+
+def _play(mover: "Mover", facts: "MoveFacts", like: str, hours: float) -> int:
+    from dataclasses import asdict
+
+    from estate.shedders import play
+    from fairlane.estate.shedder_loads import loads_of_facts
+
+    result = asdict(play(like, loads_of_facts(facts), round(hours * 60)))
+    brokers = [{"broker": broker, "usage": round(usage, 1)} for broker, usage in result["usages"].items()]
+    summary = {"moves": result["moves"], "uneven_before": round(result["uneven_before"], 3)}
+    summary |= {"uneven_after": round(result["uneven_after"], 3), "moved_twice": result["moved_twice"]}
+    mover.output.emit_document(result, brokers, summary)
+    return exit_codes.OK

@@ -1,0 +1,65 @@
+"""`fairlane estate capture`: the state of the estate and the service, as one archive."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli.base.completion import task_ids
+from fairlane.cli.base.invocation import pass_settings
+from fairlane.cli.base.output import say
+
+if TYPE_CHECKING:
+    from dispatcher.clock import Clock
+    from fairlane.settings import Settings
+
+
+@click.command()
+@click.option("--task", metavar="ID", shell_complete=task_ids, help="Record this task and its lane in any case.")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the archive. Default: `captures` in FAIRLANE_HOME, where the newest 20 are kept.",
+)
+@pass_settings
+def capture(settings: "Settings", task: str | None, output: Path | None) -> None:
+    """Record the state of the estate and the service in one archive, for those who look into an incident.
+
+    All brokers and bookies are asked at once, for at most 5 s each; what does not answer is noted in the archive. It
+    has the statistics of the lanes that are stopped or have the largest backlog, load, metrics, settings, and
+    Fairlane's own view. Secrets are masked. It has at most 20 MB: the largest texts are cut. Prints its path.
+    """
+    from backends.system_clock import SystemClock
+    from estate.capture.incidents import Incident
+    from fairlane.estate.capture.archive import forget_old
+    from fairlane.estate.capture.automatic import captures_folder
+    from fairlane.estate.capture.take import CaptureTaker
+
+    clock = SystemClock()
+    incident = Incident("asked for by hand")
+    if task is not None:
+        incident = Incident(f"task {task}, asked for by hand", task=task, topics=tuple(_topics(settings, task, clock)))
+    path = CaptureTaker(settings, clock).take(incident, output or captures_folder(settings))
+    if output is None:
+        forget_old(path.parent, path)
+    click.echo(path)
+
+
+def _topics(settings: "Settings", task: str, clock: "Clock") -> list[str]:
+    """Return the topics of a task's lane. Without Redis it is taken for one of its own, without partitions."""
+    from contextlib import closing
+
+    from backends.pulsar.client import topics
+    from dispatcher.model.errors import InvalidInput, NotReady, Unreachable
+    from dispatcher.wire.topics import TASK_PATTERN
+    from fairlane.estate.capture.service import ServiceReader
+
+    try:
+        with closing(ServiceReader(settings, clock)) as service:
+            return service.topics_of(task)
+    except (NotReady, Unreachable) as error:
+        if re.fullmatch(TASK_PATTERN, task) is None:
+            raise InvalidInput(f"--task: {task!r} is no id of a task.", "`fairlane task list` shows them.") from error
+        say(f"The task cannot be looked up ({error.cause}) Its usual lane is recorded.")
+        return [topics(settings.pulsar).own_lane(task)]

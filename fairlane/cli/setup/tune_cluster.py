@@ -1,0 +1,126 @@
+"""`fairlane tune cluster`."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base import exit_codes
+from fairlane.cli.base.arguments import ByteSize, Count
+from fairlane.cli.base.options import with_options
+from fairlane.cli.base.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from estate.sizing.figures import Figure
+    from estate.sizing.plan import ClusterPlan
+
+ZOOKEEPERS = "zookeeper-1:2181,zookeeper-2:2181,zookeeper-3:2181"
+_load = with_options(
+    click.option("--targets-per-s", type=Count(), required=True, help="Targets per second at the busiest time."),
+    click.option(
+        "--machines",
+        required=True,
+        help="The machines, as in 3x32GiB,8cpu,nvme. More words: 2xnvme, ssd, hdd, 4TB (of a disk), 25Gbps, 2numa.",
+    ),
+    click.option("--mixed", is_flag=True, help="Run a broker and a bookie on each machine, instead of one of them."),
+    click.option("--chunk", type=click.IntRange(1, 500), default=500, help="Targets of an envelope."),
+    click.option("--target-bytes", type=ByteSize(), default="64", help="Size of a target with its variables."),
+    click.option("--copies", type=click.IntRange(1, 5), default=2, help="Bookies that store each entry."),
+    click.option("--lanes", type=Count(), default="10k", help="Lanes at the same time."),
+    click.option("--backlog", type=Count(), default="100M", help="Targets that wait at the same time."),
+)
+_site = with_options(
+    click.option(
+        "--write", type=click.Path(file_okay=False, path_type=Path), help="Write configuration files and systemd units."
+    ),
+    click.option("--cluster", "name", default="fairlane", help="Name of the cluster, for --write."),
+    click.option("--zookeeper", default=ZOOKEEPERS, help="host:port of each ZooKeeper, for --write."),
+)
+
+
+@click.command()
+@_load
+@_site
+@output_option
+def cluster(
+    output: Output,
+    targets_per_s: float,
+    machines: str,
+    *,
+    mixed: bool,
+    chunk: int,
+    target_bytes: int,
+    copies: int,
+    lanes: float,
+    backlog: float,
+    write: Path | None,
+    name: str,
+    zookeeper: str,
+) -> int:
+    """Recommend the sizes and settings of a Pulsar cluster for a load: brokers, bookies, memory, caches, disks.
+
+    Each figure has its reason; those that rest on something you did not say are marked as assumed. Exits with 1 if the
+    machines are too few or too small.
+    """
+    from estate.sizing.needs import ClusterNeeds, parse_machines
+    from estate.sizing.plan import plan_cluster
+
+    plan = plan_cluster(
+        ClusterNeeds(
+            targets_per_s=targets_per_s,
+            machines=parse_machines(machines),
+            chunk=chunk,
+            target_bytes=target_bytes,
+            copies=copies,
+            lanes=int(lanes),
+            backlog_targets=backlog,
+            mixed=mixed,
+        )
+    )
+    if write is not None:
+        _write(plan, write, name, zookeeper)
+    _emit(output, plan)
+    return exit_codes.OK if plan.enough else exit_codes.FAILURE
+
+
+def _write(plan: "ClusterPlan", folder: Path, name: str, zookeeper: str) -> None:
+    """Write all files of a plan. Raises InvalidInput."""
+    from estate.sizing.conf_files import Site, files_of
+
+    files = files_of(plan, Site(cluster=name, zookeeper=zookeeper))
+    try:
+        for file, text in files.items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{folder} cannot be written: {error.strerror}.", "Name another folder.") from error
+    say(f"wrote {len(files)} files to {folder}; its README.md says how to use them")
+
+
+def _emit(output: Output, plan: "ClusterPlan") -> None:
+    from estate.sizing.settings import bookie_settings, broker_settings
+
+    parts = {"figures": plan.figures, "broker.conf": broker_settings(plan), "bookkeeper.conf": bookie_settings(plan)}
+    document = {
+        **{part: {name: asdict(figure) for name, figure in figures.items()} for part, figures in parts.items()},
+        "remarks": list(plan.remarks),
+    }
+    output.emit_document(document, [row for part, figures in parts.items() for row in _rows(part, figures)])
+    for remark in plan.remarks:
+        say(remark)
+
+
+def _rows(part: str, figures: "Mapping[str, Figure]") -> list[dict[str, Any]]:
+    return [
+        {
+            "part": part,
+            "name": name,
+            "value": f"{figure.value:,.3g}" if isinstance(figure.value, float) else str(figure.value),
+            "reason": f"{figure.reason} (assumed)" if figure.assumed else figure.reason,
+        }
+        for name, figure in figures.items()
+    ]

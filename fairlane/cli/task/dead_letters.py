@@ -1,0 +1,198 @@
+"""`fairlane dead-letters list | show | replay | drop`."""
+
+from dataclasses import asdict
+from datetime import datetime
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dispatcher.model.values import counted
+from fairlane.cli.base.arguments import Moment
+from fairlane.cli.base.completion import app_names, task_ids
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.options import F, with_options
+from fairlane.cli.base.output import Output, output_option, rows_option, say
+from fairlane.cli.task.many import confirm
+from producers.letters.selection import STATES, LetterFilter
+
+if TYPE_CHECKING:
+    from producers.letters.selection import LetterGroup
+
+GROUP_COLUMNS = ("task", "app", "count", "outcome", "reason", "state", "last_ms", "example")
+TARGET_COLUMNS = ("task", "target", "outcome", "reason", "attempt", "state", "at_ms")
+REPLAY_COLUMNS = ("task", "replay", "targets", "state")
+
+
+def filter_options(command: F) -> F:
+    """Give a command the filters of dead letters, passed to it as `chosen`."""
+
+    @wraps(command)
+    def called(
+        *args: Any,
+        task_id: str | None,
+        app: str | None,
+        error: str | None,
+        since: datetime | None,
+        until: datetime | None,
+        without_task: bool,
+        **rest: Any,
+    ) -> Any:
+        chosen = LetterFilter(task=task_id, app=app, error=error, since=since, until=until, without_task=without_task)
+        return command(*args, chosen=chosen, **rest)
+
+    return with_options(
+        click.option("--task", "task_id", metavar="ID", help="Letters of this task.", shell_complete=task_ids),
+        click.option("--app", help="Letters of this app. Filters combine.", shell_complete=app_names),
+        click.option("--error", metavar="TEXT", help="Letters whose reason contains this text."),
+        click.option("--since", type=Moment(), help="Given up since then: a time, or how long ago (2h)."),
+        click.option("--until", type=Moment(), help="Given up before then: a time, or how long ago (2h)."),
+        click.option("--without-task", is_flag=True, help="Messages that were not envelopes, which have no task."),
+    )(called)  # type: ignore[return-value]  # the same command, with options
+
+
+_reading_options = with_options(
+    filter_options,
+    click.option("--state", type=click.Choice(STATES), default="open", help="Letters in this state."),
+)
+_changing_options = with_options(
+    filter_options,
+    click.option("--all", "everything", is_flag=True, help="All letters, without a filter."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
+    click.option("--dry-run", is_flag=True, help="Show which letters are meant, and change nothing."),
+    click.option("--limit", type=click.IntRange(1), help="Maximum number of targets, the oldest first."),
+    output_option,
+    click.pass_context,
+)
+
+
+@click.group("dead-letters", cls=CommandGroup)
+def dead_letters() -> None:
+    """List the targets that were given up, send them again, or drop them."""
+
+
+@dead_letters.command("list")
+@_reading_options
+@output_option
+@click.pass_context
+def list_letters(ctx: click.Context, output: Output, chosen: LetterFilter, state: str) -> None:
+    """Count dead letters by task, reason and state.
+
+    Letters are kept for 14 days. Without --task or --since, all of them are read.
+    """
+    with client_of(ctx) as client, _reading():
+        groups = client.dead_letters.groups(chosen, state)
+    _emit(output, groups)
+    if not groups:
+        say(f"There are no {'' if state == 'all' else state + ' '}dead letters of this kind.")
+
+
+@dead_letters.command()
+@_reading_options
+@rows_option
+@output_option
+@click.pass_context
+def show(ctx: click.Context, output: Output, chosen: LetterFilter, state: str, limit: int | None) -> None:
+    """Show dead letters target by target, with reason and times; with -o json also the variables."""
+    with client_of(ctx) as client, _reading():
+        rows, more = output.first_rows(client.dead_letters.targets(chosen, state), limit)
+    output.emit_rows(rows, TARGET_COLUMNS, ("attempt", "at_ms"))
+    if more:
+        say(f"There are more than {len(rows):,}: add --limit N, or use `fairlane dead-letters list`.")
+
+
+@dead_letters.command()
+@_changing_options
+def replay(
+    ctx: click.Context,
+    output: Output,
+    chosen: LetterFilter,
+    limit: int | None,
+    *,
+    everything: bool,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Send dead letters again, as a new task for each task that they are of.
+
+    The new task has the message, channel and options of the old one, and the targets with their variables. Each letter
+    is sent again once: of two operators one sends it. If the command is interrupted, run it again: it finishes what it
+    began.
+    """
+    from fairlane.cli.base.progress import replaying
+
+    _check(chosen, everything=everything)
+    with client_of(ctx) as client:
+        with _reading():
+            groups = client.dead_letters.groups(chosen) + client.dead_letters.groups(chosen, "replaying")
+        groups = [group for group in groups if group.outcome == "failed"]
+        if dry_run:
+            _emit(output, groups)
+            return
+        results = []
+        if _agreed(ctx, groups, "sent again", limit, yes=yes):
+            with replaying() as on_progress:
+                results = client.dead_letters.replay(chosen, limit=limit, on_progress=on_progress)
+    output.emit_rows([asdict(result) for result in results], REPLAY_COLUMNS)
+    for result in results:
+        if result.state == "replaying":
+            say(f"{result.replay} is being submitted by another process")
+
+
+@dead_letters.command()
+@_changing_options
+def drop(
+    ctx: click.Context,
+    output: Output,
+    chosen: LetterFilter,
+    limit: int | None,
+    *,
+    everything: bool,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Mark dead letters as not needed: they are no longer listed or sent again.
+
+    They stay in the topic until they are 14 days old (`--state dropped` lists them).
+    """
+    _check(chosen, everything=everything)
+    with client_of(ctx) as client:
+        with _reading():
+            groups = client.dead_letters.groups(chosen)
+        if dry_run:
+            _emit(output, groups)
+            return
+        dropped = 0
+        if _agreed(ctx, groups, "dropped", limit, yes=yes):
+            with _reading():
+                dropped = client.dead_letters.drop(chosen, limit=limit)
+    output.emit_record({"dropped": dropped})
+
+
+def _check(chosen: LetterFilter, *, everything: bool) -> None:
+    if chosen == LetterFilter() and not everything:
+        raise click.UsageError("Say which letters, by a filter such as --task or --error, or give --all.")
+
+
+def _agreed(ctx: click.Context, groups: "list[LetterGroup]", done: str, limit: int | None, *, yes: bool) -> bool:
+    """Say what will be changed, and ask. Return False if there is nothing to change."""
+    count = sum(group.count for group in groups)
+    tasks = len({group.task for group in groups})
+    if not count:
+        say("There are no open dead letters of this kind.")
+        return False
+    if not yes:
+        say(f"{counted(min(count, limit or count), 'dead letter')} of {counted(tasks, 'task')} will be {done}")
+        confirm(ctx, "Go on?")
+    return True
+
+
+def _emit(output: Output, groups: "list[LetterGroup]") -> None:
+    output.emit_rows([asdict(group) for group in groups], GROUP_COLUMNS, ("example", "app"))
+
+
+def _reading() -> Any:
+    from fairlane.cli.base.progress import reading
+
+    return reading("reading dead letters")

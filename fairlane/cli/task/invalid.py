@@ -1,0 +1,129 @@
+"""`fairlane invalid export`."""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from dispatcher.model.values import counted
+from fairlane.cli.base.arguments import Moment
+from fairlane.cli.base.completion import app_names, channel_names
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.output import say
+from producers.letters.invalid import InvalidFilter
+
+if TYPE_CHECKING:
+    from dispatcher.wire.invalid import InvalidTarget
+
+COLUMNS = ("app", "channel", "target", "reason", "died_at", "seen_at", "task")
+STANDARD_OUTPUT = "-"
+
+
+@click.group(cls=CommandGroup)
+def invalid() -> None:
+    """The targets that providers called invalid, for the apps' address books."""
+
+
+@invalid.command()
+@click.option("--app", help="Only targets of this app.", shell_complete=app_names)
+@click.option("--channel", help="Only targets of this channel.", shell_complete=channel_names)
+@click.option("--since", type=Moment(), help="Recorded at or after this: a time, or how long ago (24h).")
+@click.option("--until", type=Moment(), help="Recorded before then: a time, or how long ago (24h).")
+@click.option(
+    "--out",
+    default=STANDARD_OUTPUT,
+    metavar="FILE",
+    help="Where to write; - is standard output. A file appears when it is complete.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["csv", "jsonl"]),
+    help="CSV with a header, or a JSON object per line.  [default: by the file's name, else jsonl]",
+)
+@click.option("--repeats", is_flag=True, help="Write one line for each report instead of one for each target.")
+@click.pass_context
+def export(
+    ctx: click.Context,
+    app: str | None,
+    channel: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    out: str,
+    format_: str | None,
+    *,
+    repeats: bool,
+) -> None:
+    """Write the targets that providers reported as invalid: one line for each app, channel and target.
+
+    Each line has the latest time at which the target was known to be invalid: the one that the provider gave (APNs),
+    else that of the record. Delete a target in your app unless it has been registered again since. Records are kept
+    for 14 days.
+    """
+    from fairlane.cli.base.progress import counting
+
+    chosen = InvalidFilter(app=app, channel=channel, since=since, until=until)
+    as_csv = format_ == "csv" or (format_ is None and out.lower().endswith(".csv"))
+    with client_of(ctx) as client, _written(out) as file, counting("targets written") as on_progress:
+        written = _write(file, client.invalid_targets(chosen, repeats=repeats), on_progress, as_csv=as_csv)
+    say(f"{counted(written, 'invalid target')} written" + ("" if out == STANDARD_OUTPUT else f" to {out}"))
+
+
+def fields_of(one: "InvalidTarget") -> dict[str, str]:
+    """Return a target as it is written."""
+    return {
+        "app": one.app,
+        "channel": one.channel,
+        "target": one.target,
+        "reason": one.reason,
+        "died_at": _time(one.died_ms),
+        "seen_at": _time(one.seen_ms),
+        "task": one.task,
+    }
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _write(
+    file: IO[str], targets: "Iterable[InvalidTarget]", on_progress: Callable[[int], None], *, as_csv: bool
+) -> int:
+    """Write the targets and return their number."""
+    writer, encode = csv.DictWriter(file, COLUMNS, lineterminator="\n"), json.JSONEncoder(ensure_ascii=False).encode
+    if as_csv:
+        writer.writeheader()
+    number = 0
+    for number, one in enumerate(targets, 1):  # the last number counts
+        if as_csv:
+            writer.writerow(fields_of(one))
+        else:
+            file.write(encode(fields_of(one)) + "\n")
+        if number % 1_000 == 0:
+            on_progress(number)
+    return number
+
+
+@contextmanager
+def _written(out: str) -> Iterator[IO[str]]:
+    """Yield the file to write. It gets its name when it is complete."""
+    if out == STANDARD_OUTPUT:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    path = Path(out)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

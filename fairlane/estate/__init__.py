@@ -1,0 +1,1 @@
+"""The Pulsar estate, looked at and acted on: what `estate` decides is carried out here."""

@@ -1,0 +1,105 @@
+"""Captures that are taken by themselves: at most one in ten minutes, over all processes."""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from contextlib import closing
+from pathlib import Path
+
+from backends.redis.estate.incidents import Incidents
+from backends.redis.view import open_view
+from backends.system_clock import SystemClock
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError, Unreachable
+from estate.capture.incidents import Incident
+from fairlane.estate.capture.archive import forget_old
+from fairlane.estate.capture.take import CaptureTaker
+from fairlane.settings import Settings
+
+SPAN_MS = 600_000
+"""Shortest time between two captures that are taken by themselves."""
+_TAKING_MS = 120_000
+"""How long the turn is held while a capture is taken; if its process dies, another may take it then."""
+_AGAIN_MS = 60_000
+"""Time until a capture that failed is tried again by anyone."""
+_log = logging.getLogger(__name__)
+
+
+def captures_folder(settings: Settings) -> Path:
+    return settings.home / "captures"
+
+
+class AutomaticCaptures:
+    """Takes captures in a thread of its own. `capture` and `report` return at once and never raise.
+
+    Of all processes on one Redis, one takes a capture in each ten minutes. Without Redis, each process does. Times are
+    those of Redis and of this process' monotonic clock: setting a clock of this machine changes nothing.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock | None = None, span_ms: int = SPAN_MS) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._span_ms = span_ms
+        self._busy = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._not_before_s = float("-inf")
+        """Monotonic time before which this process takes none."""
+
+    def capture(self, reason: str, node: str) -> None:
+        """Take a capture of an incident, unless one was taken in the last ten minutes. node: the broker or bookie that
+        it is about, by its name in `fairlane estate show`; empty for none."""
+        self.report(Incident(reason, node))
+
+    def report(self, incident: Incident) -> None:
+        """Take a capture of an incident, unless one was taken in the last ten minutes."""
+        if self._clock.monotonic_s() < self._not_before_s or not self._busy.acquire(blocking=False):
+            return
+        self._thread = threading.Thread(target=self._run, args=(incident,), name="capture", daemon=True)
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the capture that is under way has ended."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _run(self, incident: Incident) -> None:
+        try:
+            self._take(incident)
+        except Exception:  # the process that watches goes on, whatever a capture meets
+            _log.exception("The capture failed (%s)", incident.reason)
+            self._rest(_AGAIN_MS)
+        finally:
+            self._busy.release()
+
+    def _take(self, incident: Incident) -> None:
+        owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        left_ms = self._turn(owner, _TAKING_MS)
+        if left_ms:
+            self._rest(min(left_ms, _AGAIN_MS))
+            return
+        _log.warning("Taking a capture of the estate: %s", incident.reason)
+        try:
+            folder = captures_folder(self._settings)
+            path = CaptureTaker(self._settings, self._clock).take(incident, folder)
+        except FairlaneError as error:
+            _log.error("No capture was taken (%s). %s", incident.reason, error)
+            self._turn(owner, min(_AGAIN_MS, self._span_ms))
+            self._rest(min(_AGAIN_MS, self._span_ms))
+            return
+        self._turn(owner, self._span_ms)
+        self._rest(self._span_ms)
+        forget_old(folder, path)
+        _log.warning("The capture is in %s (%s)", path, incident.reason)
+
+    def _turn(self, owner: str, ttl_ms: int) -> int:
+        """Take or keep the turn. Return 0, or the ms until another process' turn ends."""
+        try:
+            with closing(open_view(self._settings.redis)) as view:
+                return Incidents(view).take_turn(owner, ttl_ms, max(self._span_ms, _TAKING_MS))
+        except Unreachable:
+            return 0
+
+    def _rest(self, ms: int) -> None:
+        self._not_before_s = self._clock.monotonic_s() + ms / 1000

@@ -1,0 +1,131 @@
+"""Hides secrets in the texts of a capture: by name, by known value, and by form."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from dispatcher.model.shown import MASK, SECRET_NAME, without_credentials
+
+MIN_SECRET = 4
+"""Shorter values are hidden where their name tells, and nowhere else: `a` is in every text."""
+_BETWEEN = re.compile(r"[:,;={}\"'\s]+")
+_MIN_PART = 8
+_MIN_LEARNED = 6
+"""Minimum length of a value that is hidden everywhere because a server has it under the name of a secret."""
+_SURE = r"pass(?:word|wd|phrase|code)|secret|token|credential|auth(?:orization|(?:entication)?param)|"
+_SURE += r"(?:private|api|access)_?key"
+_SURE_NAME = re.compile(_SURE, re.IGNORECASE)
+"""Names whose values are secrets whatever they are. Those of SECRET_NAME may be numbers, such as keys per second."""
+_SURE_WORDS = ("pass", "secret", "token", "credential", "auth", "private", "api", "access")
+"""The beginnings of names that _SURE finds."""
+_HEADER_WORDS = ("authorization", "cookie", "x-api-key")
+_PLAIN = ("", "true", "false", "null", "none", "omitted", MASK)
+_NUMBER = re.compile(r"-?[\d.]+")
+_IDENTIFIER = re.compile(r"[A-Za-z_][\w.-]*")
+_FORMS = (
+    ("eyj", re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?")),  # a JSON web token
+    ("akia", re.compile(r"\bAKIA[0-9A-Z]{16}\b")),
+    ("bearer ", re.compile(r"(?<=\bbearer )\s*[\w.~+/=-]{6,}", re.IGNORECASE)),
+    ("basic ", re.compile(r"(?<=\bbasic )\s*[\w+/=-]{6,}", re.IGNORECASE)),
+    ("private key", re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)),
+)
+"""Secrets by their form. The first word, in small letters, is in every such text: texts of megabytes have none."""
+_HEADER = re.compile(
+    r"^(?P<name>(?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(?P<sign>\s*:\s*).+$", re.IGNORECASE | re.MULTILINE
+)
+_PAIR = re.compile(
+    rf"(?<![\w.-])(?P<name>[\w.-]{{0,80}}?(?:{_SURE})[\w.-]{{0,80}})(?P<sign>\\?[\"']?\s*[=:]\s*)"
+    r"(?P<value>\"(?:[^\"\\]|\\.)*\"?|\\\"(?:[^\"\\]|\\[^\"])*(?:\\\")?|'[^']*'?|(?![{\[])[^\s\"',;&})\]]+)",
+    re.IGNORECASE,
+)
+
+_PAIR_BEGINS = re.compile(rf"(?:{_SURE})[\w.-]{{0,80}}\\?[\"']?\s*[=:]", re.IGNORECASE)
+"""Part of every _PAIR, found faster."""
+
+
+class Masker:
+    """Hides secrets. Texts and documents come back as they were otherwise."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        """secrets: known values, which are hidden wherever they occur, also as JSON and URLs write them."""
+        forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in _forms_of(secret)}
+        longest_first = sorted(forms, key=lambda form: (-len(form), form))
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if forms else None
+
+    def document(self, value: Any, name: str = "", *, hidden: bool = False) -> Any:
+        """Return a JSON document with its secrets hidden. name: of its field. hidden: the value is part of a secret."""
+        if isinstance(value, Mapping):
+            inside = hidden or _hides_all(name)
+            return {self.text(str(key)): self.document(one, str(key), hidden=inside) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.document(one, name, hidden=hidden) for one in value]
+        if hidden or is_secret(name, value):
+            return value if _is_plain(value) else MASK
+        return self.text(value) if isinstance(value, str) else value
+
+    def text(self, text: str) -> str:
+        """Return a text with its secrets hidden."""
+        if self._known is not None:
+            text = self._known.sub(MASK, text)
+        small = text.lower()
+        for word, form in _FORMS:
+            if word in small:
+                text = form.sub(MASK, text)
+        if any(word in small for word in _HEADER_WORDS):
+            text = _HEADER.sub(rf"\g<name>\g<sign>{MASK}", text)
+        if any(word in small for word in _SURE_WORDS):
+            text = "".join(map(_masked_line, text.splitlines(keepends=True)))
+        return without_credentials(text) if "@" in text or "?" in text else text
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """Return whether a value of a setting is a secret, going by the setting's name."""
+    if _is_plain(value):
+        return False
+    if _SURE_NAME.search(name):
+        return True
+    return bool(SECRET_NAME.search(name)) and isinstance(value, str) and _NUMBER.fullmatch(value) is None
+
+
+def secrets_in(document: Any, name: str = "") -> Iterator[str]:
+    """Yield the values of a document that are secrets by their names, to be hidden everywhere else as well."""
+    if isinstance(document, Mapping):
+        for key, value in document.items():
+            yield from secrets_in(value, str(key))
+    elif isinstance(document, list | tuple):
+        for value in document:
+            yield from secrets_in(value, name)
+    elif isinstance(document, str) and _SURE_NAME.search(name) and len(document) >= _MIN_LEARNED:
+        yield from () if _is_plain(document) else _and_its_parts(document)
+
+
+def _and_its_parts(value: str) -> Iterator[str]:
+    """Yield a value and what may be its secret part, as in token:SECRET and {"password": "SECRET"}."""
+    yield value
+    yield from (part for part in _BETWEEN.split(value) if part != value and len(part) >= _MIN_PART)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value says nothing, whatever its name."""
+    return value is None or isinstance(value, bool) or str(value).strip().lower() in _PLAIN
+
+
+def _hides_all(name: str) -> bool:
+    """Return whether all fields below a name are secret. Names of topics are not names of settings."""
+    return _IDENTIFIER.fullmatch(name) is not None and _SURE_NAME.search(name) is not None
+
+
+def _forms_of(secret: str) -> set[str]:
+    return {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], quote(secret, safe="")}
+
+
+def _masked_line(line: str) -> str:
+    return _PAIR.sub(_masked_pair, line) if _PAIR_BEGINS.search(line) else line
+
+
+def _masked_pair(pair: re.Match[str]) -> str:
+    value = pair["value"]
+    bare = value.strip("\\\"'")
+    return pair[0] if bare.lower() in _PLAIN or not bare else f"{pair['name']}{pair['sign']}{value.replace(bare, MASK)}"

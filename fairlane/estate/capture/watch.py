@@ -1,0 +1,141 @@
+"""Watches for incidents that the lanes and tasks show, and for those that submissions note, and has them captured."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, answered_lanes
+from backends.pulsar.client import topics
+from backends.redis.estate.incidents import IncidentNote, Incidents
+from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import IDLE_TASK
+from backends.redis.view import open_view
+from backends.redis.workers import Workers
+from dispatcher.analysis.served import Served
+from dispatcher.model.errors import FairlaneError
+from dispatcher.model.view import TaskView
+from dispatcher.wire.topics import topics_of_lane
+from estate.capture.incidents import STUCK_MS, Incident, blocked_lanes, joined, stuck_lanes
+from fairlane.checks.view_checks import is_stuck
+from fairlane.settings import Settings
+
+NOTES_EVERY_S = 1.0
+"""How often the notes of submissions are read."""
+LANES_EVERY_S = 10.0
+"""How often lanes and tasks are looked at. Brokers renew their statistics every 10 to 60 s."""
+_ANSWER_S = 5.0
+_LEAVE_S = 1.0
+"""How long the end waits for a look that is under way; a broker may hang."""
+_log = logging.getLogger(__name__)
+
+
+class IncidentWatch:
+    """Looks for incidents, and reports each look's as one."""
+
+    def __init__(self, settings: Settings, report: Callable[[Incident], None], stuck_ms: int = STUCK_MS) -> None:
+        """Raises NotConfigured; Unreachable if a server of the local stack has ended.
+
+        report: must not block, as AutomaticCaptures.report. stuck_ms: how long a lane with a backlog may stay as it is.
+        """
+        quick = {"operation_timeout_s": _ANSWER_S}
+        self._lanes = BrokerLanes(settings.pulsar.model_copy(update=quick), topics(settings.pulsar))
+        self._view = open_view(settings.redis)
+        self._incidents, self._registry = Incidents(self._view), Registry(self._view)
+        self._workers = Workers(self._view)
+        self._report = report
+        self._stuck_ms = stuck_ms
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._lanes.close()
+        self._view.close()
+
+    def run(self, stop: threading.Event, active: Callable[[], bool] = lambda: True) -> None:
+        """Look again and again until `stop` is set, while `active` says so. Servers that do not answer are asked again.
+
+        Lanes have a thread of their own: brokers that hang must not delay the notes.
+        """
+        lanes = threading.Thread(
+            target=self._repeat, args=(stop, active, LANES_EVERY_S, self.look_at_lanes), name="lanes", daemon=True
+        )
+        lanes.start()
+        self._repeat(stop, active, NOTES_EVERY_S, self.look_at_notes)
+        lanes.join()
+
+    @staticmethod
+    def _repeat(
+        stop: threading.Event, active: Callable[[], bool], every_s: float, look: Callable[[], list[Incident]]
+    ) -> None:
+        trouble = ""
+        while not stop.wait(every_s):
+            try:
+                if active():
+                    look()
+                trouble = ""
+            except FairlaneError as error:
+                if error.cause != trouble:
+                    _log.warning("Incidents cannot be watched for now: %s", error)
+                trouble = error.cause
+
+    def look_at_notes(self) -> list[Incident]:
+        """Report what submissions have noted since the last look, and return it. Raises Unreachable."""
+        return self._reported([_incident(note) for note in self._incidents.take()])
+
+    def look_at_lanes(self) -> list[Incident]:
+        """Report what lanes and tasks show now, and return it. Raises Unreachable, and Refused if the role may not ask
+        brokers for their statistics."""
+        return self._reported(self._seen())
+
+    def _reported(self, found: list[Incident]) -> list[Incident]:
+        if found:
+            self._report(joined(found))
+        return found
+
+    def _seen(self) -> list[Incident]:
+        answers = self._answers()
+        lanes = [lane for _, lane in answered_lanes(answers)]
+        all_answered = all(answer.lanes is not None for answer in answers)
+        return [*blocked_lanes(lanes), *stuck_lanes(self._stuck(), lanes, all_answered=all_answered)]
+
+    def _answers(self) -> list[BrokerAnswer]:
+        """Return the brokers' answers. The brokers are looked up again when one has not answered."""
+        answers = self._lanes.read()
+        if any(answer.lanes is None for answer in answers):
+            self._lanes.close()
+        return answers
+
+    def _stuck(self) -> list[TaskView]:
+        served, settings = Served.by(self._workers.workers()), self._registry.service.globals()
+        idle = self._registry.tasks.live(IDLE_TASK)
+        return [one.task for one in idle if is_stuck(one, served, settings, self._stuck_ms)]
+
+
+@contextmanager
+def incidents_watched(
+    settings: Settings, report: Callable[[Incident], None], active: Callable[[], bool] = lambda: True
+) -> Iterator[None]:
+    """Watch for incidents in threads of their own until the end of the block. report, active: as of IncidentWatch.
+
+    Raises NotConfigured; Unreachable if a server of the local stack has ended.
+    """
+    stop = threading.Event()
+    with IncidentWatch(settings, report) as watch:
+        thread = threading.Thread(target=watch.run, args=(stop, active), name="incidents", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(_LEAVE_S)
+
+
+def _incident(note: IncidentNote) -> Incident:
+    topics_named = tuple(topics_of_lane(note.lane, note.partitions)) if note.lane else ()
+    return Incident(note.reason, task=note.task, topics=topics_named)

@@ -1,0 +1,146 @@
+"""A guard as a process: everything that it needs, opened from the settings and closed in order."""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+
+from backends.pulsar.estate.bookie_switch import BookieSwitch
+from backends.pulsar.estate.node_probes import BookieProbe, BrokerProbe
+from backends.pulsar.estate.questions import Depth
+from backends.redis.estate.guard_states import GUARD_JOB, GuardStates
+from backends.redis.job_locks import JobLocks
+from backends.redis.view import RedisView, open_view
+from backends.settings import EstateSettings, require_addresses
+from backends.system_clock import SystemClock
+from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
+from estate.cluster import Estate
+from estate.node_life import NodeKind, NodeRecord
+from estate.node_looks import ProbeLook
+from estate.verdicts import JudgeSettings
+from fairlane.estate.capture.automatic import AutomaticCaptures
+from fairlane.estate.capture.watch import incidents_watched
+from fairlane.estate.drains import BrokerDrainer
+from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
+from fairlane.estate.guard_actions import NodeActions
+from fairlane.estate.guard_metrics import GuardCollector, ProbeFigures
+from fairlane.estate.look import EstateLooker
+from fairlane.estate.probes import NodeProbe, ProbeRecord, Probes
+from fairlane.settings import Settings
+from fairlane.worker.report.metrics import MetricsServer
+
+_log = logging.getLogger(__name__)
+
+ELECTION = JobLockSettings(ttl_s=3.0, period_s=0.5)
+"""A killed guard is followed by another one after at most 3.75 s: these two, and a look at the election."""
+BROKER_PROBE_S = 1.0
+BOOKIE_PROBE_S = 0.1
+"""A bookie that stops for 0.4 s again and again is caught by nearly every stop. Only isolated ones are probed."""
+
+
+def judge_settings(estate: EstateSettings) -> JudgeSettings:
+    """Return the bounds of verdicts that the settings say."""
+    release_ms = estate.release_s * 1000
+    return JudgeSettings(
+        slow_ms=estate.slow_ms,
+        slow_ratio=estate.slow_ratio,
+        release_ms=release_ms,
+        longest_hold_ms=max(release_ms, JudgeSettings.longest_hold_ms),
+        longest_look_ms=2_000 * max(estate.look_s, 5.0),
+    )
+
+
+class NodeProbes:
+    """Probes every broker, and the bookies that are out of service."""
+
+    def __init__(self, settings: Settings, record: ProbeRecord) -> None:
+        self._settings = settings
+        self._probes = Probes(record, SystemClock())
+
+    def follow(self, estate: Estate, nodes: Mapping[str, NodeRecord]) -> None:
+        """Probe the nodes of a look. Those of a kind that could not be listed are probed on."""
+        wanted: dict[str, tuple[Callable[[], NodeProbe], float]] = {}
+        for node in nodes.values():
+            if node.state == "gone":
+                continue
+            if node.kind is NodeKind.BROKER:
+                alone = len(estate.brokers) == 1
+                make = partial(BrokerProbe, self._settings.pulsar, node.name, alone=alone)
+                wanted[node.key] = make, BROKER_PROBE_S
+            elif node.out_of_service and self._settings.estate.bookie_http is not None:
+                template = self._settings.estate.bookie_http
+                wanted[node.key] = partial(BookieProbe, template, node.name), BOOKIE_PROBE_S
+        self._probes.follow(wanted)
+
+    def take(self) -> Mapping[str, ProbeLook]:
+        return self._probes.take()
+
+    def close(self) -> None:
+        self._probes.close()
+
+
+def guard_name() -> str:
+    """Return a name that no other guard has, also where all processes have the same number."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def run_guard(settings: Settings, stop: threading.Event, *, acts: bool, metrics_port: int) -> None:
+    """Guard the estate until `stop` is set. metrics_port: 0 for any, -1 for none.
+
+    Raises NotConfigured, InvalidInput, and Unreachable if Redis cannot be reached at the start.
+    """
+    require_addresses(settings.pulsar, settings.redis)
+    with ExitStack() as opened:
+        view = open_view(settings.redis)
+        opened.callback(view.close)
+        view.ping()
+        view.scripts.check()
+        figures = ProbeFigures()
+        name, clock = guard_name(), SystemClock()
+        jobs = HeldJobs(JobLocks(view), [GUARD_JOB], name, clock, lambda: 1, ELECTION)
+        captures = AutomaticCaptures(settings)
+        ports = _ports(settings, view, figures, partial(jobs.held, GUARD_JOB), captures, stop, opened)
+        judge = judge_settings(settings.estate)
+        guard = Guard(ports, GuardSettings(name=name, judge=judge, look_s=settings.estate.look_s, acts=acts))
+        if metrics_port >= 0:
+            server = MetricsServer(metrics_port, settings.worker.metrics_host, [GuardCollector(guard, figures)])
+            opened.callback(server.close)
+            _log.info("guard %s serves metrics on port %s", name, server.port)
+        opened.enter_context(incidents_watched(settings, captures.report, lambda: guard.elected))
+        left = threading.Event()
+        election = threading.Thread(target=jobs.run, args=(left,), name="election", daemon=True)
+        election.start()
+        try:
+            guard.run(stop)
+        finally:
+            left.set()
+            election.join()
+
+
+def _ports(
+    settings: Settings,
+    view: RedisView,
+    figures: ProbeFigures,
+    held: Callable[[], bool],
+    captures: AutomaticCaptures,
+    stop: threading.Event,
+    opened: ExitStack,
+) -> GuardPorts:
+    template = settings.estate.bookie_http
+    switch = None if template is None else opened.enter_context(BookieSwitch(template))
+    looker = opened.enter_context(EstateLooker(settings))
+    drains = BrokerDrainer(settings)
+    return GuardPorts(
+        look=partial(looker.look, Depth.SETTINGS),
+        probes=NodeProbes(settings, figures),
+        has_bundles=drains.has_bundles,
+        states=GuardStates(view),
+        held=held,
+        actions=NodeActions(switch, drains, lambda: held() and not stop.is_set()),
+        capture=captures.capture,
+        clock=SystemClock(),
+    )

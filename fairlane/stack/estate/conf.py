@@ -1,0 +1,127 @@
+"""Configuration files of an estate's servers; each setting differs from the shipped one for the reason beside it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fairlane.stack import pulsar_conf
+from fairlane.stack.estate.shape import EstatePorts, EstateShape, host_of
+from fairlane.stack.ports import HOST
+from fairlane.stack.pulsar_conf import BROKER_SETTINGS, LOG4J, loopback_name, merged
+
+CLUSTER = "estate"
+COPIES = 2
+"""Copies of an entry. An ensemble of as many lets any bookie be lost as long as one more is writable."""
+_OF_BOOKIES = ("dbStorage_", "journal", "readBufferSizeBytes", "allowEphemeralPorts")
+"""Beginnings of the settings of the standalone server that belong to its bookie."""
+
+BOOKIE_SETTINGS: dict[str, str] = {
+    **{name: value for name, value in BROKER_SETTINGS.items() if name.startswith(_OF_BOOKIES)},
+    "httpServerEnabled": "true",
+    # Small memory: several on one developer's machine.
+    "dbStorage_writeCacheMaxSizeMb": "32",
+    "numReadWorkerThreads": "2",
+    "numHighPriorityWorkerThreads": "1",
+    "numJournalCallbackThreads": "2",
+    "journalPreAllocSizeMB": "4",
+    "entryLogFilePreallocationEnabled": "false",
+    "logSizeLimit": "134217728",
+    # Quantiles of the last ten seconds rather than the last minute: a slow bookie is seen at the next look.
+    "prometheusStatsLatencyRolloverSeconds": "10",
+}
+CLUSTER_SETTINGS: dict[str, str] = {
+    "functionsWorkerEnabled": "false",
+    # Together below the direct memory that a broker gets here.
+    "managedLedgerCacheSizeMB": "64",
+    "maxMessagePublishBufferSizeInMB": "64",
+    # A stopped bookie costs each lane one of these; the default is 30 s.
+    "bookkeeperClientTimeoutInSeconds": "5",
+    # New ledgers avoid a bookie that failed. With more than three brokers a ratio below 1 keeps all of them from
+    # leaving it at the same moment.
+    "bookkeeperClientHealthCheckEnabled": "true",
+    "bookkeeperClientHealthCheckIntervalSeconds": "5",
+    "bookkeeperClientHealthCheckErrorThresholdPerInterval": "3",
+    "bookkeeperClientHealthCheckQuarantineTimeInSeconds": "120",
+    # Lanes of a killed broker wait for the end of its session; the default is 30 s.
+    "metadataStoreSessionTimeoutMillis": "10000",
+    # A slow bookie is seen in the brokers' figures of that bookie, which neither default gives.
+    "bookkeeperClientExposeStatsToPrometheus": "true",
+    "bookkeeperClientLimitStatsLogging": "false",
+    "managedLedgerPrometheusStatsLatencyRolloverSeconds": "10",
+    # The loopback interface has no speed.
+    "loadBalancerOverrideBrokerNicSpeedGbps": "1",
+}
+
+
+def write_zookeeper(directory: Path, ports: EstatePorts) -> Path:
+    """Write ZooKeeper's configuration; return its path."""
+    lines = {
+        "tickTime": "2000",
+        "dataDir": "data",
+        "maxClientCnxns": "0",
+        "admin.enableServer": "false",
+        "autopurge.purgeInterval": "1",
+        "metricsProvider.className": "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+        **zookeeper_addresses(ports),
+    }
+    conf = directory / "zookeeper.conf"
+    conf.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    (directory / "log4j2.yaml").write_text(LOG4J)
+    return conf
+
+
+def zookeeper_addresses(ports: EstatePorts) -> dict[str, str]:
+    return {
+        "clientPort": str(ports.zookeeper),
+        "clientPortAddress": HOST,
+        "metricsProvider.httpHost": HOST,
+        "metricsProvider.httpPort": str(ports.zookeeper_http),
+    }
+
+
+def write_bookie(distribution: Path, directory: Path, name: str, ports: EstatePorts, more: Mapping[str, str]) -> Path:
+    """Write the configuration of a bookie; return its path. `more`: settings that replace ours."""
+    directories = {"journalDirectory": "data/journal", "ledgerDirectories": "data/ledgers"}
+    required = {**BOOKIE_SETTINGS, **more, **bookie_addresses(name, ports), **directories}
+    conf = directory / "bookkeeper.conf"
+    conf.write_text(merged((distribution / "conf" / "bookkeeper.conf").read_text(), required))
+    (directory / "log4j2.yaml").write_text(LOG4J)
+    return conf
+
+
+def bookie_addresses(name: str, ports: EstatePorts) -> dict[str, str]:
+    return {
+        "bookiePort": str(ports.bookie),
+        "advertisedAddress": host_of(name),
+        "listeningInterface": loopback_name(),
+        "allowLoopback": "true",
+        "zkServers": f"{HOST}:{ports.zookeeper}",
+        "httpServerHost": host_of(name),
+        "httpServerPort": str(ports.bookie_http),
+    }
+
+
+def write_broker(
+    distribution: Path, directory: Path, name: str, ports: EstatePorts, shape: EstateShape, more: Mapping[str, str]
+) -> Path:
+    """Write the configuration of a broker; return its path. `more`: settings that replace ours."""
+    copies = str(min(COPIES, shape.bookies))
+    settings = {
+        **CLUSTER_SETTINGS,
+        **cluster_of(ports),
+        "managedLedgerDefaultEnsembleSize": copies,
+        "managedLedgerDefaultWriteQuorum": copies,
+        "managedLedgerDefaultAckQuorum": copies,
+        **more,
+    }
+    numbers = ports.of(name)
+    return pulsar_conf.write(distribution, directory, numbers["broker"], numbers["web"], "broker.conf", settings)
+
+
+def cluster_of(ports: EstatePorts) -> dict[str, str]:
+    """Return the settings by which a broker finds its cluster."""
+    store = metadata_store(ports)
+    return {"clusterName": CLUSTER, "metadataStoreUrl": store, "configurationMetadataStoreUrl": store}
+
+
+def metadata_store(ports: EstatePorts) -> str:
+    return f"zk:{HOST}:{ports.zookeeper}"

@@ -1,0 +1,168 @@
+"""The shape of an estate: the number of its servers, their names, addresses and ports."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dispatcher.model.errors import Refused
+from fairlane.stack import ports
+from fairlane.stack.errors import StackError
+from fairlane.stack.homes import Home
+
+MAX_BOOKIES = 9
+MAX_BROKERS = 9
+ZOOKEEPER = "zookeeper"
+AUTORECOVERY = "autorecovery"
+PORTS_FROM, PORTS = 20_000, 10_000
+"""Range of the estate's own ports: below those that the system assigns to outgoing connections."""
+APART = 10
+"""Minimum distance between the first ports of two estates."""
+
+
+class EstateShape(BaseModel):
+    """The number of bookies and brokers. Numbers of servers begin with 1."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bookies: int
+    brokers: int
+    autorecovery: bool = False
+    """Whether lost copies are made again by a server of its own, instead of inside the bookies."""
+
+    def bookie_names(self) -> list[str]:
+        return [f"bookie-{number}" for number in range(1, self.bookies + 1)]
+
+    def broker_names(self) -> list[str]:
+        return [f"broker-{number}" for number in range(1, self.brokers + 1)]
+
+    def names(self) -> list[str]:
+        """Return the names of all servers, in the order in which they are started."""
+        return [ZOOKEEPER, *self.others()]
+
+    def others(self) -> list[str]:
+        """Return the names of all servers but ZooKeeper."""
+        return [*self.bookie_names(), *self.broker_names(), *([AUTORECOVERY] if self.autorecovery else [])]
+
+    def includes(self, other: "EstateShape") -> bool:
+        return self.bookies >= other.bookies and self.brokers >= other.brokers
+
+
+@dataclass(frozen=True)
+class EstateRequest:
+    """An estate to start."""
+
+    shape: EstateShape
+    broker_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the brokers that are started, in place of the local stack's."""
+    bookie_settings: Mapping[str, str] = field(default_factory=dict)
+    plan: Path | None = None
+    """Folder of a plan, whose files take the place of the local stack's; the settings above do not count then."""
+
+    def with_plan(self, plan: Path | None) -> Self:
+        """Return the same request for servers that have these files."""
+        shape = self.shape.model_copy(update={"autorecovery": plan is not None})
+        return replace(self, shape=shape, plan=plan)
+
+
+class EstatePorts(BaseModel):
+    """The ports of an estate. Bookies have the same ports, each at an address of its own."""
+
+    model_config = ConfigDict(frozen=True)
+
+    zookeeper: int
+    zookeeper_http: int
+    """Its metrics."""
+    bookie: int
+    bookie_http: int
+    """REST and metrics of the bookies."""
+    brokers: tuple[int, ...] = ()
+    """The binary protocol, in the order of the brokers."""
+    webs: tuple[int, ...] = ()
+    """REST and metrics."""
+
+    def of(self, name: str) -> dict[str, int]:
+        """Return the ports of one server, by what they are for."""
+        kind, _, number = name.partition("-")
+        if kind == ZOOKEEPER:
+            return {"zookeeper": self.zookeeper, "http": self.zookeeper_http}
+        if kind == "bookie":
+            return {"bookie": self.bookie, "http": self.bookie_http}
+        if kind == AUTORECOVERY:
+            return {}
+        return {"broker": self.brokers[int(number) - 1], "web": self.webs[int(number) - 1]}
+
+
+def kind_of(name: str) -> str:
+    """Return zookeeper, bookie, broker or autorecovery."""
+    return name.partition("-")[0]
+
+
+def host_of(name: str) -> str:
+    """Return the address of a server.
+
+    Racks are looked up by host, without the port, so each bookie has an address of its own in 127/8.
+    """
+    kind, _, number = name.partition("-")
+    return f"127.0.0.{int(number) + 1}" if kind == "bookie" else ports.HOST
+
+
+def bookie_template(chosen: EstatePorts) -> str:
+    """Return the address of a bookie's HTTP interface, with {host} for its host."""
+    return f"http://{{host}}:{chosen.bookie_http}"
+
+
+class StoredEstate(BaseModel):
+    """Kept with the data: the ports, to some of which it is bound, and the number of bookies that hold some of it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ports: EstatePorts
+    shape: EstateShape
+
+
+def load(home: Home) -> StoredEstate | None:
+    """Return the stored ports and shape; None if there is no data."""
+    try:
+        return StoredEstate.model_validate_json(_file(home).read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise StackError(
+            f"The file {_file(home)} cannot be read ({error.error_count()} faults).",
+            "Delete the estate's data: `fairlane stack down --wipe`.",
+        ) from error
+
+
+def save(home: Home, stored: StoredEstate) -> None:
+    """Replace the file atomically."""
+    fresh = _file(home).with_suffix(".new")
+    fresh.write_text(json.dumps(stored.model_dump(), indent=2))
+    fresh.replace(_file(home))
+
+
+def refuse_fewer_bookies(stored: StoredEstate | None, shape: EstateShape) -> None:
+    """Raise Refused if data is on more bookies than would be started."""
+    if stored is not None and stored.shape.bookies > shape.bookies:
+        raise Refused(
+            f"The estate's data is spread over {stored.shape.bookies} bookies; {shape.bookies} would lose some of it.",
+            f"Ask for {stored.shape.bookies} bookies or more, or delete the data: `fairlane stack down --wipe`.",
+        )
+
+
+def choose_own_ports(home: Home) -> EstatePorts:
+    """Choose ports for ZooKeeper and the bookies, away from those of other homes."""
+    first = PORTS_FROM + zlib.crc32(bytes(home.estate)) % (PORTS // APART) * APART
+    chosen: list[int] = []
+    for offset in range(4):
+        chosen.append(ports.choose(first + offset, chosen))
+    zookeeper, zookeeper_http, bookie, bookie_http = chosen
+    return EstatePorts(zookeeper=zookeeper, zookeeper_http=zookeeper_http, bookie=bookie, bookie_http=bookie_http)
+
+
+def _file(home: Home) -> Path:
+    return home.estate / "estate.json"

@@ -1,0 +1,106 @@
+"""Dead letters as a client sees them: list them, send them again, drop them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import islice
+
+from backends.redis.registry.tasks import TaskTable
+from dispatcher.clock import Clock
+from dispatcher.letters.book import LetterBook, LetterState
+from producers.letters.replay import LetterRecords, OnProgress, Replay, Replays, Submit, TaskOf
+from producers.letters.selection import (
+    DeadTarget,
+    LetterFilter,
+    LetterGroup,
+    LetterRow,
+    dead_target,
+    groups_of,
+    in_state,
+    rows_of,
+)
+
+StoreWithoutTask = Callable[[Counter[str]], None]
+"""Stores the number of open letters without a task, by lane."""
+
+
+class DeadLetterBox:
+    """The targets that were given up, and the messages that could not be sent, of the last 14 days.
+
+    All methods read the dead-letter topic, from the beginning of the task or of the time that the filter names.
+    Raise Unreachable, NotFound, NotReady.
+    """
+
+    def __init__(
+        self,
+        records: Callable[[], LetterRecords],
+        tasks: TaskTable,
+        clock: Clock,
+        submit: Submit,
+        task_of: TaskOf,
+        store_without_task: StoreWithoutTask,
+    ) -> None:
+        self._records = records
+        self._tasks = tasks
+        self._clock = clock
+        self._submit = submit
+        self._task_of = task_of
+        self._store_without_task = store_without_task
+        self._app_of = lru_cache(maxsize=10_000)(self._app)
+
+    def groups(self, chosen: LetterFilter = LetterFilter(), state: str = "open") -> list[LetterGroup]:
+        """Return the number of letters by task, reason and state, those of the latest task first.
+
+        state: open, replaying, replayed, dropped or all.
+        """
+        return groups_of(in_state(self._rows(chosen), state), self._app_of)
+
+    def targets(self, chosen: LetterFilter = LetterFilter(), state: str = "open") -> Iterator[DeadTarget]:
+        """Yield the targets and messages, each once, in the order in which they were stored. state: as in `groups`."""
+        return (dead_target(row, self._app_of) for row in in_state(self._rows(chosen), state))
+
+    def replay(
+        self,
+        chosen: LetterFilter = LetterFilter(),
+        *,
+        limit: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Replay]:
+        """Send the open targets again, as a new task for each task that they are of, and return these tasks.
+
+        A new task has the message (as last edited), channel and options of the old one, and the targets with their
+        variables. Each letter is sent again once, also if two clients ask at the same time. After an error, or if this
+        process dies, the same call finishes what was begun. limit: the maximum number of targets. Invalid targets and
+        messages are left out.
+
+        Raises as PushClient.submit; NotFound also if a task's message is no longer stored.
+        """
+        rows = (row for row in self._rows(chosen) if row.state in (LetterState.OPEN, LetterState.REPLAYING))
+        replays = Replays(self._records(), self._clock, self._submit, self._task_of)
+        return replays.replay(islice(rows, limit), on_progress)
+
+    def drop(self, chosen: LetterFilter = LetterFilter(), *, limit: int | None = None) -> int:
+        """Mark the open letters as not needed any more, and return their number. limit: the maximum number."""
+        replays = Replays(self._records(), self._clock, self._submit, self._task_of)
+        dropped = replays.drop(islice(in_state(self._rows(chosen), LetterState.OPEN), limit))
+        if chosen.without_task or (chosen.task is None and chosen.app is None):
+            self._count_without_task()
+        return dropped
+
+    def _count_without_task(self) -> None:
+        """Count the open letters without a task again, for `fairlane doctor`. A drop that died before is repaired."""
+        rows = in_state(self._rows(LetterFilter(without_task=True)), LetterState.OPEN)
+        self._store_without_task(Counter(row.letter.lane for row in rows if row.letter.part == 0))
+
+    def _rows(self, chosen: LetterFilter) -> Iterator[LetterRow]:
+        records, since_ms = self._records(), chosen.since_ms
+        task = "" if chosen.without_task else chosen.task
+        if task:
+            view = self._tasks.task(task)
+            since_ms = max(since_ms, 0 if view is None else view.created_ms)
+        book = LetterBook(records.marks(since_ms))
+        return rows_of(records.letters(since_ms, task), book, chosen, self._app_of)
+
+    def _app(self, task: str) -> str:
+        view = self._tasks.task(task) if task else None
+        return "" if view is None else view.app

@@ -1,0 +1,205 @@
+"""Bundles of a real estate are drained, balanced, stopped and put back, while lanes are published to."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pulsar
+import pytest
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.estate.bundles import BundleAdmin
+from backends.pulsar.provision import deprovision, provision
+from backends.settings import PulsarSettings
+from benchmarks.estate.steady_lanes import SteadyLanes
+from dispatcher.wire.topics import Topics
+from estate.placement import bundles_for, equal_bundles, spread_of_lane
+from fairlane.cli.base import exit_codes
+from fairlane.cli.main import run
+from fairlane.settings import Settings
+from tests.conftest import settings_for
+from tests.estate_keeper import EstateKeeper
+from tests.integration.pulsar_helpers import eventually
+
+LANES = 32
+WORST_PAUSE_S = 5.0
+"""Asked are 0.6 s on a machine at rest. A lane that is cut off for good takes longer than this on any."""
+ENDS_S = 60.0
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A tenant with lanes that are published to, and the command line on it."""
+
+    settings: PulsarSettings
+    lanes: SteadyLanes
+    environment: dict[str, str]
+    call: Callable[..., tuple[str, str]]
+
+    def owners(self) -> dict[str, str]:
+        """Return the owner of each bundle of the tenant."""
+        with BundleAdmin(self.settings) as admin:
+            return {
+                bundle: answer.broker
+                for answer in admin.read()
+                for bundle in answer.owned
+                if bundle.startswith(f"{self.settings.tenant}/")
+            }
+
+    def owned_by(self, broker: str) -> list[str]:
+        return [bundle for bundle, owner in self.owners().items() if owner == broker]
+
+
+@pytest.fixture(scope="module")
+def tenant(estate: EstateKeeper) -> Iterator[Settings]:
+    """A tenant with 40 bundles and 32 lanes."""
+    settings = settings_for(estate.addresses, "t-moves")
+    pulsar = settings.pulsar.model_copy(update={"namespaces": 8, "bundles": 4, "shared_lanes": 4})
+    provision(pulsar)
+    admin = PulsarAdmin(pulsar)
+    for lane in lanes_of(pulsar):
+        admin.create_lane(lane)
+    admin.close()
+    yield settings.model_copy(update={"pulsar": pulsar})
+    deprovision(pulsar)
+
+
+def lanes_of(settings: PulsarSettings) -> list[str]:
+    names = Topics(settings.tenant, settings.namespaces)
+    return [names.own_lane(f"task-{number}") for number in range(LANES)]
+
+
+@pytest.fixture
+def moved(
+    tenant: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Moved]:
+    own = tenant.pulsar
+    environment = {
+        "FAIRLANE_HOME": str(tmp_path / "home"),
+        "FAIRLANE_PULSAR_URL": str(own.url),
+        "FAIRLANE_PULSAR_ADMIN_URL": str(own.admin_url),
+        "FAIRLANE_REDIS_URL": str(tenant.redis.url),
+        "FAIRLANE_PULSAR_TENANT": own.tenant,
+        "FAIRLANE_PULSAR_NAMESPACES": str(own.namespaces),
+        "FAIRLANE_PULSAR_SHARED_LANES": str(own.shared_lanes),
+        "FAIRLANE_PULSAR_OUTCOME_PARTITIONS": str(own.outcome_partitions),
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    def call(*arguments: str, code: int = exit_codes.OK) -> tuple[str, str]:
+        assert run(["estate", *arguments]) == code
+        return capsys.readouterr()
+
+    client = pulsar.Client(str(own.url), logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, os.devnull))
+    with closing(client), SteadyLanes(client, lanes_of(own)) as lanes:
+        lanes.wait_for_all()
+        yield Moved(own, lanes, environment, call)
+
+
+def test_a_drain_leaves_nothing_behind_and_its_undo_restores_every_owner(moved: Moved, estate: EstateKeeper) -> None:
+    drained = estate.broker_web("broker-2")
+    before = moved.owners()
+    assert moved.owned_by(drained)
+    with moved.lanes.longest_pause() as pause:
+        document = json.loads(moved.call("drain", drained, "-o", "json")[0])
+    assert {move["state"] for move in document["moves"]} == {"verified"}
+    assert moved.owned_by(drained) == []
+    assert pause.seconds <= WORST_PAUSE_S
+    moved.call("balance", "--undo")
+    moves = {move["bundle"] for move in document["moves"]}
+    assert {bundle: owner for bundle, owner in moved.owners().items() if bundle in moves} == {
+        bundle: before[bundle] for bundle in moves & before.keys()
+    }
+    assert "There is no run of moves to undo" in moved.call("balance", "--undo", code=exit_codes.NOT_FOUND)[1]
+    moved.lanes.check_nothing_lost()
+
+
+def test_balance_puts_every_bundle_where_the_plan_says(moved: Moved, estate: EstateKeeper) -> None:
+    moved.call("drain", estate.broker_web("broker-1"))
+    planned = json.loads(moved.call("balance", "--goal", "lanes", "--dry-run", "-o", "json")[0])
+    assert planned["spread_before"] > 1
+    assert moved.owned_by(estate.broker_web("broker-1")) == []
+    document = json.loads(moved.call("balance", "--goal", "lanes", "-o", "json")[0])
+    assert {move["state"] for move in document["moves"]} == {"verified"}
+    owners = moved.owners()
+    assert all(owners[move["bundle"]] == move["target"] for move in document["moves"])
+    again = json.loads(moved.call("balance", "--goal", "lanes", "--dry-run", "-o", "json")[0])
+    assert again["moves"] == []
+    assert again["spread_before"] <= 0.1
+
+
+def test_a_run_that_is_stopped_finishes_what_it_began_and_can_be_undone(moved: Moved, estate: EstateKeeper) -> None:
+    drained = estate.broker_web("broker-2")
+    moved.call("balance", "--goal", "lanes")
+    before = moved.owners()
+    command = [sys.executable, "-m", "fairlane", "estate", "drain", drained, "--at-once", "1", "-o", "json"]
+    running = subprocess.Popen(command, env={**os.environ, **moved.environment}, stdout=subprocess.PIPE, text=True)
+    eventually(lambda: _stopped(moved), "a run to stop")
+    output, _ = running.communicate(timeout=ENDS_S)
+    states = {move["bundle"]: move["state"] for move in json.loads(output)["moves"]}
+    assert set(states.values()) <= {"verified", "skipped"}
+    assert "skipped" in states.values()
+    now = moved.owners()
+    kept = {bundle for bundle, state in states.items() if state == "skipped"} & before.keys()
+    assert all(now[bundle] == before[bundle] for bundle in kept)
+    moved.call("balance", "--undo")
+    own, now = states.keys() & before.keys(), moved.owners()
+    assert {bundle: now.get(bundle) for bundle in own} == {bundle: before[bundle] for bundle in own}
+
+
+def _stopped(moved: Moved) -> bool:
+    return run(["estate", "balance", "--stop"]) == exit_codes.OK
+
+
+def test_a_second_run_on_this_machine_is_refused(moved: Moved, estate: EstateKeeper) -> None:
+    from backends.system_clock import SystemClock
+    from fairlane.estate.move_journals import MoveJournals
+
+    with MoveJournals(Path(moved.environment["FAIRLANE_HOME"]) / "moves").run(SystemClock()):
+        error = moved.call("drain", estate.broker_web("broker-2"), code=exit_codes.REFUSED)[1]
+    assert "under way on this machine" in error
+
+
+def test_standing_topics_begin_new_ledgers(moved: Moved) -> None:
+    admin = PulsarAdmin(moved.settings)
+    control = Topics(moved.settings.tenant).control
+    before = admin.last_entry(control)
+    rows = json.loads(moved.call("spread", "-o", "json")[0])
+    assert {row["state"] for row in rows} == {"verified"}
+    assert control in {row["topic"] for row in rows}
+    assert admin.last_entry(control)[0] != before[0]
+    admin.close()
+
+
+def test_a_broker_that_does_not_exist_is_not_found(moved: Moved, estate: EstateKeeper) -> None:
+    error = moved.call("drain", "nowhere:8080", code=exit_codes.NOT_FOUND)[1]
+    assert estate.broker_web("broker-1") in error
+
+
+@pytest.mark.parametrize("shedder", ["threshold", "avg"])
+def test_the_shedders_of_pulsar_can_be_played_on_the_load_as_it_is(moved: Moved, shedder: str) -> None:
+    document = json.loads(moved.call("balance", "--like", shedder, "--hours", "1", "-o", "json")[0])
+    assert document["moves"] >= 0
+    assert len(document["usages"]) == 2
+
+
+def test_a_large_lane_is_in_the_bundles_that_the_rule_says(moved: Moved, estate: EstateKeeper) -> None:
+    """Pulsar's own lookup agrees with the CRC32 of this project."""
+    admin, count = PulsarAdmin(moved.settings), bundles_for(brokers=5)
+    namespace = f"{moved.settings.tenant}/wide"
+    admin.create_namespace(namespace, {"bundles": {"numBundles": count}})
+    lane = f"persistent://{namespace}/large"
+    admin.create_lane(lane, partitions=8)
+    for number in range(8):
+        admin.owner_of_topic(f"{lane}-partition-{number}")
+    with BundleAdmin(moved.settings) as bundles:
+        owned = {bundle for answer in bundles.read() for bundle in answer.owned if bundle.startswith(f"{namespace}/")}
+    assert owned == {f"{namespace}/{bundle.name}" for bundle in spread_of_lane(lane, 8, equal_bundles(count))}
+    assert len(owned) == 8
+    admin.close()

@@ -1,0 +1,100 @@
+"""LOOK on a real estate: a slow bookie is named by what brokers see, and nodes that hang are rows."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pulsar
+import pytest
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.settings import EstateSettings
+from fairlane.estate.view import EstateView, EstateViewer
+from fairlane.settings import Settings
+from tests.estate_keeper import EstateKeeper
+
+TOPICS = 6
+NAMED_S = 30.0
+"""A slow bookie must be named within this."""
+
+
+@pytest.fixture
+def settings(estate: EstateKeeper, estate_settings: Settings) -> Settings:
+    here = EstateSettings(bookie_http=estate.addresses.bookie_http)
+    return estate_settings.model_copy(update={"estate": here})
+
+
+@contextmanager
+def publishing(settings: Settings) -> Iterator[None]:
+    """Publish 20 messages a second to each of some topics."""
+    ended = threading.Event()
+    with closing(PulsarAdmin(settings.pulsar)) as admin:
+        names = [f"persistent://{settings.pulsar.tenant}/shared/load-{number}" for number in range(TOPICS)]
+        for name in names:
+            admin.create_topic(name)
+    client = pulsar.Client(settings.pulsar.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    producers = [client.create_producer(name, block_if_queue_full=True) for name in names]
+
+    def publish() -> None:
+        while not ended.wait(0.05):
+            for producer in producers:
+                producer.send_async(b"x" * 1_000, lambda *_: None)
+
+    thread = threading.Thread(target=publish, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        client.close()
+
+
+def until(viewer: EstateViewer, wrong: str, within_s: float) -> tuple[EstateView, float]:
+    """Look until something is said to be wrong. Return that view, and how long it took."""
+    began_s = time.monotonic()
+    while True:
+        view = viewer.look()
+        if any(wrong in one for one in view.wrong):
+            return view, time.monotonic() - began_s
+        assert time.monotonic() < began_s + within_s, (wrong, view.wrong, view.bookies)
+        time.sleep(0.5)
+
+
+def states(rows: list[dict[str, Any]], kind: str) -> dict[str, str]:
+    return {row[kind]: row["state"] for row in rows}
+
+
+def test_all_nodes_are_shown_with_leader_and_auditor(settings: Settings, estate: EstateKeeper) -> None:
+    with EstateViewer(settings, with_stages=True) as viewer, publishing(settings):
+        view = viewer.look()
+    assert sorted(states(view.brokers, "broker").values()) == ["leader", "up"]
+    assert set(states(view.bookies, "bookie")) == {estate.bookie_id(f"bookie-{number}") for number in (1, 2, 3)}
+    assert view.metadata["leader"] in states(view.brokers, "broker")
+    assert view.metadata["auditor"] in states(view.bookies, "bookie")
+    assert view.metadata["load_manager"] == "modular"
+    assert view.metadata["put_p99_ms"] > 0
+
+
+def test_a_slow_bookie_is_named_with_the_largest_share(settings: Settings, estate: EstateKeeper) -> None:
+    slow = estate.bookie_id("bookie-2")
+    with EstateViewer(settings, with_stages=True) as viewer, publishing(settings), estate.slowed("bookie-2"):
+        view, took_s = until(viewer, f"bookie {slow} is slow", NAMED_S)
+    print(f"named after {took_s:.1f} s")
+    assert states(view.bookies, "bookie")[slow] == "slow"
+    assert view.stages is not None
+    assert max(view.stages, key=lambda one: one.share or 0.0).stage == f"stored by bookie {slow}"
+
+
+def test_nodes_that_hang_are_rows_and_the_others_are_complete(settings: Settings, estate: EstateKeeper) -> None:
+    broker, bookie = estate.broker_web("broker-2"), estate.bookie_id("bookie-3")
+    with EstateViewer(settings) as viewer, estate.paused("broker-2"), estate.paused("bookie-3"):
+        began_s = time.monotonic()
+        view = viewer.look()
+        assert time.monotonic() - began_s < 6.0
+    assert states(view.brokers, "broker")[broker] == "no answer"
+    assert states(view.bookies, "bookie")[bookie] == "no answer"
+    assert [row["lanes"] is not None for row in view.brokers if row["broker"] != broker] == [True]
+    assert all(row["ledgers"] is not None for row in view.bookies if row["bookie"] != bookie)

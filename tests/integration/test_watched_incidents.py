@@ -1,0 +1,130 @@
+"""CAPTURE on a real estate: a bookie that stops under load leaves one archive, with the lanes that it stopped.
+
+Its name lets it run after the other tests of the estate, since brokers avoid the bookie for two minutes afterwards.
+"""
+
+import json
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.settings import EstateSettings
+from dispatcher.model.task import PushTask
+from dispatcher.model.tier import Tier
+from estate.capture.lanes import facts_of
+from fairlane.estate.capture.automatic import AutomaticCaptures, captures_folder
+from fairlane.estate.capture.watch import incidents_watched
+from fairlane.settings import Settings
+from producers.client import PushClient
+from tests.estate_keeper import EstateKeeper
+from tests.integration.worker_crew import eventually
+
+SECRET = "a-s3cret-of-this-test"
+LANES = 4
+STALL_S = 1.0
+"""The bookie's clients give up after 5 s, so the 30 s of the usual setting are never reached here."""
+
+
+@pytest.fixture
+def settings(estate: EstateKeeper, estate_settings: Settings, tmp_path: Path) -> Settings:
+    changed: dict[str, Any] = {
+        "home": tmp_path,
+        "estate": EstateSettings(bookie_http=estate.addresses.bookie_http),
+        "producer": estate_settings.producer.model_copy(update={"note_stall_s": STALL_S}),
+        "channels": {"mine": {"api_key": SECRET}},
+    }
+    return estate_settings.model_copy(update=changed)
+
+
+class Load:
+    """Submissions that go on until they are ended."""
+
+    def __init__(self, client: PushClient) -> None:
+        self._client = client
+        self._ended = threading.Event()
+        self._pool = ThreadPoolExecutor(LANES)
+        self._submitting = [self._pool.submit(self._submit, f"load-{number}") for number in range(LANES)]
+
+    def _submit(self, name: str) -> int:
+        task = PushTask(id=name, app="a", tier=Tier.HIGH, channel="null", message="m", expected_targets=1_000_000)
+        handle = self._client.submit(task, self._targets(), on_warning=lambda _: None)
+        assert handle.result is not None
+        return handle.result.accepted
+
+    def _targets(self) -> Iterator[str]:
+        number = 0
+        while not self._ended.is_set():
+            yield f"token-{number}"
+            number += 1
+            if number % 500 == 0:
+                time.sleep(0.02)
+
+    def end(self) -> None:
+        """Let all submissions complete, or raise their errors."""
+        self._ended.set()
+        for each in self._submitting:
+            assert each.result(60) > 0
+        self._pool.shutdown()
+
+
+def bookies_of(admin: PulsarAdmin, lane: str) -> tuple[str, ...]:
+    path = f"persistent/{lane.removeprefix('persistent://')}/internalStats?metadata=true"
+    return facts_of(lane, {}, admin.document(path)).bookies
+
+
+@contextmanager
+def guarding(settings: Settings) -> Iterator[list[AutomaticCaptures]]:
+    """Two processes that watch, as two guards would."""
+    both = [AutomaticCaptures(settings), AutomaticCaptures(settings)]
+    with incidents_watched(settings, both[0].report), incidents_watched(settings, both[1].report):
+        yield both
+        for captures in both:
+            captures.join(60)
+
+
+def contents(archive: Path) -> dict[str, str]:
+    with tarfile.open(archive) as opened:
+        files = [(member.name.partition("/")[2], opened.extractfile(member)) for member in opened]
+        return {name: file.read().decode() for name, file in files if file is not None}
+
+
+def test_a_bookie_that_stops_under_load_leaves_one_archive_with_the_lanes_it_stopped(
+    settings: Settings, estate: EstateKeeper
+) -> None:
+    folder = captures_folder(settings)
+    with PushClient.connect(settings) as client, closing(PulsarAdmin(settings.pulsar)) as admin:
+        load = Load(client)
+        eventually(lambda: len(client.tasks()) == LANES, 20, "all tasks are there")
+        lane = client.task("load-0").progress().lane
+        eventually(lambda: len(bookies_of(admin, lane)) == 2, 20, "the lane has its bookies")
+        names = {estate.bookie_id(name): name for name in estate.names() if name.startswith("bookie")}
+        stopped = bookies_of(admin, lane)[0]
+        with guarding(settings) as both:
+            with estate.paused(names[stopped]):
+                eventually(lambda: any(folder.glob("capture-*.gz")), 20, "there is an archive")
+            for captures in both:
+                captures.capture(f"bookie {stopped} is slow", stopped)
+        load.end()
+    (archive,) = folder.iterdir()
+    files = contents(archive)
+    manifest = json.loads(files["manifest.json"])
+    assert manifest["reason"].startswith("submission of task load-")
+    named = {one["topic"] for one in manifest["lanes"] if stopped in one["bookies"]}
+    assert any(manifest["task"] in topic for topic in named)
+    internal = {name: text for name, text in files.items() if name.endswith("internal-stats.json")}
+    stalled = [text for name, text in internal.items() if f"-{manifest['task']}/" in name]
+    assert stalled
+    assert all(stopped in text for text in stalled)
+    missing = {(row["node"], row["document"]) for row in manifest["missing"]}
+    assert (stopped, "metrics") in missing
+    assert json.loads(files[f"fairlane/tasks/{manifest['task']}/show.json"])["state"] == "running"
+    assert not [name for name, text in files.items() if SECRET in text]
+    assert "channels" in files["fairlane/settings.json"]

@@ -1,0 +1,58 @@
+"""Records of which a test names what matters to it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import structs
+
+from backends.pulsar.estate.lane_stats import LaneStats
+from dispatcher.model.view import WorkerBeat
+from dispatcher.ports import DeadLetter, LaneInfo
+from dispatcher.wire.control import FORMAT, Checkpoint, Finished
+from dispatcher.wire.lease import LaneKind
+
+
+def beat(worker: str = "w", state: str = "serving", **fields: Any) -> WorkerBeat:
+    """A heartbeat of a worker of an unknown form that has nothing."""
+    plain = WorkerBeat(
+        id=worker, host="host", pid=1, state=state, started_ms=0, seen_ms=0, version="0.1.0", lanes=0, in_flight=0,
+        buffered=0, rate=0.0, tiers={},
+    )  # fmt: skip
+    return structs.replace(plain, **fields)
+
+
+def dead_letter(task: str = "t", targets: Sequence[str] = (), **fields: Any) -> DeadLetter:
+    """A letter of targets that failed; without targets it has a reason of its own."""
+    count = len(targets)
+    plain = DeadLetter(
+        format=1, task=task, writer="0", sequence=0, attempt=0, at_ms=5, channel="null", positions=list(range(count)),
+        targets=list(targets), outcomes=[2] * count, reasons=["no"] * count or ["?"],
+    )  # fmt: skip
+    return structs.replace(plain, **fields)
+
+
+def checkpoint(task: str, sequence: int, **fields: Any) -> Checkpoint:
+    plain = Checkpoint(
+        format=FORMAT, task=task, writer="0", sequence=sequence, targets=0, refused=0, consumed=0, digest=""
+    )
+    return structs.replace(plain, **fields)
+
+
+def finished(task: str, *counts: int, state: str = "completed", at_ms: int = 1, reason: str = "") -> Finished:
+    """The end of a task. counts: targets sent, invalid, failed, expired and cancelled; those left out are 0."""
+    every = [*counts, *[0] * (5 - len(counts))]
+    return Finished(format=FORMAT, task=task, state=state, counts=every, at_ms=at_ms, reason=reason)
+
+
+def lane_info(name: str, task: str = "", *, chunk: int = 1, **fields: Any) -> LaneInfo:
+    """A task's own high lane."""
+    plain = LaneInfo(name=name, kind=LaneKind.OWN, tier="high", weight=1_000, chunk=chunk, task=task, channel="null")
+    return structs.replace(plain, **fields)
+
+
+def lane_stats(topic: str, **fields: Any) -> LaneStats:
+    plain = LaneStats(
+        topic=topic, partition=-1, backlog=4, unacked=300, consumers=2, producers=1, rate_in=1.5, rate_out=2.5,
+        storage_bytes=12_327, blocked=True,
+    )  # fmt: skip
+    return plain._replace(**fields)

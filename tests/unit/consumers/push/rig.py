@@ -1,0 +1,181 @@
+"""A courier with the channel `fcm` or `apns`, and fakes of the provider over TLS."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.system_clock import SystemClock
+from consumers.delivery.channel_registry import load_channels
+from consumers.delivery.context import ChannelContext
+from consumers.delivery.courier import ChannelCourier
+from consumers.delivery.flow_figures import FlowTable
+from dispatcher.channels.guards.payload_guard import MessageRefusal
+from dispatcher.channels.guards.trouble import LocalGate, Trouble, TroubleKind
+from dispatcher.channels.verdict_table import Effect, Row
+from dispatcher.ports import Batch
+from dispatcher.wire.envelope import Envelope, encode_message
+from dispatcher.wire.outcome import Report, Verdict
+from fairlane.fake.certificates import make_tls_files
+from fairlane.fake.making import KEY_ID, STREAMS, TEAM_ID, FcmFake, make_apns, make_fcm
+from fairlane.fake.rules import read_rules
+from fairlane.fake.server import serving
+from fairlane.fake.site import Site
+from fairlane.worker.process.threads import Threads
+from tests.unit.consumers.envelopes import batch, envelope
+from tests.unit.fairlane.fake.playing import TOPIC, apns_target, fcm_target
+
+TARGETS = {"fcm": fcm_target, "apns": apns_target}
+BOTH = pytest.mark.parametrize("name", ["fcm", "apns"])
+
+
+class RecordingGate(LocalGate):
+    """Remembers what was reported."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.troubles: list[Trouble] = []
+        self.rows: list[Row] = []
+        self.versions: list[str] = []
+        self.trusts = True
+        self.is_probing = False
+        self.closes_on: Effect | None = None
+
+    def report(self, trouble: Trouble) -> None:
+        self.troubles.append(trouble)
+        super().report(trouble)
+
+    def answered(self, flow: str, row: Row) -> bool:
+        self.rows.append(row)
+        if row.effect is self.closes_on:
+            channel, app = flow.split("/")
+            self.report(Trouble(channel=channel, app=app, kind=TroubleKind.DOWN, for_s=60.0, reason="down"))
+        elif row.effect is Effect.SENT:
+            self.is_probing = False
+        return self.trusts or not row.guarded
+
+    def probing(self, flow: str) -> bool:
+        return self.is_probing
+
+    def renewed(self, flow: str, credential: str) -> None:
+        self.versions.append(credential)
+        super().renewed(flow, credential)
+
+    def open_all(self) -> None:
+        self._closed.clear()
+        self.troubles.clear()
+
+
+@dataclass
+class Rig:
+    """The courier and the fakes, by app."""
+
+    name: str
+    folder: Path
+    courier: ChannelCourier
+    gate: RecordingGate
+    sites: dict[str, Site]
+    accounts: dict[str, FcmFake] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    figures: FlowTable = field(default_factory=FlowTable)
+    refusals: list[MessageRefusal] = field(default_factory=list)
+    """Messages that are refused for everybody."""
+
+    @property
+    def site(self) -> Site:
+        return self.sites["shop"]
+
+    def rule(self, app: str = "shop", **rules: Any) -> None:
+        site = self.sites[app]
+        site.set_rules(read_rules(rules, site.provider.table))
+
+    def targets(self, count: int, first: int = 0) -> list[str]:
+        return [TARGETS[self.name](number) for number in range(first, first + count)]
+
+    def accepted(self, targets: Sequence[str], app: str = "shop") -> list[int]:
+        """Return how often the fake accepted each target."""
+        return [self.sites[app].accounts.accepted[target] for target in targets]
+
+    async def send(self, envelopes: Sequence[Envelope], app: str = "shop") -> list[Report | None]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Report | None]] = loop.create_future()
+
+        def sent(_: Batch, reports: Sequence[Report | None]) -> None:
+            loop.call_soon_threadsafe(future.set_result, list(reports))
+
+        one = batch(envelopes, channel=self.name, use_by_s=float("inf"))
+        one.flow = self.courier.flow(self.name, app)
+        self.courier.send(one, sent)
+        return await future
+
+    async def deliver(self, targets: Sequence[str], app: str = "shop", **fields: Any) -> list[Verdict | None]:
+        """Send one envelope; return the verdict on each target, None if the envelope was given back."""
+        message = fields.pop("message", {"title": "hello"})
+        one = envelope(0, targets, app=app, channel=self.name, message=encode_message(message), **fields)
+        [report] = await self.send([one], app)
+        if report is None:
+            return [None] * len(targets)
+        exceptions = report.exceptions or {}
+        return [exceptions.get(index, report.verdict) for index in range(len(targets))]
+
+
+def codes(verdicts: Sequence[Verdict | None]) -> list[int | None]:
+    return [None if verdict is None else verdict.code for verdict in verdicts]
+
+
+@asynccontextmanager
+async def rig(
+    name: str,
+    folder: Path,
+    apps: Sequence[str] = ("shop",),
+    app_settings: dict[str, Any] | None = None,
+    **channel: Any,
+) -> AsyncIterator[Rig]:
+    """Run a fake for each app, and a courier whose apps are set up for them."""
+    sites: dict[str, Site] = {}
+    accounts: dict[str, FcmFake] = {}
+    settings: dict[str, dict[str, Any]] = {}
+    async with AsyncExitStack() as stack:
+        for app in apps:
+            place = folder / app
+            place.mkdir(exist_ok=True)
+            if name == "fcm":
+                accounts[app] = make_fcm("demo")
+                provider: Any = accounts[app].provider
+                own: dict[str, Any] = {"credentials": f"file:{place / 'account.json'}"}
+            else:
+                provider = make_apns(TOPIC, place / "key.p8")
+                own = {
+                    "credentials": f"file:{place / 'key.p8'}",
+                    "key_id": KEY_ID,
+                    "team_id": TEAM_ID,
+                    "topic": TOPIC,
+                }
+            sites[app] = Site(provider, read_rules({}, provider.table), streams=STREAMS[name], seed=7)
+            files = make_tls_files(place, "127.0.0.1", asks=name == "apns")
+            url = f"https://127.0.0.1:{await stack.enter_async_context(serving(sites[app], files))}"
+            if name == "fcm":
+                accounts[app].write_account(place / "account.json", url)
+            settings[app] = {**own, "url": url, "ca_file": str(files.authority), **(app_settings or {})}
+        gate = RecordingGate()
+        clock = SystemClock()
+        values = {"timeout_s": 5.0, "request_timeout_s": 2.0, **channel, "apps": settings}
+        refusals: list[MessageRefusal] = []
+        figures = FlowTable()
+        context = ChannelContext(clock, gate, refusals.append, figures)
+        channels = load_channels({name: name}, {name: values}, context)
+        courier = ChannelCourier(channels, clock)
+        await asyncio.to_thread(courier.start, Threads(threading.Event()).start)
+        try:
+            yield Rig(name, folder, courier, gate, sites, accounts, settings, figures, refusals)
+        finally:
+            await asyncio.to_thread(courier.stop, 5.0)
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(main, 40))

@@ -1,0 +1,209 @@
+"""FCM without a key: the identity of the machine, pod or service, and of workloads elsewhere that Google trusts."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumers.delivery.push.check import check_app
+from dispatcher.channels.guards.trouble import TroubleKind
+from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.wire.outcome import UNSENT, Outcome
+from tests.unit.consumers.push import google
+from tests.unit.consumers.push.google import GoogleMachine
+from tests.unit.consumers.push.rig import Rig, codes, rig, run
+
+SENT = int(Outcome.SENT)
+DEFAULT = {"credentials": "google:default"}
+METADATA = "google.auth.compute_engine._metadata"
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep this machine's own credentials away from google-auth, and let it give up quickly."""
+    pytest.importorskip("requests")
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "no-gcloud"))
+    live_at(monkeypatch, "127.0.0.1:1")
+    monkeypatch.setattr("google.auth._exponential_backoff.time.sleep", lambda _: None)
+
+
+def live_at(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    """Let google-auth look for the metadata server there; it reads GCE_METADATA_HOST when it is imported."""
+    monkeypatch.setattr(f"{METADATA}._GCE_METADATA_HOST", address)
+    monkeypatch.setenv("GCE_METADATA_IP", address)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Rig], GoogleMachine]]:
+    """A machine whose tokens the rig's fake FCM accepts."""
+    issuers: list[Rig] = []
+
+    def issue(lifetime_s: int) -> str:
+        return issuers[0].accounts["shop"].tokens.issue(lifetime_s)
+
+    with google.running(issue) as fake:
+        live_at(monkeypatch, fake.address)
+
+        def owned_by(at: Rig) -> GoogleMachine:
+            issuers.append(at)
+            return fake
+
+        yield owned_by
+
+
+async def check(at: Rig, **changes: Any) -> str:
+    settings = {**at.settings["shop"], **changes}
+    return (await check_app("fcm", {"apps": {"shop": settings}}, "shop", None)).answer
+
+
+async def failure(at: Rig, **changes: Any) -> FairlaneError:
+    with pytest.raises(FairlaneError) as caught:
+        await check(at, **changes)
+    return caught.value
+
+
+def test_a_worker_sends_as_the_machine_that_it_runs_on(machine: Callable[[Rig], GoogleMachine], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
+            fake = machine(at)
+            targets = at.targets(50)
+            assert codes(await at.deliver(targets)) == [SENT] * 50
+            assert at.accepted(targets) == [1] * 50
+            assert await check(at) == "200"
+            assert "/computeMetadata/v1/project/project-id" in fake.asked
+
+    run(main())
+
+
+def test_an_expired_token_of_the_machine_is_replaced_once(
+    machine: Callable[[Rig], GoogleMachine], tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
+            machine(at)
+            await at.deliver(at.targets(3))
+            at.site.provider.expire_tokens()
+            targets = at.targets(100, first=10)
+            assert codes(await at.deliver(targets)) == [SENT] * 100
+            assert at.accepted(targets) == [1] * 100
+
+    run(main())
+
+
+def test_a_machine_without_identity_is_named_and_sends_when_it_has_one(
+    machine: Callable[[Rig], GoogleMachine], tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
+            fake = machine(at)
+            fake.has_account = False
+            assert set(codes(await at.deliver(at.targets(2)))) == {UNSENT}
+            assert at.gate.troubles[0].kind is TroubleKind.CREDENTIALS
+            assert "service account" in at.gate.troubles[0].reason
+            fake.has_account = True
+            at.gate.open_all()  # the pause ends
+            while SENT not in codes(await at.deliver(at.targets(1, first=10))):
+                at.gate.open_all()
+
+    run(main())
+
+
+def test_the_check_explains_what_the_machine_lacks(machine: Callable[[Rig], GoogleMachine], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
+            fake = machine(at)
+            fake.has_account = False
+            error = await failure(at)
+            assert isinstance(error, InvalidInput)
+            assert "Status: 404" in error.cause
+            assert "Give the machine or pod a service account" in error.next_step
+            fake.has_account, fake.status = True, 503
+            error = await failure(at)
+            assert isinstance(error, Unreachable)
+            assert "503" in error.cause
+            fake.status, fake.project = 200, "a project"
+            error = await failure(at)
+            assert "names no Firebase project" in error.cause
+            assert await check(at, project_id="demo") == "200"
+            assert "no credential google:other" in (await failure(at, credentials="google:other")).cause
+
+    run(main())
+
+
+def test_the_check_explains_that_there_is_no_machine_of_google(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
+            error = await failure(at)
+            assert isinstance(error, InvalidInput)
+            assert "default credentials were not found" in error.cause
+            assert "GOOGLE_APPLICATION_CREDENTIALS" in error.next_step
+
+    run(main())
+
+
+def test_the_machines_metadata_is_asked_past_the_proxy(machine: Callable[[Rig], GoogleMachine], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
+            fake = machine(at)
+            await failure(at, proxy="http://127.0.0.1:1")  # FCM is asked through it
+            assert any(path.endswith("/token") for path in fake.asked)
+
+    run(main())
+
+
+def test_the_file_that_the_environment_names_is_used_and_read_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
+            account = tmp_path / "shop" / "account.json"
+            monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
+            assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
+            account.write_bytes(account.read_bytes() + b"\n")
+            await until_renewed(at)
+            monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "gone"))
+            assert "gone cannot be read" in (await failure(at)).cause
+
+    async def until_renewed(at: Rig) -> None:
+        for number in range(200):
+            assert codes(await at.deliver(at.targets(1, first=10 + number))) == [SENT]
+            if len(at.gate.versions) == 2:
+                return
+        raise AssertionError
+
+    run(main())
+
+
+def elsewhere(tmp_path: Path, fake: GoogleMachine, token: str) -> str:
+    """Write the configuration of a workload outside of Google; return the reference to it."""
+    (tmp_path / "token").write_text(token)
+    configuration = {
+        "type": "external_account",
+        "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": f"http://{fake.address}/v1/token",
+        "credential_source": {"file": str(tmp_path / "token")},
+    }
+    (tmp_path / "external.json").write_text(json.dumps(configuration))
+    return f"file:{tmp_path / 'external.json'}"
+
+
+def test_a_workload_elsewhere_exchanges_its_token(machine: Callable[[Rig], GoogleMachine], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path) as at:
+            fake = machine(at)
+            credentials = elsewhere(tmp_path, fake, fake.foreign_token)
+            assert await check(at, credentials=credentials, project_id="demo") == "200"
+            assert "names no Firebase project" in (await failure(at, credentials=credentials)).cause
+            credentials = elsewhere(tmp_path, fake, "forged")
+            error = await failure(at, credentials=credentials, project_id="demo")
+            assert "The subject token is not accepted" in error.cause
+            assert "source of identity" in error.next_step
+            (tmp_path / "token").unlink()
+            assert "was not found" in (await failure(at, credentials=credentials, project_id="demo")).cause
+
+    run(main())

@@ -1,0 +1,50 @@
+"""A message that the provider, or its form, refuses for everybody is reported once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.wire.outcome import Outcome
+from tests.unit.consumers.push.rig import codes, rig, run
+
+PAYLOAD: dict[str, dict[str, Any]] = {
+    "fcm": {"status": 400, "code": "INVALID_ARGUMENT"},
+    "apns": {"status": 400, "code": "BadPriority"},
+}
+
+
+@pytest.mark.parametrize("name", ["fcm", "apns"])
+def test_a_hundred_refusals_are_reported_with_the_reason(name: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig(name, tmp_path) as at:
+            at.rule(answers=[PAYLOAD[name]])
+            await at.deliver(at.targets(99))
+            assert at.refusals == []
+            assert codes(await at.deliver(at.targets(20, first=100))) == [int(Outcome.FAILED)] * 20
+            [refusal] = at.refusals
+            assert refusal.task == "task-1"
+            assert PAYLOAD[name]["code"] in refusal.reason
+
+    run(main())
+
+
+def test_a_message_that_cannot_be_rendered_is_refused_for_everybody(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path) as at:
+            await at.deliver(at.targets(120), message={"boddy": "x"})
+            [refusal] = at.refusals
+            assert "unknown field `boddy`" in refusal.reason
+
+    run(main())
+
+
+def test_a_message_that_somebody_got_is_not_reported(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("fcm", tmp_path) as at:
+            await at.deliver(at.targets(1))
+            at.rule(answers=[PAYLOAD["fcm"]])
+            await at.deliver(at.targets(150, first=10))
+            assert at.refusals == []
+
+    run(main())

@@ -1,0 +1,173 @@
+"""Captures by themselves: one in ten minutes, whatever a clock does, and a failure stops nobody."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.clock import VirtualClock
+from dispatcher.model.errors import Unreachable
+from estate.capture.incidents import Incident
+from fairlane.estate.capture import automatic
+from fairlane.estate.capture.archive import CaptureFailed
+from fairlane.estate.capture.automatic import AutomaticCaptures, captures_folder
+from fairlane.settings import Settings
+
+JOIN_S = 20.0
+
+
+class Turns:
+    """The turn in Redis, without a Redis: who has it, and for how many ms."""
+
+    holder: tuple[str, int] | None = None
+    gone = False
+
+    def take(self, owner: str, ttl_ms: int, _: int) -> int:
+        if self.gone:
+            raise Unreachable("Redis is gone.")
+        if self.holder is not None and self.holder[0] != owner:
+            return self.holder[1]
+        self.holder = owner, ttl_ms
+        return 0
+
+
+class Taker:
+    """Takes the place of CaptureTaker and writes an empty file."""
+
+    taken: list[Incident]
+    fails: Exception | None
+
+    def __init__(self, *_: object) -> None: ...
+
+    def take(self, incident: Incident, folder: Path) -> Path:
+        Taker.taken.append(incident)
+        if Taker.fails is not None:
+            raise Taker.fails
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"capture-{len(Taker.taken)}.tar.gz"
+        path.touch()
+        return path
+
+
+class NoView:
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    turns = Turns()
+    Taker.taken, Taker.fails = [], None
+    monkeypatch.setattr(automatic, "CaptureTaker", Taker)
+    monkeypatch.setattr(automatic, "open_view", lambda _: NoView())
+    monkeypatch.setattr(automatic, "Incidents", lambda _: type("Of", (), {"take_turn": staticmethod(turns.take)}))
+    return turns
+
+
+@pytest.fixture
+def captures(turns: Turns, tmp_path: Path) -> Callable[..., AutomaticCaptures]:
+    settings = Settings(home=tmp_path, redis={"url": "redis://r:1"}, pulsar={"url": "pulsar://p:1"})
+
+    def make(clock: VirtualClock | None = None) -> AutomaticCaptures:
+        return AutomaticCaptures(settings, clock or VirtualClock())
+
+    return make
+
+
+def captured(captures: AutomaticCaptures, *reasons: str) -> int:
+    """Report incidents; return how many captures there are afterwards."""
+    for reason in reasons:
+        captures.capture(reason, "")
+        captures.join(JOIN_S)
+    return len(Taker.taken)
+
+
+def test_one_capture_is_taken_in_ten_minutes(turns: Turns, captures: Callable[..., AutomaticCaptures]) -> None:
+    clock = VirtualClock()
+    one = captures(clock)
+    assert captured(one, "a", "b", "c") == 1
+    clock.advance(599.0)
+    turns.holder = None  # as if Redis' clock had been set forward
+    assert captured(one, "d") == 1
+    clock.advance(2.0)
+    turns.holder = None
+    assert captured(one, "e") == 2
+    assert [incident.reason for incident in Taker.taken] == ["a", "e"]
+
+
+class JumpingClock(VirtualClock):
+    """A wall clock that is set at will."""
+
+    set_ms = 0
+
+    def wall_ms(self) -> int:
+        return self.set_ms
+
+
+def test_a_wall_clock_that_jumps_neither_makes_nor_prevents_a_capture(
+    turns: Turns, captures: Callable[..., AutomaticCaptures]
+) -> None:
+    clock = JumpingClock()
+    one = captures(clock)
+    for set_ms in (10**12, 0, 10**13, 5):
+        clock.set_ms = set_ms
+        captured(one, "a")
+    assert len(Taker.taken) == 1
+    clock.advance(601.0)
+    turns.holder = None
+    assert captured(one, "b") == 2
+
+
+def test_of_two_processes_one_takes_the_capture(turns: Turns, captures: Callable[..., AutomaticCaptures]) -> None:
+    assert captured(captures(), "a") == 1
+    assert captured(captures(), "a") == 1
+    assert turns.holder is not None
+    assert turns.holder[1] == automatic.SPAN_MS
+
+
+@pytest.mark.parametrize("error", [CaptureFailed("The disk is full."), RuntimeError("a defect")])
+def test_a_capture_that_fails_is_logged_and_tried_again_after_a_minute(
+    turns: Turns, captures: Callable[..., AutomaticCaptures], error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = VirtualClock()
+    one = captures(clock)
+    Taker.fails = error
+    assert captured(one, "a", "b") == 1
+    assert str(error) in caplog.text
+    assert caplog.records[-1].levelno == logging.ERROR
+    assert turns.holder is not None
+    assert turns.holder[1] <= automatic._TAKING_MS  # noqa: SLF001  # another process may try soon
+    Taker.fails, turns.holder = None, None
+    clock.advance(61.0)
+    assert captured(one, "c") == 2
+
+
+def test_without_redis_each_process_keeps_its_own_time_also_after_a_failure(
+    turns: Turns, captures: Callable[..., AutomaticCaptures]
+) -> None:
+    turns.gone = True
+    clock = VirtualClock()
+    one = captures(clock)
+    assert captured(one, "a", "b") == 1
+    clock.advance(601.0)
+    Taker.fails = CaptureFailed("The disk is full.")
+    assert captured(one, "c", "d") == 2
+    clock.advance(61.0)
+    assert captured(one, "e") == 3
+
+
+def test_what_the_watch_reports_reaches_the_capture_and_its_archive_is_in_the_home(
+    turns: Turns, captures: Callable[..., AutomaticCaptures], tmp_path: Path
+) -> None:
+    incident = Incident("r", node="n", task="t", topics=("x",))
+    one = captures()
+    one.report(incident)
+    one.join(JOIN_S)
+    assert Taker.taken == [incident]
+    assert [path.name for path in (tmp_path / "captures").iterdir()] == ["capture-1.tar.gz"]
+
+
+def test_the_folder_is_below_the_home(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"home": tmp_path}
+    assert captures_folder(Settings(**fields)) == tmp_path / "captures"

@@ -1,0 +1,182 @@
+"""The watch finds what submissions note, blocked subscriptions and lanes without progress, and survives its servers."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.redis.estate.incidents import MAX_PARTITIONS, IncidentNote, Incidents
+from backends.redis.registry.registry import Registry
+from backends.redis.view import RedisView
+from backends.redis.workers import Workers
+from dispatcher.clock import VirtualClock
+from dispatcher.model.errors import Unreachable
+from estate.capture.incidents import Incident
+from fairlane.estate.capture import watch
+from fairlane.estate.capture.watch import IncidentWatch, incidents_watched
+from fairlane.settings import Settings
+from simulator.redis.server import MemoryRedis
+from tests import records
+from tests.contract.registry_records import change, placed, ready, sealed, task_record
+from tests.unit.backends.estate_site import broker, serving
+from tests.unit.consumers.fakes import eventually
+from tests.unit.views import LostRedis, view_of
+
+LANE = "persistent://fairlane/tasks-01/sale"
+STUCK_MS = 60_000
+
+
+class World:
+    """A watch over a Redis in memory and brokers that answer as they are told."""
+
+    def __init__(self, server: MemoryRedis, clock: VirtualClock, view: RedisView) -> None:
+        self.server, self.clock, self.view = server, clock, view
+        self.registry = Registry(view)
+        self.statistics: dict[str, Any] = {}
+        self.reported: list[Incident] = []
+        ready(view)
+
+    def lane(self, **dispatch: Any) -> None:
+        topic = {"subscriptions": {"dispatch": dispatch}}
+        self.statistics["fairlane/tasks-01"] = {"0x0_0x8": {"persistent": {LANE: topic}}}
+
+    def task_without_progress(self) -> None:
+        """A task with a worker for it that gets nothing of it."""
+        created_ms = self.clock.wall_ms()
+        record = task_record("sale", created_ms=created_ms, expires_ms=created_ms + 10_000_000)
+        for position, each in placed(record, sealed("sale", 10)):
+            self.registry.control.apply(position, each)
+        self.clock.advance(STUCK_MS / 1000 + 1)
+        Workers(self.view).beat(records.beat("w", extra={"channels": ["null"]}))
+
+
+@pytest.fixture
+def world() -> World:
+    clock = VirtualClock()
+    server = LostRedis(clock.wall_ms)
+    return World(server, clock, view_of(server))
+
+
+@pytest.fixture
+def watching(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IncidentWatch]:
+    monkeypatch.setattr(watch, "open_view", lambda _: world.view)
+    with ExitStack() as opened:
+        settings_in_force = {"statsUpdateFrequencyInSecs": "10"}
+        answers = broker(
+            **{"broker-stats/topics": world.statistics, "brokers/configuration/runtime": settings_in_force}
+        )
+        answers["brokers"] = [address := opened.enter_context(serving(answers))]
+        fields: dict[str, Any] = {
+            "home": tmp_path,
+            "pulsar": {"url": "pulsar://p:1", "admin_url": f"http://{address}"},
+            "redis": {"url": "redis://r:1"},
+        }
+        yield opened.enter_context(IncidentWatch(Settings(**fields), world.reported.append))
+
+
+def test_a_stall_that_a_submission_noted_is_reported_once_with_its_partitions(
+    world: World, watching: IncidentWatch
+) -> None:
+    Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale", lane=LANE, partitions=2))
+    topics = (f"{LANE}-partition-0", f"{LANE}-partition-1")
+    assert watching.look_at_notes() == [Incident("no receipt", task="sale", topics=topics)]
+    assert not watching.look_at_notes()
+    assert len(world.reported) == 1
+
+
+def test_a_note_beyond_its_bounds_is_left_out(world: World, watching: IncidentWatch) -> None:
+    Incidents(world.view).note(IncidentNote(reason="x", task="a", lane=LANE, partitions=MAX_PARTITIONS + 1))
+    Incidents(world.view).note(IncidentNote(reason="x" * 100_000, task="b"))
+    assert not watching.look_at_notes()
+
+
+def test_a_blocked_subscription_is_reported(world: World, watching: IncidentWatch) -> None:
+    world.lane(msgBacklog=5)
+    assert not watching.look_at_lanes()
+    world.lane(msgBacklog=5, blockedSubscriptionOnUnackedMsgs=True)
+    (incident,) = watching.look_at_lanes()
+    assert incident.topics == (LANE,)
+    assert world.reported == [incident]
+
+
+def test_a_lane_with_a_backlog_of_which_no_worker_gets_anything_is_reported(
+    world: World, watching: IncidentWatch
+) -> None:
+    world.lane(msgBacklog=5)
+    world.task_without_progress()
+    (incident,) = watching.look_at_lanes()
+    assert (incident.task, incident.topics) == ("sale", (LANE,))
+    assert incident.reason == "task sale has 10 targets left and makes no progress"
+
+
+@pytest.mark.parametrize("why", ["its lane is empty", "it is paused", "no worker runs", "not long enough"])
+def test_a_lane_that_has_a_reason_to_stay_as_it_is_is_not_reported(
+    world: World, watching: IncidentWatch, why: str
+) -> None:
+    world.lane(msgBacklog=0 if why == "its lane is empty" else 5)
+    world.task_without_progress()
+    if why == "it is paused":
+        world.registry.control.apply("00000000000000000009:00000000000000000009:000000", change("sale", "paused", "1"))
+    elif why == "no worker runs":
+        Workers(world.view).beat(records.beat("w", "stopped"))
+    elif why == "not long enough":
+        world.clock.advance(-5.0)
+    assert not watching.look_at_lanes()
+
+
+def test_the_watch_goes_on_when_redis_is_gone_and_comes_back(
+    world: World, watching: IncidentWatch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
+    monkeypatch.setattr(watch, "LANES_EVERY_S", 0.01)
+    assert isinstance(world.server, LostRedis)
+    world.server.gone = True
+    with pytest.raises(Unreachable):
+        watching.look_at_notes()
+    stop = threading.Event()
+    thread = threading.Thread(target=watching.run, args=(stop,), daemon=True)
+    thread.start()
+    asked = world.server.asked
+    eventually(lambda: world.server.asked > asked + 20)  # type: ignore[attr-defined]
+    assert 1 <= len([one for one in caplog.records if "cannot be watched" in one.message]) <= 2, "once for each thread"
+    world.server.gone = False
+    Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
+    eventually(lambda: bool(world.reported))
+    stop.set()
+    thread.join(10.0)
+    assert not thread.is_alive()
+
+
+def test_a_watch_begins_and_ends_with_its_block(
+    world: World, watching: IncidentWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
+    monkeypatch.setattr(watch, "IncidentWatch", lambda *_: watching)
+    settings = Settings(redis={"url": "redis://r:1"}, pulsar={"url": "pulsar://p:1"})
+    with incidents_watched(settings, world.reported.append):
+        Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
+        eventually(lambda: bool(world.reported))
+    eventually(lambda: "incidents" not in {thread.name for thread in threading.enumerate()})
+
+
+def test_a_process_that_is_not_elected_asks_nothing(
+    world: World, watching: IncidentWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
+    monkeypatch.setattr(watch, "LANES_EVERY_S", 0.01)
+    stop, asked = threading.Event(), threading.Semaphore(0)
+
+    def held() -> bool:
+        asked.release()
+        return False
+
+    Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
+    thread = threading.Thread(target=watching.run, args=(stop, held), daemon=True)
+    thread.start()
+    assert all(asked.acquire(timeout=10.0) for _ in range(10))
+    stop.set()
+    thread.join(10.0)
+    assert not world.reported

@@ -1,0 +1,121 @@
+"""`fairlane estate show`: every node is a row, and the last line says what is wrong."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.unit.backends.estate_site import BROKER_METRICS, bookie, broker, serving
+from tests.unit.command_line import CommandLine
+
+FIRST, SECOND, THIRD = "127.0.0.2:3181", "127.0.0.3:3181", "127.0.0.4:3181"
+ALL = [FIRST, SECOND, THIRD]
+WELL_DISK = "bookie_ledger_dir_data_usage 40.0\n"
+Site = Callable[..., None]
+
+
+def times(*each: float) -> str:
+    """Return the metrics of a broker that sees these times of its bookies."""
+    prefix = "pulsar_managedLedger_client_per_channel_bookie_client_bookie_"
+    names = [name.replace(".", "_").replace(":", "_") for name in ALL]
+    return "".join(
+        f'{prefix}{name}_ADD_ENTRY{{success="true",quantile="0.99"}} {p99}\n'
+        for name, p99 in zip(names, each, strict=True)
+    )
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A function that serves brokers and three bookies, and has the settings name them."""
+    with ExitStack() as servers:
+
+        def serve(*brokers: dict[str, Any], writable: list[str] = ALL, with_bookies: bool = True) -> None:
+            names = [servers.enter_context(serving(one)) for one in brokers]
+            for one in brokers:
+                one.setdefault("brokers", names)
+            port = 0
+            for number in range(3 if with_bookies else 0):
+                read_only = [name for name in ALL if name not in writable]
+                answers = bookie(writable, read_only, metrics=WELL_DISK)
+                name = servers.enter_context(serving(answers, f"127.0.0.{number + 2}", port))
+                port = int(name.rpartition(":")[2])
+            monkeypatch.setenv("FAIRLANE_PULSAR_URL", "pulsar://127.0.0.1:1")
+            monkeypatch.setenv("FAIRLANE_PULSAR_ADMIN_URL", f"http://{names[0]}")
+            monkeypatch.setenv("FAIRLANE_PULSAR_NAMESPACES", "1")
+            if with_bookies:
+                monkeypatch.setenv("FAIRLANE_ESTATE_BOOKIE_HTTP", f"http://{{host}}:{port}")
+
+        yield serve
+
+
+def well(**answers: Any) -> dict[str, Any]:
+    """Return a broker of an estate with ensembles of two on three bookies."""
+    bookies = {"bookies": [{"bookieId": name} for name in ALL]}
+    policies = {"bundles": {"numBundles": 4}, "persistence": dict.fromkeys(
+        ("bookkeeperEnsemble", "bookkeeperWriteQuorum", "bookkeeperAckQuorum"), 2)}  # fmt: skip
+    spaces = {f"namespaces/fairlane/{name}": policies for name in ("tasks-00", "shared", "system")}
+    return broker(**{"bookies/all": bookies, "metrics": times(9, 10, 11), **spaces, **answers})
+
+
+def test_nothing_is_wrong_with_an_estate_that_is_well(site: Site, cli: CommandLine) -> None:
+    site(well(), well())
+    printed = cli(["estate", "show"], 0).out
+    assert printed.strip().splitlines()[-1] == "nothing is wrong"
+    assert all(name in printed for name in ALL)
+
+
+def test_a_slow_bookie_is_named_by_what_brokers_see(site: Site, cli: CommandLine) -> None:
+    site(well(metrics=times(9, 402, 11)), well(metrics=times(12, 390, 9)))
+    printed = cli(["estate", "show", "--stages"], 1).out
+    wrong = printed.strip().splitlines()[-1]
+    assert wrong == f"what is wrong: bookie {SECOND} is slow (402 ms p99, as brokers see it)"
+    assert f"stored by bookie {SECOND}" in printed
+    document = json.loads(cli(["estate", "show", "--stages", "-o", "json"], 1).out)
+    assert [one["state"] for one in document["bookies"]] == ["writable", "slow", "writable"]
+    largest = max((one for one in document["stages"] if one["share"]), key=lambda one: one["share"])
+    assert largest["worst"] == SECOND
+
+
+def test_a_broker_that_answers_500_is_a_row_and_the_others_are_complete(site: Site, cli: CommandLine) -> None:
+    site(well(), {"metrics": 500})
+    document = json.loads(cli(["estate", "show", "-o", "json"], 1).out)
+    assert sorted(one["state"] for one in document["brokers"]) == ["no answer", "up"]
+    assert sum(one["lanes"] is None for one in document["brokers"]) == 2, "the metrics of this test have no topics"
+    assert any("does not answer (answered 500)" in one for one in document["wrong"])
+
+
+def test_no_bookie_to_spare_is_wrong(site: Site, cli: CommandLine) -> None:
+    site(well(), well(), writable=[FIRST, SECOND])
+    printed = cli(["estate", "show"], 1).out.strip().splitlines()[-1]
+    assert printed.startswith("what is wrong: no bookie to spare (2 writable bookies, ensembles of 2)")
+    assert f"bookie {THIRD} is read-only" in printed
+
+
+def test_bookies_that_are_not_asked_are_said_to_be(site: Site, cli: CommandLine) -> None:
+    site(well(), well(), with_bookies=False)
+    document = json.loads(cli(["estate", "show", "-o", "json"], 1).out)
+    assert {one["state"] for one in document["bookies"]} == {"unknown"}
+    assert any("the bookies were not looked at" in one for one in document["wrong"])
+
+
+def test_a_wrong_address_is_one_row(monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> None:
+    monkeypatch.setenv("FAIRLANE_PULSAR_URL", "pulsar://127.0.0.1:1")
+    monkeypatch.setenv("FAIRLANE_PULSAR_ADMIN_URL", "http://127.0.0.1:9")
+    document = json.loads(cli(["estate", "show", "-o", "json"], 1).out)
+    assert [(one["broker"], one["state"]) for one in document["brokers"]] == [("127.0.0.1:9", "no answer")]
+    assert document["wrong"]
+
+
+def test_both_load_managers_are_shown(site: Site, cli: CommandLine) -> None:
+    extensible = BROKER_METRICS + 'pulsar_lb_resource_usage{feature="max_ema"} 0.5\n'
+    site(well(**{"broker-stats/load-report": 500, "metrics": extensible}), well())
+    document = json.loads(cli(["estate", "show", "-o", "json"], 1).out)
+    assert document["metadata"]["load_manager"] == "extensible, modular"
+
+
+def test_watch_looks_again(site: Site, cli: CommandLine) -> None:
+    site(well(), well())
+    printed = cli(["estate", "show", "--watch", "--count", "2", "--every", "0.5"], 0).out
+    assert printed.count("nothing is wrong") == 2

@@ -1,0 +1,152 @@
+"""`fairlane dead-letters` and `fairlane invalid export`, with a client in memory."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.wire.invalid import InvalidTarget
+from fairlane.cli.task import dead_letters, invalid
+from producers.letters.invalid import InvalidFilter
+from producers.letters.replay import Replay
+from producers.letters.selection import DeadTarget, LetterFilter, LetterGroup
+from tests.unit.command_line import CommandLine
+
+AT_MS = 1_795_600_000_123
+
+
+class Letters:
+    """Notes the calls that change something."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, LetterFilter, int | None]] = []
+        self.chosen: list[LetterFilter] = []
+
+    def groups(self, chosen: LetterFilter, state: str = "open") -> list[LetterGroup]:
+        self.chosen.append(chosen)
+        if state != "open":
+            return []
+        return [
+            LetterGroup(
+                task="sale", app="shop", channel="fcm", outcome=outcome, reason="HTTP 503", state="open", replay="",
+                count=count, example="tok-1", first_ms=AT_MS, last_ms=AT_MS,
+            )
+            for outcome, count in (("failed", 3), ("message", 1))
+        ]  # fmt: skip
+
+    def targets(self, chosen: LetterFilter, state: str) -> Iterator[DeadTarget]:
+        for number in range(1_500):
+            yield DeadTarget(
+                task="sale", app="shop", channel="fcm", target=f"tok-{number}", variables={"n": number},
+                outcome="failed", reason="HTTP 503", attempt=5, at_ms=AT_MS, first_call_ms=AT_MS - 9, state=state,
+                replay="", lane="",
+            )  # fmt: skip
+
+    def replay(self, chosen: LetterFilter, limit: int | None, on_progress: Any) -> list[Replay]:
+        self.calls.append(("replay", chosen, limit))
+        on_progress("sale.replay-1", 3, 3)
+        return [Replay(task="sale", replay="sale.replay-1", targets=3, state="replaying")]
+
+    def drop(self, chosen: LetterFilter, limit: int | None) -> int:
+        self.calls.append(("drop", chosen, limit))
+        return 4
+
+
+class Client:
+    def __init__(self) -> None:
+        self.dead_letters = Letters()
+        self.asked: list[tuple[InvalidFilter, bool]] = []
+        self.fails = False
+
+    def invalid_targets(self, chosen: InvalidFilter, *, repeats: bool) -> Iterator[InvalidTarget]:
+        self.asked.append((chosen, repeats))
+        for name in ("tok,1", 'tok"2'):
+            yield InvalidTarget(
+                app="shop", channel="apns", target=name, reason="gone", died_ms=AT_MS, seen_ms=AT_MS + 1, task="sale"
+            )
+        if self.fails:
+            raise RuntimeError("the server is gone")
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    made = Client()
+    for module in (dead_letters, invalid):
+        monkeypatch.setattr(module, "client_of", lambda _: nullcontext(made))
+    return made
+
+
+# ------------------------------------------------------------------ dead letters
+def test_letters_are_listed_and_shown(cli: CommandLine, client: Client) -> None:
+    listed = cli(["dead-letters", "list", "--app", "shop", "--error", "503", "-o", "json"])
+    assert [row["count"] for row in json.loads(listed.out)] == [3, 1]
+    assert client.dead_letters.chosen == [LetterFilter(app="shop", error="503")]
+    table = cli(["dead-letters", "list"])
+    assert "HTTP 503" in table.out
+    assert "There are no dropped dead letters" in cli(["dead-letters", "list", "--state", "dropped"]).err
+    shown = cli(["dead-letters", "show", "--task", "sale", "--limit", "2", "-o", "json"])
+    assert [(row["target"], row["variables"]) for row in json.loads(shown.out)] == [
+        ("tok-0", {"n": 0}),
+        ("tok-1", {"n": 1}),
+    ]
+    assert "There are more than 1,000" in cli(["dead-letters", "show"]).err
+
+
+@pytest.mark.parametrize("command", ["replay", "drop"])
+def test_a_change_needs_a_filter_and_a_yes(cli: CommandLine, client: Client, command: str) -> None:
+    cli(["dead-letters", command, "--yes"], 2)
+    assert "there is no terminal" in cli(["dead-letters", command, "--task", "sale"], 5).err
+    dry = cli(["dead-letters", command, "--task", "sale", "--dry-run"])
+    assert ("HTTP 503" in dry.out, client.dead_letters.calls) == (True, [])
+    done = cli(["dead-letters", command, "--task", "sale", "--limit", "9", "--yes", "-o", "json"])
+    assert client.dead_letters.calls == [(command, LetterFilter(task="sale"), 9)]
+    if command == "drop":
+        assert json.loads(done.out) == {"dropped": 4}
+    else:
+        assert json.loads(done.out)[0]["replay"] == "sale.replay-1"
+        assert "is being submitted by another process" in done.err
+    cli(["dead-letters", command, "--all", "--yes"])
+
+
+def test_times_may_be_given_as_how_long_ago(cli: CommandLine, client: Client) -> None:
+    cli(["dead-letters", "list", "--since", "2h", "--until", "2026-11-25T12:00:00+00:00"])
+    (chosen,) = client.dead_letters.chosen
+    assert chosen.since is not None
+    assert timedelta(hours=2) <= datetime.now(UTC) - chosen.since < timedelta(hours=2, minutes=1)
+    assert chosen.until == datetime(2026, 11, 25, 12, tzinfo=UTC)
+    assert "is not a time" in cli(["dead-letters", "list", "--since", "yesterday"], 2).err
+
+
+# ------------------------------------------------------------------ invalid targets
+def test_invalid_targets_are_written_as_json_lines_and_as_csv(cli: CommandLine, client: Client, tmp_path: Path) -> None:
+    expected = [
+        {
+            "app": "shop", "channel": "apns", "target": name, "reason": "gone", "task": "sale",
+            "died_at": "2026-11-25T09:46:40.123+00:00", "seen_at": "2026-11-25T09:46:40.124+00:00",
+        }
+        for name in ("tok,1", 'tok"2')
+    ]  # fmt: skip
+    printed = cli(["invalid", "export", "--app", "shop", "--channel", "apns"])
+    assert [json.loads(line) for line in printed.out.splitlines()] == expected
+    assert "2 invalid targets written" in printed.err
+    assert client.asked == [(InvalidFilter(app="shop", channel="apns"), False)]
+    file = tmp_path / "gone.csv"
+    cli(["invalid", "export", "--out", str(file), "--repeats"])
+    with file.open(newline="") as rows:
+        assert list(csv.DictReader(rows)) == expected
+    assert list(csv.DictReader(io.StringIO(cli(["invalid", "export", "--format", "csv"]).out))) == expected
+    assert client.asked[1][1] is True
+
+
+def test_a_file_appears_when_it_is_complete(cli: CommandLine, client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "gone.jsonl"
+    file.write_text("that of yesterday")
+    client.fails = True
+    cli(["invalid", "export", "--out", str(file)], 1)
+    assert (file.read_text(), [one.name for one in tmp_path.iterdir()]) == ("that of yesterday", ["gone.jsonl"])

@@ -1,0 +1,38 @@
+"""Facts for plans of moves: owners are as of now, and bundles that an undo puts back have topics without an owner."""
+
+from backends.pulsar.estate.bundles import BrokerBundles, TopicLoad
+from estate.placement import equal_bundles, hash_of
+from fairlane.estate.move_facts import facts_of, unmeasured_namespaces
+
+TOPIC = "persistent://t/tasks-0/task-1"
+[BUNDLE] = [f"t/tasks-0/{one.name}" for one in equal_bundles(4) if one.holds(hash_of(TOPIC))]
+OTHERS = [f"t/tasks-0/{one.name}" for one in equal_bundles(4) if not one.holds(hash_of(TOPIC))]
+LISTED = {"t/tasks-0": [TOPIC]}
+
+
+def test_a_wanted_bundle_has_its_topics_though_no_broker_owns_it() -> None:
+    answers = [BrokerBundles(broker="b1:1"), BrokerBundles(broker="b2:1", owned=(OTHERS[0],))]
+    assert unmeasured_namespaces(answers[:1]) == []
+    assert unmeasured_namespaces(answers[:1], {BUNDLE}) == ["t/tasks-0"]
+    facts = facts_of(answers, LISTED, {BUNDLE})
+    assert list(facts.topics[BUNDLE]) == [TOPIC]
+    assert facts_of(answers, LISTED).topics == {}
+    assert not any(broker.bundles for broker in facts.estate.brokers)
+
+
+def test_loads_that_the_owner_measured_come_before_those_of_a_broker_that_had_the_bundle() -> None:
+    past, now = TopicLoad(msg_throughput_in=9.0), TopicLoad(msg_throughput_in=1.0)
+    answers = [
+        BrokerBundles(broker="b1:1", owned=(BUNDLE,), topics={BUNDLE: {TOPIC: now}}),
+        BrokerBundles(broker="b2:1", topics={BUNDLE: {TOPIC: past}}),
+    ]
+    for order in (answers, answers[::-1]):
+        facts = facts_of(order, {})
+        assert facts.topics[BUNDLE][TOPIC] == now
+        assert {broker.name: broker.lanes for broker in facts.estate.brokers} == {"b1:1": 1, "b2:1": 0}
+
+
+def test_brokers_that_did_not_answer_are_failures_and_take_nothing() -> None:
+    facts = facts_of([BrokerBundles(broker="b1:1", failure="no answer"), BrokerBundles(broker="b2:1")], {})
+    assert facts.failures == ["b1:1: no answer"]
+    assert facts.brokers() == ["b2:1"]

@@ -1,0 +1,66 @@
+"""A submission is checked by its channel before anything is created."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.model.errors import AudienceMismatch, InvalidInput
+from dispatcher.model.task import PushTask, Target
+from dispatcher.wire.envelope import decode_message
+from dispatcher.wire.topics import Topics
+from producers.files.targets_file import TargetsFile
+from producers.submit.report import SubmitResult, Watchers
+from producers.submit.submit import submit
+from tests.unit.producers.fake_service import FakeService
+
+LANE = Topics().own_lane("t")
+TOKEN, OTHER = "ab" * 32, "cd" * 32
+
+
+def push(**fields: Any) -> PushTask:
+    given = {"id": "t", "app": "shop", "tier": "high", "channel": "apns", "message": "Hi {{name}}"}
+    return PushTask(**{**given, **fields})
+
+
+def run(world: FakeService, task: PushTask, targets: Any) -> SubmitResult:
+    return submit(world.services(), task, targets, Watchers())
+
+
+def test_targets_that_its_provider_would_refuse_are_refused_with_line_and_reason(world: FakeService) -> None:
+    result = run(world, push(), [Target(TOKEN, {"name": "Ann"}), ("short", {"name": "Bob"}), OTHER])
+    assert (result.accepted, [refusal.line for refusal in result.refusals]) == (1, [2, 3])
+    assert result.refusals[0].reason == "the target is not a device token in hexadecimal digits"
+    assert "variable name" in result.refusals[1].reason
+
+
+@pytest.mark.parametrize("targets", [[TOKEN], ["short"], iter([TOKEN, OTHER])])
+def test_an_audience_without_a_target_that_fits_leaves_nothing_behind(world: FakeService, targets: Any) -> None:
+    with pytest.raises(InvalidInput, match="has no target that is accepted"):
+        run(world, push(), targets)
+    assert world.records == []
+    assert "create" not in world.steps
+
+
+def test_a_file_without_a_column_for_a_variable_leaves_nothing_behind(world: FakeService, tmp_path: Path) -> None:
+    file = tmp_path / "devices.csv"
+    file.write_text(f"token;town\n{TOKEN};Ulm\n")
+    with pytest.raises(InvalidInput, match=r"no column: name\. .*\{\{name\|a default\}\}"):
+        run(world, push(), TargetsFile(file))
+    assert world.records == []
+    file.write_text(f"token;name\n{TOKEN};Ann\n")
+    assert run(world, push(), TargetsFile(file)).accepted == 1
+
+
+def test_the_message_travels_with_the_tasks_fields_for_delivery(world: FakeService) -> None:
+    task = push(message="Hi", collapse="sale", provider_ttl_s=60)
+    run(world, task, [TOKEN])
+    assert decode_message(world.envelopes(LANE)[0].message) == {"body": "Hi", "collapse": "sale", "provider_ttl_s": 60}
+    assert run(world, task, [TOKEN]).accepted == 1
+    with pytest.raises(AudienceMismatch, match="another message"):
+        run(world, push(message="Hi", collapse="other"), [TOKEN])
+
+
+def test_other_channels_take_any_target_and_message(world: FakeService) -> None:
+    result = run(world, push(channel="http", message={"text": "{{x y}}"}), ["short", TOKEN])
+    assert (result.accepted, result.refused) == (2, 0)

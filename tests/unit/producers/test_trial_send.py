@@ -1,0 +1,101 @@
+"""A submission that waits for a go: its first targets are where workers find them, all others are in its own lane."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import PushTask
+from dispatcher.model.tier import Tier
+from dispatcher.wire.control import TaskRecord
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.topics import Topics
+from producers.ports import WindowPace
+from producers.submit.intake import MAX_FIRST, AudienceRules
+from producers.submit.report import SubmitResult, Watchers
+from producers.submit.submit import submit
+from tests.unit.producers.fake_service import Died, FakeService, Slabbed
+
+LANE, FIRST_LANE = Topics().own_lane("t"), Topics().retry_lane(Tier.HIGH, 1)
+SMALL = WindowPace(first_targets=4, targets=8)
+NAMES = [f"n{number:02}" for number in range(23)]
+
+
+def run(world: FakeService, targets: Any, first: int | None = 5, **fields: Any) -> SubmitResult:
+    task = PushTask(**{"id": "t", "app": "shop", "tier": "high", "message": "Hi", "chunk": 2, **fields})
+    rules = AudienceRules(first=first)
+    return submit(world.services(windows=SMALL), task, targets, Watchers(), rules)
+
+
+def in_lane(world: FakeService, lane: str) -> list[str]:
+    """The targets in a lane, copies left out, in the order of their sequences."""
+    distinct: dict[int, Envelope] = {envelope.sequence: envelope for envelope in world.envelopes(lane)}
+    return [target for _, envelope in sorted(distinct.items()) for target in envelope.targets]
+
+
+def gradual() -> Iterator[str]:
+    yield from NAMES
+
+
+@pytest.mark.parametrize("audience", [NAMES, Slabbed(NAMES, [3] * 8), gradual()], ids=["list", "file", "gradual"])
+@pytest.mark.parametrize("first", [1, 4, 5, 11])
+def test_exactly_the_first_targets_are_where_workers_find_them(world: FakeService, audience: Any, first: int) -> None:
+    audience = gradual() if isinstance(audience, Iterator) else audience
+    result = run(world, audience, first)
+    assert in_lane(world, FIRST_LANE) == NAMES[:first]
+    assert in_lane(world, LANE) == NAMES[first:]
+    envelopes = world.envelopes(FIRST_LANE)
+    assert [envelope.sequence for envelope in envelopes] == list(range(-(-first // 2)))
+    assert result.accepted == len(NAMES)
+    record = world.records[0]
+    assert isinstance(record, TaskRecord)
+    assert (record.first, record.lane, record.shared) == (first, LANE, False)
+
+
+def test_an_audience_that_is_no_larger_is_sent_to_whole(world: FakeService) -> None:
+    assert run(world, NAMES[:3], 5).accepted == 3
+    assert in_lane(world, FIRST_LANE) == NAMES[:3]
+    assert LANE not in world.lanes or world.envelopes(LANE) == []
+
+
+def test_a_small_low_task_gets_its_own_lane_to_wait_in(world: FakeService) -> None:
+    run(world, NAMES, tier="low")
+    assert in_lane(world, Topics().retry_lane(Tier.LOW, 1)) == NAMES[:5]
+    assert in_lane(world, LANE) == NAMES[5:]
+
+
+def test_a_submission_that_is_continued_publishes_the_same_envelopes() -> None:
+    """It dies before each of its steps and is submitted again, without the option."""
+    whole = FakeService()
+    run(whole, Slabbed(NAMES, [3] * 8))
+    for dies_at in range(len(whole.steps)):
+        world = FakeService()
+        left = iter(range(dies_at))
+
+        def die(step: str, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise Died(step)
+
+        world.fault = die
+        with pytest.raises(Died):
+            run(world, Slabbed(NAMES, [3] * 8))
+        world.recover()
+        world.clock.advance(10)
+        begun = any(isinstance(record, TaskRecord) for record in world.records)
+        assert run(world, Slabbed(NAMES, [3] * 8), None if begun else 5).accepted == len(NAMES)
+        assert in_lane(world, FIRST_LANE) == NAMES[:5], dies_at
+        assert in_lane(world, LANE) == NAMES[5:], dies_at
+
+
+@pytest.mark.parametrize("first", [0, MAX_FIRST + 1])
+def test_the_number_has_limits(world: FakeService, first: int) -> None:
+    with pytest.raises(InvalidInput, match=r"first: is \d+; it must be 1 to 10,000"):
+        run(world, NAMES, first)
+    assert world.records == []
+
+
+def test_a_start_time_cannot_be_kept_for_the_first_targets(world: FakeService) -> None:
+    with pytest.raises(InvalidInput, match="first: the first targets are sent at once"):
+        run(world, NAMES, start_at="2090-01-01T00:00:00Z", ttl_s=None)
+    assert world.records == []
