@@ -9,16 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.client import close, connect
 from backends.pulsar.estate.bundles import BundleAdmin
 from benchmarks.estate.servers import EstateServers
-from benchmarks.estate.steady_lanes import SteadyLanes
+from benchmarks.estate.steady_lanes import SteadyLanes, steady_lanes
 from dispatcher.model.errors import FairlaneError
-from dispatcher.wire.topics import Topics
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
 
@@ -101,7 +98,8 @@ def run(estate: EstateServers, settings: Settings, name: str, seed: int) -> dict
     """Make one fault beside lanes of a new tenant; return its figures. The estate is whole again afterwards."""
     fault = FAULTS[name]
     own = isolated(settings, f"faults-{name}-{seed}", namespaces=8)
-    with provisioned(own), _publishing(estate, own) as scene:
+    with provisioned(own), steady_lanes(own.pulsar, LANES, GOES_ON_WITHIN_S) as lanes:
+        scene = Scene(estate, own, lanes)
         scene.drain(OTHER)
         scene.lanes.wait_for_all(GOES_ON_WITHIN_S)
         with scene.lanes.longest_pause(GOES_ON_WITHIN_S) as pause, fault.act(scene) as more:
@@ -117,19 +115,3 @@ def run(estate: EstateServers, settings: Settings, name: str, seed: int) -> dict
         "most_in_flight": in_flight,
         **more,
     }
-
-
-@contextmanager
-def _publishing(estate: EstateServers, settings: Settings) -> Iterator[Scene]:
-    names = Topics(settings.pulsar.tenant, settings.pulsar.namespaces)
-    lanes = [names.own_lane(f"task-{number}") for number in range(LANES)]
-    with closing(PulsarAdmin(settings.pulsar)) as admin:
-        for lane in lanes:
-            admin.create_lane(lane)
-    client = connect(settings.pulsar)
-    try:
-        with SteadyLanes(client, lanes) as steady:
-            steady.wait_for_all(GOES_ON_WITHIN_S)
-            yield Scene(estate, settings, steady)
-    finally:
-        close(client)

@@ -14,6 +14,9 @@ from typing import Any, Self
 
 import pulsar
 
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import close, connect, topics
+from backends.settings import PulsarSettings
 from benchmarks.stage import wait_for
 
 EVERY_S = 0.05
@@ -39,6 +42,25 @@ class Stored:
     """Numbers with a receipt that no lane has."""
     twice: int
     """Copies beyond the first: the client sends again what has no receipt when it connects again."""
+
+
+@contextmanager
+def steady_lanes(settings: PulsarSettings, count: int, within_s: float = DEADLINE_S) -> Iterator["SteadyLanes"]:
+    """Create lanes of a provisioned tenant and publish to them, from when each has its first receipt.
+
+    within_s: deadline of these receipts.
+    """
+    lanes = [topics(settings).own_lane(f"task-{number}") for number in range(count)]
+    with closing(PulsarAdmin(settings)) as admin:
+        for lane in lanes:
+            admin.create_lane(lane)
+    client = connect(settings)
+    try:
+        with SteadyLanes(client, lanes) as steady:
+            steady.wait_for_all(within_s)
+            yield steady
+    finally:
+        close(client)
 
 
 class SteadyLanes:

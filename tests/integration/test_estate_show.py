@@ -1,21 +1,17 @@
 """LOOK on a real estate: a slow bookie is named by what brokers see, and nodes that hang are rows."""
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from typing import Any
 
-import pulsar
 import pytest
 
-from backends.pulsar.admin import PulsarAdmin
 from backends.settings import EstateSettings
+from benchmarks.estate.steady_lanes import steady_lanes
 from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.settings import Settings
 from tests.estate_keeper import EstateKeeper
 
-TOPICS = 6
+LANES = 6
 NAMED_S = 30.0
 """A slow bookie must be named within this."""
 
@@ -24,32 +20,6 @@ NAMED_S = 30.0
 def settings(estate: EstateKeeper, estate_settings: Settings) -> Settings:
     here = EstateSettings(bookie_http=estate.addresses.bookie_http)
     return estate_settings.model_copy(update={"estate": here})
-
-
-@contextmanager
-def publishing(settings: Settings) -> Iterator[None]:
-    """Publish 20 messages a second to each of some topics."""
-    ended = threading.Event()
-    with closing(PulsarAdmin(settings.pulsar)) as admin:
-        names = [f"persistent://{settings.pulsar.tenant}/shared/load-{number}" for number in range(TOPICS)]
-        for name in names:
-            admin.create_topic(name)
-    client = pulsar.Client(settings.pulsar.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    producers = [client.create_producer(name, block_if_queue_full=True) for name in names]
-
-    def publish() -> None:
-        while not ended.wait(0.05):
-            for producer in producers:
-                producer.send_async(b"x" * 1_000, lambda *_: None)
-
-    thread = threading.Thread(target=publish, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        client.close()
 
 
 def until(viewer: EstateViewer, wrong: str, within_s: float) -> tuple[EstateView, float]:
@@ -68,7 +38,7 @@ def states(rows: list[dict[str, Any]], kind: str) -> dict[str, str]:
 
 
 def test_all_nodes_are_shown_with_leader_and_auditor(settings: Settings, estate: EstateKeeper) -> None:
-    with EstateViewer(settings, with_stages=True) as viewer, publishing(settings):
+    with EstateViewer(settings, with_stages=True) as viewer, steady_lanes(settings.pulsar, LANES):
         view = viewer.look()
     assert sorted(states(view.brokers, "broker").values()) == ["leader", "up"]
     assert set(states(view.bookies, "bookie")) == {estate.bookie_id(f"bookie-{number}") for number in (1, 2, 3)}
@@ -80,7 +50,11 @@ def test_all_nodes_are_shown_with_leader_and_auditor(settings: Settings, estate:
 
 def test_a_slow_bookie_is_named_with_the_largest_share(settings: Settings, estate: EstateKeeper) -> None:
     slow = estate.bookie_id("bookie-2")
-    with EstateViewer(settings, with_stages=True) as viewer, publishing(settings), estate.slowed("bookie-2"):
+    with (
+        EstateViewer(settings, with_stages=True) as viewer,
+        steady_lanes(settings.pulsar, LANES),
+        estate.slowed("bookie-2"),
+    ):
         view, took_s = until(viewer, f"bookie {slow} is slow", NAMED_S)
     print(f"named after {took_s:.1f} s")
     assert states(view.bookies, "bookie")[slow] == "slow"

@@ -8,20 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import pulsar
 import pytest
 
-from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.estate.bundles import BundleAdmin
 from backends.pulsar.estate.provision import provision_estate
 from backends.redis.estate.guard_states import GuardStates
 from backends.redis.view import open_view
 from backends.settings import EstateSettings
-from benchmarks.estate.steady_lanes import SteadyLanes
+from benchmarks.estate.steady_lanes import steady_lanes
 from estate.node_life import Intent, NodeRecord, decode_nodes
 from fairlane.cli.base import exit_codes
 from fairlane.estate.move_facts import is_heartbeat
@@ -128,18 +126,6 @@ def _end(guards: Guards) -> None:
         assert process.wait(ENDS_S) in (exit_codes.OK, -9)
 
 
-@contextmanager
-def steady_lanes(settings: Settings) -> Iterator[SteadyLanes]:
-    names = [f"persistent://{settings.pulsar.tenant}/shared/load-{number}" for number in range(LANES)]
-    with closing(PulsarAdmin(settings.pulsar)) as admin:
-        for name in names:
-            admin.create_topic(name)
-    log = pulsar.FileLogger(pulsar.LoggerLevel.Warn, os.devnull)
-    with closing(pulsar.Client(str(settings.pulsar.url), logger=log)) as client, SteadyLanes(client, names) as lanes:
-        lanes.wait_for_all()
-        yield lanes
-
-
 def test_a_slow_bookie_is_isolated_by_one_guard_and_put_back_by_the_next(
     settings: Settings, estate: EstateKeeper, guards: Guards
 ) -> None:
@@ -147,7 +133,7 @@ def test_a_slow_bookie_is_isolated_by_one_guard_and_put_back_by_the_next(
     guards.start()
     guards.wait_for_elected(ENDS_S)
     guards.start()
-    with steady_lanes(settings) as lanes:
+    with steady_lanes(settings.pulsar, LANES) as lanes:
         before_ms = lanes.p99_ms(MEASURED_S)
         began_s = time.monotonic()
         with estate.slowed("bookie-2"):
@@ -175,7 +161,7 @@ def test_a_guard_killed_in_the_middle_of_an_action_is_followed_by_one_that_ends_
     key = f"bookie/{estate.bookie_id('bookie-3')}"
     guards.start()
     guards.wait_for_elected(ENDS_S)
-    with steady_lanes(settings), estate.slowed("bookie-3"):
+    with steady_lanes(settings.pulsar, LANES), estate.slowed("bookie-3"):
         until(lambda: has_intent(guards.node(key)), "an action begun", ENDS_S, every_s=0.005)
         guards.kill_elected()
         until(lambda: guards.states.guard() is None, "the end of its lock", FOLLOWED_S)
@@ -194,7 +180,7 @@ def test_a_slow_bookie_stays_in_use_if_too_few_would_be_left(
     provision_estate(settings.pulsar, settings.estate.model_copy(update={"ensemble": 3}))
     guards.start()
     guards.wait_for_elected(ENDS_S)
-    with steady_lanes(settings):
+    with steady_lanes(settings.pulsar, LANES):
         with estate.slowed("bookie-1"):
             guards.wait_for_state(key, "suspect")
             until(lambda: "3 writable bookies would be left of at least 4" in guards.logged(), "the refusal", ENDS_S)
@@ -211,7 +197,7 @@ def test_a_slow_broker_is_drained_and_released(settings: Settings, estate: Estat
     guards.start()
     guards.wait_for_elected(ENDS_S)
     guards.wait_for_state(key, "serving")
-    with steady_lanes(settings) as lanes, BundleAdmin(settings.pulsar) as bundles:
+    with steady_lanes(settings.pulsar, LANES) as lanes, BundleAdmin(settings.pulsar) as bundles:
         for bundle in (one for answer in bundles.read() for one in answer.owned):
             if bundle.startswith(f"{settings.pulsar.tenant}/"):
                 bundles.move(bundle, broker)

@@ -7,18 +7,17 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.client import close, connect
 from backends.pulsar.provision import Finding
 from backends.system_clock import SystemClock
 from benchmarks.estate.servers import EstateServers
-from benchmarks.estate.steady_lanes import SteadyLanes
+from benchmarks.estate.steady_lanes import steady_lanes
 from dispatcher.wire.topics import Topics
 from fairlane.checks.doctor import examine
 from fairlane.cli.base import exit_codes
@@ -35,6 +34,7 @@ from tests.integration.pulsar_helpers import eventually
 pytestmark = [pytest.mark.alone, pytest.mark.needs_stack, pytest.mark.timeout(600)]
 
 TENANT = "t-planned"
+LANES = 8
 SHAPE = EstateShape(bookies=3, brokers=2)
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 
@@ -89,23 +89,6 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
     estate.stop()
 
 
-@contextmanager
-def publishing(settings: Settings, count: int = 8) -> Iterator[SteadyLanes]:
-    names = Topics(settings.pulsar.tenant, settings.pulsar.namespaces)
-    lanes = [names.own_lane(f"task-{number}") for number in range(count)]
-    with closing(PulsarAdmin(settings.pulsar)) as admin:
-        for lane in lanes:
-            admin.create_lane(lane)
-    client = connect(settings.pulsar)
-    try:
-        with SteadyLanes(client, lanes) as steady:
-            steady.wait_for_all()
-            yield steady
-            steady.check_nothing_lost()
-    finally:
-        close(client)
-
-
 def test_a_cluster_that_was_started_with_the_files_of_a_plan_passes_doctor(planned: Planned) -> None:
     found = planned.findings()
     assert [one.what for one in found if one.level == "fail"] == []
@@ -118,11 +101,12 @@ def test_a_cluster_that_was_started_with_the_files_of_a_plan_passes_doctor(plann
 def test_an_added_bookie_gets_its_part_of_the_standing_topics_while_lanes_are_published_to(
     planned: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with publishing(planned.settings) as lanes:
+    with steady_lanes(planned.settings.pulsar, LANES) as lanes:
         planned.estate.start_missing(EstateShape(bookies=4, brokers=2))
         use(planned.settings, monkeypatch)
         run_until_it_succeeds("spread")
         lanes.wait_for_all()
+        lanes.check_nothing_lost()
     settings = planned.settings.pulsar
     names = Topics(settings.tenant, settings.namespaces, settings.shared_lanes, settings.outcome_partitions)
     ensembles = [newest_ensemble(planned.settings, topic) for topic in names.standing_lanes()]
@@ -166,7 +150,7 @@ def test_a_setting_that_differs_between_brokers_is_a_finding(planned: Planned) -
 def test_with_the_extensible_load_manager_brokers_are_shown(planned: Planned) -> None:
     """The last one: its load manager cannot run beside the other."""
     planned.restart_with(f"loadManagerClassName={EXTENSIBLE}\n", "broker-1", "broker-2")
-    with publishing(planned.settings), EstateViewer(planned.settings) as viewer:
+    with steady_lanes(planned.settings.pulsar, LANES), EstateViewer(planned.settings) as viewer:
         looks: list[EstateView] = []
 
         def all_answered() -> bool:

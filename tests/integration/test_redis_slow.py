@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import redis_server
 from fairlane import PushClient, PushTask, Settings
+from tests.actors import running
 from tests.delaying_proxy import DelayingProxy, delaying_proxy
 from tests.integration.worker_crew import crew, delivered_at_s
 
@@ -45,14 +46,9 @@ class Spells:
 
 @contextmanager
 def alternating(proxy: DelayingProxy) -> Iterator[Spells]:
-    spells, over = Spells(), threading.Event()
-    thread = threading.Thread(target=spells.alternate, args=(proxy, over))
-    thread.start()
-    try:
+    spells = Spells()
+    with running(lambda over: spells.alternate(proxy, over)):
         yield spells
-    finally:
-        over.set()
-        thread.join()
 
 
 class Deliveries:

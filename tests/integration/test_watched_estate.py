@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,15 @@ from typing import Any
 import urllib3
 import yaml
 
-from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.client import close, connect, topics
 from backends.settings import EstateSettings
-from benchmarks.estate.steady_lanes import SteadyLanes
+from benchmarks.estate.steady_lanes import steady_lanes
 from fairlane import PushClient
 from fairlane.settings import Settings
 from fairlane.stack.ports import choose
 from scripts.boards.__main__ import rendered
 from scripts.boards.alerts import BOOKIE_WRITES
 from scripts.boards.installation import Installation
+from tests.actors import running
 from tests.estate_keeper import SHAPE, EstateKeeper
 from tests.integration.worker_crew import audience, crew, environment, eventually, push
 from tests.monitoring import FOLDER, expressions, metrics_of, program
@@ -115,9 +114,8 @@ def guarding(settings: Settings, folder: Path) -> Iterator[str]:
 @contextmanager
 def submitting(client: PushClient) -> Iterator[None]:
     """Submit tasks one after the other, more than the capacity sends."""
-    ended = threading.Event()
 
-    def submit() -> None:
+    def submit(ended: threading.Event) -> None:
         number = 0
         while not ended.wait(0.5):
             number += 1
@@ -125,13 +123,8 @@ def submitting(client: PushClient) -> Iterator[None]:
             for channel, count in (("null", RATE), ("closed", 10)):
                 client.submit(push(id=f"{channel}-{number}", tier=tier, channel=channel), audience(count))
 
-    thread = threading.Thread(target=submit, daemon=True)
-    thread.start()
-    try:
+    with running(submit):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def targets(estate: EstateKeeper, worker: str, guard: str) -> dict[str, list[str]]:
@@ -161,7 +154,8 @@ def test_every_metric_that_boards_and_rules_name_is_served_and_every_expression_
         opened.enter_context(submitting(client))
         worker = re.findall(r"metrics on port (\d+)", members.log_of("w1"))[0]
         eventually(lambda: b"fairlane_flow_answers_total{" in metrics(f"127.0.0.1:{worker}"), 60.0, "targets are sent")
-        opened.enter_context(steadily_published(settings))
+        # Only writes that get no receipt put a bookie into quarantine: lanes on all bookies are published to.
+        opened.enter_context(steady_lanes(settings.pulsar, LANES))
         opened.enter_context(hanging(estate, "bookie-3"))
         guard = opened.enter_context(guarding(settings, tmp_path))
         addresses = targets(estate, f"127.0.0.1:{worker}", guard)
@@ -179,22 +173,6 @@ def limit(client: PushClient) -> None:
     client.pause_channel("null", app="other", reason="test")
 
 
-@contextmanager
-def steadily_published(settings: Settings) -> Iterator[None]:
-    """Publish to lanes on all bookies: only writes that get no receipt put a bookie into quarantine."""
-    lanes = [topics(settings.pulsar).own_lane(f"steady-{number}") for number in range(LANES)]
-    with closing(PulsarAdmin(settings.pulsar)) as admin:
-        for lane in lanes:
-            admin.create_lane(lane)
-    client = connect(settings.pulsar)
-    try:
-        with SteadyLanes(client, lanes) as steady:
-            steady.wait_for_all()
-            yield
-    finally:
-        close(client)
-
-
 def metrics(address: str) -> bytes:
     return urllib3.request("GET", f"http://{address}/metrics/", timeout=5.0).data
 
@@ -202,23 +180,17 @@ def metrics(address: str) -> bytes:
 @contextmanager
 def hanging(estate: EstateKeeper, bookie: str) -> Iterator[None]:
     """Freeze a bookie until a broker has put it into quarantine; a bookie that is frozen for 25 s ends itself."""
-    ended = threading.Event()
     brokers = [estate.broker_web(name) for name in estate.names() if name.startswith("broker")]
 
     def in_quarantine() -> bool:
-        return ended.is_set() or any(b"BOOKIE_QUARANTINE" in metrics(broker) for broker in brokers)
+        return any(b"BOOKIE_QUARANTINE" in metrics(broker) for broker in brokers)
 
-    def hang() -> None:
+    def hang(ended: threading.Event) -> None:
         with estate.paused(bookie), suppress(AssertionError, urllib3.exceptions.HTTPError):
-            eventually(in_quarantine, 23.0, "a bookie is in quarantine")
+            eventually(lambda: ended.is_set() or in_quarantine(), 23.0, "a bookie is in quarantine")
 
-    thread = threading.Thread(target=hang, daemon=True)
-    thread.start()
-    try:
+    with running(hang):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def all_served(watch: Prometheus, files: Mapping[str, str]) -> None:
