@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -106,9 +106,10 @@ def serving(answers: Answers, host: str = "127.0.0.1", port: int = 0) -> Iterato
                 answer = 500
             status = answer if isinstance(answer, int) else 200
             content = answer if isinstance(answer, str) else json.dumps(answer)
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(content.encode())
+            with suppress(ConnectionError):  # a caller may not wait for the answer
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(content.encode())
 
         def log_message(self, *_: object) -> None:
             """Stay quiet."""
