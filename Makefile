@@ -6,6 +6,8 @@ PY := .venv/bin/python
 # and those of Spark (tests/conftest.py); long files come first, unit tests fill what is left.
 PYTEST := $(PY) -m pytest -n 5 --dist loadfile --no-loadscope-reorder --durations=25
 CLASSES := .venv/share/fairlane/classes
+# Folders with tests that run alone: the others need not be read again.
+ALONE := tests/acceptance tests/exploration tests/integration tests/simulation
 .DEFAULT_GOAL := help
 .PHONY: help setup classes demo test test-all lint check clean
 
@@ -27,12 +29,12 @@ demo: setup ## the whole service on this machine: local stack, workers, nine tas
 	@$(PY) -m fairlane demo
 
 test: setup ## every law and behavior, real Pulsar and Redis included: some eight minutes
-	@FAIRLANE_TEST_SEEDS=50 FAIRLANE_TEST_LAWS=0.5 $(PYTEST) -m "not alone and not thorough"
-	@FAIRLANE_TEST_SEEDS=50 FAIRLANE_TEST_LAWS=0.5 $(PY) -m pytest -m "alone and not thorough"
+	@FAIRLANE_TEST_SEEDS=25 FAIRLANE_TEST_LAWS=0.25 $(PYTEST) -m "not alone and not thorough"
+	@FAIRLANE_TEST_SEEDS=25 FAIRLANE_TEST_LAWS=0.25 $(PY) -m pytest $(ALONE) -m "alone and not thorough"
 
 test-all: setup classes ## all tests: a thousand seeds, every server, more deaths, more of Spark: some twenty minutes
 	@$(PYTEST) -m "not alone"
-	@$(PY) -m pytest -m alone
+	@$(PY) -m pytest $(ALONE) -m alone
 
 lint: setup ## lint, format, strict types, import rule
 	@$(PY) -m ruff check .

@@ -21,7 +21,7 @@ from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
 from spark_jobs.journal.first_outcomes import FirstOutcomes, StoredTask
-from spark_jobs.journal.log import HOW_TO_MEND, TableFile, cannot_write, write_durably
+from spark_jobs.journal.log import HOW_TO_FIX, TableFile, cannot_write, write_durably
 from spark_jobs.journal.outcome_rows import RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 
@@ -201,5 +201,5 @@ def _read_state(path: Path) -> dict[str, StoredTask]:
     try:
         stored = msgspec.msgpack.decode(path.read_bytes(), type=StoredState)
     except (OSError, msgspec.MsgspecError) as error:
-        raise Malformed(f"{path} cannot be read: {error}.", HOW_TO_MEND) from None
+        raise Malformed(f"{path} cannot be read: {error}.", HOW_TO_FIX) from None
     return stored.tasks

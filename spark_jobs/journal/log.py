@@ -9,13 +9,14 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import msgspec
 
 from dispatcher.model.errors import Malformed, Refused
 
 FOLDER = "journal"
-HOW_TO_MEND = "Restore it, or begin a new journal elsewhere."
+HOW_TO_FIX = "Restore it, or begin a new journal elsewhere."
 WHOLE_EVERY = 50
 """Every commit whose number is a multiple of this lists all files, so a reader needs at most this many commits."""
 
@@ -87,6 +88,14 @@ class JournalLog:
         self.root = tables / FOLDER
         self._folder = self.root / "log"
 
+    def make_folder(self) -> None:
+        """Create the log's folder if it is missing. Raises Refused if nothing can be written there."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=self._folder).close()
+        except OSError as error:
+            raise cannot_write(self.root, error) from None
+
     def read(self) -> JournalState:
         """Return the newest state. Raises Malformed."""
         commits: list[Commit] = []
@@ -110,7 +119,7 @@ class JournalLog:
         try:
             return msgspec.json.decode(path.read_bytes(), type=Commit)
         except (OSError, msgspec.MsgspecError) as error:
-            raise Malformed(f"{path} cannot be read: {error}.", HOW_TO_MEND) from None
+            raise Malformed(f"{path} cannot be read: {error}.", HOW_TO_FIX) from None
 
     def append(self, base: JournalState, change: CommitChange, at_ms: int) -> JournalState:
         """Write the commit that follows `base`. Raises Conflict."""

@@ -220,9 +220,9 @@ def test_a_run_killed_at_any_moment_and_run_again_lands_each_outcome_once(
     assert sealed["fifty"] == (5_000, ["0"], "completed")
 
 
-def test_a_folder_that_cannot_be_written_is_told_in_one_line(service: Service, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named_before_spark_starts(service: Service, tmp_path: Path) -> None:
     (tmp_path / "journal").write_text("no folder")
-    process = journal(service, tmp_path, "--once")
+    process = journal(service, tmp_path, "--once", "--master", "nowhere")
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 5
     assert "cannot be written: Not a directory" in errors.splitlines()[-1]

@@ -61,8 +61,10 @@ def run(
     from backends.system_clock import SystemClock
     from fairlane.worker.process.process import stop_on_signals
     from spark_jobs.journal.job import Journal, JournalOptions
+    from spark_jobs.journal.log import JournalLog
 
     folder = (tables or settings.tables_folder).resolve()
+    JournalLog(folder).make_folder()  # before Spark starts, which takes long
     with spark.session("fairlane journal") as session:
         stop = stop_on_signals()  # Spark has set its own handler
         made = Journal(session, JournalOptions(folder, settings.pulsar, max_records), SystemClock())

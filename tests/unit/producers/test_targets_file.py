@@ -233,13 +233,13 @@ def test_a_column_that_is_not_there_is_missed_before_anything_is_submitted(
 @pytest.mark.parametrize("separator", [", ", ",\n"])
 def test_a_large_array_is_read_in_parts(tmp_path: Path, separator: str) -> None:
     """On one line or on many, never the whole of it is in memory."""
-    values = (f'{{"target": "t\u00e9-{number}", "name": "Ada"}}' for number in range(200_000))
+    values = (f'{{"target": "t\u00e9-{number}", "name": "Ada"}}' for number in range(120_000))
     path = written(tmp_path, "a.json", "[" + separator.join(values) + "]")
     tracemalloc.start()
     count = sum(len(slab.items) for slab in TargetsFile(path).slabs(100))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 200_000
+    assert count == 120_000
     assert peak < path.stat().st_size / 2
 
 

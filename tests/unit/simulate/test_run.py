@@ -53,7 +53,7 @@ def rules(result: Result) -> set[str]:
 
 
 def test_the_same_seed_gives_the_same_run_to_the_last_figure() -> None:
-    chosen = scenario(faults=TROUBLE, claim_ms=4_000, until="done", duration_s=90, expect=[])
+    chosen = scenario(faults=TROUBLE, claim_ms=4_000, until="done", duration_s=45, expect=[])
     texts = [json.dumps(play(chosen, seed=seed).as_dict()) for seed in (7, 7, 8)]
     assert texts[0] == texts[1]
     assert texts[0] != texts[2]
