@@ -22,7 +22,7 @@ from estate.cluster import (
 )
 
 _BOOKIE_CLIENT = "pulsar_managedLedger_client_per_channel_bookie_client_bookie_"
-_HEARTBEATS = "pulsar/"
+_HEARTBEATS = ("pulsar/", "sla-monitor/")
 """Namespaces of the brokers' own heartbeats, which never move."""
 _READER = "reader-"
 """Beginning of the names that readers give their subscriptions, which end with them."""

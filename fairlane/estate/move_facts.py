@@ -87,9 +87,12 @@ def _empty(owned: Iterable[str], measured: Mapping[str, object]) -> Iterator[str
 
 
 def is_heartbeat(bundle: str) -> bool:
-    """Return whether a bundle is one of a broker's own, which it must keep: pulsar/HOST:PORT/…, pulsar/CLUSTER/…"""
+    """Return whether a bundle is one of a broker's own, which it must keep.
+
+    These are pulsar/HOST:PORT/…, pulsar/CLUSTER/… and, with the extensible load manager, sla-monitor/CLUSTER/….
+    """
     tenant, _, rest = bundle.partition("/")
-    return tenant == "pulsar" and not rest.startswith("system/")
+    return tenant == "sla-monitor" or (tenant == "pulsar" and not rest.startswith("system/"))
 
 
 def _broker(answer: BrokerBundles, measured: Mapping[str, Mapping[str, TopicLoad]]) -> BrokerLoad:

@@ -1,5 +1,7 @@
 """Facts for plans of moves: owners are as of now, and bundles that an undo puts back have topics without an owner."""
 
+import pytest
+
 from backends.pulsar.estate.bundles import BrokerBundles, TopicLoad
 from estate.placement import equal_bundles, hash_of
 from fairlane.estate.move_facts import facts_of, unmeasured_namespaces
@@ -36,3 +38,12 @@ def test_brokers_that_did_not_answer_are_failures_and_take_nothing() -> None:
     facts = facts_of([BrokerBundles(broker="b1:1", failure="no answer"), BrokerBundles(broker="b2:1")], {})
     assert facts.failures == ["b1:1: no answer"]
     assert facts.brokers() == ["b2:1"]
+
+
+@pytest.mark.parametrize("namespace", ["pulsar/b1:1", "pulsar/c/b1:1", "sla-monitor/c/b1:1"])
+def test_a_brokers_own_bundles_stay_and_their_topics_are_not_asked_for(namespace: str) -> None:
+    answers = [BrokerBundles(broker="b1:1", owned=(f"{namespace}/0x00000000_0xffffffff", BUNDLE))]
+    assert unmeasured_namespaces(answers) == ["t/tasks-0"]
+    facts = facts_of(answers, LISTED)
+    assert facts.empty == {"b1:1": ()}
+    assert [one.name for broker in facts.estate.brokers for one in broker.bundles] == [BUNDLE]
