@@ -35,20 +35,18 @@ def quorums(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
                 what="receipts are given before all copies are stored",
                 figure=figure,
                 reason="entries wait in the broker's memory for a slow bookie until it is out of memory",
-                fix="Set estate.ack_quorum to the number of copies, then run `fairlane provision`.",
+                fix="Set estate.ack_quorum to the number of copies, then run `fairlane provision`; or set "
+                "bookkeeper_waitTimeoutOnBackpressureMs=1000 in broker.conf, which no broker reports.",
             )
-        if ensemble > write and not _striping(estate):
+        if ensemble > write:
             yield EstateFinding(
                 level=Level.WARN,
-                what="ensembles are larger than the number of copies, without opportunistic striping",
+                what="ensembles are larger than the number of copies",
                 figure=figure,
                 reason=f"lanes stop when fewer than {ensemble} bookies are writable, though {write} would do",
-                fix="Set bookkeeper_opportunisticStriping=true in broker.conf, or an ensemble of as many as copies.",
+                fix="Set estate.ensemble to the number of copies, then run `fairlane provision`; or set "
+                "bookkeeper_opportunisticStriping=true in broker.conf, which no broker reports.",
             )
-
-
-def _striping(estate: Estate) -> bool:
-    return any(broker.settings.get("bookkeeper_opportunisticStriping") == "true" for broker in estate.brokers)
 
 
 def racks(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
