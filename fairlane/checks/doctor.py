@@ -30,11 +30,16 @@ SKEW_FAIL_MS = 2_000
 
 Redis' clock decides on leases and ends of claims; ours decides on the times that a task states (start, expiry).
 """
+ANSWER_S = 10.0
+"""Limit for one request to Pulsar. Brokers whose metadata store hangs answer after half a minute, or never."""
 _SHOWN_LANES = 5
 
 
 def examine(settings: Settings, clock: Clock) -> list[Finding]:
     """Return all findings, each after those it depends on. Raises no error that a finding can report."""
+    limit_s = min(ANSWER_S, settings.pulsar.operation_timeout_s)
+    pulsar = settings.pulsar.model_copy(update={"operation_timeout_s": limit_s})
+    settings = settings.model_copy(update={"pulsar": pulsar})
     parts: tuple[Callable[[], Iterable[Finding]], ...] = (
         lambda: _local(settings),
         lambda: provision.check(settings.pulsar),

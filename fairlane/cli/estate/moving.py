@@ -78,7 +78,7 @@ class Mover:
 
 def _summary(plan: MovePlan, rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
-        return "Nothing to move: the brokers are close enough, or no move helps."
+        return "Nothing to move: nothing is on the broker, the brokers are close enough, or no move helps."
     return f"{len(rows)} moves; the spread is {plan.spread_before:.0%} of the mean load, {plan.spread_after:.0%} after."
 
 
