@@ -65,6 +65,8 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Time in a row in which its probes were well, while it was isolated."""
     hold_ms: float = 0.0
     """Time for which its probes must be well before it is released; 0 if it was never isolated."""
+    stale_ms: float = 0.0
+    """Time in which its p99 may be of before it served again: looks do not count, and its probation waits."""
     probation_ms: float = 0.0
     """Time until its release is forgotten. If it is isolated before, it is held twice as long."""
 

@@ -31,11 +31,13 @@ class JudgeSettings:
     """Time for which the probes of an isolated node must be well before it is released."""
     longest_hold_ms: float = 3_600_000.0
     """That time doubles with each isolation, up to this."""
+    stale_ms: float = 20_000.0
+    """Two windows of the brokers' figures: for this time they may still hold writes of before a bookie came back."""
     longest_look_ms: float = 10_000.0
     """A look counts for at most this time, so that a clock that jumps releases nothing early."""
 
     def __post_init__(self) -> None:
-        for name in ("slow_ms", "slow_ratio", "looks", "release_ms", "longest_hold_ms", "longest_look_ms"):
+        for name in ("slow_ms", "slow_ratio", "looks", "release_ms", "longest_hold_ms", "stale_ms", "longest_look_ms"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InvalidInput(f"guard: {name}: {getattr(self, name)} is not more than 0.")
 
@@ -140,7 +142,7 @@ def carried_out(
     """
     node = nodes[command.node.key]
     if command.intent is Intent.RELEASE:
-        node = _released(node) if done else node
+        node = _back(node, "release", settings) if done else node
     elif done:
         node = _isolated(node, settings)
     elif node.state != "isolated":
@@ -163,11 +165,15 @@ def _observed(
 ) -> NodeRecord:
     if not one.present:
         return _vanished(node)
-    if node.state in ("gone", "joining"):
-        return _arrived(node.after("appear"), one)
+    if node.state == "gone":
+        return _arrived(_back(node, "appear", settings), one)
+    if node.state == "joining":
+        return _arrived(node, one)
     node = _settled(node, one, settings)
     if node.out_of_service:
         return msgspec.structs.replace(node, well_ms=node.well_ms + elapsed_ms if one.well else 0.0)
+    if node.stale_ms > 0:
+        return msgspec.structs.replace(node, stale_ms=max(0.0, node.stale_ms - elapsed_ms))
     node = msgspec.structs.replace(node, probation_ms=max(0.0, node.probation_ms - elapsed_ms))
     return _counted(node, one, settings, is_slow=one.key in slow)
 
@@ -206,7 +212,7 @@ def _settled(node: NodeRecord, one: NodeLook, settings: JudgeSettings) -> NodeRe
         if not one.in_service and not node.out_of_service:
             node = _isolated(node, settings) if node.by_guard else node.after("isolate")
         elif one.in_service and node.out_of_service:
-            node = _released(node, "return") if node.by_guard else node.after("return")
+            node = _back(node, "return", settings)
     return msgspec.structs.replace(node, intent=Intent.NONE)
 
 
@@ -234,9 +240,14 @@ def _isolated(node: NodeRecord, settings: JudgeSettings) -> NodeRecord:
     return msgspec.structs.replace(node, hold_ms=hold_ms, probation_ms=0.0, by_guard=True)
 
 
-def _released(node: NodeRecord, event: str = "release") -> NodeRecord:
-    """Return the node in service again, on probation for as long as it was held."""
-    return msgspec.structs.replace(node.after(event), probation_ms=node.hold_ms, by_guard=False)
+def _back(node: NodeRecord, event: str, settings: JudgeSettings) -> NodeRecord:
+    """Return a node that is back. If the guard had isolated it, it is on probation for as long as it was held.
+
+    What brokers say of a bookie's writes may be of before; a broker's own probes are always of now.
+    """
+    probation_ms = node.hold_ms if node.by_guard and node.out_of_service else node.probation_ms
+    stale_ms = settings.stale_ms if node.kind is NodeKind.BOOKIE else 0.0
+    return msgspec.structs.replace(node.after(event), probation_ms=probation_ms, stale_ms=stale_ms, by_guard=False)
 
 
 def _changed(before: NodeRecord, after: NodeRecord) -> str:

@@ -1,7 +1,7 @@
 """A slow node is isolated within its budget and put back; whatever is looked at, too few are never left."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ from dispatcher.model.errors import InvalidInput
 from estate.node_life import NODE_LIFE, Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes
 from estate.verdicts import Budget, Command, JudgeSettings, NodeLook, Verdict, carried_out, judge
 
-BOUNDS = JudgeSettings(release_ms=10_000, longest_hold_ms=35_000)
+BOUNDS = JudgeSettings(release_ms=10_000, longest_hold_ms=35_000, stale_ms=1)
 LOOK_MS = 2_000.0
 
 
@@ -27,6 +27,7 @@ class Bookies:
     read_only: set[int] = field(default_factory=set)
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     now_ms: float = 0.0
+    bounds: JudgeSettings = BOUNDS
 
     def name(self, number: int) -> str:
         return f"127.0.0.{number}:3181"
@@ -48,7 +49,7 @@ class Bookies:
         ]
 
     def look(self) -> Verdict:
-        verdict = judge(self.nodes, self.looks(), LOOK_MS, Budget(largest_ensemble=self.ensemble), BOUNDS)
+        verdict = judge(self.nodes, self.looks(), LOOK_MS, Budget(largest_ensemble=self.ensemble), self.bounds)
         self.nodes = verdict.nodes
         self.now_ms += LOOK_MS
         return verdict
@@ -57,7 +58,7 @@ class Bookies:
         """Carry out a command, as the guard does."""
         if command is not None:
             self.set_read_only(command)
-            self.nodes = carried_out(self.nodes, command, BOUNDS, done=True)
+            self.nodes = carried_out(self.nodes, command, self.bounds, done=True)
 
     def set_read_only(self, command: Command) -> None:
         number = next(at for at in range(1, self.count + 1) if self.name(at) == command.node.name)
@@ -191,7 +192,17 @@ def test_a_bookie_that_somebody_else_puts_back_is_on_probation() -> None:
     bookies.read_only.clear()
     bookies.look()
     assert bookies.state(2) == "serving"
-    assert bookies.nodes[f"bookie/{bookies.name(2)}"].probation_ms == 10_000 - LOOK_MS
+    assert bookies.nodes[f"bookie/{bookies.name(2)}"].probation_ms == 10_000
+
+
+def test_figures_of_before_a_bookie_came_back_are_not_held_against_it() -> None:
+    bookies = Bookies(4, bounds=replace(BOUNDS, stale_ms=20_000))
+    bookies.p99_ms[2] = 400.0
+    bookies.go_on(5)
+    bookies.read_only.clear()
+    assert bookies.go_on(10) == []
+    assert bookies.state(2) == "serving"
+    assert len(bookies.go_on(3)) == 1
 
 
 def test_a_bookie_that_disappears_while_it_is_isolated_is_found_as_it_was_left() -> None:
