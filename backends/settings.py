@@ -56,7 +56,8 @@ class PulsarSettings(BaseModel):
 
     url: PulsarUrl | None = Field(
         default=None,
-        description="Pulsar's binary address, pulsar:// or pulsar+ssl://; default: the local stack's",
+        description="Pulsar's binary address, pulsar:// or pulsar+ssl://, best of a load balancer; "
+        "default: the local stack's",
     )
     admin_url: AdminUrl | None = Field(
         default=None, description="Pulsar's REST address, http:// or https://; default: the local stack's"

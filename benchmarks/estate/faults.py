@@ -1,6 +1,7 @@
 """Faults of an estate beside publishing lanes: how long a lane pauses, and what it lost or has twice afterwards.
 
-All lanes are on one broker, so that each of them meets a fault of it. Copies and settings are those that `provision`
+All lanes are on one broker, so that each of them meets a fault of it, and look it up at the other one, as behind a load
+balancer that leaves out what is dead. Copies and settings are those that `provision`
 and the plan recommend: two copies on two of three bookies.
 """
 
@@ -12,12 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+from backends.addresses import Address
 from backends.pulsar.estate.bundles import BundleAdmin
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import SteadyLanes, steady_lanes
 from dispatcher.model.errors import FairlaneError
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
+from fairlane.stack.ports import HOST
 
 LANES = 32
 GOES_ON_WITHIN_S = 90.0
@@ -98,6 +101,8 @@ def run(estate: EstateServers, settings: Settings, name: str, seed: int) -> dict
     """Make one fault beside lanes of a new tenant; return its figures. The estate is whole again afterwards."""
     fault = FAULTS[name]
     own = isolated(settings, f"faults-{name}-{seed}", namespaces=8)
+    address = Address(f"pulsar://{HOST}:{estate.ports.of(OTHER)['broker']}", "of the broker that stays")
+    own = own.model_copy(update={"pulsar": own.pulsar.model_copy(update={"url": address})})
     with provisioned(own), steady_lanes(own.pulsar, LANES, GOES_ON_WITHIN_S) as lanes:
         scene = Scene(estate, own, lanes)
         scene.drain(OTHER)

@@ -28,10 +28,10 @@ from tests.integration.pulsar_helpers import eventually
 
 LANES = 32
 ANSWER_S = 5
-"""The client's limit for one request. A request that meets a bundle on its way is sometimes not answered at all."""
+"""The client's limit for one request. Until it is over, the client doubles the time between lookups that fail."""
 WORST_PAUSE_S = ANSWER_S + 10.0
-"""Asked are 0.6 s on a machine at rest. One request without an answer and the tries after it take this long on a busy
-one; a lane that is cut off for good takes longer."""
+"""Asked are 0.6 s on a machine at rest. On a busy one lookups fail for that limit, and are tried again; a lane that is
+cut off for good takes longer."""
 ENDS_S = 60.0
 
 
