@@ -42,6 +42,8 @@ class Backlog:
     """The size of the backlog."""
 
     mb: int
+    mb_s: int = 0
+    """Bound of the speed at which it is read, one lane after the other, kept by the brokers; 0: none."""
 
     @property
     def of_lane(self) -> int:
@@ -148,7 +150,19 @@ def scene_of(settings: Settings, backlog: Backlog, client: Any) -> Iterator[tupl
         for lane in backlogged:
             _fill(client, lane, backlog.of_lane)
             admin.create_subscription(lane, bare.NAME)
+            if backlog.mb_s:
+                namespace = "/".join(lane.split("/")[2:4])
+                admin.set_policy(namespace, "subscriptionDispatchRate", _rate(backlog.mb_s))
         yield Scene(settings, admin, bookies_of(settings), backlogged, backlog), tailed
+
+
+def _rate(mb_s: int) -> dict[str, int]:
+    """Return the dispatch rate of one subscription, as Pulsar's REST interface takes it."""
+    return {
+        "dispatchThrottlingRateInMsg": -1,
+        "dispatchThrottlingRateInByte": mb_s * 1_000_000,
+        "ratePeriodInSecond": 1,
+    }
 
 
 def _fill(client: Any, lane: str, envelopes: int) -> None:

@@ -253,8 +253,11 @@ def fold(count: int) -> Benchmark:
 
 @bench.command("catch-up")
 @number_option("--mb", min_value=20, max_value=20_000, default=600, text="Size of the backlog.")
+@number_option(
+    "--mb-s", min_value=0, max_value=10_000, default=0, text="Megabytes of it read in a second; 0 for no bound."
+)
 @measured
-def catch_up(mb: int) -> Benchmark:
+def catch_up(mb: int, mb_s: int) -> Benchmark:
     """Read a backlog from disk beside eight lanes that are read as they are written, on the local estate.
 
     Shows the time from publishing to receiving in these lanes: while nothing else happens, while the backlog is read
@@ -263,7 +266,7 @@ def catch_up(mb: int) -> Benchmark:
     """
     from benchmarks.catch_up import Backlog, run
 
-    return f"catch-up {mb} MB", lambda settings, _seed: run(settings, Backlog(mb), say)
+    return f"catch-up {mb} MB", lambda settings, _seed: run(settings, Backlog(mb, mb_s), say)
 
 
 @bench.command()
