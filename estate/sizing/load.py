@@ -17,14 +17,16 @@ OUTCOME_BYTES = 200
 BATCHED_BYTES = 16_384
 """Envelopes smaller than this share an entry with others (RESULTS, "Producers": 96 a batch of small ones)."""
 BATCH_ENVELOPES = 96
-CPU_US_AN_ENVELOPE = 4.5
-CPU_US_A_BYTE = 0.0051
-"""CPU of broker and one bookie for publishing (RESULTS, "Producers", tuned): 4.9 us for an envelope of 78 bytes, 172 us
-for one of 33,000."""
-DISPATCH_PART = 1.0
-"""CPU of dispatch and acknowledgement, compared with publishing. Assumed."""
-BROKER_PART = 2 / 3
-"""Part of the CPU above that is the broker's. Assumed: Pulsar was measured in one process."""
+BROKER_US_AN_ENVELOPE = 8.5
+BROKER_US_A_BYTE = 0.0093
+"""CPU of the brokers for an envelope that is published, stored, dispatched and settled."""
+BOOKIE_US_AN_ENVELOPE = 3.9
+BOOKIE_US_A_BYTE = 0.0083
+"""CPU of one bookie for one copy of it.
+
+Both are from `benchmarks estate-sizes` on warm servers: 10.5, 33 and 316 us for envelopes of 216, 3,450 and 33,150 bytes,
+and 5.6, 35 and 278 us for a copy. What it costs to begin, 2.1 and 0.9 s a run, is left out.
+"""
 BUSY_PART = 0.1
 """Part of the day at the busiest rate, for what is kept for days. Assumed."""
 OUTCOME_DAYS = 14
@@ -66,7 +68,6 @@ def load_of(needs: ClusterNeeds) -> ClusterLoad:
     per_entry = 1 if envelope >= BATCHED_BYTES else max(1, min(BATCH_ENVELOPES, BATCHED_BYTES // envelope))
     envelopes = needs.targets_per_s / needs.chunk
     lanes, outcomes = envelopes * envelope, envelopes * OUTCOME_BYTES
-    cpus = envelopes * (CPU_US_AN_ENVELOPE + CPU_US_A_BYTE * envelope) / 1e6 * (1 + DISPATCH_PART)
     kept_outcomes = outcomes * DAY_S * BUSY_PART * OUTCOME_DAYS
     waiting = needs.backlog_targets / needs.chunk
     return ClusterLoad(
@@ -77,8 +78,8 @@ def load_of(needs: ClusterNeeds) -> ClusterLoad:
         in_bytes_per_s=lanes + outcomes,
         out_bytes_per_s=lanes + outcomes,
         stored_bytes_per_s=(lanes + outcomes) * needs.copies,
-        broker_cpus=cpus * BROKER_PART,
-        bookie_cpus=cpus * (1 - BROKER_PART) * needs.copies,
+        broker_cpus=envelopes * (BROKER_US_AN_ENVELOPE + BROKER_US_A_BYTE * envelope) / 1e6,
+        bookie_cpus=envelopes * (BOOKIE_US_AN_ENVELOPE + BOOKIE_US_A_BYTE * envelope) / 1e6 * needs.copies,
         backlog_bytes=waiting * envelope * needs.copies,
         outcome_bytes=kept_outcomes * needs.copies,
         kept_entries=math.ceil((waiting / per_entry + kept_outcomes / BATCHED_BYTES) * needs.copies),

@@ -201,8 +201,8 @@ def _share_figures(needs: ClusterNeeds, load: ClusterLoad, brokers: int, bookies
     cores = "cores at the busiest time, by measured costs"
     days = f"{OUTCOME_DAYS} days of outcomes at {BUSY_PART:.0%} of the busiest rate"
     return {
-        "CPU of a broker": Figure(load.broker_cpus / brokers, cores, assumed=True),
-        "CPU of a bookie": Figure(load.bookie_cpus / bookies, cores, assumed=True),
+        "CPU of a broker": Figure(load.broker_cpus / brokers, cores),
+        "CPU of a bookie": Figure(load.bookie_cpus / bookies, cores),
         "network of a broker": Figure(f"{traffic * 8 / 1e9:.2g} Gbps", "in, out and to all copies"),
         "writes to the busiest disk": Figure(
             f"{mb(disk_factor(needs) * load.stored_bytes_per_s / bookies)}/s", _why_writes(needs)
