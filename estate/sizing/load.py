@@ -24,8 +24,8 @@ BOOKIE_US_AN_ENVELOPE = 3.9
 BOOKIE_US_A_BYTE = 0.0083
 """CPU of one bookie for one copy of it.
 
-Both are from `benchmarks estate-sizes` on warm servers: 10.5, 33 and 316 us for envelopes of 216, 3,450 and 33,150 bytes,
-and 5.6, 35 and 278 us for a copy. What it costs to begin, 2.1 and 0.9 s a run, is left out.
+Both are from `benchmarks estate-sizes` on warm servers: 10.5, 33 and 316 us for envelopes of 216, 3,450 and 33,150
+bytes, and 5.6, 35 and 278 us for a copy. What it costs to begin, 2.1 and 0.9 s a run, is left out.
 """
 BUSY_PART = 0.1
 """Part of the day at the busiest rate, for what is kept for days. Assumed."""
