@@ -28,7 +28,7 @@ from spark_jobs.session.requirements import require_spark
 from spark_jobs.session.session import SessionSettings, make_session
 from tests.estate_keeper import EstateKeeper
 from tests.stack_keeper import held
-from tests.thorough import THOROUGH
+from tests.thorough import THOROUGH, TIMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,8 @@ SPARK = ("test_backlog_snapshot", "test_ingest", "test_journal", "test_spark_sou
 """Files outside of tests/unit/spark_jobs with tests of Spark that `make test` runs."""
 ADDRESSES = ("FAIRLANE_PULSAR_URL", "FAIRLANE_PULSAR_ADMIN_URL", "FAIRLANE_REDIS_URL")
 
-hypothesis.settings.register_profile("desk", deadline=None)  # how long an example takes is the machine's
+# How long an example takes is the machine's.
+hypothesis.settings.register_profile("desk", deadline=None, max_examples=max(1, round(100 * TIMES)))
 hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("desk"), derandomize=True)
 # In CI nothing is drawn: a new counterexample is found at a desk, not by somebody's unrelated change.
 hypothesis.settings.load_profile("ci" if GIVEN.get("CI") == "true" else "desk")

@@ -5,7 +5,6 @@ lanes, and where a pause or a cap moves them. Nothing granted is ever recorded, 
 """
 
 import heapq
-import os
 import random
 import sys
 from collections import Counter
@@ -39,8 +38,8 @@ from tests.contract.ledger_worlds import (
     task_record,
     want,
 )
+from tests.thorough import TIMES
 
-TIMES = float(os.environ.get("FAIRLANE_TEST_LAWS", "1"))
 """Factor for the number of examples of every stateful law; read before tests lose their FAIRLANE_ variables."""
 DEMAND_MS = 400
 BACKLOG = 2_000
