@@ -1,7 +1,7 @@
 """Assemble a client: Pulsar, Redis, and the services a submission needs of them."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import Unreachable
-from dispatcher.model.task import PushTask
+from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view_home import held_elsewhere
 from dispatcher.wire.invalid import InvalidTarget
 from producers.control.foresight import Foresight
@@ -23,7 +23,6 @@ from producers.control.known_tasks import KnownTasks
 from producers.failures import Failure
 from producers.letters.dead_letters import DeadLetterBox
 from producers.letters.invalid import InvalidFilter, chosen_targets, doubted_by, latest
-from producers.letters.replay import Submit
 from producers.outcomes import TargetOutcome, outcomes
 from producers.owner import OwnerProcess
 from producers.ports import Services
@@ -31,6 +30,7 @@ from producers.settings import ConnectionSettings
 from quotas.cap_states import read_cap_states
 
 if TYPE_CHECKING:
+    from producers.handle import TaskHandle
     from producers.pulsar_connection import PulsarConnection
 
 
@@ -115,13 +115,18 @@ class Connection:
         pools = [pool for pool in self.registry.service.globals().caps if pool.startswith(("app_channel/", "quota/"))]
         return read_cap_states(self._view, pools)
 
-    def dead_letters(self, submit: Submit) -> DeadLetterBox:
-        """Return the dead letters. submit: submits the tasks that send them again."""
+    def dead_letters(self, submit: "Callable[..., TaskHandle]") -> DeadLetterBox:
+        """Return the dead letters. submit: PushClient.submit, for the tasks that send them again."""
+
+        def send_again(task: PushTask, targets: Iterable[Target]) -> int:
+            result = submit(task, targets, allow_empty=True).result
+            return 0 if result is None else result.refused
+
         return DeadLetterBox(
             lambda: self._connected().dead_letters(),
             self.registry.tasks,
             SystemClock(),
-            submit,
+            send_again,
             self._definition,
             LetterIndex(self._view).set_without_task,
         )

@@ -8,7 +8,8 @@ from itertools import islice
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.clock import Clock
 from dispatcher.letters.book import LetterBook, LetterState
-from producers.letters.replay import LetterRecords, OnProgress, Replay, Replays, Submit, TaskOf
+from dispatcher.model.errors import InvalidInput
+from producers.letters.replay import LetterRecords, OnProgress, Replay, Replays, Submit, TaskOf, is_replayable
 from producers.letters.selection import (
     DeadTarget,
     LetterFilter,
@@ -20,6 +21,8 @@ from producers.letters.selection import (
     rows_of,
 )
 
+MAX_LIMIT = 10**12
+"""More than there are letters."""
 StoreWithoutTask = Callable[[Counter[str]], None]
 """Stores the number of open letters without a task, by lane."""
 
@@ -73,14 +76,17 @@ class DeadLetterBox:
         process dies, the same call finishes what was begun. limit: the maximum number of targets. Invalid targets and
         messages are left out.
 
-        Raises as PushClient.submit; NotFound also if a task's message is no longer stored.
+        Raises as PushClient.submit; NotFound also if a task's message is no longer stored. An error that is about one
+        task is raised after the letters of the others were sent again.
         """
-        rows = (row for row in self._rows(chosen) if row.state in (LetterState.OPEN, LetterState.REPLAYING))
+        check_limit(limit)
+        rows = (row for row in self._rows(chosen) if row.state is LetterState.REPLAYING or _may_be_replayed(row))
         replays = Replays(self._records(), self._clock, self._submit, self._task_of)
         return replays.replay(islice(rows, limit), on_progress)
 
     def drop(self, chosen: LetterFilter = LetterFilter(), *, limit: int | None = None) -> int:
         """Mark the open letters as not needed any more, and return their number. limit: the maximum number."""
+        check_limit(limit)
         replays = Replays(self._records(), self._clock, self._submit, self._task_of)
         dropped = replays.drop(islice(in_state(self._rows(chosen), LetterState.OPEN), limit))
         if chosen.without_task or (chosen.task is None and chosen.app is None):
@@ -104,3 +110,13 @@ class DeadLetterBox:
     def _app(self, task: str) -> str:
         view = self._tasks.task(task) if task else None
         return "" if view is None else view.app
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise InvalidInput unless the limit is None or a number of letters."""
+    if limit is not None and not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"limit: is {limit}; it must be 1 to {MAX_LIMIT:,}.", "Leave it out for no limit.")
+
+
+def _may_be_replayed(row: LetterRow) -> bool:
+    return row.state is LetterState.OPEN and is_replayable(row)

@@ -16,13 +16,23 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.letters.book import Claim, LetterBook, LetterState
 from dispatcher.letters.marks import FORMAT, LetterMark, MarkedLetter, MarkKind, digest_of, marked_letters, replay_id
-from dispatcher.model.errors import BeingSubmitted, Malformed, TaskEnded
+from dispatcher.model.errors import (
+    BeingSubmitted,
+    FairlaneError,
+    InvalidInput,
+    Malformed,
+    NotFound,
+    Refused,
+    TaskEnded,
+)
 from dispatcher.model.task import PushTask, Target
+from dispatcher.model.values import counted
 from dispatcher.ports import DeadLetter
 from dispatcher.wire.invalid import TargetKey
 from dispatcher.wire.letters import keys_of
@@ -30,8 +40,9 @@ from dispatcher.wire.outcome import Outcome
 from producers.letters.selection import LetterRow
 
 _FAILED = int(Outcome.FAILED)
-Submit = Callable[[PushTask, Iterable[Target]], object]
-"""Submits a task, or continues its submission; raises as PushClient.submit."""
+Submit = Callable[[PushTask, Iterable[Target]], int]
+"""Submits a task, or continues its submission, and returns the number of refused targets, which may be all. Raises as
+PushClient.submit."""
 TaskOf = Callable[[str], PushTask]
 """Returns the task to submit for the letters of a task id, without an id. Raises NotFound."""
 OnProgress = Callable[[str, int, int], None]
@@ -66,6 +77,8 @@ class Replay:
     """The number of its targets."""
     state: str
     """replayed: its audience is complete. replaying: another process submits it now."""
+    refused: int = 0
+    """Those of its targets that were refused: they lack a variable of the message, which was edited."""
 
 
 class Replays:
@@ -85,12 +98,10 @@ class Replays:
             if row.claim is not None:
                 if row.state is LetterState.REPLAYING:
                     begun[row.claim.id] = (row.letter.task, row.claim)
-            elif row.letter.targets and row.letter.outcomes[row.at] == _FAILED:
+            elif is_replayable(row):
                 chosen.setdefault(row.letter.task, _Chosen()).add(row)
-        finished = [self._finish(task, claim, on_progress) for task, claim in begun.values()]
-        return finished + [
-            result for task, of in chosen.items() if (result := self._begin(task, of, on_progress)) is not None
-        ]
+        steps = [partial(self._finish, task, claim, on_progress) for task, claim in begun.values()]
+        return _results([*steps, *(partial(self._begin, task, of, on_progress) for task, of in chosen.items())])
 
     def drop(self, rows: Iterable[LetterRow]) -> int:
         """Mark the open rows as dropped; return their number."""
@@ -121,16 +132,16 @@ class Replays:
         book = self._book(claim.since_ms)
         claim = book.claims[claim.id]
         push = _push_task(claim)
-        state = LetterState.REPLAYED
+        state, refused = LetterState.REPLAYED, 0
         try:
-            self._submit(push, self._targets(task, claim, book, on_progress))
+            refused = self._submit(push, self._targets(task, claim, book, on_progress))
         except BeingSubmitted:
             state = LetterState.REPLAYING
         except TaskEnded:  # an operator ended it before its audience was complete: it is not submitted again
             pass
         if state is LetterState.REPLAYED:
             self._mark(claim.id, MarkKind.REPLAYED, claim.since_ms, [])
-        return Replay(task=task, replay=claim.id, targets=claim.targets, state=str(state))
+        return Replay(task=task, replay=claim.id, targets=claim.targets, state=str(state), refused=refused)
 
     def _targets(self, task: str, claim: Claim, book: LetterBook, on_progress: OnProgress | None) -> Iterator[Target]:
         """Yield the claim's targets in the order of the topic: the same for every reader."""
@@ -184,6 +195,30 @@ class _Chosen:
 
     def letters(self, task: str) -> list[MarkedLetter]:
         return marked_letters(task, self._keys)
+
+
+def is_replayable(row: LetterRow) -> bool:
+    """Return whether the row is a failed target with an address. A letter that the broker refused has none."""
+    letter = row.letter
+    return bool(letter.targets) and bool(letter.targets[row.at]) and letter.outcomes[row.at] == _FAILED
+
+
+def _results(steps: Iterable[Callable[[], Replay | None]]) -> list[Replay]:
+    """Take the steps, each of one task. What is wrong with one task does not stop the others: the first such error is
+    raised at the end. Other errors, such as Unreachable, are raised at once."""
+    results, failures = list[Replay](), list[FairlaneError]()
+    for step in steps:
+        try:
+            result = step()
+        except (InvalidInput, NotFound, Malformed, Refused) as error:
+            failures.append(error)
+        else:
+            results += () if result is None else (result,)
+    if failures:
+        first, count = failures[0], len(results)
+        others = f"The letters of {counted(count, 'other task')} were sent again." if count else ""
+        raise type(first)(first.cause, f"{first.next_step} {others}".strip()) from first
+    return results
 
 
 def _push_task(claim: Claim) -> PushTask:

@@ -1,7 +1,7 @@
 """Select dead letters, and show them as rows and groups."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -33,6 +33,9 @@ class Period:
             moment = getattr(self, name)
             if moment is not None and moment.tzinfo is None:
                 raise InvalidInput(f"{name}: {moment.isoformat()} has no time zone.")
+        for name in (field.name for field in fields(self)):
+            if getattr(self, name) == "":  # as of a variable that is not set; it would select the wrong ones, or all
+                raise InvalidInput(f"{name}: is empty.", "Give a text, or leave it out to select by nothing.")
 
     @property
     def since_ms(self) -> int:

@@ -42,13 +42,15 @@ def parse_count(text: str) -> float:
 def parse_time(text: str, now: datetime) -> datetime:
     """Parse an ISO 8601 time (local time if it names no zone), or "+15m" from now. Raises ValueError."""
     if text.startswith("+"):
-        return now + timedelta(seconds=parse_duration_s(text[1:]))
+        seconds = parse_duration_s(text[1:])
+        with suppress(OverflowError):
+            return now + timedelta(seconds=seconds)
     return _parse_iso(text, "+15m")
 
 
 def parse_past(text: str, now: datetime) -> datetime:
     """Parse an ISO 8601 time, or how long ago it was: "2h". Raises ValueError."""
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         return now - timedelta(seconds=parse_duration_s(text))
     return _parse_iso(text, "2h (ago)")
 
@@ -56,7 +58,7 @@ def parse_past(text: str, now: datetime) -> datetime:
 def _parse_iso(text: str, other: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is not a time; write for example 2030-01-31T18:00+01:00 or {other}") from None
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GROUP_COLUMNS = ("task", "app", "count", "outcome", "reason", "state", "last_ms", "example")
 TARGET_COLUMNS = ("task", "target", "outcome", "reason", "attempt", "state", "at_ms")
-REPLAY_COLUMNS = ("task", "replay", "targets", "state")
+REPLAY_COLUMNS = ("task", "replay", "targets", "refused", "state")
 
 
 def filter_options(command: F) -> F:
@@ -138,6 +138,12 @@ def replay(
     for result in results:
         if result.state == "replaying":
             say(f"{result.replay} is being submitted by another process")
+        if result.refused:
+            say(
+                f"{result.refused:,} of {result.targets:,} targets of {result.replay} were refused: they lack a "
+                "variable of the message, or it is too large with theirs. Submit them yourself with another message: "
+                f"`fairlane dead-letters show --task {result.task} --state replayed -o json` lists them."
+            )
 
 
 @dead_letters.command()

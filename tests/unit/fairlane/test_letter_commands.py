@@ -51,7 +51,10 @@ class Letters:
     def replay(self, chosen: LetterFilter, limit: int | None, on_progress: Any) -> list[Replay]:
         self.calls.append(("replay", chosen, limit))
         on_progress("sale.replay-1", 3, 3)
-        return [Replay(task="sale", replay="sale.replay-1", targets=3, state="replaying")]
+        return [
+            Replay(task="sale", replay="sale.replay-1", targets=3, state="replaying"),
+            Replay(task="old", replay="old.replay-1", targets=3, state="replayed", refused=2),
+        ]
 
     def drop(self, chosen: LetterFilter, limit: int | None) -> int:
         self.calls.append(("drop", chosen, limit))
@@ -110,8 +113,19 @@ def test_a_change_needs_a_filter_and_a_yes(cli: CommandLine, client: Client, com
         assert json.loads(done.out) == {"dropped": 4}
     else:
         assert json.loads(done.out)[0]["replay"] == "sale.replay-1"
-        assert "is being submitted by another process" in done.err
+        assert "sale.replay-1 is being submitted by another process" in done.err
+        assert "2 of 3 targets of old.replay-1 were refused" in done.err
     cli(["dead-letters", command, "--all", "--yes"])
+
+
+@pytest.mark.parametrize("option", ["--task", "--app", "--error"])
+@pytest.mark.parametrize("command", ["list", "show", "replay", "drop"])
+def test_an_empty_filter_as_of_a_variable_that_is_not_set_selects_nothing(
+    cli: CommandLine, client: Client, command: str, option: str
+) -> None:
+    arguments = ["--yes"] if command in ("replay", "drop") else []
+    assert "is empty" in cli(["dead-letters", command, option, "", *arguments], 2).err
+    assert (client.dead_letters.calls, client.dead_letters.chosen) == ([], [])
 
 
 def test_times_may_be_given_as_how_long_ago(cli: CommandLine, client: Client) -> None:
@@ -120,7 +134,8 @@ def test_times_may_be_given_as_how_long_ago(cli: CommandLine, client: Client) ->
     assert chosen.since is not None
     assert timedelta(hours=2) <= datetime.now(UTC) - chosen.since < timedelta(hours=2, minutes=1)
     assert chosen.until == datetime(2026, 11, 25, 12, tzinfo=UTC)
-    assert "is not a time" in cli(["dead-letters", "list", "--since", "yesterday"], 2).err
+    for nonsense in ("yesterday", "9999999999h", "9" * 40 + "d", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00+14:00"):
+        assert "is not a time" in cli(["dead-letters", "list", "--since", nonsense], 2).err
 
 
 # ------------------------------------------------------------------ invalid targets

@@ -1,15 +1,18 @@
 """The dead-letter topic and the submissions of an installation, in memory, for tests of replays."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+from backends.redis.registry.tasks import TaskTable
 from dispatcher.clock import VirtualClock
 from dispatcher.letters.book import LetterBook, SeenTargets
 from dispatcher.letters.marks import LetterMark, encode_mark, parts_of, read_mark
-from dispatcher.model.errors import BeingSubmitted
+from dispatcher.model.errors import BeingSubmitted, NotFound
 from dispatcher.model.task import PushTask, Target
 from dispatcher.ports import DeadLetter
 from dispatcher.wire.letters import keys_of, with_rows
+from producers.letters.dead_letters import DeadLetterBox
 from producers.letters.replay import Replay, Replays
 from producers.letters.selection import LetterFilter, rows_of
 
@@ -27,6 +30,10 @@ class LetterWorld:
         self.tasks: dict[str, PushTask] = {}
         self.submitting: set[str] = set()
         """Tasks that another process submits now."""
+        self.refused: set[str] = set()
+        """Targets that a submission refuses."""
+        self.unknown: set[str] = set()
+        """Tasks of which no record is left."""
         self.steps = -1
         """Steps until the operator dies; negative: never."""
 
@@ -52,7 +59,7 @@ class LetterWorld:
             self._step()
 
     # ------------------------------------------------------------- submissions
-    def submit(self, task: PushTask, targets: Iterable[Target]) -> None:
+    def submit(self, task: PushTask, targets: Iterable[Target]) -> int:
         """As PushClient.submit: the same id again continues with the same audience."""
         assert task.id is not None
         if task.id in self.submitting:
@@ -65,8 +72,11 @@ class LetterWorld:
         for target in audience[len(stored) :]:
             self._step()
             stored.append(target)
+        return sum(target.address in self.refused for target in stored)
 
     def task_of(self, task: str) -> PushTask:
+        if task in self.unknown:
+            raise NotFound(f"The record of task {task} is gone.", "Submit its targets yourself.")
         return PushTask(app="shop", tier="high", channel="fcm", message={"body": f"of {task}"})
 
     # ------------------------------------------------------------- operators
@@ -78,6 +88,11 @@ class LetterWorld:
 
     def operator(self) -> Replays:
         return Replays(self, VirtualClock(), self.submit, self.task_of)
+
+    def box(self) -> DeadLetterBox:
+        """As a client has it."""
+        tasks = cast("TaskTable", SimpleNamespace(task=lambda _: None))
+        return DeadLetterBox(lambda: self, tasks, VirtualClock(), self.submit, self.task_of, lambda _: None)
 
     def rows(self, chosen: LetterFilter = LetterFilter(), book: LetterBook | None = None) -> list[Any]:
         """Return the rows that match; book: as the operator read it, before others went on."""

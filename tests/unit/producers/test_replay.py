@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dispatcher.letters.book import LetterBook
 from dispatcher.letters.marks import MAX_MARKED, MarkKind, encode_mark, parts_of
-from dispatcher.model.errors import InvalidInput
+from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.task import Target
 from dispatcher.ports import DeadLetter
 from producers.letters.selection import LetterFilter, dead_target, groups_of, in_state
@@ -62,6 +62,55 @@ def test_invalid_targets_and_messages_are_not_sent_again() -> None:
     assert world.states() == {"a": "dropped", "b": "replayed"}
     groups = groups_of(in_state(world.rows(), "dropped"), lambda _: "")
     assert [(one.task, one.replay) for one in groups] == [("", ""), ("sale", "")]
+
+
+def test_a_letter_without_its_address_is_left_out_and_can_be_dropped() -> None:
+    """The broker refused it, so it was stored without its texts."""
+    world = world_of(sale(0, "", "b"), sale(1, ""))
+    (result,) = world.replay(SALE)
+    assert (result.targets, world.sent_again()) == (1, ["b"])
+    assert world.replay(SALE) == []
+    assert world.drop(SALE) == 2
+
+
+def test_targets_that_the_edited_message_refuses_are_counted_and_block_nothing() -> None:
+    world = world_of(sale(0, "a"), sale(1, "b"), dead_letter("other", ["x"]))
+    world.refused = {"a", "b"}
+    assert [(one.task, one.targets, one.refused, one.state) for one in world.replay()] == [
+        ("sale", 2, 2, "replayed"),
+        ("other", 1, 0, "replayed"),
+    ]
+    assert world.replay() == []
+
+
+def test_a_task_that_cannot_be_sent_again_does_not_stop_the_others() -> None:
+    world = world_of(dead_letter("gone", ["g"]), sale(0, "a"), dead_letter("other", ["x"]))
+    world.unknown.add("gone")
+    with pytest.raises(NotFound, match=r"of task gone is gone.* The letters of 2 other tasks were sent again"):
+        world.replay()
+    assert world.states() == {"g": "open", "a": "replayed", "x": "replayed"}
+    with pytest.raises(NotFound, match=r"Submit its targets yourself\.$"):
+        world.replay()
+
+
+def test_a_limit_counts_what_is_sent_again_and_nothing_else() -> None:
+    world = world_of(
+        dead_letter("", body=b"?", lane="lane"), sale(0, "i", outcomes=[1]), sale(1, ""), sale(2, "a", "b", "c")
+    )
+    assert sum(one.targets for one in world.box().replay(limit=2)) == 2
+    assert world.sent_again() == ["a", "b"]
+    for limit in (0, -1, 10**20):
+        with pytest.raises(InvalidInput, match="limit"):
+            world.box().replay(limit=limit)
+        with pytest.raises(InvalidInput, match="limit"):
+            world.box().drop(limit=limit)
+
+
+@pytest.mark.parametrize("name", ["task", "app", "error"])
+def test_an_empty_text_selects_nothing_instead_of_everything(name: str) -> None:
+    fields: dict[str, Any] = {name: ""}
+    with pytest.raises(InvalidInput, match=f"{name}: is empty"):
+        LetterFilter(**fields)
 
 
 def test_what_was_dropped_is_not_sent_again() -> None:
