@@ -13,7 +13,7 @@ from consumers.delivery.faults import FaultLog
 from consumers.delivery.flow_figures import FlowFigures
 from consumers.delivery.loop_watch import CHANNEL
 from consumers.delivery.paced_parts import PacedParts
-from consumers.delivery.pending import Call, Finished, Part, PendingBatch, Sent, hand_over, is_late, unanswered
+from consumers.delivery.pending import Call, Finished, Part, PendingBatch, Sent, failed, hand_over, is_late, unanswered
 from consumers.delivery.slots import Slot, Slots
 from dispatcher.channels.calls import ProviderCall
 from dispatcher.channels.guards.door import Load
@@ -327,7 +327,7 @@ class ChannelQueue:
         except BaseException as error:
             reason = error_text(error)
             _log.debug("A call of the channel %s failed", self.channel.name, exc_info=error)
-            return unanswered(call, reason)
+            return failed(call, reason)
         if call.by_target is not None:
             return call.by_target.close("the channel did not report on it")
         if all_sent(answer, call.count):

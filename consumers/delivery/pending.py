@@ -10,7 +10,7 @@ from dispatcher.channels.calls import ProviderCall
 from dispatcher.channels.guards.door import Load
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import UNKNOWN, Report, Verdict
+from dispatcher.wire.outcome import UNKNOWN, UNSENT, Report, Verdict
 
 Sent = Callable[[Batch, Sequence[Report | None]], None]
 NO_LOADS: Mapping[str, Load] = MappingProxyType({})
@@ -97,6 +97,13 @@ def unanswered(call: Call, reason: str) -> list[Report | None]:
     if call.by_target is not None:
         return call.by_target.close(reason)
     return [Report(Verdict(UNKNOWN, reason))] * call.count
+
+
+def failed(call: Call, reason: str) -> list[Report | None]:
+    """Return the reports on a call that raised. If nothing of it was started it is unsent, with the reason: given back,
+    it would be called again at once and fail again, seen by nobody."""
+    reports = unanswered(call, reason)
+    return reports if any(reports) else [Report(Verdict(UNSENT, reason))] * call.count
 
 
 def is_late(use_by_s: float, now_s: float) -> bool:

@@ -59,6 +59,8 @@ class ApnsSpec:
         problems = []
         if "aps" in parsed.data:
             problems.append(Problem("message.data.aps", "is a key that APNs keeps for itself", "rename it"))
+        if not parsed.collapse.isprintable():  # it becomes a header
+            problems.append(Problem("message.collapse", "holds a control character or an unusual space", "remove it"))
         for name in ("aps", HEADERS):
             if not isinstance(parsed.apns.get(name, {}), Mapping):
                 return [*problems, Problem(f"message.apns.{name}", "must be an object")]

@@ -5,7 +5,7 @@ and its staff's answers on which errors show a dead token.
 """
 
 from dispatcher.channels.answer_body import json_object, text
-from dispatcher.channels.verdict_table import Answer, Effect, Row, VerdictTable
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable
 
 AFTER_5XX_S = 900.0
 """Apple asks to wait 15 minutes after an error of its own."""
@@ -21,6 +21,14 @@ def _rows(status: int, effect: Effect, note: str, *codes: str) -> tuple[Row, ...
 
 TABLE = VerdictTable(
     (
+        Row(
+            status=200,
+            detail=STRANGE_BODY,
+            effect=Effect.DOWN,
+            wait_s=60.0,
+            may_be_taken=True,
+            note="The answer has a body and no apns-id, so it is not one of APNs: check url and proxy of the app.",
+        ),
         Row(status=200, effect=Effect.SENT, note="Taken by APNs."),
         Row(
             status=410,
@@ -90,8 +98,10 @@ TABLE = VerdictTable(
 
 def read_answer(status: int, body: bytes, apns_id: str = "") -> Answer:
     """Read an answer to a notification. Any body can be read; one that is not of APNs has no code."""
-    if status == 200:
+    if status == 200 and (apns_id or not body):
         return Answer(status=status, reference=apns_id)
+    if 200 <= status < 300:
+        return Answer(status=200, detail=STRANGE_BODY, reason=f"HTTP {status}")
     fields = json_object(body)
     code = text(fields.get("reason"))
     return Answer(status=status, code=code, reason=code or f"HTTP {status}", died_ms=_time(fields.get("timestamp")))

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dispatcher.channels.answer_body import json_object, objects, text
-from dispatcher.channels.verdict_table import Answer, Effect, Row, VerdictTable
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable
 from dispatcher.model.errors import DECODING_ERRORS
 
 TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
@@ -21,6 +21,14 @@ TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
 
 TABLE = VerdictTable(
     (
+        Row(
+            status=200,
+            detail=STRANGE_BODY,
+            effect=Effect.DOWN,
+            wait_s=60.0,
+            may_be_taken=True,
+            note="The answer names no message, so it is not one of FCM: check url and proxy of the app.",
+        ),
         Row(status=200, effect=Effect.SENT, note="Taken by FCM."),
         Row(
             status=400,
@@ -104,8 +112,10 @@ _decode_taken = msgspec.json.Decoder(_Taken).decode
 def read_answer(status: int, body: bytes, retry_after_s: float | None = None) -> Answer:
     """Read an answer of `messages:send`. Any body can be read; one that is not FCM's has no code."""
     fields = json_object(body)
-    if status == 200:
+    if status == 200 and names_message(body):
         return Answer(status=status, reference=text(fields.get("name")))
+    if 200 <= status < 300:
+        return Answer(status=200, detail=STRANGE_BODY, reason=f"HTTP {status}", retry_after_s=retry_after_s)
     error = fields.get("error")
     if not isinstance(error, Mapping):
         return Answer(status=status, reason=f"HTTP {status}", retry_after_s=retry_after_s)
@@ -119,6 +129,11 @@ def read_answer(status: int, body: bytes, retry_after_s: float | None = None) ->
         reason=reason,
         retry_after_s=retry_after_s,
     )
+
+
+def names_message(body: bytes) -> bool:
+    """Return whether an answer with status 200 can be one of FCM. Quick: every target that is sent comes by here."""
+    return b'"name"' in body
 
 
 def message_name(body: bytes) -> str:

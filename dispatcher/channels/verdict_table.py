@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+STRANGE_BODY = "body"
+"""Value of `detail`: the status says that the message was taken, and the answer has not the provider's form. It may
+come from a proxy, or from another server at the address in the settings."""
+
 
 class Effect(StrEnum):
     """Meaning of an answer for a target, its task, or the flow (the credential or origin that was used)."""

@@ -92,6 +92,11 @@ def json_reply(status: int, value: object, *headers: tuple[str, str]) -> Reply:
     return Reply(status, msgspec.json.encode(value), (JSON_TYPE, *headers))
 
 
+def strange_reply(answer: Answer) -> Reply:
+    """Return the page of something that is not the provider and answers 200 to everything."""
+    return Reply(200, b"<html><body>It works!</body></html>", (("content-type", "text/html"), *retry_after(answer)))
+
+
 def retry_after(answer: Answer) -> tuple[tuple[str, str], ...]:
     """Return the header that asks for a delay, if the answer does."""
     return () if answer.retry_after_s is None else (("retry-after", str(round(answer.retry_after_s))),)

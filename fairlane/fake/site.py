@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, Protocol
 
-from dispatcher.channels.verdict_table import Answer
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer
 from fairlane.fake.accounts import Accounts
 from fairlane.fake.choice import Choice
 from fairlane.fake.messages import ClientFacts, FakeProvider, Push, Reply, Request
@@ -97,7 +97,7 @@ class Site:
         now_s = self._now_s()
         self.accounts.ask(push.target, now_s)
         rule = self._choice.answer_for(push.target)
-        if rule is None or rule.taken or rule.status == _SENT.status:
+        if rule is None or rule.taken or (rule.status == _SENT.status and rule.detail != STRANGE_BODY):
             self.accounts.accept(push.target, push.message_id)
         return _SENT if rule is None else self._ruled(push, rule, now_s)
 

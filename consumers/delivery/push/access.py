@@ -30,6 +30,16 @@ class Access:
         self.authorization = authorization
 
 
+def check_headers(authorization: Authorization) -> None:
+    """Raise InvalidInput for a proof that no request can carry: otherwise each target would fail for it."""
+    for name, value in authorization.headers:
+        if not value.isprintable():
+            raise InvalidInput(
+                f"The header {name} would hold a control character.",
+                "Correct the app's credential and settings, such as its topic.",
+            )
+
+
 class AppAccess:
     """The current access of one app. A new credential replaces the old one only if a proof can be made from it."""
 
@@ -140,6 +150,7 @@ class AppAccess:
         """Until it has succeeded."""
         before = self._access
         authorization = await asyncio.to_thread(self._provider.authorize, credential, self._wall_s())
+        check_headers(authorization)
         if before is not None and before.credential is credential:
             self._access = Access(credential, before.connections, authorization)
         else:

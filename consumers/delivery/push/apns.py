@@ -72,6 +72,10 @@ class ApnsProvider:
         """See Provider.read."""
         return apns_answers.read_answer(response.status, response.body, response.header("apns-id") or "")
 
+    def took(self, response: HttpResponse) -> bool:
+        """See Provider.took."""
+        return not response.body or response.header("apns-id") is not None
+
     def id_in(self, response: HttpResponse) -> str:
         """See Provider.id_in."""
         return response.header("apns-id") or ""

@@ -84,7 +84,7 @@ def _reader(reference: str, environment: Mapping[str, str]) -> Callable[[], byte
             raise InvalidInput(f"There is no credential google:{rest[:40]}.", "Write google:default.")
         return lambda: _google_default(environment)
     for found in entry_points(group=ENTRY_POINTS, name=scheme):
-        return lambda: _foreign(scheme, found.load(), rest)
+        return lambda: _foreign(scheme, found.load, rest)
     raise InvalidInput(
         f"There is no source of credentials named {scheme!r}.",
         f"Use file:, env: or google:, or install a package with an entry point {scheme!r} in the group {ENTRY_POINTS}.",
@@ -114,13 +114,17 @@ def _google_default(environment: Mapping[str, str]) -> bytes:
     return f'{{"type": "{GOOGLE_DEFAULT}", "file": "{digest}"}}'.encode()
 
 
-def _foreign(scheme: str, read: Callable[[str], bytes], rest: str) -> bytes:
+def _foreign(scheme: str, load: Callable[[], Callable[[str], object]], rest: str) -> bytes:
     try:
-        secret = read(rest)
+        secret = load()(rest)
     except Exception as error:  # a vault's client may raise anything
         raise InvalidInput(
             f"The source {scheme} of a credential failed: {type(error).__name__}.", "See the log of its service."
         ) from error
+    if not isinstance(secret, (bytes, bytearray)):
+        raise InvalidInput(
+            f"The source {scheme} of a credential returned a {type(secret).__name__}.", "It must return bytes."
+        )
     return _checked(bytes(secret), f"{scheme}:{rest}")
 
 

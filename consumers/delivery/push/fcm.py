@@ -66,6 +66,10 @@ class FcmProvider:
         headers = {name: response.header(name) or "" for name in ("Retry-After", "Date")}
         return fcm_answers.read_answer(response.status, response.body, retry_after_s(headers, time.time()))
 
+    def took(self, response: HttpResponse) -> bool:
+        """See Provider.took."""
+        return fcm_answers.names_message(response.body)
+
     def id_in(self, response: HttpResponse) -> str:
         """See Provider.id_in."""
         return fcm_answers.message_name(response.body)

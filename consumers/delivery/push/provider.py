@@ -117,6 +117,10 @@ class Provider(Protocol):
         """Read an answer."""
         ...
 
+    def took(self, response: HttpResponse) -> bool:
+        """Return whether an answer with status 200 has the provider's form, so that it took the message."""
+        ...
+
     def id_in(self, response: HttpResponse) -> str:
         """Return the provider's id of a message that it took; empty if it names none."""
         ...

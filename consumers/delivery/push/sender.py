@@ -19,7 +19,7 @@ from dispatcher.channels.guards.trouble import KEPT_S, KINDS, RECHECKED_AFTER_S,
 from dispatcher.channels.template import MissingVariable
 from dispatcher.channels.verdict_table import Answer, Effect, Row, wait_of
 from dispatcher.clock import Clock
-from dispatcher.model.errors import FairlaneError, InvalidInput
+from dispatcher.model.errors import DECODING_ERRORS, FairlaneError, InvalidInput, Unreachable
 from dispatcher.model.flow_pause import flow_name
 from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import OPEN_NAMES, SENT, UNKNOWN, UNSENT, Outcome, Verdict
@@ -31,6 +31,7 @@ AGAIN_S = 1.0
 MAX_REFUSALS = 3
 """How often a request that the server refused is sent again at once."""
 REFUSED_WAIT_S = 0.05
+_NO_ACCESS = "Check that the source of the credential, and the issuer of its tokens, answer."
 _FAILED = int(Outcome.FAILED)
 _SENT = int(Outcome.SENT)
 
@@ -139,19 +140,23 @@ class CallRun:
         """Wait a little for the flow to be open. Return why it is not, and the access."""
         gate, flow, access = self._gate, self._sender.flow, self._sender.access
         try:
-            current = await access.current()
-            closed = gate.closed(flow)
-            if closed is not None:
-                await asyncio.sleep(min(WAITS_S, closed.for_s))
+            async with asyncio.timeout(max(0.0, self._latest_s - self._clock.monotonic_s())):
                 current = await access.current()
                 closed = gate.closed(flow)
-            return closed, current
-        except FairlaneError as error:
-            kind = TroubleKind.DOWN if error.retryable else TroubleKind.CREDENTIALS
-            trouble = self._sender.trouble(kind, RECHECKED_AFTER_S, str(error))
-            gate.report(trouble)
-            await asyncio.sleep(WAITS_S)
-            return gate.closed(flow) or trouble, None
+                if closed is not None:
+                    await asyncio.sleep(min(WAITS_S, closed.for_s))
+                    current = await access.current()
+                    closed = gate.closed(flow)
+                return closed, current
+        except TimeoutError:
+            error: FairlaneError = Unreachable("The app's credential or its access token does not come.", _NO_ACCESS)
+        except FairlaneError as failure:
+            error = failure
+        kind = TroubleKind.DOWN if error.retryable else TroubleKind.CREDENTIALS
+        trouble = self._sender.trouble(kind, RECHECKED_AFTER_S, str(error))
+        gate.report(trouble)
+        await asyncio.sleep(WAITS_S)
+        return gate.closed(flow) or trouble, None
 
     def _put_off(self, closed: Trouble) -> None:
         """Report the open targets as unsent, with the time that is left. What is due soon is given back instead."""
@@ -192,7 +197,7 @@ class CallRun:
         except MissingVariable as error:
             results.report(index, Verdict(_FAILED, str(error)))
             return None
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, *DECODING_ERRORS) as error:
             results.report(index, Verdict(_FAILED, f"a variable cannot be written as text: {error_text(error)}"))
             return None
         item = Item(results, index, rendered, body)
@@ -234,7 +239,7 @@ class CallRun:
                 refusals += 1
                 await asyncio.sleep(REFUSED_WAIT_S * refusals)
             else:
-                if response.status == 200:
+                if response.status == 200 and self._provider.took(response):
                     self._took(item, response, began_s)
                     break
                 if not await self._is_renewed(item, response, began_s, access, may_renew=not renewals):
@@ -288,6 +293,7 @@ class CallRun:
             if not isinstance(error, InvalidInput):
                 raise error
             item.results.not_taken(item.index)
+            self._sender.answered(item.results.envelope.task, Effect.PAYLOAD, str(error))
             item.results.report(item.index, Verdict(_FAILED, str(error)))
             return False
         self._unanswered(error, began_s)
@@ -308,8 +314,8 @@ class CallRun:
     async def _is_renewed(
         self, item: Item, response: HttpResponse, began_s: float, access: Access, *, may_renew: bool
     ) -> bool:
-        """Judge an answer other than 200, unless it asks for another proof and there is one. Return whether there is,
-        so that the target is sent again."""
+        """Judge an answer that is no success, unless it asks for another proof and there is one. Return whether there
+        is, so that the target is sent again."""
         answer = self._provider.read(response)
         row = self._provider.spec.table.row_of(answer)
         self._answered(row.effect, began_s)

@@ -4,8 +4,8 @@ import uuid
 
 import msgspec
 
-from dispatcher.channels.verdict_table import Answer
-from fairlane.fake.messages import Reply, retry_after
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer
+from fairlane.fake.messages import Reply, retry_after, strange_reply
 
 _REASON = {
     400: "BadMessageId",
@@ -23,6 +23,8 @@ _REASON = {
 
 def reply_of(answer: Answer, apns_id: str) -> Reply:
     """Write an answer. Without an id of the client, APNs makes one."""
+    if answer.detail == STRANGE_BODY:
+        return strange_reply(answer)
     identity = ("apns-id", apns_id or str(uuid.uuid4()).upper())
     if answer.status == 200:
         return Reply(200, b"", (identity,))

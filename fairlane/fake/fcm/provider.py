@@ -5,11 +5,11 @@ import re
 import time
 
 from dispatcher.channels import fcm_answers
-from dispatcher.channels.verdict_table import Answer
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer
 from fairlane.fake.fcm.access_tokens import AccessTokens
 from fairlane.fake.fcm.bodies import error_reply
 from fairlane.fake.fcm.checks import parse, problem_of
-from fairlane.fake.messages import JSON_TYPE, ClientFacts, Push, Reply, Request, json_reply
+from fairlane.fake.messages import JSON_TYPE, ClientFacts, Push, Reply, Request, json_reply, strange_reply
 from fairlane.fake.rules import FakeRules
 
 TOKEN_PATH = "/token"  # a path
@@ -66,6 +66,8 @@ class FakeFcmProvider:
         """See Provider. A dry run has the name that Google gives to it."""
         if answer.status != 200:
             return error_reply(answer)
+        if answer.detail == STRANGE_BODY:
+            return strange_reply(answer)
         if answer.detail:
             return json_reply(200, {"name": f"projects/{self._project_id}/messages/fake_message_id"})
         return Reply(200, f'{self._prefix}{next(self._numbers):016x}"}}'.encode(), (JSON_TYPE,))

@@ -59,6 +59,13 @@ def test_a_sound_message_has_no_problem(spec: ChannelSpec) -> None:
     assert spec.check_message({"title": "Hi {{name}}", "body": "b", "data": {"a": "1"}, "locales": {"de": {}}}) == []
 
 
+@pytest.mark.parametrize("collapse", ["a\nb", "a\r\nhost: evil", "a\tb", "\x7f", "a\u00a0b"])
+def test_a_collapse_text_that_no_header_can_hold_is_named_for_apns(collapse: str) -> None:
+    """It was accepted, and failed each target when it was sent."""
+    assert [p.field for p in APNS.check_message({"body": "x", "collapse": collapse})] == ["message.collapse"]
+    assert FCM.check_message({"body": "x", "collapse": collapse}) == []
+
+
 def test_keys_and_targets_that_belong_to_the_provider_are_named() -> None:
     assert [p.field for p in FCM.check_message({"data": {"from": "1", "google.x": "2", "fromage": "3"}})] == [
         "message.data.from",

@@ -37,7 +37,8 @@ def test_no_row_is_hidden_behind_another(table: VerdictTable, row: Row) -> None:
 def test_any_body_is_read(provider: tuple[VerdictTable, Read], status: int, body: bytes) -> None:
     table, read = provider
     effect = table.row_of(read(status, body)).effect
-    assert (effect is Effect.SENT) == (status == 200)
+    has_form = b'"name"' in body if table is fcm_answers.TABLE else not body
+    assert (effect is Effect.SENT) == (status == 200 and has_form)
 
 
 JSON = st.recursive(
@@ -108,6 +109,17 @@ QUOTA = "type.googleapis.com/google.rpc.QuotaFailure"
 )
 def test_fcm_says_in_its_body_what_an_error_is_about(status: int, body: bytes, effect: Effect) -> None:
     assert fcm_answers.TABLE.row_of(fcm_answers.read_answer(status, body)).effect is effect
+
+
+@pytest.mark.parametrize("body", [b"<html>It works!</html>", b"{}", b'{"error": null}', b"ok", b"null"])
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+@pytest.mark.parametrize(("table", "read"), PROVIDERS)
+def test_a_success_that_is_not_of_the_provider_may_be_one_and_stops_the_flow(
+    table: VerdictTable, read: Read, status: int, body: bytes
+) -> None:
+    """A proxy or a wrong url that answers 200 to everything: no target may count as sent."""
+    row = table.row_of(read(status, body))
+    assert (row.effect, row.may_be_taken) == (Effect.DOWN, True)
 
 
 def test_apns_names_the_time_of_death_and_its_id() -> None:

@@ -72,6 +72,20 @@ def test_what_was_sent_stays_sent_and_the_rest_is_told_apart(
     assert at.reports.empty()
 
 
+def test_a_call_that_fails_before_it_sends_anything_waits_and_says_why() -> None:
+    """Given back at no cost, it would be made again at once, for ever, and nobody would see it."""
+
+    class Broken(ByTarget):
+        async def deliver_targets(self, call: ProviderCall) -> None:
+            raise KeyError("app")
+
+    with office(Broken(stop_at=0, end=None)) as at:
+        at.send(batch([envelope(0, "abc"), envelope(1, "def")]))
+        reports = at.reported()[1]
+    assert [(report.verdict.code, report.exceptions) for report in reports if report] == [(UNSENT, None)] * 2
+    assert all(report and "KeyError: 'app'" in report.verdict.reason for report in reports)
+
+
 def test_a_call_that_sends_everything_is_the_report_that_costs_least() -> None:
     with office(ByTarget(stop_at=-1, end=None)) as at:
         at.send(batch([envelope(0, "abc"), envelope(1, "def")]))

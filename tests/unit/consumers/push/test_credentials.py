@@ -2,6 +2,7 @@
 
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from consumers.delivery.push.credentials import MAX_BYTES, Credential, Credentia
 from dispatcher.model.errors import InvalidInput
 
 CALLS: list[str] = []
+NO_BYTES: dict[str, Any] = {"text": "hush", "none": None, "number": 9, "list": [104, 117]}
+"""Values that an entry point may return by mistake."""
 
 
 def vault(rest: str) -> bytes:
@@ -17,6 +20,8 @@ def vault(rest: str) -> bytes:
     CALLS.append(rest)
     if rest == "down":
         raise OSError("hush")
+    if rest in NO_BYTES:
+        return NO_BYTES[rest]  # type: ignore[no-any-return]
     return b"hush-of-" + rest.encode()
 
 
@@ -65,6 +70,10 @@ def test_a_variable_and_an_entry_point() -> None:
         ("file:/nowhere/secret", "/nowhere/secret cannot be read"),
         ("env:NOWHERE", "NOWHERE"),
         ("vault:down", "source vault of a credential failed: OSError"),
+        ("vault:text", "source vault of a credential returned a str"),
+        ("vault:none", "returned a NoneType"),
+        ("vault:number", "returned a int"),
+        ("vault:list", "returned a list"),
         ("safe:x", "no source of credentials named 'safe'"),
         ("hush", "must be a reference"),
         ("", "must be a reference"),

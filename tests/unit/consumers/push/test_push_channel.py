@@ -1,12 +1,14 @@
 """The channels `fcm` and `apns` when connections and providers fail: nothing is sent twice or guessed."""
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from consumers.delivery.push.credentials import Credential, CredentialSource
 from dispatcher.channels.apns import apns_id
 from dispatcher.channels.guards.trouble import Trouble, TroubleKind
 from dispatcher.channels.verdict_table import Effect
@@ -89,6 +91,20 @@ def test_huge_variables_fail_their_target_only(name: str, tmp_path: Path) -> Non
 
 
 @BOTH
+def test_a_variable_that_is_nested_too_deeply_fails_its_target_only(name: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig(name, tmp_path) as at:
+            nested: Any = "x"
+            for _ in range(980):  # it can be decoded, and not be encoded
+                nested = [nested]
+            variables = [{"n": nested}, {"n": "1"}]
+            verdicts = await at.deliver(at.targets(2), message={"title": "{{n}}"}, variables=variables)
+            assert codes(verdicts) == [FAILED, SENT]
+
+    run(main())
+
+
+@BOTH
 @pytest.mark.parametrize("message", [{"titel": "no such field"}, {"title": "{{ not a variable"}, "text"])
 def test_a_message_that_cannot_be_rendered_fails_its_targets(name: str, message: Any, tmp_path: Path) -> None:
     async def main() -> None:
@@ -166,6 +182,47 @@ def test_a_provider_that_cannot_be_reached_is_unsent_and_pauses_the_flow(name: s
             assert set(codes(await at.deliver(at.targets(50)))) <= {UNSENT, None}
             assert at.gate.troubles[0].kind is TroubleKind.DOWN
             assert "connect" in at.gate.troubles[0].reason.lower()
+
+    run(main())
+
+
+@BOTH
+def test_a_server_that_answers_200_to_everything_has_taken_nothing(name: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig(name, tmp_path) as at:
+            at.rule(answers=[{"status": 200, "detail": "body"}])
+            verdicts = await at.deliver(at.targets(20))
+            assert SENT not in codes(verdicts)
+            assert UNKNOWN in codes(verdicts)
+            assert {trouble.kind for trouble in at.gate.troubles} == {TroubleKind.DOWN}
+            assert "check url and proxy" in at.gate.troubles[0].reason
+
+    run(main())
+
+
+@BOTH
+def test_a_source_of_the_credential_that_hangs_pauses_the_flow(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each call would wait for it until its end, and nobody would see why."""
+    is_over = threading.Event()
+    read = CredentialSource.current
+
+    def hangs(source: CredentialSource) -> Credential:
+        is_over.wait(20)
+        return read(source)
+
+    monkeypatch.setattr(CredentialSource, "current", hangs)
+
+    async def main() -> None:
+        async with rig(name, tmp_path, timeout_s=2.5, request_timeout_s=2.2) as at:
+            try:
+                assert set(codes(await at.deliver(at.targets(3)))) == {UNSENT}
+                [trouble] = at.gate.troubles
+                assert trouble.kind is TroubleKind.DOWN
+                assert "does not come. Check that the source" in trouble.reason
+            finally:
+                is_over.set()
 
     run(main())
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.channels.guards.trouble import TroubleKind
 from dispatcher.wire.outcome import Outcome
 from tests.unit.consumers.push.rig import codes, rig, run
 
@@ -46,5 +47,26 @@ def test_a_message_that_somebody_got_is_not_reported(tmp_path: Path) -> None:
             at.rule(answers=[PAYLOAD["fcm"]])
             await at.deliver(at.targets(150, first=10))
             assert at.refusals == []
+
+    run(main())
+
+
+def test_a_message_whose_header_no_request_can_carry_is_refused_for_everybody(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("apns", tmp_path) as at:
+            await at.deliver(at.targets(120), message={"title": "x", "collapse": "a\nb"})
+            [refusal] = at.refusals
+            assert "control character" in refusal.reason
+
+    run(main())
+
+
+def test_a_setting_that_no_request_can_carry_pauses_the_flow_and_fails_no_target(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with rig("apns", tmp_path, app_settings={"topic": "com.example\t"}) as at:
+            assert int(Outcome.FAILED) not in codes(await at.deliver(at.targets(120)))
+            assert at.refusals == []
+            assert {trouble.kind for trouble in at.gate.troubles} == {TroubleKind.CREDENTIALS}
+            assert "apns-topic would hold a control character" in at.gate.troubles[0].reason
 
     run(main())

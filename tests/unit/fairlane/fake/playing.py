@@ -65,7 +65,7 @@ class Playing:
 
     async def push(self, target: str, /, **headers: str | None) -> HttpResponse:
         """Send a valid push."""
-        if self.site.provider.table.rows[1].status == 410:
+        if self.site.provider.name == "apns":
             return await self.post(f"/3/device/{target}", b'{"aps":{"alert":"hello"}}', **headers)
         return await self.message({"token": target, "notification": {"title": "hello"}}, **headers)
 
