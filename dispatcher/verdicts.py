@@ -151,7 +151,7 @@ def _indexes_by_target(targets: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _indexes(key: object, by_target: Mapping[str, list[int]], targets: int, fault: Fault) -> Iterable[int]:
-    """Return the indexes of the targets that a key of the exceptions refers to. `places`: indexes by target. Raises
+    """Return the indexes of the targets that a key of the exceptions refers to. `by_target`: indexes by target. Raises
     _NoTarget."""
     if type(key) is int and 0 <= key < targets:
         return (key,)

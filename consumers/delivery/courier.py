@@ -128,7 +128,7 @@ class ChannelCourier:
     def stop(self, deadline_s: float) -> None:
         """Wait for batches in progress, at most `deadline_s` seconds, then close the channels and end the thread.
 
-        After that time, calls in progress are cancelled and report RETRY; others are reported as not started.
+        After that time, calls in progress are cancelled and report UNKNOWN; others are reported as not started.
         """
         self._stopping = True
         if not self._ended.is_set():

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.flow_pause import FlowPause, PauseKind, confirmed, ended, flow_name
+from dispatcher.model.flow_pause import KEPT_MS, FlowPause, PauseKind, confirmed, ended, flow_name
 from dispatcher.model.pools import Cap, pools_of, quota_pool
 from dispatcher.model.service_settings import Setting
 
 Put = Callable[[Sequence[Setting]], None]
 Flows = Callable[[], Mapping[str, FlowPause]]
+MAX_PAUSE_S = KEPT_MS / 1000
 
 
 class ServiceControls:
@@ -58,6 +59,8 @@ class ServiceControls:
 
     def join_quota(self, group: str, channel: str, app: str) -> None:
         """Count what an app sends on a channel to a quota group, such as several apps of one FCM project."""
+        if not group:  # it would leave its group, and send without its cap
+            raise InvalidInput("group: is empty.", "Name a quota group, or use leave_quota.")
         self._set("quota", group, flow_name(channel, app))
 
     def leave_quota(self, channel: str, app: str) -> None:
@@ -71,6 +74,10 @@ class ServiceControls:
     def pause_flow(self, channel: str, app: str, for_s: float | None = None, reason: str = "") -> None:
         """Pause one app on a channel, for some seconds or (None) until `resume_flow`. Nothing of it is sent meanwhile,
         and no target uses a try; requests under way are not called back."""
+        if for_s is not None and not 0 < for_s <= MAX_PAUSE_S:
+            raise InvalidInput(
+                f"for: is {for_s:g} seconds; a pause with an end lasts up to {MAX_PAUSE_S / 86_400:g} days."
+            )
         now_ms = self._now_ms()
         until_ms = 0 if for_s is None else now_ms + round(for_s * 1000)
         entry = FlowPause(kind=PauseKind.HAND, since_ms=now_ms, until_ms=until_ms, reason=reason)

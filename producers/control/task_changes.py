@@ -33,6 +33,9 @@ class TaskFilter:
     def __post_init__(self) -> None:
         one_of("tier", self.tier, TIERS)
         one_of("state", self.state, LIVE_STATES)
+        for name in ("app", "channel", "id_prefix"):
+            if getattr(self, name) == "":  # as of a variable that is not set; an empty beginning is that of every task
+                raise InvalidInput(f"{name}: is empty.", "Give a text, or leave it out.")
 
     @property
     def names_all(self) -> bool:

@@ -17,7 +17,7 @@ class BlockingChannel(BatchChannel):
     """Delivers to a provider through a client that blocks, such as `requests`.
 
     Write `deliver_blocking`; it runs in threads, `concurrency` calls at once. Give your client a timeout below
-    `timeout_s`: Python cannot end a thread. After `timeout_s` a call counts as RETRY, and the worker continues in
+    `timeout_s`: Python cannot end a thread. After `timeout_s` a call counts as UNKNOWN, and the worker continues in
     another thread. Up to `concurrency` late threads may run besides those of the calls in progress; beyond that, calls
     wait until one of them ends. If none ends within another 12 s, the worker ends, as with any channel that hangs.
     """
@@ -38,7 +38,7 @@ class BlockingChannel(BatchChannel):
     def deliver_blocking(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         """Send the envelopes. Return a report for each, in order. May be called by several threads at once.
 
-        Raising means RETRY for all of them, with the exception as reason.
+        Raising means UNKNOWN for all of them, with the exception as reason.
         """
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:

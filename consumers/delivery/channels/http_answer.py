@@ -91,7 +91,7 @@ class AnswerReader:
             return ALL_SENT
 
     def _failed(self, answer: Answer) -> list[msgspec.Raw]:
-        """Return the entries under `failed`, each to be read on its own. Raises _NotAgreed."""
+        """Return the entries under `failed`, each to be read on its own. Raises _WrongForm."""
         if not answer.is_complete:
             raise _WrongForm("the answer broke off", "")
         if len(answer.body) >= ANSWER_LIMIT:

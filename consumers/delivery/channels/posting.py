@@ -23,6 +23,9 @@ from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import Report
 
 ClientName = Literal["auto", "aiohttp", "pycurl"]
+CONNECTING = 0.5
+"""Part of a POST's time limit in which the connection must be there. If both ended at once, a POST that was never sent
+could not be told from one without an answer."""
 
 
 class NoAnswer(Exception):
@@ -56,10 +59,10 @@ class AiohttpPosting:
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float, limit: int) -> None:
         self._url = url
-        self._timeout_s = timeout_s
+        self._timeout_s, self._connect_s = timeout_s, CONNECTING * timeout_s
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, limit_per_host=0),
-            timeout=aiohttp.ClientTimeout(total=timeout_s),
+            timeout=aiohttp.ClientTimeout(total=timeout_s, connect=self._connect_s),
             headers=dict(headers),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -69,6 +72,8 @@ class AiohttpPosting:
         try:
             async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 return await read_answer(answer, ANSWER_LIMIT)
+        except aiohttp.ConnectionTimeoutError as error:
+            raise NoAnswer(unsent(f"no connection within {self._connect_s:g} s")) from error
         except TimeoutError as error:
             raise NoAnswer(unanswered(f"no answer within {self._timeout_s:g} s")) from error
         except aiohttp.ClientConnectorError as error:
@@ -91,7 +96,7 @@ class CurlPosting:
         authorities = ssl.get_default_verify_paths()  # those that aiohttp accepts
         self._url = str(URL(url))  # in ASCII
         self._headers: Headers = tuple(headers.items())
-        self._timeout_s = timeout_s
+        self._timeout_s, self._connect_s = timeout_s, CONNECTING * timeout_s
         self._client: CurlClient = CurlClient(
             ClientSettings(
                 http2=False,
@@ -99,7 +104,7 @@ class CurlPosting:
                 ca_folder=authorities.capath,
                 connections=limit,
                 timeout_s=timeout_s,
-                connect_timeout_s=timeout_s,
+                connect_timeout_s=self._connect_s,
                 kept_bytes=ANSWER_LIMIT,
             )
         )
@@ -114,9 +119,10 @@ class CurlPosting:
         except RequestFailed as failure:
             if failure.part is not None:
                 return _answer(failure.part)._replace(is_complete=False)
-            reason = f"no answer within {self._timeout_s:g} s" if failure.timed_out else failure.reason
-            report = unsent if failure.fate is Fate.NOT_TAKEN else unanswered
-            raise NoAnswer(report(reason[:REASON_LIMIT])) from failure
+            is_unsent = failure.fate is Fate.NOT_TAKEN
+            late = f"connection within {self._connect_s:g} s" if is_unsent else f"answer within {self._timeout_s:g} s"
+            reason = f"no {late}" if failure.timed_out else failure.reason
+            raise NoAnswer((unsent if is_unsent else unanswered)(reason[:REASON_LIMIT])) from failure
 
     async def close(self) -> None:
         """See Posting.close."""

@@ -52,9 +52,10 @@ class CurlClient:
             if task is not None and task.cancelling():
                 raise
             raise RequestFailed(transfer.fate(), "the client was closed") from error
-        response = transfer.response()
         self._idle.append(transfer)
-        return response
+        if not transfer.has_headers:
+            raise RequestFailed(Fate.UNKNOWN, "the answer ended within its headers")
+        return transfer.response()
 
     def renew_connections(self) -> None:
         """Use new connections from now on. The old ones end with the requests that are on them."""

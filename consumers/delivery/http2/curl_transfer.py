@@ -80,7 +80,7 @@ class Transfer:
         code, text = error.args
         if code == _NO_MORE and self._kept >= self._max_kept:
             return self.response()
-        part = self.response() if code in _BROKEN_OFF and self._has_status() else None
+        part = self.response() if code in _BROKEN_OFF and self.has_headers else None
         refused = (code, text) == _REFUSED and self._tells_refusals
         fate = Fate.NOT_TAKEN if refused else self.fate()
         reason = "the server refused the stream" if refused else text or "the connection ended"
@@ -92,9 +92,16 @@ class Transfer:
         """Return what is known about a request that ended early for a reason of ours."""
         return Fate.NOT_TAKEN if self._body.tell() == 0 else Fate.UNKNOWN
 
-    def _has_status(self) -> bool:
-        """Return whether the headers of the final answer are complete."""
-        return b"\r\n" in self._lines[-1:] and self.curl.getinfo(pycurl.RESPONSE_CODE) >= 200
+    @property
+    def has_headers(self) -> bool:
+        """Whether the headers of the final answer are complete. If a server closes the connection within them, libcurl
+        reports an answer without a body."""
+        for line in reversed(self._lines):
+            if line.startswith(b"HTTP/"):
+                break
+            if not line.rstrip(b"\r\n"):
+                return int(self.curl.getinfo(pycurl.RESPONSE_CODE)) >= 200
+        return False
 
     # ------------------------------------------------------------- setting up
     def _set_headers(self, request: HttpRequest) -> None:

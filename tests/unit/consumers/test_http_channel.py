@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import socket
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
@@ -17,8 +19,9 @@ from consumers.delivery.retry_after import retry_after_s
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, UNSENT, Report, Verdict
-from tests.unit.consumers.envelopes import MESSAGE, envelope
+from tests.unit.consumers.envelopes import MESSAGE, batch, envelope
 from tests.unit.consumers.http_posts import CLIENTS, FAILED, THREE, Chosen, answering, deliver, post, post_all, verdict
+from tests.unit.consumers.office import office
 
 
 @pytest.fixture(autouse=True, params=CLIENTS)
@@ -179,6 +182,22 @@ def test_a_refused_connection_sends_nothing() -> None:
     (report,) = asyncio.run(refused())
     assert report.verdict.code == UNSENT
     assert "onnect" in report.verdict.reason
+
+
+def test_a_connection_that_does_not_come_sends_nothing(client: str) -> None:
+    """As behind a firewall that drops packets: the listener's queue is full."""
+    with socket.socket() as listener, ExitStack() as others:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(listener.getsockname())
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with office(HttpChannel({"name": "x", "url": url, "client": client, "timeout_s": 1.0})) as at:
+            at.send(batch([envelope(0)]))
+            [report] = at.reported()[1]
+    assert report == Report(Verdict(UNSENT, "no connection within 0.5 s"))
 
 
 def test_what_became_of_a_request_is_unknown_after_the_connection_broke_off() -> None:

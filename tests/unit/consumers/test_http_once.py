@@ -40,6 +40,17 @@ class Provider:
         await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("before", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"])
+def test_an_answer_that_breaks_off_within_its_headers_is_no_answer(client: str, before: bytes) -> None:
+    def act(_number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(before + b"HTTP/1.1 200 OK\r\nContent-Le")
+        writer.close()
+
+    provider, [report] = deliver(client, act, 1)
+    assert (provider.taken, report.verdict.code) == (1, UNKNOWN)
+
+
 def deliver(client: str, act: Callable[[int, asyncio.StreamWriter], None], count: int) -> tuple[Provider, list[Report]]:
     """Post envelopes one after the other, over one connection as long as it lives."""
     provider = Provider(act)

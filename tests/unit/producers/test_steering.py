@@ -177,6 +177,14 @@ def test_a_filter_that_names_nothing_is_refused() -> None:
             steered.plan(empty, Changes(cancelled=True))
 
 
+@pytest.mark.parametrize("name", ["app", "channel", "id_prefix"])
+def test_a_filter_with_an_empty_text_is_refused(name: str) -> None:
+    """As of a variable that is not set: `task cancel --id-prefix "$PREFIX" --yes` must not take all tasks."""
+    fields: dict[str, Any] = {name: ""}
+    with pytest.raises(InvalidInput, match=f"{name}: is empty"):
+        TaskFilter(**fields)
+
+
 def test_lanes_that_cannot_be_created_now_are_left_to_the_workers(world: FakeService) -> None:
     """The change is stored; the worker that moves the first envelope creates the missing lane."""
     world.fail_at("create", Unreachable("Pulsar's REST is away."))
