@@ -96,7 +96,7 @@ def _columns(indexes: Numbers, targets: pa.Array, at: datetime) -> dict[str, Any
         **{name: pa.array(values, kinds.field(name).type) for name, values in numbers.items()},
         "writer": writers.take(pa.array(envelopes % WRITERS)),
         "target": targets,
-        "reason": pa.nulls(count, pa.string()),
+        **{name: pa.nulls(count, pa.string()) for name in ("reason", "provider_id")},
     }
 
 
