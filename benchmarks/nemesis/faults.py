@@ -28,7 +28,6 @@ from dispatcher.wire.topics import Topics
 
 TEND_S = 0.1
 THREADS = 12
-Undo = Callable[[], None]
 
 
 @dataclass

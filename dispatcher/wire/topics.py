@@ -137,8 +137,3 @@ def side_of_lane(topic: str) -> tuple[str, str] | None:
         return None
     app, _, channel = name.removeprefix("side.").partition("~")
     return app, channel
-
-
-def retry_step_s(delay_s: float) -> int:
-    """Return the delay step for a requested delay: rounded up, at most the longest."""
-    return next((step for step in RETRY_STEPS_S if delay_s <= step), RETRY_STEPS_S[-1])

@@ -7,7 +7,7 @@ as they were then. Files that no commit names were left behind by a run that was
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -175,8 +175,3 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def relative(root: Path, paths: Iterable[Path]) -> list[str]:
-    """Return the paths relative to the journal's folder, as TableFile has them."""
-    return [path.relative_to(root).as_posix() for path in paths]

@@ -12,7 +12,6 @@ from spark_jobs.journal.first_outcomes import PartialOutcome, Piece
 
 FULL_ROWS = 1 << 16
 """The approximate number of rows in a batch: a piece is never split."""
-AT = pa.timestamp("ms", tz="UTC")
 DIED = pa.timestamp("us", tz="UTC")
 ROWS = pa.schema(
     [

@@ -177,6 +177,3 @@ class PushWorld(EngineWorld):
         return max(
             (group.tries for record in self.records() for one in record.mixed for group in one.groups), default=0
         )
-
-    def most_rounds(self) -> int:
-        return max((one.attempt for record in self.records() for one in record.mixed), default=0)
