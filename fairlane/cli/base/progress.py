@@ -44,7 +44,7 @@ def _part_done(task: PushTask, audience: Audience, accepted: int) -> float | Non
 
 
 @contextmanager
-def counted(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+def changing(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
     """Yield the function to call with the number done and the total; without a terminal nothing is shown."""
     with progress_lines() as bar:
         line = bar.add_task(f"changing {what}", total=total, figures="")
@@ -60,8 +60,8 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Show on a terminal that something is read whose size is not known."""
+def doing(what: str) -> Iterator[None]:
+    """Show on a terminal what is done whose progress is not known."""
     with progress_lines(has_bar=False) as bar:
         bar.add_task(what, figures="")
         yield
@@ -93,11 +93,3 @@ def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
             bar.update(line, total=view.targets.total or None, completed=done, figures=figures)
 
         yield show
-
-
-@contextmanager
-def measuring(seconds: float) -> Iterator[None]:
-    """Show on a terminal that a command takes this long because it measures."""
-    with progress_lines(has_bar=False) as bar:
-        bar.add_task(f"measuring for {seconds:.0f} s", figures="")
-        yield

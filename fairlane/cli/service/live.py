@@ -15,10 +15,10 @@ MEASURE_S = 2.2
 
 def settled_sample(client: "PushClient") -> Sample:
     """Return a sample whose rates are those of the last two seconds."""
-    from fairlane.cli.base.progress import measuring
+    from fairlane.cli.base.progress import doing
 
     sampler = Sampler(client, SystemClock())
-    with measuring(MEASURE_S):
+    with doing(f"measuring for {MEASURE_S:.0f} s"):
         sampler.take()
         time.sleep(MEASURE_S)
         return sampler.take()

@@ -34,9 +34,9 @@ def signals(ctx: click.Context, output: Output) -> None:
     If Redis was restarted or emptied while no worker ran, only a new worker can restore the counts: one worker is
     needed then, and the figures of the tiers are missing until it runs.
     """
-    from fairlane.cli.base.progress import measuring
+    from fairlane.cli.base.progress import doing
 
-    with client_of(ctx) as client, measuring(APART_S):
+    with client_of(ctx) as client, doing(f"measuring for {APART_S:.0f} s"):
         measured = _measured(client)
     rows = _rows(measured)
     service = {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dispatcher.model.values import counted
 from fairlane.cli.base.arguments import ByteSize, Duration
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import pass_settings
@@ -74,8 +75,8 @@ def run(
 
 def _tell(batch: "LandedBatch") -> None:
     if batch.number:
-        outcomes = "outcome" if batch.outcomes == 1 else "outcomes"
-        say(f"batch {batch.number}: {batch.outcomes:,} {outcomes}, {batch.records:,} records, {batch.files} files")
+        outcomes = counted(batch.outcomes, "outcome")
+        say(f"batch {batch.number}: {outcomes}, {batch.records:,} records, {batch.files} files")
 
 
 @journal.command()

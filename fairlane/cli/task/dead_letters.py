@@ -199,6 +199,6 @@ def _emit(output: Output, groups: "list[LetterGroup]") -> None:
 
 
 def _reading() -> Any:
-    from fairlane.cli.base.progress import reading
+    from fairlane.cli.base.progress import doing
 
-    return reading("reading dead letters")
+    return doing("reading dead letters")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dispatcher.model.values import counted
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
 from fairlane.cli.base.options import FILTERS, F, task_filters, with_options
@@ -86,9 +87,9 @@ def change_many(
             return
         if asked.by_filter:
             _ask(ctx, plan, yes=asked.yes)
-        from fairlane.cli.base.progress import counted
+        from fairlane.cli.base.progress import changing
 
-        with counted("tasks", len(plan.changing)) as on_progress:
+        with changing("tasks", len(plan.changing)) as on_progress:
             result = client.set_many(plan, on_progress=on_progress)
         _tell(plan, result, done)
         as_wished = [step.task.id for step in plan.steps if step.task.id not in result.failed]
@@ -134,14 +135,14 @@ def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situat
 def _ask(ctx: click.Context, plan: "Plan", *, yes: bool) -> None:
     count = len(plan.changing)
     already = len(plan.steps) - count
-    say(f"{_tasks(count)} will be changed" + (f" ({already:,} already set)" if already else ""))
+    say(f"{counted(count, 'task')} will be changed" + (f" ({already:,} already set)" if already else ""))
     for step in plan.changing[:SHOWN]:
         changes = (f"{name} {before} -> {after}" for name, (before, after) in step.changes.items())
         say(f"  {step.task.id}: {', '.join(changes)}")
     if count > SHOWN:
         say(f"  and {count - SHOWN:,} more")
     if count and not yes:
-        confirm(ctx, f"Change {_tasks(count)}?")
+        confirm(ctx, f"Change {counted(count, 'task')}?")
 
 
 def confirm(ctx: click.Context, question: str) -> None:
@@ -165,17 +166,13 @@ def _tell(plan: "Plan", result: "BulkResult", done: str) -> None:
         say(reason)
     left = _left(plan, result)
     if left:
-        say(f"{_tasks(left)} may be unchanged; run the same command again to change them")
+        say(f"{counted(left, 'task')} may be unchanged; run the same command again to change them")
 
 
 def _print(output: Output, result: "BulkResult", followed: dict[str, Any]) -> None:
     if output.as_json:
         fields = {"changed": list(result.changed), "unchanged": result.unchanged, "failed": dict(result.failed)}
         output.emit(fields | followed, lambda: "")
-
-
-def _tasks(count: int) -> str:
-    return f"{count:,} task{'' if count == 1 else 's'}"
 
 
 def _preview(plan: "Plan") -> Any:
