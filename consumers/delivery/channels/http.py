@@ -45,9 +45,8 @@ class HttpChannel:
     """Posts each envelope to one address.
 
     2xx: sent, except the targets under `failed` in a JSON answer. 408, 425, 429, 5xx and 3xx: retried, not before
-    Retry-After if there is one. No connection within half of the time limit: unsent. No
-    answer in time, or one that broke off: unknown. Other 4xx: failed; the reason is the status and the beginning of the
-    answer.
+    Retry-After if there is one. No connection within half of the time limit: unsent. No answer in time, or one that
+    broke off: unknown. Other 4xx: failed; the reason is the status and the beginning of the answer.
     """
 
     batch_limit = 1
