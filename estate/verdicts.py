@@ -32,7 +32,7 @@ class JudgeSettings:
     longest_hold_ms: float = 3_600_000.0
     """That time doubles with each isolation, up to this."""
     stale_ms: float = 20_000.0
-    """Two windows of the brokers' figures: for this time they may still hold writes of before a bookie came back."""
+    """Time for which the brokers' figures may still be of before a bookie came back: two windows of 10 s."""
     longest_look_ms: float = 10_000.0
     """A look counts for at most this time, so that a clock that jumps releases nothing early."""
 
@@ -166,7 +166,7 @@ def _observed(
     if not one.present:
         return _vanished(node)
     if node.state == "gone":
-        return _arrived(_back(node, "appear", settings), one)
+        node = _with_old_figures(node.after("appear"), settings)
     if node.state == "joining":
         return _arrived(node, one)
     node = _settled(node, one, settings)
@@ -241,13 +241,16 @@ def _isolated(node: NodeRecord, settings: JudgeSettings) -> NodeRecord:
 
 
 def _back(node: NodeRecord, event: str, settings: JudgeSettings) -> NodeRecord:
-    """Return a node that is back. If the guard had isolated it, it is on probation for as long as it was held.
+    """Return a node in service again. If the guard had isolated it, it is on probation for as long as it was held."""
+    probation_ms = node.hold_ms if node.by_guard else node.probation_ms
+    back = msgspec.structs.replace(node.after(event), probation_ms=probation_ms, by_guard=False)
+    return _with_old_figures(back, settings)
 
-    What brokers say of a bookie's writes may be of before; a broker's own probes are always of now.
-    """
-    probation_ms = node.hold_ms if node.by_guard and node.out_of_service else node.probation_ms
-    stale_ms = settings.stale_ms if node.kind is NodeKind.BOOKIE else 0.0
-    return msgspec.structs.replace(node.after(event), probation_ms=probation_ms, stale_ms=stale_ms, by_guard=False)
+
+def _with_old_figures(node: NodeRecord, settings: JudgeSettings) -> NodeRecord:
+    """Return a node that is not judged for a while, since what brokers say of it may be of before it came back. The
+    guard's own probes of a broker are always of now."""
+    return msgspec.structs.replace(node, stale_ms=settings.stale_ms) if node.kind is NodeKind.BOOKIE else node
 
 
 def _changed(before: NodeRecord, after: NodeRecord) -> str:

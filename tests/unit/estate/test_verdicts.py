@@ -215,6 +215,9 @@ def test_a_bookie_that_disappears_while_it_is_isolated_is_found_as_it_was_left()
     bookies.gone.clear()
     bookies.look()
     assert bookies.state(2) == "isolated"
+    bookies.p99_ms.clear()
+    assert len(bookies.go_on(10)) == 1
+    assert bookies.state(2) == "serving"
 
 
 def test_a_slow_broker_is_drained_if_another_one_is_left() -> None:
