@@ -28,11 +28,11 @@ $(CLASSES): spark_jobs/session/class_archive.py requirements.lock | setup
 demo: setup ## the whole service on this machine: local stack, workers, nine tasks, a report
 	@$(PY) -m fairlane demo
 
-test: setup ## every law and behavior, real Pulsar and Redis included: some eight minutes
+test: setup ## every law and behavior, real Pulsar and Redis included: some nine minutes
 	@FAIRLANE_TEST_SEEDS=25 FAIRLANE_TEST_LAWS=0.2 $(PYTEST) -m "not alone and not thorough"
 	@FAIRLANE_TEST_SEEDS=25 FAIRLANE_TEST_LAWS=0.2 $(PY) -m pytest $(ALONE) -m "alone and not thorough"
 
-test-all: setup classes ## all tests: a thousand seeds, every server, more deaths, more of Spark: some twenty minutes
+test-all: setup classes ## all tests: a thousand seeds, every server, more deaths, more of Spark: some half an hour
 	@$(PYTEST) -m "not alone"
 	@$(PY) -m pytest $(ALONE) -m alone
 

@@ -1,8 +1,8 @@
 """Faults of an estate beside publishing lanes: how long a lane pauses, and what it lost or has twice afterwards.
 
-All lanes are on one broker, so that each of them meets a fault of it, and look it up at the other one, as behind a load
-balancer that leaves out what is dead. Copies and settings are those that `provision`
-and the plan recommend: two copies on two of three bookies.
+All lanes are on one broker, so that each of them meets a fault of it. The client looks them up at the other broker, as
+behind a load balancer that leaves out what is dead. Copies and settings are those that `provision` and the plan
+recommend: two copies on two of three bookies.
 """
 
 import json

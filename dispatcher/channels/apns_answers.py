@@ -5,7 +5,7 @@ and its staff's answers on which errors show a dead token.
 """
 
 from dispatcher.channels.answer_body import json_object, text
-from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable, strange_body
 
 AFTER_5XX_S = 900.0
 """Apple asks to wait 15 minutes after an error of its own."""
@@ -21,14 +21,7 @@ def _rows(status: int, effect: Effect, note: str, *codes: str) -> tuple[Row, ...
 
 TABLE = VerdictTable(
     (
-        Row(
-            status=200,
-            detail=STRANGE_BODY,
-            effect=Effect.DOWN,
-            wait_s=60.0,
-            may_be_taken=True,
-            note="The answer has a body and no apns-id, so it is not one of APNs: check url and proxy of the app.",
-        ),
+        strange_body("The answer has a body and no apns-id, so it is not one of APNs: check url and proxy of the app."),
         Row(status=200, effect=Effect.SENT, note="Taken by APNs."),
         Row(
             status=410,

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dispatcher.channels.answer_body import json_object, objects, text
-from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable, strange_body
 from dispatcher.model.errors import DECODING_ERRORS
 
 TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
@@ -21,14 +21,7 @@ TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
 
 TABLE = VerdictTable(
     (
-        Row(
-            status=200,
-            detail=STRANGE_BODY,
-            effect=Effect.DOWN,
-            wait_s=60.0,
-            may_be_taken=True,
-            note="The answer names no message, so it is not one of FCM: check url and proxy of the app.",
-        ),
+        strange_body("The answer names no message, so it is not one of FCM: check url and proxy of the app."),
         Row(status=200, effect=Effect.SENT, note="Taken by FCM."),
         Row(
             status=400,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 STRANGE_BODY = "body"
-"""Value of `detail`: the status says that the message was taken, and the answer has not the provider's form. It may
-come from a proxy, or from another server at the address in the settings."""
+"""Value of `detail`: the status says that the message was taken, but the answer does not have the provider's form. It
+may come from a proxy, or from another server at the address in the settings."""
 
 
 class Effect(StrEnum):
@@ -76,6 +76,11 @@ class Row:
             and self.code in ("", answer.code)
             and self.detail in ("", answer.detail)
         )
+
+
+def strange_body(note: str) -> Row:
+    """Return the row of an answer 200 that is not the provider's."""
+    return Row(status=200, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, may_be_taken=True, note=note)
 
 
 @dataclass(frozen=True)

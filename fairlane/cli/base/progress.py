@@ -45,7 +45,7 @@ def _part_done(task: PushTask, audience: Audience, accepted: int) -> float | Non
 
 @contextmanager
 def changing(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """Yield the function to call with the number done and the total; without a terminal nothing is shown."""
+    """Show how many have been changed. Yield the function to call with the number done and the total."""
     with progress_lines() as bar:
         line = bar.add_task(f"changing {what}", total=total, figures="")
         yield lambda done, of: bar.update(line, completed=done, total=of, figures=f"{done:,} of {of:,}")
@@ -61,7 +61,7 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Show on a terminal what is done whose progress is not known."""
+    """Show on a terminal what is being done, without its progress."""
     with progress_lines(has_bar=False) as bar:
         bar.add_task(what, figures="")
         yield

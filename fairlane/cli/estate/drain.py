@@ -29,7 +29,7 @@ def drain(settings: "Settings", output: Output, broker: str, at_once: int, *, dr
     from fairlane.cli.estate.moving import mover_of
     from fairlane.estate.drains import let_go
 
-    with mover_of(settings, output) as mover:
+    with mover_of(settings, output, f"no bundle of {broker} has a topic") as mover:
         facts = mover.read()
         names = [one.name for one in facts.estate.brokers]
         if broker not in names:

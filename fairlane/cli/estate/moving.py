@@ -24,6 +24,8 @@ class Mover:
     settings: Settings
     admin: BundleAdmin
     output: Output
+    nothing: str
+    """Why there may be nothing to move."""
 
     @property
     def journals(self) -> MoveJournals:
@@ -73,12 +75,12 @@ class Mover:
             **more,
         }
         self.output.emit_document(document, rows or brokers)
-        say(_summary(plan, rows))
+        say(_summary(plan, rows, self.nothing))
 
 
-def _summary(plan: MovePlan, rows: Sequence[Mapping[str, Any]]) -> str:
+def _summary(plan: MovePlan, rows: Sequence[Mapping[str, Any]], nothing: str) -> str:
     if not rows:
-        return "Nothing to move: nothing is on the broker, the brokers are close enough, or no move helps."
+        return f"Nothing to move: {nothing}."
     return f"{len(rows)} moves; the spread is {plan.spread_before:.0%} of the mean load, {plan.spread_after:.0%} after."
 
 
@@ -107,7 +109,9 @@ def rows_of(progress: Sequence[MoveProgress], name: str) -> list[dict[str, Any]]
 
 
 @contextmanager
-def mover_of(settings: Settings, output: Output) -> Iterator[Mover]:
-    """Yield what moves the bundles of the configured cluster."""
+def mover_of(
+    settings: Settings, output: Output, nothing: str = "the brokers are close enough, or no move helps"
+) -> Iterator[Mover]:
+    """Yield what moves the bundles of the configured cluster. nothing: why there may be nothing to move."""
     with BundleAdmin(settings.pulsar) as admin:
-        yield Mover(settings, admin, output)
+        yield Mover(settings, admin, output, nothing)

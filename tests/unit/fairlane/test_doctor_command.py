@@ -1,8 +1,12 @@
-"""The last line of `fairlane doctor` agrees with its findings."""
+"""The last line of `fairlane doctor` agrees with its findings, and no server that hangs keeps it for long."""
 
 import pytest
 
 from backends.pulsar.provision import Finding
+from backends.settings import PulsarSettings
+from backends.system_clock import SystemClock
+from fairlane.checks import doctor
+from fairlane.settings import Settings
 from tests.unit.command_line import CommandLine
 
 
@@ -19,3 +23,19 @@ def test_it_says_how_many_checks_fail_or_warn(
 ) -> None:
     monkeypatch.setattr("fairlane.checks.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
     assert cli(["doctor"], code).err.strip().splitlines()[-1] == message
+
+
+@pytest.mark.parametrize(("given_s", "limit_s"), [(30.0, doctor.ANSWER_S), (2.0, 2.0)])
+def test_each_request_to_pulsar_has_a_limit(given_s: float, limit_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def checked(settings: PulsarSettings | Settings) -> list[Finding]:
+        pulsar = settings.pulsar if isinstance(settings, Settings) else settings
+        limits.append(pulsar.operation_timeout_s)
+        return []
+
+    monkeypatch.setattr("backends.pulsar.provision.check", checked)
+    monkeypatch.setattr(doctor, "estate_findings", checked)
+    monkeypatch.setattr(doctor, "view_findings", checked)
+    doctor.examine(Settings(pulsar=PulsarSettings(operation_timeout_s=given_s)), SystemClock())
+    assert limits == [limit_s] * 3
