@@ -32,7 +32,8 @@ def move_bundles(
     admin: BundleAdmin, window: MoveWindow, facts: MoveFacts, at_once: int, must_stop: Callable[[], bool]
 ) -> list[MoveProgress]:
     """Carry out the moves of a window. Raises KeyboardInterrupt once those that were begun are finished."""
-    mover = BundleMover(admin, {bundle: tuple(topics) for bundle, topics in facts.topics.items()})
+    topics = {bundle: tuple(topics) for bundle, topics in facts.topics.items()}
+    mover = BundleMover(admin, topics, facts.brokers())
     return MoveRunner(window, mover.attempt, SystemClock(), at_once).run(must_stop)
 
 

@@ -1,7 +1,7 @@
 """Carries out moves of bundles: a bounded number at once, each checked by lookup and tried again."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -70,21 +70,25 @@ class MoveRunner:
 class BundleMover:
     """One try of a move: has the bundle unloaded towards its target, and looks up where it went."""
 
-    def __init__(self, admin: BundleAdmin, topics: Mapping[str, Sequence[str]]) -> None:
-        """topics: of each bundle, to look it up by."""
-        self._admin, self._topics = admin, topics
+    def __init__(self, admin: BundleAdmin, topics: Mapping[str, Sequence[str]], answered: Collection[str]) -> None:
+        """topics: of each bundle, to look it up by. answered: the brokers that answer."""
+        self._admin, self._topics, self._answered = admin, topics, answered
 
     def attempt(self, move: Move) -> Attempt:
-        """Return the owner after the try. A bundle that is at its target already is not unloaded."""
+        """Return the owner after the try. A bundle that is at its target already is not unloaded.
+
+        The source is asked if it answers, so that no broker that takes no part can hold up the move.
+        """
         topics = self._topics.get(move.bundle, ())
+        at = move.source if move.source in self._answered else None
         try:
-            owner = self._admin.owner_of(topics)
+            owner = self._admin.owner_of(topics, at)
             if owner is None:
                 return Attempt(None, "its topics are gone")
             if owner == move.target:
                 return Attempt(owner)
-            self._admin.move(move.bundle, move.target)
-            owner = self._admin.owner_of(topics)
+            self._admin.move(move.bundle, move.target, at)
+            owner = self._admin.owner_of(topics, at)
         except FairlaneError as error:
             return Attempt(None, error.cause)
         return Attempt(owner, "" if owner == move.target else f"Pulsar had it loaded by {owner}")

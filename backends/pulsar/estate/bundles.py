@@ -1,5 +1,6 @@
 """Bundles and their owners as they are now, and the calls that move them."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -55,13 +56,17 @@ class BundleAdmin:
     def __init__(self, settings: PulsarSettings) -> None:
         """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
         self._reading = settings.model_copy(update={"operation_timeout_s": LOOK_S})
-        self._any = PulsarAdmin(settings.model_copy(update={"operation_timeout_s": ANSWER_S}))
+        self._moving = settings.model_copy(update={"operation_timeout_s": ANSWER_S})
+        self._any = PulsarAdmin(self._moving)
+        self._at: dict[str, PulsarAdmin] = {}
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._any.close()
+        for admin in (self._any, *self._at.values()):
+            admin.close()
 
     def brokers(self) -> list[str]:
         """Return host:port of the REST addresses of all brokers."""
@@ -100,13 +105,26 @@ class BundleAdmin:
             admin.close()
 
     def _settings_of(self, broker: str) -> PulsarSettings:
-        scheme = urlsplit(self._any.address).scheme
-        return self._reading.model_copy(update={"admin_url": urlunsplit((scheme, broker, "", "", ""))})
+        return self._reading.model_copy(update={"admin_url": self._url_of(broker)})
 
-    def move(self, bundle: str, target: str) -> None:
-        """Ask for a bundle to be loaded by another broker. Raises Refused while no broker owns it."""
+    def _url_of(self, broker: str) -> str:
+        return urlunsplit((urlsplit(self._any.address).scheme, broker, "", "", ""))
+
+    def _asked(self, at: str | None) -> PulsarAdmin:
+        if at is None:
+            return self._any
+        with self._lock:
+            if at not in self._at:
+                self._at[at] = PulsarAdmin(self._moving.model_copy(update={"admin_url": self._url_of(at)}))
+            return self._at[at]
+
+    def move(self, bundle: str, target: str, at: str | None = None) -> None:
+        """Ask for a bundle to be loaded by another broker. Raises Refused while no broker owns it.
+
+        at: the broker to ask, best the owner; None: the one at the configured address, which may hang.
+        """
         namespace, _, bounds = bundle.rpartition("/")
-        self._any.move_bundle(namespace, bounds, target)
+        self._asked(at).move_bundle(namespace, bounds, target)
 
     def let_go(self, bundle: str) -> None:
         """Unload a bundle; the next client that needs it has it loaded anywhere."""
@@ -120,11 +138,12 @@ class BundleAdmin:
     def unload_topic(self, topic: str) -> None:
         self._any.unload(topic)
 
-    def owner_of(self, topics: Iterable[str]) -> str | None:
-        """Return the owner of the bundle of these topics: of the first that still exists. None if none does."""
+    def owner_of(self, topics: Iterable[str], at: str | None = None) -> str | None:
+        """Return the owner of the bundle of these topics: of the first that still exists. None if none does. at: see
+        `move`."""
         for topic in topics:
             try:
-                return self._any.owner_of_topic(topic)
+                return self._asked(at).owner_of_topic(topic)
             except NotFound:
                 continue
         return None
