@@ -13,7 +13,7 @@ from consumers.delivery.door_keeper import DoorKeeper
 from dispatcher.channels.guards.breaker import Breaker
 from dispatcher.channels.guards.door import Door, Doors, Load
 from dispatcher.channels.guards.storm_guard import StormGuard
-from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble
 from dispatcher.channels.verdict_table import Effect, Row
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import FlowPause, PauseKind, flow_parts
@@ -96,10 +96,10 @@ class FleetGate:
         if self.closed(trouble.flow) is not None:
             return
         now_s, here_s = self._clock.monotonic_s(), trouble.for_s
-        if trouble.kind is TroubleKind.DOWN:
+        if trouble.kind is PauseKind.DOWN:
             here_s = self._breaker.pause_s(trouble.flow, trouble.for_s)
             trouble = msgspec.structs.replace(trouble, for_s=here_s)
-        elif trouble.kind is TroubleKind.LIMIT:
+        elif trouble.kind is PauseKind.LIMIT:
             here_s = min(here_s, LIMITED_S)
         self._local[trouble.flow] = _Closed(now_s + here_s, trouble, now_s)
         self.outbox.put(trouble)
@@ -177,7 +177,7 @@ class FleetGate:
         self._credentials[flow] = credential
         self._guards.pop(flow, None)
         local, fleet = self._local.get(flow), self._fleet.get(flow)
-        if local is not None and PauseKind(local.trouble.kind) in _BLAMED:
+        if local is not None and local.trouble.kind in _BLAMED:
             self._local.pop(flow, None)
         if fleet is not None:
             self._end_if_renewed(flow, fleet.trouble)
@@ -205,7 +205,7 @@ class FleetGate:
             if entry.is_open(now_ms)
         }
         for flow in self._fleet.keys() - before.keys():
-            if self._fleet[flow].trouble.kind is TroubleKind.DOWN:
+            if self._fleet[flow].trouble.kind is PauseKind.DOWN:
                 self._breaker.note(flow, self._fleet[flow].until_s - now_s)
         self._ended = frozenset(flow for flow, entry in entries.items() if not entry.kind.stops)
         self._confirmed = frozenset(flow for flow, entry in entries.items() if entry.confirms(now_ms))
@@ -231,14 +231,14 @@ class FleetGate:
 
     def _is_suspected(self, flow: str) -> bool:
         closed = self.closed(flow)
-        return closed is not None and closed.kind is TroubleKind.SUSPECT
+        return closed is not None and closed.kind is PauseKind.SUSPECT
 
     def _suspicion(self, flow: str, guard: StormGuard) -> Trouble:
         channel, app = flow_parts(flow)
         return Trouble(
             channel=channel,
             app=app,
-            kind=TroubleKind.SUSPECT,
+            kind=PauseKind.SUSPECT,
             for_s=math.inf,
             reason=(
                 f"suspected wrong environment: {guard.text()}. Correct the credentials or the environment; if the "
@@ -250,7 +250,7 @@ class FleetGate:
     def _end_if_renewed(self, flow: str, trouble: Trouble) -> None:
         """Ask for the end of a pause that is due to another version of the credential than the present one."""
         credential, now_s = self._credentials.get(flow), self._clock.monotonic_s()
-        is_blamed = PauseKind(trouble.kind) in _BLAMED and credential not in (None, "", trouble.credential)
+        is_blamed = trouble.kind in _BLAMED and credential not in (None, "", trouble.credential)
         if is_blamed and trouble.credential and now_s >= self._ended_s.get(flow, -math.inf) + ENDS_AGAIN_S:
             self._ended_s[flow] = now_s
             self.outbox.put(Renewed(flow, credential or ""))
@@ -261,7 +261,7 @@ def _closed_by(flow: str, entry: FlowPause, since_s: float, until_s: float) -> _
     trouble = Trouble(
         channel=channel,
         app=app,
-        kind=TroubleKind(entry.kind),
+        kind=entry.kind,
         for_s=0.0,
         reason=entry.reason,
         credential=entry.credential,

@@ -86,7 +86,7 @@ class FlowPauses:
         if isinstance(met, Renewed):
             return _Wish(met.flow, PauseKind.ENDED, math.inf, "it has new credentials", met.credential)
         until_s = self._clock.monotonic_s() + met.for_s
-        return _Wish(met.flow, PauseKind(met.kind), until_s, _short(met.reason), met.credential)
+        return _Wish(met.flow, met.kind, until_s, _short(met.reason), met.credential)
 
     def _is_done(self, wish: _Wish) -> bool:
         """Write the entry, or find that nothing is to be written. Return False if it must be tried again."""

@@ -6,17 +6,8 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from dispatcher.channels import apns_answers
-from dispatcher.channels.push_message import PushMessage, Templates, read_message
-from dispatcher.channels.spec import (
-    Handling,
-    Problem,
-    Rendering,
-    compiled,
-    merged,
-    problems_of,
-    unknown_fields,
-)
-from dispatcher.model.pools import CapUnit
+from dispatcher.channels.push_message import PushMessage, read_message
+from dispatcher.channels.spec import ChannelSpec, Handling, Problem, Rendering, compiled, merged, unknown_fields
 from dispatcher.model.tier import Tier
 
 MAX_PAYLOAD_BYTES = 4_096
@@ -44,43 +35,30 @@ def apns_id(task: str, writer: str, sequence: int, position: int) -> str:
     return str(uuid5(ID_NAMESPACE, f"{task}/{writer}/{sequence}/{position}"))
 
 
-class ApnsSpec:
-    """See ChannelSpec."""
+class ApnsSpec(ChannelSpec):
+    """The rules of APNs. The target goes into the path of a request."""
 
-    name = "apns"
-    targets_per_request = 1
-    unit = CapUnit.TARGET
     table = apns_answers.TABLE
     max_payload_bytes = MAX_PAYLOAD_BYTES
 
-    def check_message(self, message: Mapping[str, Any]) -> list[Problem]:
-        """Return what APNs would refuse in a message, whatever the target."""
-        parsed = read_message(message)
+    def own_problems(self, message: PushMessage) -> list[Problem]:
         problems = []
-        if "aps" in parsed.data:
+        if "aps" in message.data:
             problems.append(Problem("message.data.aps", "is a key that APNs keeps for itself", "rename it"))
-        if not parsed.collapse.isprintable():  # it becomes a header
+        if not message.collapse.isprintable():  # it becomes a header
             problems.append(Problem("message.collapse", "holds a control character or an unusual space", "remove it"))
         for name in ("aps", HEADERS):
-            if not isinstance(parsed.apns.get(name, {}), Mapping):
+            if not isinstance(message.apns.get(name, {}), Mapping):
                 return [*problems, Problem(f"message.apns.{name}", "must be an object")]
-        problems += _header_problems(parsed.apns.get(HEADERS, {}))
-        return problems + problems_of(parsed, MAX_PAYLOAD_BYTES, _payload)
+        return problems + _header_problems(message.apns.get(HEADERS, {}))
 
-    def payload(self, message: Mapping[str, Any]) -> Templates:
-        """Return what APNs' limit applies to: the payload."""
-        return compiled(read_message(message), _payload)
+    def document(self, message: PushMessage) -> dict[str, Any]:
+        return _payload(message)
 
     def check_target(self, target: str) -> str | None:
-        """Return why a target cannot be a device token; None if it can."""
         return None if _TOKEN.fullmatch(target) else "is not a device token in hexadecimal digits"
 
-    def flow_of(self, app: str, _target: str, /) -> str:
-        """Return the app: each has its own key or certificate."""
-        return app
-
     def render(self, message: Mapping[str, Any], handling: Handling) -> Rendering:
-        """Prepare a message's requests. The target goes into their path. Raises InvalidInput."""
         parsed = read_message(message)
         return Rendering(_headers(parsed, handling), compiled(parsed, _payload))
 

@@ -5,18 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dispatcher.channels import fcm_answers
-from dispatcher.channels.push_message import PushMessage, Templates, read_message
-from dispatcher.channels.spec import (
-    Handling,
-    Problem,
-    Rendering,
-    compiled,
-    merged,
-    problems_of,
-    unknown_fields,
-)
+from dispatcher.channels.push_message import PushMessage, read_message
+from dispatcher.channels.spec import ChannelSpec, Handling, Problem, Rendering, compiled, merged, unknown_fields
 from dispatcher.channels.template import TARGET
-from dispatcher.model.pools import CapUnit
 from dispatcher.model.tier import Tier
 
 MAX_PAYLOAD_BYTES = 4_096
@@ -39,41 +30,28 @@ _TOKEN = re.compile(r"[A-Za-z0-9_:.%-]{20,4096}")
 _PRIORITY = {Tier.HIGH: "HIGH", Tier.MEDIUM: "NORMAL", Tier.LOW: "NORMAL"}
 
 
-class FcmSpec:
-    """See ChannelSpec."""
+class FcmSpec(ChannelSpec):
+    """The rules of FCM. Its limit applies to the message without its target."""
 
-    name = "fcm"
-    targets_per_request = 1
-    unit = CapUnit.TARGET
     table = fcm_answers.TABLE
     max_payload_bytes = MAX_PAYLOAD_BYTES
 
-    def check_message(self, message: Mapping[str, Any]) -> list[Problem]:
-        """Return what FCM would refuse in a message, whatever the target."""
-        parsed = read_message(message)
+    def own_problems(self, message: PushMessage) -> list[Problem]:
         problems = [
             Problem(f"message.data.{key}", "is a key that FCM keeps for itself", "rename it")
-            for key in parsed.data
+            for key in message.data
             if _RESERVED.fullmatch(key)
         ]
-        problems += _option_problems(parsed.fcm)
-        return problems + problems_of(parsed, MAX_PAYLOAD_BYTES, _payload)
+        return problems + _option_problems(message.fcm)
 
-    def payload(self, message: Mapping[str, Any]) -> Templates:
-        """Return what FCM's limit applies to: the message without its target."""
-        return compiled(read_message(message), _payload)
+    def document(self, message: PushMessage) -> dict[str, Any]:
+        # With every field that depends on the moment of sending.
+        return _fields(message, Tier.MEDIUM, MAX_TTL_S)
 
     def check_target(self, target: str) -> str | None:
-        """Return why a target cannot be a registration token; None if it can."""
         return None if _TOKEN.fullmatch(target) else "is not an FCM registration token"
 
-    def flow_of(self, app: str, _target: str, /) -> str:
-        """Return the app: each has its own service account."""
-        return app
-
     def render(self, message: Mapping[str, Any], handling: Handling) -> Rendering:
-        """Prepare a message's requests. Raises InvalidInput."""
-
         def document(texts: PushMessage) -> dict[str, Any]:
             ttl_s = handling.kept_s(texts, MAX_TTL_S)
             return {"message": {**_fields(texts, handling.tier, ttl_s), "token": TARGET}}
@@ -108,11 +86,6 @@ def _option_problems(options: Mapping[str, Any]) -> list[Problem]:
         if name in android and (problem := problem_of(android[name])):
             problems.append(Problem(f"message.fcm.android.{name}", problem))
     return problems
-
-
-def _payload(message: PushMessage) -> dict[str, Any]:
-    """Return the largest form of a message: with every field that depends on the moment of sending."""
-    return _fields(message, Tier.MEDIUM, MAX_TTL_S)
 
 
 def _fields(message: PushMessage, tier: Tier, ttl_s: int | None) -> dict[str, Any]:

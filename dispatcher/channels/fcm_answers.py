@@ -23,13 +23,7 @@ TABLE = VerdictTable(
     (
         strange_body("The answer names no message, so it is not one of FCM: check url and proxy of the app."),
         Row(status=200, effect=Effect.SENT, note="Taken by FCM."),
-        Row(
-            status=400,
-            detail=TOKEN,
-            effect=Effect.DEAD,
-            guarded=True,
-            note="The target is not a registration token.",
-        ),
+        Row(status=400, detail=TOKEN, effect=Effect.DEAD, note="The target is not a registration token."),
         Row(
             status=400,
             effect=Effect.PAYLOAD,
@@ -51,7 +45,6 @@ TABLE = VerdictTable(
             status=403,
             code="SENDER_ID_MISMATCH",
             effect=Effect.WRONG,
-            guarded=True,
             note="The target belongs to another Firebase project.",
         ),
         Row(
@@ -63,23 +56,11 @@ TABLE = VerdictTable(
             status=404,
             code="UNREGISTERED",
             effect=Effect.DEAD,
-            guarded=True,
             note="The app was uninstalled, or its token was replaced.",
         ),
         Row(status=404, effect=Effect.CREDENTIALS, note="The project does not exist: check project_id."),
-        Row(
-            status=429,
-            detail=DEVICE,
-            effect=Effect.LATER,
-            wait_s=60.0,
-            note="This device gets too many messages.",
-        ),
-        Row(
-            status=429,
-            effect=Effect.LIMIT,
-            wait_s=60.0,
-            note="The project's quota is used up.",
-        ),
+        Row(status=429, detail=DEVICE, effect=Effect.LATER, wait_s=60.0, note="This device gets too many messages."),
+        Row(status=429, effect=Effect.LIMIT, wait_s=60.0, note="The project's quota is used up."),
         Row(
             status=502,
             effect=Effect.DOWN,

@@ -1,15 +1,15 @@
 """The rules of a provider: what a channel, submission, commands and fakes must agree on."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES, PushMessage, Templates
+from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES, PushMessage, Templates, read_message
 from dispatcher.channels.template import Template
 from dispatcher.channels.verdict_table import VerdictTable
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.pools import CapUnit
 from dispatcher.model.tier import Tier
 
 
@@ -58,48 +58,56 @@ class Rendering:
     """Their bodies."""
 
 
-class ChannelSpec(Protocol):
+class ChannelSpec(ABC):
     """Limits, checks, rendering and the meaning of answers of a provider: all that needs no connection."""
 
-    @property
-    def name(self) -> str:
-        """Name of the channel."""
-        ...
-
-    @property
-    def targets_per_request(self) -> int: ...
-
-    @property
-    def unit(self) -> CapUnit: ...
-
-    @property
-    def table(self) -> VerdictTable: ...
-
-    @property
-    def max_payload_bytes(self) -> int:
-        """The provider's limit of a request's payload."""
-        ...
+    table: ClassVar[VerdictTable]
+    max_payload_bytes: ClassVar[int]
+    """The provider's limit of a request's payload."""
+    targets_per_request: ClassVar[int] = 1
 
     def check_message(self, message: Mapping[str, Any]) -> list[Problem]:
         """Return what the provider would refuse in a message, whatever the target. Raises InvalidInput for a message
         that is not one of this channel."""
-        ...
-
-    def check_target(self, target: str) -> str | None:
-        """Return what is wrong with a target, as the rest of a sentence; None if nothing is."""
-        ...
+        parsed = read_message(message)
+        return [*self.own_problems(parsed), *self._common_problems(parsed)]
 
     def payload(self, message: Mapping[str, Any]) -> Templates:
         """Return what the limit of the payload applies to. Raises InvalidInput."""
-        ...
+        return compiled(read_message(message), self.document)
 
-    def flow_of(self, app: str, target: str, /) -> str:
-        """Return the name of what has limits of its own: a credential or an origin."""
-        ...
+    @abstractmethod
+    def own_problems(self, message: PushMessage) -> list[Problem]:
+        """Return what this provider alone would refuse."""
 
+    @abstractmethod
+    def document(self, message: PushMessage) -> dict[str, Any]:
+        """Return the largest form of the payload."""
+
+    @abstractmethod
+    def check_target(self, target: str) -> str | None:
+        """Return what is wrong with a target, as the rest of a sentence; None if nothing is."""
+
+    @abstractmethod
     def render(self, message: Mapping[str, Any], handling: Handling) -> Rendering:
         """Prepare a message's requests. Raises InvalidInput."""
-        ...
+
+    def _common_problems(self, message: PushMessage) -> list[Problem]:
+        """Return what every provider refuses: an empty message, a long collapse text, a document that is too large even
+        without its variables."""
+        problems = []
+        if not (message.title or message.body or message.data or message.fcm or message.apns):
+            problems.append(Problem("message", "has neither title, body nor data", "give at least one of them"))
+        if len(message.collapse.encode()) > MAX_COLLAPSE_BYTES:
+            problems.append(Problem("message.collapse", f"has more than {MAX_COLLAPSE_BYTES} bytes", "shorten it"))
+        templates, maximum = compiled(message, self.document), self.max_payload_bytes
+        for language in ("", *message.locales):
+            size = templates.in_language(language).fixed_bytes
+            if size > maximum:
+                field = f"message.locales.{language}" if language else "message"
+                text = f"has {size:,} bytes for this provider, even without variables; at most {maximum:,} are possible"
+                problems.append(Problem(field, text, "shorten its texts or its data"))
+        return problems
 
 
 def compiled(message: PushMessage, document: Callable[[PushMessage], object]) -> Templates:
@@ -112,24 +120,6 @@ def compiled(message: PushMessage, document: Callable[[PushMessage], object]) ->
             raise InvalidInput(f"message: {error}.", "Correct the text.") from error
 
     return Templates(template(""), {language: template(language) for language in message.locales})
-
-
-def problems_of(message: PushMessage, max_bytes: int, document: Callable[[PushMessage], object]) -> list[Problem]:
-    """Return what every provider refuses: an empty message, a long collapse text, a document that is too large even
-    without its variables."""
-    problems = []
-    if not (message.title or message.body or message.data or message.fcm or message.apns):
-        problems.append(Problem("message", "has neither title, body nor data", "give at least one of them"))
-    if len(message.collapse.encode()) > MAX_COLLAPSE_BYTES:
-        problems.append(Problem("message.collapse", f"has more than {MAX_COLLAPSE_BYTES} bytes", "shorten it"))
-    templates = compiled(message, document)
-    for language in ("", *message.locales):
-        size = templates.in_language(language).fixed_bytes
-        if size > max_bytes:
-            field = f"message.locales.{language}" if language else "message"
-            text = f"has {size:,} bytes for this provider, even without variables; at most {max_bytes:,} are possible"
-            problems.append(Problem(field, text, "shorten its texts or its data"))
-    return problems
 
 
 def unknown_fields(given: Mapping[str, Any], known: Collection[str], field: str) -> list[Problem]:

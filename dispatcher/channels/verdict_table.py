@@ -62,12 +62,15 @@ class Row:
     """Minimum delay before another try, or of a pause, unless the provider names one."""
     renew: bool = False
     """Whether to make a new access token and try once more before the effect counts."""
-    guarded: bool = False
-    """Whether many such answers at once suggest that the fault is ours: the storm guard watches them."""
     may_be_taken: bool = False
     """Whether the provider may have taken the message in spite of the answer. Then the target is UNKNOWN."""
     note: str = ""
     """Cause and next step, in one sentence; shown to users."""
+
+    @property
+    def guarded(self) -> bool:
+        """Whether many such answers at once suggest that the fault is ours: the storm guard watches them."""
+        return self.effect in (Effect.DEAD, Effect.WRONG)
 
     def matches(self, answer: Answer) -> bool:
         """Return whether the row is about this answer."""

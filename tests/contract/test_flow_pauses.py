@@ -11,7 +11,7 @@ from backends.redis.view_records import ViewRecords
 from consumers.delivery.fleet_gate import Renewed
 from consumers.upkeep.flow_pauses import FlowPauses
 from dispatcher.analysis.why import Switch
-from dispatcher.channels.guards.trouble import Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import KEPT_MS, FlowPause, PauseKind, confirmed, ended
 from dispatcher.model.service_settings import Setting
@@ -178,7 +178,7 @@ class Writer:
         self.slowed.append((channel, app, for_ms))
         return self.has_cap
 
-    def meets(self, kind: TroubleKind, for_s: float = 60.0, credential: str = "v1") -> bool:
+    def meets(self, kind: PauseKind, for_s: float = 60.0, credential: str = "v1") -> bool:
         """Return whether all that is to be done is done."""
         met = Trouble(channel="null", app="shop", kind=kind, for_s=for_s, reason="because", credential=credential)
         self.outbox.put(met)
@@ -210,8 +210,8 @@ def kinds(log: AwayLog) -> list[str]:
 
 def test_two_workers_that_meet_the_same_trouble_write_one_pause(writers: tuple[Writer, Writer], log: AwayLog) -> None:
     one, other = writers
-    assert one.meets(TroubleKind.DOWN)
-    assert other.meets(TroubleKind.DOWN)
+    assert one.meets(PauseKind.DOWN)
+    assert other.meets(PauseKind.DOWN)
     assert kinds(log) == ["down"]
     found, now_ms = one.entry(), one.registry.service.now_ms()
     assert (found.kind, found.reason) == (PauseKind.DOWN, "because")
@@ -223,7 +223,7 @@ def test_a_worker_that_dies_before_it_writes_stops_the_others_for_seconds_only(
 ) -> None:
     one, other = writers
     assert one.registry.service.take_flow(FLOW, PauseKind.DOWN).is_taken
-    assert not other.meets(TroubleKind.DOWN), "the first may be about to write"
+    assert not other.meets(PauseKind.DOWN), "the first may be about to write"
     one.registry.service.free_flow(FLOW)  # as the lock does after a while
     assert other.pauses.round()
     assert kinds(log) == ["down"]
@@ -233,7 +233,7 @@ def test_a_graver_trouble_replaces_a_milder_one_and_not_the_other_way_round(
     writers: tuple[Writer, Writer], log: AwayLog
 ) -> None:
     one, _ = writers
-    for kind in (TroubleKind.LIMIT, TroubleKind.CREDENTIALS, TroubleKind.DOWN):
+    for kind in (PauseKind.LIMIT, PauseKind.CREDENTIALS, PauseKind.DOWN):
         assert one.meets(kind)
     assert kinds(log) == ["limit", "credentials"]
 
@@ -241,14 +241,14 @@ def test_a_graver_trouble_replaces_a_milder_one_and_not_the_other_way_round(
 @pytest.mark.parametrize(
     ("kind", "version", "after"),
     [
-        (TroubleKind.CREDENTIALS, "v2", ["credentials", "ended"]),
-        (TroubleKind.SUSPECT, "v2", ["suspect", "ended"]),
-        (TroubleKind.CREDENTIALS, "v1", ["credentials"]),
-        (TroubleKind.DOWN, "v2", ["down"]),
+        (PauseKind.CREDENTIALS, "v2", ["credentials", "ended"]),
+        (PauseKind.SUSPECT, "v2", ["suspect", "ended"]),
+        (PauseKind.CREDENTIALS, "v1", ["credentials"]),
+        (PauseKind.DOWN, "v2", ["down"]),
     ],
 )
 def test_new_credentials_end_what_the_old_ones_are_blamed_for(
-    writers: tuple[Writer, Writer], log: AwayLog, kind: TroubleKind, version: str, after: list[str]
+    writers: tuple[Writer, Writer], log: AwayLog, kind: PauseKind, version: str, after: list[str]
 ) -> None:
     one, other = writers
     assert one.meets(kind, for_s=float("inf"))
@@ -262,11 +262,11 @@ def test_doubts_of_a_suspected_minute_outlive_new_credentials_and_further_pauses
     writers: tuple[Writer, Writer], log: AwayLog
 ) -> None:
     one, other = writers
-    assert one.meets(TroubleKind.SUSPECT, for_s=float("inf"))
+    assert one.meets(PauseKind.SUSPECT, for_s=float("inf"))
     suspected_ms = one.entry().since_ms
     assert other.renews("v2")
     assert other.entry().doubts(suspected_ms - 1)
-    assert other.meets(TroubleKind.DOWN, for_s=0.001)
+    assert other.meets(PauseKind.DOWN, for_s=0.001)
     assert kinds(log) == ["suspect", "ended", "down"]
     assert one.entry().doubts(suspected_ms - 1)
     one.registry.control.apply(position(9), record(confirmed(suspected_ms, "by hand")))
@@ -285,19 +285,19 @@ def test_doubts_are_kept_for_as_long_as_ends_are(registry: Registry) -> None:
 def test_a_flow_with_a_cap_of_its_own_is_slowed_and_not_paused(writers: tuple[Writer, Writer], log: AwayLog) -> None:
     one, _ = writers
     one.has_cap = True
-    assert one.meets(TroubleKind.LIMIT)
+    assert one.meets(PauseKind.LIMIT)
     assert (one.slowed, kinds(log)) == ([("null", "shop", 60_000)], [])
     one.has_cap = False
-    assert one.meets(TroubleKind.LIMIT)
+    assert one.meets(PauseKind.LIMIT)
     assert kinds(log) == ["limit"]
 
 
 def test_confirmed_dead_targets_are_not_suspected_again(writers: tuple[Writer, Writer], log: AwayLog) -> None:
     one, _ = writers
     one.registry.control.apply(position(1), record(confirmed(one.registry.service.now_ms(), "by hand")))
-    assert one.meets(TroubleKind.SUSPECT)
+    assert one.meets(PauseKind.SUSPECT)
     assert kinds(log) == []
-    assert one.meets(TroubleKind.CREDENTIALS)
+    assert one.meets(PauseKind.CREDENTIALS)
     assert kinds(log) == ["credentials"]
 
 
@@ -306,7 +306,7 @@ def test_a_trouble_that_is_over_before_it_could_be_stored_is_dropped(
 ) -> None:
     one, other = writers
     assert one.registry.service.take_flow(FLOW, PauseKind.DOWN).is_taken
-    assert not other.meets(TroubleKind.DOWN, for_s=5.0)
+    assert not other.meets(PauseKind.DOWN, for_s=5.0)
     other.clock.advance(5.0)
     assert other.pauses.round()
     assert kinds(log) == []
@@ -317,8 +317,8 @@ def test_a_pause_that_cannot_be_stored_is_stored_by_the_first_worker_that_can(
 ) -> None:
     one, other = writers
     log.is_away = True
-    assert not one.meets(TroubleKind.DOWN)
-    assert not other.meets(TroubleKind.DOWN)
+    assert not one.meets(PauseKind.DOWN)
+    assert not other.meets(PauseKind.DOWN)
     log.is_away = False
     assert one.pauses.round()
     assert other.pauses.round()
@@ -330,7 +330,7 @@ def test_a_pause_whose_receipt_was_lost_is_stored_again_and_is_one_pause(
 ) -> None:
     one, _ = writers
     log.answers_lost = True
-    assert not one.meets(TroubleKind.DOWN)
+    assert not one.meets(PauseKind.DOWN)
     log.answers_lost = False
     assert one.pauses.round()
     assert kinds(log) == ["down", "down"]

@@ -15,7 +15,8 @@ from backends.redis.view import open_view
 from backends.system_clock import SystemClock
 from consumers.delivery.fleet_gate import Renewed
 from consumers.upkeep.flow_pauses import FlowPauses
-from dispatcher.channels.guards.trouble import Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import Trouble
+from dispatcher.model.flow_pause import PauseKind
 from fairlane import PushClient, PushTask, Settings
 from producers.handle import TaskHandle
 from tests.integration.worker_crew import Crew, audience, crew, delivered_at_s, eventually
@@ -83,7 +84,7 @@ def test_what_one_worker_meets_stops_the_others_once_and_ends_by_itself(members:
         handle = submit(client, "shop")
         eventually(lambda: sent(members, handle.id, 0), 30, "it is sent")
         registry = Registry(view)
-        met = Trouble(channel="log", app="shop", kind=TroubleKind.DOWN, for_s=6.0, reason="HTTP 503")
+        met = Trouble(channel="log", app="shop", kind=PauseKind.DOWN, for_s=6.0, reason="HTTP 503")
         with open_control(members.settings) as control:
             for _ in range(2):
                 outbox: queue.Queue[Trouble | Renewed] = queue.Queue()

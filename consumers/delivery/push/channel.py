@@ -17,13 +17,14 @@ from consumers.delivery.push.provider import AppSettings, Provider
 from consumers.delivery.push.sender import WAITS_S, CallRun, Sender
 from consumers.delivery.push.settings import read_settings
 from dispatcher.channels.calls import ProviderCall
-from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble
 from dispatcher.model.errors import FairlaneError
+from dispatcher.model.flow_pause import PauseKind
 
 BUSY = 4
 """Targets in the channel for each request that may be under way. With 2, a worker had 700 of 1,000 under way: the next
 batch came too late."""
-BLAMED = (TroubleKind.CREDENTIALS, TroubleKind.SUSPECT)
+BLAMED = (PauseKind.CREDENTIALS, PauseKind.SUSPECT)
 """Reasons of pauses that new credentials end."""
 MakeProvider = Callable[[AppSettings], Provider]
 
@@ -123,7 +124,7 @@ class PushChannel:
             f"Add [channels.{self.name}.apps.{app}] to the workers' settings and restart them."
         )
         trouble = Trouble(
-            channel=self.name, app=app, kind=TroubleKind.CREDENTIALS, for_s=RECHECKED_AFTER_S, reason=reason
+            channel=self.name, app=app, kind=PauseKind.CREDENTIALS, for_s=RECHECKED_AFTER_S, reason=reason
         )
         self._context.gate.report(trouble)
         await asyncio.sleep(WAITS_S)

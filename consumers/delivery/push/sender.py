@@ -15,12 +15,12 @@ from dispatcher.channels.calls import ProviderCall, TargetResults
 from dispatcher.channels.guards.door import ONE
 from dispatcher.channels.guards.payload_guard import MessageRefusal, MessageRefused, PayloadGuard
 from dispatcher.channels.guards.stall import StallWatch
-from dispatcher.channels.guards.trouble import KEPT_S, KINDS, RECHECKED_AFTER_S, FlowGate, Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import KEPT_S, KINDS, RECHECKED_AFTER_S, FlowGate, Trouble
 from dispatcher.channels.template import MissingVariable
 from dispatcher.channels.verdict_table import Answer, Effect, Row, wait_of
 from dispatcher.clock import Clock
 from dispatcher.model.errors import DECODING_ERRORS, FairlaneError, InvalidInput, Unreachable
-from dispatcher.model.flow_pause import flow_name
+from dispatcher.model.flow_pause import PauseKind, flow_name
 from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import OPEN_NAMES, SENT, UNKNOWN, UNSENT, Outcome, Verdict
 
@@ -94,7 +94,7 @@ class Sender:
             return 1
         return self.figures.limit.paced_limit if self.paced else self.figures.limit.limit
 
-    def trouble(self, kind: TroubleKind, for_s: float, reason: str) -> Trouble:
+    def trouble(self, kind: PauseKind, for_s: float, reason: str) -> Trouble:
         """Return the trouble of this flow."""
         version = self.access.version
         return Trouble(channel=self.channel, app=self.app, kind=kind, for_s=for_s, reason=reason, credential=version)
@@ -152,7 +152,7 @@ class CallRun:
             error: FairlaneError = Unreachable("The app's credential or its access token does not come.", _NO_ACCESS)
         except FairlaneError as failure:
             error = failure
-        kind = TroubleKind.DOWN if error.retryable else TroubleKind.CREDENTIALS
+        kind = PauseKind.DOWN if error.retryable else PauseKind.CREDENTIALS
         trouble = self._sender.trouble(kind, RECHECKED_AFTER_S, str(error))
         gate.report(trouble)
         await asyncio.sleep(WAITS_S)
@@ -368,7 +368,7 @@ class CallRun:
         pause_s = self._sender.health.unanswered(began_s, self._clock.monotonic_s())
         if pause_s is not None:
             access.connections.renew()
-            self._gate.report(self._sender.trouble(TroubleKind.DOWN, pause_s, failure.reason))
+            self._gate.report(self._sender.trouble(PauseKind.DOWN, pause_s, failure.reason))
         code = UNKNOWN if failure.fate is Fate.UNKNOWN else UNSENT
         item.results.report(item.index, self._later_if_unknown(Verdict(code, failure.reason)))
 

@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from dispatcher.channels.guards.trouble import LocalGate, Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import LocalGate, Trouble
 from dispatcher.clock import VirtualClock
+from dispatcher.model.flow_pause import PauseKind
 
 FLOW = "fcm/shop"
 
@@ -20,7 +21,7 @@ def gate(clock: VirtualClock) -> LocalGate:
     return LocalGate(clock)
 
 
-def trouble(for_s: float, kind: TroubleKind = TroubleKind.LIMIT, credential: str = "v1") -> Trouble:
+def trouble(for_s: float, kind: PauseKind = PauseKind.LIMIT, credential: str = "v1") -> Trouble:
     return Trouble(channel="fcm", app="shop", kind=kind, for_s=for_s, reason="too fast", credential=credential)
 
 
@@ -41,11 +42,11 @@ def test_other_flows_stay_open(gate: LocalGate) -> None:
 
 
 def test_a_shorter_trouble_does_not_end_a_longer_one(gate: LocalGate) -> None:
-    gate.report(trouble(3_600.0, TroubleKind.DOWN))
+    gate.report(trouble(3_600.0, PauseKind.DOWN))
     gate.report(trouble(1.0))
     closed = gate.closed(FLOW)
     assert closed is not None
-    assert closed.kind is TroubleKind.DOWN
+    assert closed.kind is PauseKind.DOWN
 
 
 def test_no_flow_is_closed_for_ever(gate: LocalGate, clock: VirtualClock) -> None:
@@ -58,13 +59,13 @@ def test_no_flow_is_closed_for_ever(gate: LocalGate, clock: VirtualClock) -> Non
 @pytest.mark.parametrize(
     ("kind", "version", "is_closed"),
     [
-        (TroubleKind.CREDENTIALS, "v2", False),
-        (TroubleKind.CREDENTIALS, "v1", True),
-        (TroubleKind.LIMIT, "v2", True),
+        (PauseKind.CREDENTIALS, "v2", False),
+        (PauseKind.CREDENTIALS, "v1", True),
+        (PauseKind.LIMIT, "v2", True),
     ],
 )
 def test_new_credentials_end_a_pause_for_which_the_old_ones_were_to_blame(
-    gate: LocalGate, kind: TroubleKind, version: str, is_closed: bool
+    gate: LocalGate, kind: PauseKind, version: str, is_closed: bool
 ) -> None:
     gate.report(trouble(60.0, kind))
     gate.renewed(FLOW, version)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from consumers.delivery.calls import ChannelQueue
-from dispatcher.channels.guards.trouble import LocalGate, Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import LocalGate, Trouble
 from dispatcher.clock import VirtualClock
+from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Report, Verdict
@@ -55,7 +56,7 @@ def paused(*apps: str) -> LocalGate:
     """A gate that is closed for these apps on x."""
     gate = LocalGate(VirtualClock())
     for app in apps:
-        gate.report(Trouble(channel="x", app=app, kind=TroubleKind.HAND, for_s=60.0, reason="by hand"))
+        gate.report(Trouble(channel="x", app=app, kind=PauseKind.HAND, for_s=60.0, reason="by hand"))
     return gate
 
 

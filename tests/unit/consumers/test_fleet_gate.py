@@ -8,7 +8,7 @@ import pytest
 
 from consumers.delivery.fleet_gate import ENDS_AGAIN_S, LIMITED_S, FleetGate, Renewed
 from dispatcher.channels.guards.storm_guard import MIN_DEAD_ALONE
-from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble
 from dispatcher.channels.verdict_table import Effect, Row
 from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import FlowPause, PauseKind, confirmed, ended
@@ -16,7 +16,7 @@ from dispatcher.model.flow_pause import FlowPause, PauseKind, confirmed, ended
 FLOW = "fcm/shop"
 NOW_MS = 1_700_000_000_000
 SENT_ROW = Row(status=200, effect=Effect.SENT)
-DEAD_ROW = Row(status=404, effect=Effect.DEAD, guarded=True)
+DEAD_ROW = Row(status=404, effect=Effect.DEAD)
 DOWN_ROW = Row(status=503, effect=Effect.DOWN)
 LATER_ROW = Row(status=500, effect=Effect.LATER)
 
@@ -46,7 +46,7 @@ class Gate:
     def now_ms(self) -> int:
         return NOW_MS + round((self.clock.monotonic_s() - self.began_s) * 1000)
 
-    def report(self, kind: TroubleKind = TroubleKind.DOWN, for_s: float = 30.0, credential: str = "") -> None:
+    def report(self, kind: PauseKind = PauseKind.DOWN, for_s: float = 30.0, credential: str = "") -> None:
         self.gate.report(
             Trouble(channel="fcm", app="shop", kind=kind, for_s=for_s, reason="because", credential=credential)
         )
@@ -82,7 +82,7 @@ def test_the_watcher_may_forget_a_pause_while_the_event_loop_looks_at_it(at: Gat
     at.clock.advance(2.0)
     at.clock.meanwhile.append(lambda: at.update(ended(at.now_ms, "over")))
     assert at.gate.closed(FLOW) is None
-    at.report(TroubleKind.CREDENTIALS, 60.0, credential="1")
+    at.report(PauseKind.CREDENTIALS, 60.0, credential="1")
     assert at.is_closed()
 
 
@@ -93,7 +93,7 @@ def test_a_report_closes_the_flow_here_at_once_and_is_passed_on_once(at: Gate) -
     at.clock.advance(29.0)
     closed = at.gate.closed(FLOW)
     assert closed is not None
-    assert (closed.for_s, closed.kind, closed.reason) == (1.0, TroubleKind.DOWN, "because")
+    assert (closed.for_s, closed.kind, closed.reason) == (1.0, PauseKind.DOWN, "because")
     at.clock.advance(1.0)
     assert not at.is_closed()
     at.report()
@@ -178,7 +178,7 @@ def test_new_credentials_end_no_other_pause(at: Gate, kind: PauseKind) -> None:
 
 def test_new_credentials_open_at_once_what_was_closed_here_only(at: Gate) -> None:
     at.gate.renewed(FLOW, "v1")
-    at.report(TroubleKind.CREDENTIALS, math.inf, "v1")
+    at.report(PauseKind.CREDENTIALS, math.inf, "v1")
     assert at.is_closed()
     at.gate.renewed(FLOW, "v2")
     assert not at.is_closed()
@@ -186,7 +186,7 @@ def test_new_credentials_open_at_once_what_was_closed_here_only(at: Gate) -> Non
 
 def test_a_worker_with_the_old_credentials_stays_closed_when_another_has_new_ones(at: Gate) -> None:
     at.gate.renewed(FLOW, "v1")
-    at.report(TroubleKind.CREDENTIALS, 60.0, "v1")
+    at.report(PauseKind.CREDENTIALS, 60.0, "v1")
     at.clock.advance(1.0)
     at.update(FlowPause(kind=PauseKind.ENDED, since_ms=at.now_ms, reason="it has new credentials", credential="v2"))
     assert at.is_closed()
@@ -232,15 +232,15 @@ def test_after_a_pause_that_another_worker_made_the_provider_is_probed_too(at: G
     assert not at.gate.probing("fcm/other")
 
 
-@pytest.mark.parametrize("kind", [TroubleKind.LIMIT, TroubleKind.CREDENTIALS])
-def test_after_other_pauses_nothing_is_probed(at: Gate, kind: TroubleKind) -> None:
+@pytest.mark.parametrize("kind", [PauseKind.LIMIT, PauseKind.CREDENTIALS])
+def test_after_other_pauses_nothing_is_probed(at: Gate, kind: PauseKind) -> None:
     at.report(kind, for_s=5.0)
     at.clock.advance(5.0)
     assert not at.gate.probing(FLOW)
 
 
 def test_a_flow_that_is_too_fast_stops_here_for_a_moment_until_the_fleet_has_slowed_it(at: Gate) -> None:
-    at.report(TroubleKind.LIMIT, for_s=60.0)
+    at.report(PauseKind.LIMIT, for_s=60.0)
     (met,) = at.passed_on()
     assert isinstance(met, Trouble)
     assert met.for_s == 60.0
@@ -257,7 +257,7 @@ def test_too_many_dead_targets_close_the_flow_and_are_no_longer_believed(at: Gat
     assert storm(at) == [True] * (MIN_DEAD_ALONE - 1) + [False] * 6
     (trouble,) = at.passed_on()
     assert isinstance(trouble, Trouble)
-    assert (trouble.kind, trouble.for_s) == (TroubleKind.SUSPECT, math.inf)
+    assert (trouble.kind, trouble.for_s) == (PauseKind.SUSPECT, math.inf)
     assert trouble.reason.startswith("suspected wrong environment")
     assert at.is_closed()
 

@@ -11,8 +11,9 @@ from consumers.delivery.clock_loop import ClockLoop
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from dispatcher.channels.guards.adaptive_limit import MIN_ANSWERS
-from dispatcher.channels.guards.trouble import Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.clock import VirtualClock
+from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.lease import Pace
@@ -191,7 +192,7 @@ def test_an_app_that_is_paused_while_it_waits_for_the_door_sends_nothing() -> No
         scene.grant(100, cap=100)
         scene.put(100)
         await scene.pass_s(0.2)
-        scene.gate.report(Trouble(channel="x", app="shop", kind=TroubleKind.HAND, for_s=60.0, reason="stop"))
+        scene.gate.report(Trouble(channel="x", app="shop", kind=PauseKind.HAND, for_s=60.0, reason="stop"))
         before = scene.channel.count(0, 1e9)
         await scene.pass_s(1.0)
         assert scene.channel.count(0, 1e9) == before

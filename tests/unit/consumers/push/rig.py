@@ -16,8 +16,9 @@ from consumers.delivery.context import ChannelContext
 from consumers.delivery.courier import ChannelCourier
 from consumers.delivery.flow_figures import FlowTable
 from dispatcher.channels.guards.payload_guard import MessageRefusal
-from dispatcher.channels.guards.trouble import LocalGate, Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import LocalGate, Trouble
 from dispatcher.channels.verdict_table import Effect, Row
+from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.outcome import Report, Verdict
@@ -54,7 +55,7 @@ class RecordingGate(LocalGate):
         self.rows.append(row)
         if row.effect is self.closes_on:
             channel, app = flow.split("/")
-            self.report(Trouble(channel=channel, app=app, kind=TroubleKind.DOWN, for_s=60.0, reason="down"))
+            self.report(Trouble(channel=channel, app=app, kind=PauseKind.DOWN, for_s=60.0, reason="down"))
         elif row.effect is Effect.SENT:
             self.is_probing = False
         return self.trusts or not row.guarded

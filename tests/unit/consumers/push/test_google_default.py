@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from consumers.delivery.push.check import check_app
-from dispatcher.channels.guards.trouble import TroubleKind
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import UNSENT, Outcome
 from tests.unit.consumers.push import google
 from tests.unit.consumers.push.google import GoogleMachine
@@ -102,7 +102,7 @@ def test_a_machine_without_identity_is_named_and_sends_when_it_has_one(
             fake = machine(at)
             fake.has_account = False
             assert set(codes(await at.deliver(at.targets(2)))) == {UNSENT}
-            assert at.gate.troubles[0].kind is TroubleKind.CREDENTIALS
+            assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
             assert "service account" in at.gate.troubles[0].reason
             fake.has_account = True
             at.gate.open_all()  # the pause ends

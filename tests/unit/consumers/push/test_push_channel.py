@@ -10,8 +10,9 @@ import pytest
 
 from consumers.delivery.push.credentials import Credential, CredentialSource
 from dispatcher.channels.apns import apns_id
-from dispatcher.channels.guards.trouble import Trouble, TroubleKind
+from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.channels.verdict_table import Effect
+from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Outcome
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.consumers.http2.connect_proxy import proxying
@@ -133,7 +134,7 @@ def test_a_connection_that_takes_and_is_silent_leaves_unknown_targets(name: str,
             at.rule(half_open_after=3)
             silent = at.targets(5, first=10)
             assert codes(await at.deliver(silent)) == [UNKNOWN] * 5
-            assert {trouble.kind for trouble in at.gate.troubles} == {TroubleKind.DOWN}
+            assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.DOWN}
             at.rule()
             at.gate.open_all()
             assert codes(await at.deliver(at.targets(5, first=20))) == [SENT] * 5  # on a new connection
@@ -180,7 +181,7 @@ def test_a_provider_that_cannot_be_reached_is_unsent_and_pauses_the_flow(name: s
     async def main() -> None:
         async with rig(name, tmp_path, app_settings={"url": "https://127.0.0.1:9"}) as at:  # the issuer of tokens is up
             assert set(codes(await at.deliver(at.targets(50)))) <= {UNSENT, None}
-            assert at.gate.troubles[0].kind is TroubleKind.DOWN
+            assert at.gate.troubles[0].kind is PauseKind.DOWN
             assert "connect" in at.gate.troubles[0].reason.lower()
 
     run(main())
@@ -194,7 +195,7 @@ def test_a_server_that_answers_200_to_everything_has_taken_nothing(name: str, tm
             verdicts = await at.deliver(at.targets(20))
             assert SENT not in codes(verdicts)
             assert UNKNOWN in codes(verdicts)
-            assert {trouble.kind for trouble in at.gate.troubles} == {TroubleKind.DOWN}
+            assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.DOWN}
             assert "check url and proxy" in at.gate.troubles[0].reason
 
     run(main())
@@ -219,7 +220,7 @@ def test_a_source_of_the_credential_that_hangs_pauses_the_flow(
             try:
                 assert set(codes(await at.deliver(at.targets(3)))) == {UNSENT}
                 [trouble] = at.gate.troubles
-                assert trouble.kind is TroubleKind.DOWN
+                assert trouble.kind is PauseKind.DOWN
                 assert "does not come. Check that the source" in trouble.reason
             finally:
                 is_over.set()
@@ -270,7 +271,7 @@ def test_a_proxy_that_refuses_leaves_everything_unsent(name: str, tmp_path: Path
             address = proxy.url.replace("//", "//me:hush@")
             async with rig(name, tmp_path, app_settings={"proxy": address}) as at:
                 assert set(codes(await at.deliver(at.targets(5)))) <= {UNSENT, None}
-                assert at.gate.troubles[0].kind is TroubleKind.DOWN
+                assert at.gate.troubles[0].kind is PauseKind.DOWN
                 assert "hush" not in at.gate.troubles[0].reason
                 assert not at.site.accounts.answers
 
@@ -282,7 +283,7 @@ def test_a_proxy_that_refuses_leaves_everything_unsent(name: str, tmp_path: Path
 def test_a_closed_flow_sends_nothing_and_does_not_spin(name: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with rig(name, tmp_path) as at:
-            trouble = Trouble(channel=name, app="shop", kind=TroubleKind.LIMIT, for_s=600.0, reason="too fast")
+            trouble = Trouble(channel=name, app="shop", kind=PauseKind.LIMIT, for_s=600.0, reason="too fast")
             at.gate.report(trouble)
             began_s = time.monotonic()
             verdicts = await at.deliver(at.targets(3))
@@ -299,7 +300,7 @@ def test_a_closed_flow_sends_nothing_and_does_not_spin(name: str, tmp_path: Path
 def test_a_short_pause_is_waited_for(name: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with rig(name, tmp_path) as at:
-            at.gate.report(Trouble(channel=name, app="shop", kind=TroubleKind.DOWN, for_s=0.15, reason="restarts"))
+            at.gate.report(Trouble(channel=name, app="shop", kind=PauseKind.DOWN, for_s=0.15, reason="restarts"))
             assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
 
     run(main())
@@ -312,7 +313,7 @@ def test_a_pause_within_a_call_stops_its_requests(name: str, tmp_path: Path) -> 
             at.rule(latency_ms=[100, 100])
             running = asyncio.create_task(at.deliver(at.targets(400)))
             await until(lambda: sum(at.site.accounts.answers.values()) > 20)
-            at.gate.report(Trouble(channel=name, app="shop", kind=TroubleKind.LIMIT, for_s=60.0, reason="too fast"))
+            at.gate.report(Trouble(channel=name, app="shop", kind=PauseKind.LIMIT, for_s=60.0, reason="too fast"))
             verdicts = codes(await running)
             asked = sum(at.site.accounts.answers.values())
             assert verdicts.count(SENT) == asked < 400

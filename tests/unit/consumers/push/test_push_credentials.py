@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.channels.guards.trouble import TroubleKind
+from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import UNSENT, Outcome
 from fairlane.fake.making import make_apns, make_fcm
 from tests.unit.consumers.push.rig import BOTH, Rig, codes, rig, run
@@ -50,7 +50,7 @@ def test_an_app_without_settings_is_named_and_not_lost(name: str, tmp_path: Path
             assert codes(verdicts) == [UNSENT] * 2
             assert verdicts[0] is not None
             assert f"[channels.{name}.apps.blog]" in verdicts[0].reason
-            assert at.gate.troubles[0].kind is TroubleKind.CREDENTIALS
+            assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
 
     run(main())
 
@@ -75,7 +75,7 @@ def test_an_expired_provider_token_that_cannot_be_renewed_pauses_the_app(tmp_pat
         async with rig("apns", tmp_path) as at:
             at.site.provider.expire_tokens()
             assert set(codes(await at.deliver(at.targets(5)))) <= {UNSENT, None}
-            assert at.gate.troubles[0].kind is TroubleKind.CREDENTIALS
+            assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
             assert "ExpiredProviderToken" in at.gate.troubles[0].reason
 
     run(main())
@@ -106,7 +106,7 @@ def test_a_revoked_key_pauses_the_app_until_a_new_one_is_there(name: str, tmp_pa
             new = make_new_key(at)
             verdicts = codes(await at.deliver(at.targets(30, first=10)))
             assert set(verdicts) == {UNSENT}
-            assert {trouble.kind for trouble in at.gate.troubles} == {TroubleKind.CREDENTIALS}
+            assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.CREDENTIALS}
             key_file(at).write_bytes(new)
             await until(lambda: at.gate.closed(f"{name}/shop") is None)  # no call is needed for that
             assert codes(await at.deliver(at.targets(3, first=50))) == [SENT] * 3
@@ -158,7 +158,7 @@ def test_a_credential_that_cannot_be_used_is_named_and_sends_nothing(
                 key_file(at).write_bytes(content)
             verdicts = await at.deliver(at.targets(3))
             assert codes(verdicts) == [UNSENT] * 3
-            assert at.gate.troubles[0].kind is TroubleKind.CREDENTIALS
+            assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
             assert "redential" in at.gate.troubles[0].reason
             key_file(at).write_bytes(good)
             sent = await deliver_until(at, lambda: bool(at.site.accounts.accepted))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.channels.guards.trouble import TroubleKind
+from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import Outcome
 from tests.unit.consumers.push.rig import codes, rig, run
 
@@ -66,7 +66,7 @@ def test_a_setting_that_no_request_can_carry_pauses_the_flow_and_fails_no_target
         async with rig("apns", tmp_path, app_settings={"topic": "com.example\t"}) as at:
             assert int(Outcome.FAILED) not in codes(await at.deliver(at.targets(120)))
             assert at.refusals == []
-            assert {trouble.kind for trouble in at.gate.troubles} == {TroubleKind.CREDENTIALS}
+            assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.CREDENTIALS}
             assert "apns-topic would hold a control character" in at.gate.troubles[0].reason
 
     run(main())
