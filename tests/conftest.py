@@ -7,8 +7,8 @@ import logging
 import os
 import secrets
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,14 +90,23 @@ def asks_for(item: pytest.Item, fixture: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an async test in an event loop of its own, of the fixture `loop_factory` if there is one."""
+    """Run an async test in an event loop of its own, of the fixture `loop_factory` if there is one. Fixtures that are
+    async contexts are entered in that loop."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = inspect.signature(pyfuncitem.obj).parameters
     factory: Any = pyfuncitem.funcargs.get("loop_factory")
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+        runner.run(_in_contexts(pyfuncitem.obj, {name: pyfuncitem.funcargs[name] for name in arguments}))
     return True
+
+
+async def _in_contexts(test: Callable[..., Awaitable[None]], given: dict[str, Any]) -> None:
+    async with AsyncExitStack() as stack:
+        for name, value in given.items():
+            if isinstance(value, AbstractAsyncContextManager):
+                given[name] = await stack.enter_async_context(value)
+        await test(**given)
 
 
 def pytest_collection_finish() -> None:

@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,12 @@ from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.fairlane.fake.playing import TOPIC, apns_target, fcm_target
 
 TARGETS = {"fcm": fcm_target, "apns": apns_target}
-BOTH = pytest.mark.parametrize("name", ["fcm", "apns"])
+
+
+def rigged(*names: str, **settings: Any) -> pytest.MarkDecorator:
+    """Run a test with the rigs of these providers (default: each), set up so."""
+    rigs = [pytest.param((name, settings), id=name) for name in names or TARGETS]
+    return pytest.mark.parametrize("at", rigs, indirect=True)
 
 
 class RecordingGate(LocalGate):
@@ -129,6 +135,17 @@ def codes(verdicts: Sequence[Verdict | None]) -> list[int | None]:
     return [None if verdict is None else verdict.code for verdict in verdicts]
 
 
+async def deliver_until(at: Rig, condition: Callable[[], bool]) -> list[int | None]:
+    """Deliver a target at a time until the condition holds; return the codes."""
+    given: list[int | None] = []
+    for number in count(1_000):
+        given += codes(await at.deliver(at.targets(1, first=number)))
+        if condition():
+            return given
+        await asyncio.sleep(0.01)
+    raise AssertionError
+
+
 @asynccontextmanager
 async def rig(
     name: str,
@@ -176,7 +193,3 @@ async def rig(
             yield Rig(name, folder, courier, gate, sites, accounts, settings, figures, refusals)
         finally:
             await asyncio.to_thread(courier.stop, 5.0)
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, 40))

@@ -1,7 +1,6 @@
 """The access of an app over time: proofs are renewed once, clocks may jump, and what fails does not end what works."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -83,124 +82,97 @@ class World:
         return self.connections[number].retired
 
 
-def run(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
-        await story(World())
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+@pytest.fixture
+def world() -> World:
+    return World()
 
 
-def test_a_proof_is_made_once_and_again_before_it_ends() -> None:
-    async def story(world: World) -> None:
-        assert await world.number() == "1"
-        world.clock.advance(LIFETIME_S - RENEW_BEFORE_S - 10)
-        assert await world.number() == "1"
-        world.clock.advance(11)
-        assert await world.number() == "2"
-        assert len(world.connections) == 1  # the credential is the same
-
-    run(story)
+async def test_a_proof_is_made_once_and_again_before_it_ends(world: World) -> None:
+    assert await world.number() == "1"
+    world.clock.advance(LIFETIME_S - RENEW_BEFORE_S - 10)
+    assert await world.number() == "1"
+    world.clock.advance(11)
+    assert await world.number() == "2"
+    assert len(world.connections) == 1  # the credential is the same
 
 
 @pytest.mark.parametrize("jump_s", [2 * LIFETIME_S, -2 * LIFETIME_S, 86_400.0 * 365])
-def test_a_clock_that_jumps_makes_a_new_proof(jump_s: float) -> None:
-    async def story(world: World) -> None:
-        assert await world.number() == "1"
-        world.clock.set_wall(jump_s)
-        world.clock.advance(1.5)
-        assert await world.number() == "2"
-
-    run(story)
+async def test_a_clock_that_jumps_makes_a_new_proof(world: World, jump_s: float) -> None:
+    assert await world.number() == "1"
+    world.clock.set_wall(jump_s)
+    world.clock.advance(1.5)
+    assert await world.number() == "2"
 
 
-def test_an_issuer_that_is_down_is_felt_when_the_proof_ends() -> None:
-    async def story(world: World) -> None:
+async def test_an_issuer_that_is_down_is_felt_when_the_proof_ends(world: World) -> None:
+    await world.number()
+    world.is_up = False
+    world.clock.advance(LIFETIME_S - 100)
+    assert await world.number() == "1"
+    world.clock.advance(200)
+    with pytest.raises(Unreachable, match="issuer is down"):
         await world.number()
-        world.is_up = False
-        world.clock.advance(LIFETIME_S - 100)
-        assert await world.number() == "1"
-        world.clock.advance(200)
-        with pytest.raises(Unreachable, match="issuer is down"):
-            await world.number()
-        world.is_up = True
-        world.clock.advance(60)
-        assert await world.number() == "2"
-
-    run(story)
+    world.is_up = True
+    world.clock.advance(60)
+    assert await world.number() == "2"
 
 
-def test_a_new_credential_replaces_the_old_one_if_it_works() -> None:
-    async def story(world: World) -> None:
-        old = await world.access.current()
-        world.secret = b"broken"
-        world.broken.add(b"broken")
-        world.clock.advance(2)
-        assert await world.number() == "1"
-        assert not world.is_unused(0)
-        world.secret = b"two"
-        world.clock.advance(2)
-        assert await world.number() == "2"
-        assert world.is_unused(0)
-        assert world.renewed == [old.credential.version, Credential(b"two").version]
-
-    run(story)
+async def test_a_new_credential_replaces_the_old_one_if_it_works(world: World) -> None:
+    old = await world.access.current()
+    world.secret = b"broken"
+    world.broken.add(b"broken")
+    world.clock.advance(2)
+    assert await world.number() == "1"
+    assert not world.is_unused(0)
+    world.secret = b"two"
+    world.clock.advance(2)
+    assert await world.number() == "2"
+    assert world.is_unused(0)
+    assert world.renewed == [old.credential.version, Credential(b"two").version]
 
 
-def test_a_broken_credential_is_not_tried_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broken_credential_is_not_tried_at_each_call(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "RETRY_S", RETRY_S)
+    tried: list[bytes] = []
+    authorize = world.authorize
 
-    async def story(world: World) -> None:
-        tried: list[bytes] = []
-        authorize = world.authorize
+    def counted(credential: Credential, wall_s: float) -> Authorization:
+        tried.append(credential.secret)
+        return authorize(credential, wall_s)
 
-        def counted(credential: Credential, wall_s: float) -> Authorization:
-            tried.append(credential.secret)
-            return authorize(credential, wall_s)
-
-        world.authorize = counted  # type: ignore[method-assign]
-        world.broken.add(b"one")
-        for _ in range(100):
-            with pytest.raises(InvalidInput, match="broken"):
-                await world.access.current()
-            world.clock.advance(0.5)
-        assert len(tried) < 15
-        world.secret = b"two"
-        world.clock.advance(1.5)
-        assert await world.number() == "1"  # a new one is tried at once
-
-    run(story)
+    world.authorize = counted  # type: ignore[method-assign]
+    world.broken.add(b"one")
+    for _ in range(100):
+        with pytest.raises(InvalidInput, match="broken"):
+            await world.access.current()
+        world.clock.advance(0.5)
+    assert len(tried) < 15
+    world.secret = b"two"
+    world.clock.advance(1.5)
+    assert await world.number() == "1"  # a new one is tried at once
 
 
-def test_a_refused_proof_is_renewed_once_for_all_requests() -> None:
-    async def story(world: World) -> None:
-        refused = await world.access.current()
-        renewed = await asyncio.gather(*(world.access.renew(refused) for _ in range(100)))
-        assert len(world.proofs) == 2
-        assert {one.authorization.headers for one in renewed} == {(("n", "2"),)}
-
-    run(story)
+async def test_a_refused_proof_is_renewed_once_for_all_requests(world: World) -> None:
+    refused = await world.access.current()
+    renewed = await asyncio.gather(*(world.access.renew(refused) for _ in range(100)))
+    assert len(world.proofs) == 2
+    assert {one.authorization.headers for one in renewed} == {(("n", "2"),)}
 
 
-def test_a_proof_that_is_refused_during_a_look_is_renewed_for_all_requests() -> None:
-    async def story(world: World) -> None:
-        refused = await world.access.current()
-        world.clock.advance(access.CHECKED_EVERY_S)
-        world.access.look()
-        renewed = await asyncio.gather(*(world.access.renew(refused) for _ in range(3)))
-        assert [one.authorization.headers[0][1] for one in renewed] == ["2"] * 3
-
-    run(story)
+async def test_a_proof_that_is_refused_during_a_look_is_renewed_for_all_requests(world: World) -> None:
+    refused = await world.access.current()
+    world.clock.advance(access.CHECKED_EVERY_S)
+    world.access.look()
+    renewed = await asyncio.gather(*(world.access.renew(refused) for _ in range(3)))
+    assert [one.authorization.headers[0][1] for one in renewed] == ["2"] * 3
 
 
-def test_a_renewal_that_fails_is_not_repeated_by_each_request() -> None:
-    async def story(world: World) -> None:
-        refused = await world.access.current()
-        world.is_up = False
-        again = await asyncio.gather(*(world.access.renew(refused) for _ in range(100)))
-        assert all(one is refused for one in again)
-        world.is_up = True
-        assert await world.access.renew(refused) is refused  # not so soon
-        world.clock.advance(11)
-        assert await world.access.renew(refused) is not refused
-
-    run(story)
+async def test_a_renewal_that_fails_is_not_repeated_by_each_request(world: World) -> None:
+    refused = await world.access.current()
+    world.is_up = False
+    again = await asyncio.gather(*(world.access.renew(refused) for _ in range(100)))
+    assert all(one is refused for one in again)
+    world.is_up = True
+    assert await world.access.renew(refused) is refused  # not so soon
+    world.clock.advance(11)
+    assert await world.access.renew(refused) is not refused

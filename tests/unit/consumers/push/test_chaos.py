@@ -1,14 +1,13 @@
 """Random trouble on the wire: what a verdict says about a target is what the fake knows of it."""
 
 import asyncio
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from dispatcher.wire.outcome import UNKNOWN, Outcome
-from tests.unit.consumers.push.rig import Rig, codes, rig, run
+from tests.unit.consumers.push.rig import Rig, codes, rigged
 
 SENT = int(Outcome.SENT)
 ANSWERS: dict[str, list[dict[str, Any]]] = {
@@ -54,11 +53,7 @@ async def play(at: Rig, chance: Random) -> None:
             assert accepted in allowed, (rules, code, accepted)
 
 
-@pytest.mark.parametrize("name", ["fcm", "apns"])
 @pytest.mark.parametrize("seed", range(3))
-def test_verdicts_are_true(name: str, seed: int, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, timeout_s=2.0, request_timeout_s=0.7) as at:
-            await play(at, Random(seed))
-
-    run(main())
+@rigged(timeout_s=2.0, request_timeout_s=0.7)
+async def test_verdicts_are_true(at: Rig, seed: int) -> None:
+    await play(at, Random(seed))

@@ -1,6 +1,5 @@
 """Every row of both verdict tables is played over TLS, and its effect is seen at the courier."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from dispatcher.channels import apns_answers, fcm_answers
 from dispatcher.channels.guards.trouble import KINDS
 from dispatcher.channels.verdict_table import Effect, Row, VerdictTable
 from dispatcher.wire.outcome import RETRY, UNKNOWN, UNSENT, Outcome
-from tests.unit.consumers.push.rig import Rig, rig, run
+from tests.unit.consumers.push.rig import Rig
 
 WAIT_S = 77
 CODES = {
@@ -22,6 +21,7 @@ CODES = {
     Effect.CREDENTIALS: UNSENT,
     Effect.DOWN: UNSENT,
 }
+FCM: tuple[str, dict[str, Any]] = ("fcm", {})
 TABLES = {"fcm": fcm_answers.TABLE, "apns": apns_answers.TABLE}
 
 
@@ -31,14 +31,9 @@ def answer_rule(row: Row) -> dict[str, Any]:
     return {"status": status, "code": row.code, "detail": row.detail, "retry_after_s": WAIT_S}
 
 
-@pytest.mark.parametrize("name", ["fcm", "apns"])
-def test_a_row_leads_to_its_effect(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            for number, row in enumerate(TABLES[name].rows):
-                await play(at, TABLES[name], row, number)
-
-    run(main())
+async def test_a_row_leads_to_its_effect(at: Rig) -> None:
+    for number, row in enumerate(TABLES[at.name].rows):
+        await play(at, TABLES[at.name], row, number)
 
 
 async def play(at: Rig, table: VerdictTable, row: Row, number: int) -> None:
@@ -64,19 +59,14 @@ async def play(at: Rig, table: VerdictTable, row: Row, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "code"),
-    [("fcm", 500, UNKNOWN), ("fcm", 502, UNKNOWN), ("fcm", 504, UNKNOWN), ("fcm", 503, UNSENT), ("apns", 500, UNKNOWN)],
+    ("at", "status", "code"),
+    [*((FCM, status, UNKNOWN) for status in (500, 502, 504)), (FCM, 503, UNSENT), (("apns", {}), 500, UNKNOWN)],
+    indirect=["at"],
 )
-def test_a_target_is_unsent_only_if_the_provider_cannot_have_taken_it(
-    name: str, status: int, code: int, tmp_path: Path
-) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            at.rule(answers=[{"status": status, "taken": code == UNKNOWN}])
-            [target] = at.targets(1)
-            [verdict] = await at.deliver([target])
-            assert verdict is not None
-            assert (verdict.code, at.accepted([target])) == (code, [int(code == UNKNOWN)])
-            assert str(status) in verdict.reason
-
-    run(main())
+async def test_a_target_is_unsent_only_if_the_provider_cannot_have_taken_it(at: Rig, status: int, code: int) -> None:
+    at.rule(answers=[{"status": status, "taken": code == UNKNOWN}])
+    [target] = at.targets(1)
+    [verdict] = await at.deliver([target])
+    assert verdict is not None
+    assert (verdict.code, at.accepted([target])) == (code, [int(code == UNKNOWN)])
+    assert str(status) in verdict.reason

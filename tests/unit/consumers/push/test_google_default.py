@@ -13,11 +13,12 @@ from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import UNSENT, Outcome
 from tests.unit.consumers.push import google
 from tests.unit.consumers.push.google import GoogleMachine
-from tests.unit.consumers.push.rig import Rig, codes, rig, run
+from tests.unit.consumers.push.rig import Rig, codes, deliver_until, rigged
 
 SENT = int(Outcome.SENT)
 DEFAULT = {"credentials": "google:default"}
 METADATA = "google.auth.compute_engine._metadata"
+Machine = Callable[[Rig], GoogleMachine]
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def live_at(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Rig], GoogleMachine]]:
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A machine whose tokens the rig's fake FCM accepts."""
     issuers: list[Rig] = []
 
@@ -66,116 +67,84 @@ async def failure(at: Rig, **changes: Any) -> FairlaneError:
     return caught.value
 
 
-def test_a_worker_sends_as_the_machine_that_it_runs_on(machine: Callable[[Rig], GoogleMachine], tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
-            fake = machine(at)
-            targets = at.targets(50)
-            assert codes(await at.deliver(targets)) == [SENT] * 50
-            assert at.accepted(targets) == [1] * 50
-            assert await check(at) == "200"
-            assert "/computeMetadata/v1/project/project-id" in fake.asked
-
-    run(main())
+@rigged("fcm", app_settings=DEFAULT)
+async def test_a_worker_sends_as_the_machine_that_it_runs_on(at: Rig, machine: Machine) -> None:
+    fake = machine(at)
+    targets = at.targets(50)
+    assert codes(await at.deliver(targets)) == [SENT] * 50
+    assert at.accepted(targets) == [1] * 50
+    assert await check(at) == "200"
+    assert "/computeMetadata/v1/project/project-id" in fake.asked
 
 
-def test_an_expired_token_of_the_machine_is_replaced_once(
-    machine: Callable[[Rig], GoogleMachine], tmp_path: Path
+@rigged("fcm", app_settings=DEFAULT)
+async def test_an_expired_token_of_the_machine_is_replaced_once(at: Rig, machine: Machine) -> None:
+    machine(at)
+    await at.deliver(at.targets(3))
+    at.site.provider.expire_tokens()
+    targets = at.targets(100, first=10)
+    assert codes(await at.deliver(targets)) == [SENT] * 100
+    assert at.accepted(targets) == [1] * 100
+
+
+@rigged("fcm", app_settings=DEFAULT)
+async def test_a_machine_without_identity_is_named_and_sends_when_it_has_one(at: Rig, machine: Machine) -> None:
+    fake = machine(at)
+    fake.has_account = False
+    assert set(codes(await at.deliver(at.targets(2)))) == {UNSENT}
+    assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
+    assert "service account" in at.gate.troubles[0].reason
+    fake.has_account = True
+    at.gate.open_all()  # the pause ends
+    while SENT not in codes(await at.deliver(at.targets(1, first=10))):
+        at.gate.open_all()
+
+
+@rigged("fcm", app_settings=DEFAULT)
+async def test_the_check_explains_what_the_machine_lacks(at: Rig, machine: Machine) -> None:
+    fake = machine(at)
+    fake.has_account = False
+    error = await failure(at)
+    assert isinstance(error, InvalidInput)
+    assert "Status: 404" in error.cause
+    assert "Give the machine or pod a service account" in error.next_step
+    fake.has_account, fake.status = True, 503
+    error = await failure(at)
+    assert isinstance(error, Unreachable)
+    assert "503" in error.cause
+    fake.status, fake.project = 200, "a project"
+    error = await failure(at)
+    assert "names no Firebase project" in error.cause
+    assert await check(at, project_id="demo") == "200"
+    assert "no credential google:other" in (await failure(at, credentials="google:other")).cause
+
+
+@rigged("fcm", app_settings=DEFAULT)
+async def test_the_check_explains_that_there_is_no_machine_of_google(at: Rig) -> None:
+    error = await failure(at)
+    assert isinstance(error, InvalidInput)
+    assert "default credentials were not found" in error.cause
+    assert "GOOGLE_APPLICATION_CREDENTIALS" in error.next_step
+
+
+@rigged("fcm", app_settings=DEFAULT)
+async def test_the_machines_metadata_is_asked_past_the_proxy(at: Rig, machine: Machine) -> None:
+    fake = machine(at)
+    await failure(at, proxy="http://127.0.0.1:1")  # FCM is asked through it
+    assert any(path.endswith("/token") for path in fake.asked)
+
+
+@rigged("fcm", app_settings=DEFAULT)
+async def test_the_file_that_the_environment_names_is_used_and_read_again(
+    at: Rig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
-            machine(at)
-            await at.deliver(at.targets(3))
-            at.site.provider.expire_tokens()
-            targets = at.targets(100, first=10)
-            assert codes(await at.deliver(targets)) == [SENT] * 100
-            assert at.accepted(targets) == [1] * 100
-
-    run(main())
-
-
-def test_a_machine_without_identity_is_named_and_sends_when_it_has_one(
-    machine: Callable[[Rig], GoogleMachine], tmp_path: Path
-) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
-            fake = machine(at)
-            fake.has_account = False
-            assert set(codes(await at.deliver(at.targets(2)))) == {UNSENT}
-            assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
-            assert "service account" in at.gate.troubles[0].reason
-            fake.has_account = True
-            at.gate.open_all()  # the pause ends
-            while SENT not in codes(await at.deliver(at.targets(1, first=10))):
-                at.gate.open_all()
-
-    run(main())
-
-
-def test_the_check_explains_what_the_machine_lacks(machine: Callable[[Rig], GoogleMachine], tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
-            fake = machine(at)
-            fake.has_account = False
-            error = await failure(at)
-            assert isinstance(error, InvalidInput)
-            assert "Status: 404" in error.cause
-            assert "Give the machine or pod a service account" in error.next_step
-            fake.has_account, fake.status = True, 503
-            error = await failure(at)
-            assert isinstance(error, Unreachable)
-            assert "503" in error.cause
-            fake.status, fake.project = 200, "a project"
-            error = await failure(at)
-            assert "names no Firebase project" in error.cause
-            assert await check(at, project_id="demo") == "200"
-            assert "no credential google:other" in (await failure(at, credentials="google:other")).cause
-
-    run(main())
-
-
-def test_the_check_explains_that_there_is_no_machine_of_google(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
-            error = await failure(at)
-            assert isinstance(error, InvalidInput)
-            assert "default credentials were not found" in error.cause
-            assert "GOOGLE_APPLICATION_CREDENTIALS" in error.next_step
-
-    run(main())
-
-
-def test_the_machines_metadata_is_asked_past_the_proxy(machine: Callable[[Rig], GoogleMachine], tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
-            fake = machine(at)
-            await failure(at, proxy="http://127.0.0.1:1")  # FCM is asked through it
-            assert any(path.endswith("/token") for path in fake.asked)
-
-    run(main())
-
-
-def test_the_file_that_the_environment_names_is_used_and_read_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path, app_settings=DEFAULT) as at:
-            account = tmp_path / "shop" / "account.json"
-            monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
-            assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
-            account.write_bytes(account.read_bytes() + b"\n")
-            await until_renewed(at)
-            monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "gone"))
-            assert "gone cannot be read" in (await failure(at)).cause
-
-    async def until_renewed(at: Rig) -> None:
-        for number in range(200):
-            assert codes(await at.deliver(at.targets(1, first=10 + number))) == [SENT]
-            if len(at.gate.versions) == 2:
-                return
-        raise AssertionError
-
-    run(main())
+    account = tmp_path / "shop" / "account.json"
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
+    assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
+    account.write_bytes(account.read_bytes() + b"\n")
+    assert set(await deliver_until(at, lambda: len(at.gate.versions) == 2)) == {SENT}
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "gone"))
+    assert "gone cannot be read" in (await failure(at)).cause
 
 
 def elsewhere(tmp_path: Path, fake: GoogleMachine, token: str) -> str:
@@ -192,18 +161,15 @@ def elsewhere(tmp_path: Path, fake: GoogleMachine, token: str) -> str:
     return f"file:{tmp_path / 'external.json'}"
 
 
-def test_a_workload_elsewhere_exchanges_its_token(machine: Callable[[Rig], GoogleMachine], tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path) as at:
-            fake = machine(at)
-            credentials = elsewhere(tmp_path, fake, fake.foreign_token)
-            assert await check(at, credentials=credentials, project_id="demo") == "200"
-            assert "names no Firebase project" in (await failure(at, credentials=credentials)).cause
-            credentials = elsewhere(tmp_path, fake, "forged")
-            error = await failure(at, credentials=credentials, project_id="demo")
-            assert "The subject token is not accepted" in error.cause
-            assert "source of identity" in error.next_step
-            (tmp_path / "token").unlink()
-            assert "was not found" in (await failure(at, credentials=credentials, project_id="demo")).cause
-
-    run(main())
+@rigged("fcm")
+async def test_a_workload_elsewhere_exchanges_its_token(at: Rig, machine: Machine, tmp_path: Path) -> None:
+    fake = machine(at)
+    credentials = elsewhere(tmp_path, fake, fake.foreign_token)
+    assert await check(at, credentials=credentials, project_id="demo") == "200"
+    assert "names no Firebase project" in (await failure(at, credentials=credentials)).cause
+    credentials = elsewhere(tmp_path, fake, "forged")
+    error = await failure(at, credentials=credentials, project_id="demo")
+    assert "The subject token is not accepted" in error.cause
+    assert "source of identity" in error.next_step
+    (tmp_path / "token").unlink()
+    assert "was not found" in (await failure(at, credentials=credentials, project_id="demo")).cause

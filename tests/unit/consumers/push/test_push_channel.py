@@ -15,196 +15,134 @@ from dispatcher.channels.verdict_table import Effect
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Outcome
 from tests.unit.consumers.envelopes import envelope
+from tests.unit.consumers.http2.calls import until
 from tests.unit.consumers.http2.connect_proxy import proxying
-from tests.unit.consumers.push.rig import BOTH, codes, rig, run
-from tests.unit.fairlane.fake.playing import until
+from tests.unit.consumers.push.rig import TARGETS, Rig, codes, rig, rigged
 
 SENT, INVALID, FAILED = int(Outcome.SENT), int(Outcome.INVALID), int(Outcome.FAILED)
 NARROW: dict[str, Any] = {"connections": 1, "streams": 10}
 
 
 # ---------------------------------------------------------------- what is sent
-@BOTH
-def test_many_envelopes_of_one_and_one_of_many(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            targets = at.targets(500)
-            assert codes(await at.deliver(targets)) == [SENT] * 500
-            singles = at.targets(300, first=500)
-            message = envelope().message
-            envelopes = [envelope(n, [target], channel=name, message=message) for n, target in enumerate(singles)]
-            assert await at.send(envelopes) == [ALL_SENT] * 300
-            assert set(at.accepted(targets + singles)) == {1}
-
-    run(main())
+async def test_many_envelopes_of_one_and_one_of_many(at: Rig) -> None:
+    targets = at.targets(500)
+    assert codes(await at.deliver(targets)) == [SENT] * 500
+    singles = at.targets(300, first=500)
+    message = envelope().message
+    envelopes = [envelope(n, [target], channel=at.name, message=message) for n, target in enumerate(singles)]
+    assert await at.send(envelopes) == [ALL_SENT] * 300
+    assert set(at.accepted(targets + singles)) == {1}
 
 
-@BOTH
-def test_the_providers_ids_are_in_the_verdicts_if_they_are_to_be_kept(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, keep_ids=True) as at:
-            targets = at.targets(20)
-            ids = [verdict.provider_id for verdict in await at.deliver(targets) if verdict is not None]
-            assert len(set(ids)) == 20
-            if name == "apns":
-                assert ids == [apns_id("task-1", "0", 0, position) for position in range(20)]
-            else:
-                assert all(one.startswith("projects/demo/messages/") for one in ids)
-
-    run(main())
+@rigged(keep_ids=True)
+async def test_the_providers_ids_are_in_the_verdicts_if_they_are_to_be_kept(at: Rig) -> None:
+    targets = at.targets(20)
+    ids = [verdict.provider_id for verdict in await at.deliver(targets) if verdict is not None]
+    assert len(set(ids)) == 20
+    if at.name == "apns":
+        assert ids == [apns_id("task-1", "0", 0, position) for position in range(20)]
+    else:
+        assert all(one.startswith("projects/demo/messages/") for one in ids)
 
 
-@BOTH
-def test_each_target_has_its_own_texts(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            message = {"title": "Hi {{name}}", "locales": {"de": {"title": "Hallo {{name}}"}}}
-            variables = [{"name": "Ann"}, {"name": "Böb", "lang": "de-CH"}, {}]
-            verdicts = await at.deliver(at.targets(3), message=message, variables=variables)
-            assert codes(verdicts) == [SENT, SENT, FAILED]
-            assert verdicts[2] is not None
-            assert "no variable 'name'" in verdicts[2].reason
-
-    run(main())
+async def test_each_target_has_its_own_texts(at: Rig) -> None:
+    message = {"title": "Hi {{name}}", "locales": {"de": {"title": "Hallo {{name}}"}}}
+    variables = [{"name": "Ann"}, {"name": "Böb", "lang": "de-CH"}, {}]
+    verdicts = await at.deliver(at.targets(3), message=message, variables=variables)
+    assert codes(verdicts) == [SENT, SENT, FAILED]
+    assert verdicts[2] is not None
+    assert "no variable 'name'" in verdicts[2].reason
 
 
-@BOTH
 @pytest.mark.parametrize("target", ["", "../../v1/x", "short", "a b", "x\r\nhost: evil", "é" * 40, "0" * 4_100])
-def test_a_malformed_target_is_never_sent(name: str, target: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            [good] = at.targets(1)
-            assert codes(await at.deliver([target, good])) == [INVALID, SENT]
-            assert sum(at.site.accounts.answers.values()) == 1
-
-    run(main())
+async def test_a_malformed_target_is_never_sent(at: Rig, target: str) -> None:
+    [good] = at.targets(1)
+    assert codes(await at.deliver([target, good])) == [INVALID, SENT]
+    assert sum(at.site.accounts.answers.values()) == 1
 
 
-@BOTH
-def test_huge_variables_fail_their_target_only(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            values: list[dict[str, Any]] = [{"x": "y" * 100_000}, {"x": "z" * 5_000}, {"x": "fine"}, {"x": [1, {}]}]
-            verdicts = await at.deliver(at.targets(4), message={"body": "{{x}}"}, variables=values)
-            assert codes(verdicts) == [FAILED, FAILED, SENT, SENT]
-
-    run(main())
+async def test_huge_variables_fail_their_target_only(at: Rig) -> None:
+    values: list[dict[str, Any]] = [{"x": "y" * 100_000}, {"x": "z" * 5_000}, {"x": "fine"}, {"x": [1, {}]}]
+    verdicts = await at.deliver(at.targets(4), message={"body": "{{x}}"}, variables=values)
+    assert codes(verdicts) == [FAILED, FAILED, SENT, SENT]
 
 
-@BOTH
-def test_a_variable_that_is_nested_too_deeply_fails_its_target_only(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            nested: Any = "x"
-            for _ in range(980):  # it can be decoded, and not be encoded
-                nested = [nested]
-            variables = [{"n": nested}, {"n": "1"}]
-            verdicts = await at.deliver(at.targets(2), message={"title": "{{n}}"}, variables=variables)
-            assert codes(verdicts) == [FAILED, SENT]
-
-    run(main())
+async def test_a_variable_that_is_nested_too_deeply_fails_its_target_only(at: Rig) -> None:
+    nested: Any = "x"
+    for _ in range(980):  # it can be decoded, and not be encoded
+        nested = [nested]
+    variables = [{"n": nested}, {"n": "1"}]
+    verdicts = await at.deliver(at.targets(2), message={"title": "{{n}}"}, variables=variables)
+    assert codes(verdicts) == [FAILED, SENT]
 
 
-@BOTH
 @pytest.mark.parametrize("message", [{"titel": "no such field"}, {"title": "{{ not a variable"}, "text"])
-def test_a_message_that_cannot_be_rendered_fails_its_targets(name: str, message: Any, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            assert codes(await at.deliver(at.targets(2), message=message)) == [FAILED] * 2
-            assert not at.site.accounts.answers
-
-    run(main())
+async def test_a_message_that_cannot_be_rendered_fails_its_targets(at: Rig, message: Any) -> None:
+    assert codes(await at.deliver(at.targets(2), message=message)) == [FAILED] * 2
+    assert not at.site.accounts.answers
 
 
-def test_an_app_is_kept_busy_with_several_times_what_it_may_ask_at_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path, app_settings={"connections": 2, "streams": 30}) as at:
-            assert at.courier.target_counts() == {"fcm": 240}
-            assert at.courier.batch_counts()["fcm"] >= 120
-
-    run(main())
+@rigged("fcm", app_settings={"connections": 2, "streams": 30})
+async def test_an_app_is_kept_busy_with_several_times_what_it_may_ask_at_once(at: Rig) -> None:
+    assert at.courier.target_counts() == {"fcm": 240}
+    assert at.courier.batch_counts()["fcm"] >= 120
 
 
 # ---------------------------------------------------------------- connections
-@BOTH
-def test_a_connection_that_takes_and_is_silent_leaves_unknown_targets(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, request_timeout_s=1.0) as at:
-            await at.deliver(at.targets(3))
-            at.rule(half_open_after=3)
-            silent = at.targets(5, first=10)
-            assert codes(await at.deliver(silent)) == [UNKNOWN] * 5
-            assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.DOWN}
-            at.rule()
-            at.gate.open_all()
-            assert codes(await at.deliver(at.targets(5, first=20))) == [SENT] * 5  # on a new connection
-
-    run(main())
+@rigged(request_timeout_s=1.0)
+async def test_a_connection_that_takes_and_is_silent_leaves_unknown_targets(at: Rig) -> None:
+    await at.deliver(at.targets(3))
+    at.rule(half_open_after=3)
+    silent = at.targets(5, first=10)
+    assert codes(await at.deliver(silent)) == [UNKNOWN] * 5
+    assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.DOWN}
+    at.rule()
+    at.gate.open_all()
+    assert codes(await at.deliver(at.targets(5, first=20))) == [SENT] * 5  # on a new connection
 
 
-@BOTH
-def test_a_reset_leaves_unknown_targets_and_sends_none_twice(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            await at.deliver(at.targets(3))
-            at.rule(reset_after=5, latency_ms=[50, 50])
-            targets = at.targets(20, first=10)
-            verdicts = await at.deliver(targets)
-            assert UNKNOWN in codes(verdicts)
-            for target, verdict in zip(targets, verdicts, strict=True):
-                count = at.site.accounts.accepted[target]
-                code = None if verdict is None else verdict.code
-                assert count == 1 if code == SENT else count <= 1 if code == UNKNOWN else count == 0
-
-    run(main())
+async def test_a_reset_leaves_unknown_targets_and_sends_none_twice(at: Rig) -> None:
+    await at.deliver(at.targets(3))
+    at.rule(reset_after=5, latency_ms=[50, 50])
+    targets = at.targets(20, first=10)
+    verdicts = await at.deliver(targets)
+    assert UNKNOWN in codes(verdicts)
+    for target, verdict in zip(targets, verdicts, strict=True):
+        count = at.site.accounts.accepted[target]
+        code = None if verdict is None else verdict.code
+        assert count == 1 if code == SENT else count <= 1 if code == UNKNOWN else count == 0
 
 
-@BOTH
-def test_goaway_takes_some_and_the_others_are_sent_once(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            at.rule(goaway={"after": 30, "untaken": 5}, latency_ms=[20, 20])
-            targets = at.targets(60)
-            verdicts = codes(await at.deliver(targets))
-            at.rule()
-            assert set(verdicts) <= {SENT, UNSENT, UNKNOWN}
-            for target, code in zip(targets, verdicts, strict=True):
-                count = at.site.accounts.accepted[target]
-                assert count == (1 if code == SENT else 0) or code == UNKNOWN
-            assert verdicts.count(SENT) >= 40
-
-    run(main())
+async def test_goaway_takes_some_and_the_others_are_sent_once(at: Rig) -> None:
+    at.rule(goaway={"after": 30, "untaken": 5}, latency_ms=[20, 20])
+    targets = at.targets(60)
+    verdicts = codes(await at.deliver(targets))
+    at.rule()
+    assert set(verdicts) <= {SENT, UNSENT, UNKNOWN}
+    for target, code in zip(targets, verdicts, strict=True):
+        count = at.site.accounts.accepted[target]
+        assert count == (1 if code == SENT else 0) or code == UNKNOWN
+    assert verdicts.count(SENT) >= 40
 
 
-@BOTH
-def test_a_provider_that_cannot_be_reached_is_unsent_and_pauses_the_flow(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, app_settings={"url": "https://127.0.0.1:9"}) as at:  # the issuer of tokens is up
-            assert set(codes(await at.deliver(at.targets(50)))) <= {UNSENT, None}
-            assert at.gate.troubles[0].kind is PauseKind.DOWN
-            assert "connect" in at.gate.troubles[0].reason.lower()
-
-    run(main())
+@rigged(app_settings={"url": "https://127.0.0.1:9"})
+async def test_a_provider_that_cannot_be_reached_is_unsent_and_pauses_the_flow(at: Rig) -> None:
+    assert set(codes(await at.deliver(at.targets(50)))) <= {UNSENT, None}
+    assert at.gate.troubles[0].kind is PauseKind.DOWN
+    assert "connect" in at.gate.troubles[0].reason.lower()
 
 
-@BOTH
-def test_a_server_that_answers_200_to_everything_has_taken_nothing(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            at.rule(answers=[{"status": 200, "detail": "body"}])
-            verdicts = await at.deliver(at.targets(20))
-            assert SENT not in codes(verdicts)
-            assert UNKNOWN in codes(verdicts)
-            assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.DOWN}
-            assert "check url and proxy" in at.gate.troubles[0].reason
-
-    run(main())
+async def test_a_server_that_answers_200_to_everything_has_taken_nothing(at: Rig) -> None:
+    at.rule(answers=[{"status": 200, "detail": "body"}])
+    verdicts = await at.deliver(at.targets(20))
+    assert SENT not in codes(verdicts)
+    assert UNKNOWN in codes(verdicts)
+    assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.DOWN}
+    assert "check url and proxy" in at.gate.troubles[0].reason
 
 
-@BOTH
-def test_a_source_of_the_credential_that_hangs_pauses_the_flow(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@rigged(timeout_s=2.5, request_timeout_s=2.2)
+async def test_a_source_of_the_credential_that_hangs_pauses_the_flow(at: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise each call would wait for it until its end, and nobody would see why."""
     is_over = threading.Event()
     read = CredentialSource.current
@@ -214,156 +152,110 @@ def test_a_source_of_the_credential_that_hangs_pauses_the_flow(
         return read(source)
 
     monkeypatch.setattr(CredentialSource, "current", hangs)
-
-    async def main() -> None:
-        async with rig(name, tmp_path, timeout_s=2.5, request_timeout_s=2.2) as at:
-            try:
-                assert set(codes(await at.deliver(at.targets(3)))) == {UNSENT}
-                [trouble] = at.gate.troubles
-                assert trouble.kind is PauseKind.DOWN
-                assert "does not come. Check that the source" in trouble.reason
-            finally:
-                is_over.set()
-
-    run(main())
+    try:
+        assert set(codes(await at.deliver(at.targets(3)))) == {UNSENT}
+        [trouble] = at.gate.troubles
+        assert trouble.kind is PauseKind.DOWN
+        assert "does not come. Check that the source" in trouble.reason
+    finally:
+        is_over.set()
 
 
-@BOTH
-def test_a_server_with_another_authority_gets_nothing(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, app_settings={"ca_file": None}) as at:
-            assert set(codes(await at.deliver(at.targets(3)))) <= {UNSENT, None}
-            assert "certificate" in at.gate.troubles[0].reason.lower()
+@rigged(app_settings={"ca_file": None})
+async def test_a_server_with_another_authority_gets_nothing(at: Rig) -> None:
+    assert set(codes(await at.deliver(at.targets(3)))) <= {UNSENT, None}
+    assert "certificate" in at.gate.troubles[0].reason.lower()
+    assert not at.site.accounts.answers
+
+
+@rigged(timeout_s=2.0, request_timeout_s=1.0, app_settings=NARROW)
+async def test_no_request_begins_that_could_outlast_its_call(at: Rig) -> None:
+    at.rule(latency_ms=[400, 400])
+    targets = at.targets(400)
+    reported = await at.deliver(targets)
+    verdicts = codes(reported)
+    assert set(verdicts) == {SENT, UNSENT}
+    assert {one.reason for one in reported if one and one.code == UNSENT} == {"no time was left in the call"}
+    assert at.accepted(targets) == [1 if code == SENT else 0 for code in verdicts]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+async def test_requests_and_tokens_go_through_the_egress_proxy(name: str, tmp_path: Path) -> None:
+    async with proxying() as proxy, rig(name, tmp_path, app_settings={"proxy": proxy.url}) as at:
+        assert codes(await at.deliver(at.targets(5))) == [SENT] * 5
+        assert len(proxy.asked) == (2 if name == "fcm" else 1)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+async def test_a_proxy_that_refuses_leaves_everything_unsent(name: str, tmp_path: Path) -> None:
+    async with proxying(refuse=True) as proxy:
+        address = proxy.url.replace("//", "//me:hush@")
+        async with rig(name, tmp_path, app_settings={"proxy": address}) as at:
+            assert set(codes(await at.deliver(at.targets(5)))) <= {UNSENT, None}
+            assert at.gate.troubles[0].kind is PauseKind.DOWN
+            assert "hush" not in at.gate.troubles[0].reason
             assert not at.site.accounts.answers
-
-    run(main())
-
-
-@BOTH
-def test_no_request_begins_that_could_outlast_its_call(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, timeout_s=2.0, request_timeout_s=1.0, app_settings=NARROW) as at:
-            at.rule(latency_ms=[400, 400])
-            targets = at.targets(400)
-            reported = await at.deliver(targets)
-            verdicts = codes(reported)
-            assert set(verdicts) == {SENT, UNSENT}
-            assert {one.reason for one in reported if one and one.code == UNSENT} == {"no time was left in the call"}
-            assert at.accepted(targets) == [1 if code == SENT else 0 for code in verdicts]
-
-    run(main())
-
-
-@BOTH
-def test_requests_and_tokens_go_through_the_egress_proxy(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxying() as proxy, rig(name, tmp_path, app_settings={"proxy": proxy.url}) as at:
-            assert codes(await at.deliver(at.targets(5))) == [SENT] * 5
-            assert len(proxy.asked) == (2 if name == "fcm" else 1)
-
-    run(main())
-
-
-@BOTH
-def test_a_proxy_that_refuses_leaves_everything_unsent(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with proxying(refuse=True) as proxy:
-            address = proxy.url.replace("//", "//me:hush@")
-            async with rig(name, tmp_path, app_settings={"proxy": address}) as at:
-                assert set(codes(await at.deliver(at.targets(5)))) <= {UNSENT, None}
-                assert at.gate.troubles[0].kind is PauseKind.DOWN
-                assert "hush" not in at.gate.troubles[0].reason
-                assert not at.site.accounts.answers
-
-    run(main())
 
 
 # ---------------------------------------------------------------- closed flows
-@BOTH
-def test_a_closed_flow_sends_nothing_and_does_not_spin(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            trouble = Trouble(channel=name, app="shop", kind=PauseKind.LIMIT, for_s=600.0, reason="too fast")
-            at.gate.report(trouble)
-            began_s = time.monotonic()
-            verdicts = await at.deliver(at.targets(3))
-            assert time.monotonic() - began_s >= 0.15
-            assert codes(verdicts) == [UNSENT] * 3
-            assert verdicts[0] is not None
-            assert verdicts[0].retry_after_s == pytest.approx(599, abs=2)
-            assert not at.site.accounts.answers
-
-    run(main())
+async def test_a_closed_flow_sends_nothing_and_does_not_spin(at: Rig) -> None:
+    trouble = Trouble(channel=at.name, app="shop", kind=PauseKind.LIMIT, for_s=600.0, reason="too fast")
+    at.gate.report(trouble)
+    began_s = time.monotonic()
+    verdicts = await at.deliver(at.targets(3))
+    assert time.monotonic() - began_s >= 0.15
+    assert codes(verdicts) == [UNSENT] * 3
+    assert verdicts[0] is not None
+    assert verdicts[0].retry_after_s == pytest.approx(599, abs=2)
+    assert not at.site.accounts.answers
 
 
-@BOTH
-def test_a_short_pause_is_waited_for(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            at.gate.report(Trouble(channel=name, app="shop", kind=PauseKind.DOWN, for_s=0.15, reason="restarts"))
-            assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
-
-    run(main())
+async def test_a_short_pause_is_waited_for(at: Rig) -> None:
+    at.gate.report(Trouble(channel=at.name, app="shop", kind=PauseKind.DOWN, for_s=0.15, reason="restarts"))
+    assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
 
 
-@BOTH
-def test_a_pause_within_a_call_stops_its_requests(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, app_settings=NARROW) as at:
-            at.rule(latency_ms=[100, 100])
-            running = asyncio.create_task(at.deliver(at.targets(400)))
-            await until(lambda: sum(at.site.accounts.answers.values()) > 20)
-            at.gate.report(Trouble(channel=name, app="shop", kind=PauseKind.LIMIT, for_s=60.0, reason="too fast"))
-            verdicts = codes(await running)
-            asked = sum(at.site.accounts.answers.values())
-            assert verdicts.count(SENT) == asked < 400
-            assert verdicts.count(UNSENT) == 400 - asked
-
-    run(main())
+@rigged(app_settings=NARROW)
+async def test_a_pause_within_a_call_stops_its_requests(at: Rig) -> None:
+    at.rule(latency_ms=[100, 100])
+    running = asyncio.create_task(at.deliver(at.targets(400)))
+    await until(lambda: sum(at.site.accounts.answers.values()) > 20)
+    at.gate.report(Trouble(channel=at.name, app="shop", kind=PauseKind.LIMIT, for_s=60.0, reason="too fast"))
+    verdicts = codes(await running)
+    asked = sum(at.site.accounts.answers.values())
+    assert verdicts.count(SENT) == asked < 400
+    assert verdicts.count(UNSENT) == 400 - asked
 
 
-@BOTH
-def test_a_provider_that_was_down_gets_one_request_until_it_has_answered(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            at.gate.is_probing = True
-            at.gate.closes_on = Effect.DOWN
-            at.rule(answers=[{"status": 503}], latency_ms=[50, 50])
-            assert set(codes(await at.deliver(at.targets(50)))) == {UNSENT}
-            assert sum(at.site.accounts.answers.values()) == 1
-            at.gate.open_all()
-            at.rule()
-            assert codes(await at.deliver(at.targets(50))) == [SENT] * 50
-
-    run(main())
+async def test_a_provider_that_was_down_gets_one_request_until_it_has_answered(at: Rig) -> None:
+    at.gate.is_probing = True
+    at.gate.closes_on = Effect.DOWN
+    at.rule(answers=[{"status": 503}], latency_ms=[50, 50])
+    assert set(codes(await at.deliver(at.targets(50)))) == {UNSENT}
+    assert sum(at.site.accounts.answers.values()) == 1
+    at.gate.open_all()
+    at.rule()
+    assert codes(await at.deliver(at.targets(50))) == [SENT] * 50
 
 
-@BOTH
-def test_dead_targets_are_not_recorded_while_the_environment_is_suspected(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            at.gate.trusts = False
-            rule = {"status": 404, "code": "UNREGISTERED"} if name == "fcm" else {"status": 410, "code": "Unregistered"}
-            at.rule(answers=[rule])
-            verdicts = await at.deliver(at.targets(3))
-            assert codes(verdicts) == [UNSENT] * 3
-            assert verdicts[0] is not None
-            assert "suspected" in verdicts[0].reason
-
-    run(main())
+async def test_dead_targets_are_not_recorded_while_the_environment_is_suspected(at: Rig) -> None:
+    at.gate.trusts = False
+    rule = {"status": 404, "code": "UNREGISTERED"} if at.name == "fcm" else {"status": 410, "code": "Unregistered"}
+    at.rule(answers=[rule])
+    verdicts = await at.deliver(at.targets(3))
+    assert codes(verdicts) == [UNSENT] * 3
+    assert verdicts[0] is not None
+    assert "suspected" in verdicts[0].reason
 
 
-def test_each_notification_has_its_id_on_each_try(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("apns", tmp_path) as at:
-            at.rule(answers=[{"status": 429, "times": 3}])
-            targets = at.targets(3)
-            await at.deliver(targets)
-            at.rule(answers=[{"status": 500, "taken": True, "times": 3}])
-            await at.deliver(targets, attempt=1)
-            await at.deliver(targets, attempt=2)
-            assert at.accepted(targets) == [2] * 3
-            wanted = {(target, apns_id("task-1", "0", 0, position)): 2 for position, target in enumerate(targets)}
-            assert at.site.accounts.messages == wanted
-
-    run(main())
+@rigged("apns")
+async def test_each_notification_has_its_id_on_each_try(at: Rig) -> None:
+    at.rule(answers=[{"status": 429, "times": 3}])
+    targets = at.targets(3)
+    await at.deliver(targets)
+    at.rule(answers=[{"status": 500, "taken": True, "times": 3}])
+    await at.deliver(targets, attempt=1)
+    await at.deliver(targets, attempt=2)
+    assert at.accepted(targets) == [2] * 3
+    wanted = {(target, apns_id("task-1", "0", 0, position)): 2 for position, target in enumerate(targets)}
+    assert at.site.accounts.messages == wanted

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,74 +9,48 @@ import pytest
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import UNSENT, Outcome
 from fairlane.fake.making import make_apns, make_fcm
-from tests.unit.consumers.push.rig import BOTH, Rig, codes, rig, run
-from tests.unit.fairlane.fake.playing import TOPIC, until
+from tests.unit.consumers.http2.calls import until
+from tests.unit.consumers.push.rig import Rig, codes, deliver_until, rigged
+from tests.unit.fairlane.fake.playing import TOPIC
 
 SENT = int(Outcome.SENT)
 
 
-async def deliver_until(at: Rig, condition: Callable[[], bool]) -> list[int | None]:
-    """Deliver a target at a time until the condition holds; return the codes."""
-    given: list[int | None] = []
-    for number in count(1_000):
-        given += codes(await at.deliver(at.targets(1, first=number)))
-        if condition():
-            return given
-        await asyncio.sleep(0.01)
-    raise AssertionError
+@rigged(apps=("shop", "news"))
+async def test_two_apps_send_with_their_own_credentials(at: Rig) -> None:
+    ours, theirs = at.targets(5), at.targets(5, first=5)
+    results = await asyncio.gather(at.deliver(ours), at.deliver(theirs, app="news"))
+    assert [codes(result) for result in results] == [[SENT] * 5] * 2
+    assert at.accepted(ours) == [1] * 5
+    assert at.accepted(theirs, "news") == [1] * 5
+    assert at.accepted(ours, "news") == [0] * 5
 
 
-@BOTH
-def test_two_apps_send_with_their_own_credentials(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, apps=("shop", "news")) as at:
-            ours, theirs = at.targets(5), at.targets(5, first=5)
-            results = await asyncio.gather(at.deliver(ours), at.deliver(theirs, app="news"))
-            assert [codes(result) for result in results] == [[SENT] * 5] * 2
-            assert at.accepted(ours) == [1] * 5
-            assert at.accepted(theirs, "news") == [1] * 5
-            assert at.accepted(ours, "news") == [0] * 5
-
-    run(main())
+async def test_an_app_without_settings_is_named_and_not_lost(at: Rig) -> None:
+    verdicts = await at.deliver(at.targets(2), app="blog")
+    assert codes(verdicts) == [UNSENT] * 2
+    assert verdicts[0] is not None
+    assert f"[channels.{at.name}.apps.blog]" in verdicts[0].reason
+    assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
 
 
-@BOTH
-def test_an_app_without_settings_is_named_and_not_lost(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            verdicts = await at.deliver(at.targets(2), app="blog")
-            assert codes(verdicts) == [UNSENT] * 2
-            assert verdicts[0] is not None
-            assert f"[channels.{name}.apps.blog]" in verdicts[0].reason
-            assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
-
-    run(main())
+@rigged("fcm")
+async def test_an_expired_access_token_is_renewed_once_and_every_target_sent_once(at: Rig) -> None:
+    await at.deliver(at.targets(3))
+    at.site.provider.expire_tokens()
+    targets = at.targets(200, first=10)
+    assert codes(await at.deliver(targets)) == [SENT] * 200
+    assert at.accepted(targets) == [1] * 200
+    assert not at.gate.troubles
 
 
-def test_an_expired_access_token_is_renewed_once_and_every_target_sent_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("fcm", tmp_path) as at:
-            await at.deliver(at.targets(3))
-            at.site.provider.expire_tokens()
-            targets = at.targets(200, first=10)
-            assert codes(await at.deliver(targets)) == [SENT] * 200
-            assert at.accepted(targets) == [1] * 200
-            assert not at.gate.troubles
-
-    run(main())
-
-
-def test_an_expired_provider_token_that_cannot_be_renewed_pauses_the_app(tmp_path: Path) -> None:
+@rigged("apns")
+async def test_an_expired_provider_token_that_cannot_be_renewed_pauses_the_app(at: Rig) -> None:
     """All workers make the same one in a half hour, so it is the clock or the key."""
-
-    async def main() -> None:
-        async with rig("apns", tmp_path) as at:
-            at.site.provider.expire_tokens()
-            assert set(codes(await at.deliver(at.targets(5)))) <= {UNSENT, None}
-            assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
-            assert "ExpiredProviderToken" in at.gate.troubles[0].reason
-
-    run(main())
+    at.site.provider.expire_tokens()
+    assert set(codes(await at.deliver(at.targets(5)))) <= {UNSENT, None}
+    assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
+    assert "ExpiredProviderToken" in at.gate.troubles[0].reason
 
 
 def make_new_key(at: Rig) -> bytes:
@@ -98,98 +70,68 @@ def key_file(at: Rig) -> Path:
     return at.folder / "shop" / ("account.json" if at.name == "fcm" else "key.p8")
 
 
-@BOTH
-def test_a_revoked_key_pauses_the_app_until_a_new_one_is_there(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
-            new = make_new_key(at)
-            verdicts = codes(await at.deliver(at.targets(30, first=10)))
-            assert set(verdicts) == {UNSENT}
-            assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.CREDENTIALS}
-            key_file(at).write_bytes(new)
-            await until(lambda: at.gate.closed(f"{name}/shop") is None)  # no call is needed for that
-            assert codes(await at.deliver(at.targets(3, first=50))) == [SENT] * 3
-            assert len(set(at.gate.versions)) == 2
-
-    run(main())
+async def test_a_revoked_key_pauses_the_app_until_a_new_one_is_there(at: Rig) -> None:
+    assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
+    new = make_new_key(at)
+    verdicts = codes(await at.deliver(at.targets(30, first=10)))
+    assert set(verdicts) == {UNSENT}
+    assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.CREDENTIALS}
+    key_file(at).write_bytes(new)
+    await until(lambda: at.gate.closed(f"{at.name}/shop") is None)  # no call is needed for that
+    assert codes(await at.deliver(at.targets(3, first=50))) == [SENT] * 3
+    assert len(set(at.gate.versions)) == 2
 
 
-@BOTH
-def test_a_credential_changes_while_calls_are_under_way(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path, app_settings={"streams": 20}) as at:
-            at.rule(latency_ms=[100, 100])
-            old = key_file(at).read_bytes()
-            first = asyncio.create_task(at.deliver(at.targets(100)))
-            await until(lambda: bool(at.site.accounts.answers))
-            key_file(at).write_bytes(old + b"\n")  # another version of what the provider accepts
-            sent = await deliver_until(at, lambda: len(at.gate.versions) == 2)
-            last = await at.deliver(at.targets(100, first=10_000))
-            assert {*codes(await first), *sent, *codes(last)} == {SENT}
-
-    run(main())
+@rigged(app_settings={"streams": 20})
+async def test_a_credential_changes_while_calls_are_under_way(at: Rig) -> None:
+    at.rule(latency_ms=[100, 100])
+    old = key_file(at).read_bytes()
+    first = asyncio.create_task(at.deliver(at.targets(100)))
+    await until(lambda: bool(at.site.accounts.answers))
+    key_file(at).write_bytes(old + b"\n")  # another version of what the provider accepts
+    sent = await deliver_until(at, lambda: len(at.gate.versions) == 2)
+    last = await at.deliver(at.targets(100, first=10_000))
+    assert {*codes(await first), *sent, *codes(last)} == {SENT}
 
 
-@BOTH
-def test_a_credential_file_that_vanishes_in_service_stays_in_use(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_credential_file_that_vanishes_in_service_stays_in_use(
+    at: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            await at.deliver(at.targets(1))
-            key_file(at).unlink()
-            sent = await deliver_until(at, lambda: "stays in use" in caplog.text)
-            assert {*sent, *codes(await at.deliver(at.targets(3, first=10_000)))} == {SENT}
-
-    run(main())
+    await at.deliver(at.targets(1))
+    key_file(at).unlink()
+    sent = await deliver_until(at, lambda: "stays in use" in caplog.text)
+    assert {*sent, *codes(await at.deliver(at.targets(3, first=10_000)))} == {SENT}
 
 
-@BOTH
 @pytest.mark.parametrize("content", [None, b"", b"not a key", b"{}", b'{"type": "service_account"}', b"\xff" * 70_000])
-def test_a_credential_that_cannot_be_used_is_named_and_sends_nothing(
-    name: str, content: bytes | None, tmp_path: Path
-) -> None:
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            good = key_file(at).read_bytes()
-            key_file(at).unlink()
-            if content is not None:
-                key_file(at).write_bytes(content)
-            verdicts = await at.deliver(at.targets(3))
-            assert codes(verdicts) == [UNSENT] * 3
-            assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
-            assert "redential" in at.gate.troubles[0].reason
-            key_file(at).write_bytes(good)
-            sent = await deliver_until(at, lambda: bool(at.site.accounts.accepted))
-            assert sent[-1] == SENT
-
-    run(main())
+async def test_a_credential_that_cannot_be_used_is_named_and_sends_nothing(at: Rig, content: bytes | None) -> None:
+    good = key_file(at).read_bytes()
+    key_file(at).unlink()
+    if content is not None:
+        key_file(at).write_bytes(content)
+    verdicts = await at.deliver(at.targets(3))
+    assert codes(verdicts) == [UNSENT] * 3
+    assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
+    assert "redential" in at.gate.troubles[0].reason
+    key_file(at).write_bytes(good)
+    sent = await deliver_until(at, lambda: bool(at.site.accounts.accepted))
+    assert sent[-1] == SENT
 
 
-def test_a_certificate_is_shown_instead_of_a_token(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with rig("apns", tmp_path, app_settings={"key_id": None, "team_id": None}) as at:
-            place = tmp_path / "shop"
-            (place / "key.p8").write_bytes((place / "client.pem").read_bytes())
-            assert codes(await at.deliver(at.targets(20))) == [SENT] * 20
-
-    run(main())
+@rigged("apns", app_settings={"key_id": None, "team_id": None})
+async def test_a_certificate_is_shown_instead_of_a_token(at: Rig, tmp_path: Path) -> None:
+    place = tmp_path / "shop"
+    (place / "key.p8").write_bytes((place / "client.pem").read_bytes())
+    assert codes(await at.deliver(at.targets(20))) == [SENT] * 20
 
 
-@BOTH
-def test_no_secret_is_logged_or_reported(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_secret_is_logged_or_reported(at: Rig, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
-
-    async def main() -> None:
-        async with rig(name, tmp_path) as at:
-            secret = key_file(at).read_bytes()
-            lines = [line for line in secret.decode().replace("\\n", "\n").splitlines() if len(line) > 30]
-            await at.deliver(at.targets(2))
-            make_new_key(at)
-            await at.deliver(at.targets(2))
-            shown = caplog.text + repr(at.gate.troubles) + repr(at.courier.channels)
-            assert not [line for line in lines if line.strip('" ,') in shown and "PRIVATE KEY" not in line]
-            assert "Bearer ya29" not in shown
-
-    run(main())
+    secret = key_file(at).read_bytes()
+    lines = [line for line in secret.decode().replace("\\n", "\n").splitlines() if len(line) > 30]
+    await at.deliver(at.targets(2))
+    make_new_key(at)
+    await at.deliver(at.targets(2))
+    shown = caplog.text + repr(at.gate.troubles) + repr(at.courier.channels)
+    assert not [line for line in lines if line.strip('" ,') in shown and "PRIVATE KEY" not in line]
+    assert "Bearer ya29" not in shown

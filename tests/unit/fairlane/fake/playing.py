@@ -1,10 +1,9 @@
 """Fakes on free ports with a client beside them."""
 
-import asyncio
 import json
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,10 +38,6 @@ def fcm_target(number: int) -> str:
 
 def apns_target(number: int) -> str:
     return f"{number:064x}"
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, 30))
 
 
 @dataclass
@@ -147,9 +142,3 @@ def provider_token(folder: Path, *, age_s: float = 0.0, key_id: str = KEY_ID) ->
     signed = f"{encoded({'alg': 'ES256', 'kid': key_id})}.{encoded(claims)}"
     r, s = decode_dss_signature(key.sign(signed.encode(), ECDSA(SHA256())))
     return f"{signed}.{encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for it; the test's time limit is the deadline."""
-    while not condition():  # noqa: ASYNC110  # of any kind
-        await asyncio.sleep(0.01)

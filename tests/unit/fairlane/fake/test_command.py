@@ -1,5 +1,6 @@
 """`fairlane fake`: what it prints is enough to send a push; it ends when asked to."""
 
+import asyncio
 import json
 import signal
 import socket
@@ -16,7 +17,7 @@ from backends import extras
 from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.settings import ClientSettings
 from fairlane.cli.main import run as run_command
-from tests.unit.fairlane.fake.playing import FCM_PATH, Playing, fcm_target, grant, run
+from tests.unit.fairlane.fake.playing import FCM_PATH, Playing, fcm_target, grant
 
 ROOT = Path(__file__).parents[4]
 
@@ -60,7 +61,7 @@ def test_a_push_with_what_fcm_prints(tmp_path: Path) -> None:
     given = ("--folder", str(folder), "--ca-file", str(ca_file), "--rules", str(rules), "--project-id", "shop")
     with started("fcm", *given) as printed:
         assert printed["ca_file"] == str(ca_file)
-        run(main(printed, json.loads(Path(printed["credentials"].removeprefix("file:")).read_text())))
+        asyncio.run(main(printed, json.loads(Path(printed["credentials"].removeprefix("file:")).read_text())))
     assert printed["code"] == 0
     assert "2 requests; 1 messages accepted, for 1 targets" in printed["message"]
     for file in folder.iterdir():

@@ -15,7 +15,7 @@ from dispatcher.channels.spec import Handling
 from dispatcher.channels.verdict_table import Effect
 from dispatcher.model.tier import Tier
 from fairlane.fake.fcm.checks import parse, problem_of
-from tests.unit.fairlane.fake.playing import FCM_PATH, SCOPE, Playing, fcm, fcm_target, grant, run
+from tests.unit.fairlane.fake.playing import FCM_PATH, SCOPE, Playing, fcm, fcm_target, grant
 
 TOKEN = fcm_target(1)
 GOOD: dict[str, Any] = {"token": TOKEN, "notification": {"title": "hello"}}
@@ -86,44 +86,32 @@ def read(playing: Playing, response: Any) -> tuple[int, str, Effect]:
     return answer.status, answer.reason or answer.reference, playing.site.provider.table.row_of(answer).effect
 
 
-def test_a_token_that_is_malformed_is_dead(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            status, reason, effect = read(playing, await playing.push("short"))
-            assert (status, effect) == (400, Effect.DEAD)
-            assert "not a valid FCM registration token" in reason
-            assert not playing.site.accounts.accepted
-
-    run(main())
+async def test_a_token_that_is_malformed_is_dead(playing: Playing) -> None:
+    status, reason, effect = read(playing, await playing.push("short"))
+    assert (status, effect) == (400, Effect.DEAD)
+    assert "not a valid FCM registration token" in reason
+    assert not playing.site.accounts.accepted
 
 
-def test_credentials_path_and_project_are_checked(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            body = json.dumps({"message": GOOD}).encode()
-            for header in ("Bearer nonsense", None, playing.headers["authorization"].removeprefix("Bearer ")):
-                assert read(playing, await playing.post(FCM_PATH, body, authorization=header))[0] == 401
-            for path in ("/v1/projects/other/messages:send", "/v1/projects/demo/messages", "/"):
-                status, _, effect = read(playing, await playing.post(path, body))
-                assert (status, effect) == (404, Effect.CREDENTIALS)
-            for wrong in (b"{}", b"no json", b'{"message": {}, "more": 1}', b'{"message": {}, "validate_only": 1}'):
-                assert read(playing, await playing.post(FCM_PATH, wrong))[2] is Effect.PAYLOAD
-            assert not playing.site.accounts.accepted
-
-    run(main())
+async def test_credentials_path_and_project_are_checked(playing: Playing) -> None:
+    body = json.dumps({"message": GOOD}).encode()
+    for header in ("Bearer nonsense", None, playing.headers["authorization"].removeprefix("Bearer ")):
+        assert read(playing, await playing.post(FCM_PATH, body, authorization=header))[0] == 401
+    for path in ("/v1/projects/other/messages:send", "/v1/projects/demo/messages", "/"):
+        status, _, effect = read(playing, await playing.post(path, body))
+        assert (status, effect) == (404, Effect.CREDENTIALS)
+    for wrong in (b"{}", b"no json", b'{"message": {}, "more": 1}', b'{"message": {}, "validate_only": 1}'):
+        assert read(playing, await playing.post(FCM_PATH, wrong))[2] is Effect.PAYLOAD
+    assert not playing.site.accounts.accepted
 
 
-def test_a_dry_run_is_not_accepted(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            body = json.dumps({"message": GOOD, "validate_only": True}).encode()
-            assert read(playing, await playing.post(FCM_PATH, body))[1] == "projects/demo/messages/fake_message_id"
-            assert not playing.site.accounts.accepted
-            names = {read(playing, await playing.push(TOKEN))[1] for _ in range(3)}
-            assert len(names) == 3
-            assert playing.site.accounts.accepted == {TOKEN: 3}
-
-    run(main())
+async def test_a_dry_run_is_not_accepted(playing: Playing) -> None:
+    body = json.dumps({"message": GOOD, "validate_only": True}).encode()
+    assert read(playing, await playing.post(FCM_PATH, body))[1] == "projects/demo/messages/fake_message_id"
+    assert not playing.site.accounts.accepted
+    names = {read(playing, await playing.push(TOKEN))[1] for _ in range(3)}
+    assert len(names) == 3
+    assert playing.site.accounts.accepted == {TOKEN: 3}
 
 
 # ---------------------------------------------------------------- access tokens
@@ -139,35 +127,24 @@ def test_a_dry_run_is_not_accepted(tmp_path: Path) -> None:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_request_for_a_token_is_checked(tmp_path: Path, changes: dict[str, Any]) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            response = await grant(playing, **changes)
-            assert (response.status, json.loads(response.body)["error"]) == (400, "invalid_grant")
-            assert (await grant(playing, scope=f"openid {SCOPE}")).status == 200
-            assert (await grant(playing, aud="https://oauth2.googleapis.com/token")).status == 200  # as google-auth
-
-    run(main())
+async def test_a_request_for_a_token_is_checked(playing: Playing, changes: dict[str, Any]) -> None:
+    response = await grant(playing, **changes)
+    assert (response.status, json.loads(response.body)["error"]) == (400, "invalid_grant")
+    assert (await grant(playing, scope=f"openid {SCOPE}")).status == 200
+    assert (await grant(playing, aud="https://oauth2.googleapis.com/token")).status == 200  # as google-auth
 
 
-def test_another_key_gets_no_token(tmp_path: Path) -> None:
+async def test_another_key_gets_no_token(playing: Playing) -> None:
     from fairlane.fake.making import make_fcm
 
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            playing.account["private_key"] = make_fcm("demo").account["private_key"]
-            assert b"Invalid JWT Signature" in (await grant(playing)).body
-            assert (await playing.post("/token", b"grant_type=password")).status == 400
-
-    run(main())
+    playing.account["private_key"] = make_fcm("demo").account["private_key"]
+    assert b"Invalid JWT Signature" in (await grant(playing)).body
+    assert (await playing.post("/token", b"grant_type=password")).status == 400
 
 
-def test_tokens_end(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path, {"token_lifetime_s": 5}) as playing:
-            assert json.loads((await grant(playing)).body)["expires_in"] == 5
-            assert (await playing.push(TOKEN)).status == 200
-            assert playing.site.provider.expire_tokens() == 2
-            assert (await playing.push(TOKEN)).status == 401
-
-    run(main())
+async def test_tokens_end(tmp_path: Path) -> None:
+    async with fcm(tmp_path, {"token_lifetime_s": 5}) as playing:
+        assert json.loads((await grant(playing)).body)["expires_in"] == 5
+        assert (await playing.push(TOKEN)).status == 200
+        assert playing.site.provider.expire_tokens() == 2
+        assert (await playing.push(TOKEN)).status == 401

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
@@ -19,34 +18,30 @@ from fairlane.fake.site import Site
 from fairlane.fake.wire.frames import frame
 from fairlane.fake.wire.header_blocks import BadBlock, HeaderReader
 from fairlane.fake.wire.http2 import Http2Connection
-from tests.unit.fairlane.fake.playing import fcm, run
+from tests.unit.fairlane.fake.playing import Playing
 from tests.unit.fairlane.fake.raw_client import HEAD, connected
 
 KEY = generate_private_key(public_exponent=65_537, key_size=2_048).public_key()
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
-def test_a_client_of_h2_is_served_in_small_windows(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            playing.site.accounts.accepted.update({f"target-{number:050d}": 1 for number in range(5_000)})
-            raw = await connected(playing)
-            raw.h2.send_headers(1, [(":path", "/_fake/accepted"), *(one for one in HEAD if one[0] != ":path")], True)
-            raw.writer.write(raw.h2.data_to_send())
-            body, ended = b"", False
-            while not ended:
-                for event in await raw.events(DataReceived, StreamEnded):
-                    ended = ended or isinstance(event, StreamEnded)
-                    if isinstance(event, DataReceived):
-                        body += event.data
-                        raw.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-                raw.writer.write(raw.h2.data_to_send())
-            assert body.count(b"target-") == 5_000
-            raw.h2.ping(b"12345678")
-            raw.writer.write(raw.h2.data_to_send())
-            raw.writer.close()
-
-    run(main())
+async def test_a_client_of_h2_is_served_in_small_windows(playing: Playing) -> None:
+    playing.site.accounts.accepted.update({f"target-{number:050d}": 1 for number in range(5_000)})
+    raw = await connected(playing)
+    raw.h2.send_headers(1, [(":path", "/_fake/accepted"), *(one for one in HEAD if one[0] != ":path")], True)
+    raw.writer.write(raw.h2.data_to_send())
+    body, ended = b"", False
+    while not ended:
+        for event in await raw.events(DataReceived, StreamEnded):
+            ended = ended or isinstance(event, StreamEnded)
+            if isinstance(event, DataReceived):
+                body += event.data
+                raw.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        raw.writer.write(raw.h2.data_to_send())
+    assert body.count(b"target-") == 5_000
+    raw.h2.ping(b"12345678")
+    raw.writer.write(raw.h2.data_to_send())
+    raw.writer.close()
 
 
 def frames(*given: Frame) -> bytes:
@@ -71,42 +66,34 @@ def headers(stream: int, head: list[tuple[str, str]] = HEAD, *flags: str) -> Hea
         (PREFACE + b"\x00\x00\x03\x04\x00\x00\x00\x00\x00abc", 6),
     ],
 )
-def test_a_client_that_breaks_the_protocol_is_told_so(tmp_path: Path, data: bytes, code: int) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            raw = await connected(playing)
-            for stream in (1, 3):  # so that h2 knows them
-                raw.h2.send_headers(stream, HEAD, True)
-            raw.writer.write(data)
-            found = await raw.events(ConnectionTerminated)
-            assert [one.error_code for one in found if isinstance(one, ConnectionTerminated)] == [code]
-            raw.writer.close()
-
-    run(main())
+async def test_a_client_that_breaks_the_protocol_is_told_so(playing: Playing, data: bytes, code: int) -> None:
+    raw = await connected(playing)
+    for stream in (1, 3):  # so that h2 knows them
+        raw.h2.send_headers(stream, HEAD, True)
+    raw.writer.write(data)
+    found = await raw.events(ConnectionTerminated)
+    assert [one.error_code for one in found if isinstance(one, ConnectionTerminated)] == [code]
+    raw.writer.close()
 
 
-def test_a_malformed_request_ends_its_stream_only(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            raw = await connected(playing)
-            raw.h2.send_headers(1, HEAD, True)
-            raw.h2.send_headers(3, HEAD, True)
-            bad = [*HEAD, ("Upper", "case")]
-            split = Encoder().encode(HEAD)
-            given = [
-                headers(1, bad),
-                headers(3, HEAD[1:]),
-                HeadersFrame(5, split[:2], flags=["END_STREAM"]),
-                ContinuationFrame(5, split[2:], flags=["END_HEADERS"]),
-            ]
-            raw.h2.send_headers(5, HEAD, True)
-            raw.writer.write(frames(*given))
-            found = await raw.events(StreamEnded)
-            assert {one.stream_id for one in found if isinstance(one, StreamReset)} == {1, 3}
-            assert {one.stream_id for one in found if isinstance(one, ResponseReceived)} == {5}
-            raw.writer.close()
-
-    run(main())
+async def test_a_malformed_request_ends_its_stream_only(playing: Playing) -> None:
+    raw = await connected(playing)
+    raw.h2.send_headers(1, HEAD, True)
+    raw.h2.send_headers(3, HEAD, True)
+    bad = [*HEAD, ("Upper", "case")]
+    split = Encoder().encode(HEAD)
+    given = [
+        headers(1, bad),
+        headers(3, HEAD[1:]),
+        HeadersFrame(5, split[:2], flags=["END_STREAM"]),
+        ContinuationFrame(5, split[2:], flags=["END_HEADERS"]),
+    ]
+    raw.h2.send_headers(5, HEAD, True)
+    raw.writer.write(frames(*given))
+    found = await raw.events(StreamEnded)
+    assert {one.stream_id for one in found if isinstance(one, StreamReset)} == {1, 3}
+    assert {one.stream_id for one in found if isinstance(one, ResponseReceived)} == {5}
+    raw.writer.close()
 
 
 # ---------------------------------------------------------------- any bytes

@@ -17,7 +17,7 @@ from dispatcher.model.errors import InvalidInput
 from fairlane.fake.accounts import Accounts, Rates
 from fairlane.fake.choice import Choice
 from fairlane.fake.rules import FakeRules, load_rules, read_rules
-from tests.unit.fairlane.fake.playing import Playing, fcm, fcm_target, run
+from tests.unit.fairlane.fake.playing import Playing, fcm, fcm_target
 
 DEAD = {"status": 404, "code": "UNREGISTERED"}
 DOWN = {"status": 503}
@@ -136,107 +136,81 @@ class Admin:
                 return error.code, json.load(error)
 
 
-def test_rules_change_while_it_runs(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            admin = Admin(playing)
-            assert (await playing.push(fcm_target(1))).status == 200
-            assert (await admin.ask("PUT", "/_fake/rules", {"answers": [DOWN]}))[0] == 200
-            assert (await playing.push(fcm_target(1))).status == 503
-            status, problem = await admin.ask("PUT", "/_fake/rules", {"answers": [{"status": 418}]})
-            assert status == 400
-            assert "answers[0]" in problem["error"]
-            assert (await admin.ask("GET", "/_fake/rules"))[1] == {"answers": [DOWN]}
-            assert (await admin.ask("PUT", "/_fake/rules", {}))[0] == 200
-            assert playing.site.rules == FakeRules()
-
-    run(main())
+async def test_rules_change_while_it_runs(playing: Playing) -> None:
+    admin = Admin(playing)
+    assert (await playing.push(fcm_target(1))).status == 200
+    assert (await admin.ask("PUT", "/_fake/rules", {"answers": [DOWN]}))[0] == 200
+    assert (await playing.push(fcm_target(1))).status == 503
+    status, problem = await admin.ask("PUT", "/_fake/rules", {"answers": [{"status": 418}]})
+    assert status == 400
+    assert "answers[0]" in problem["error"]
+    assert (await admin.ask("GET", "/_fake/rules"))[1] == {"answers": [DOWN]}
+    assert (await admin.ask("PUT", "/_fake/rules", {}))[0] == 200
+    assert playing.site.rules == FakeRules()
 
 
-def test_counts_and_accounts_are_asked_for_while_it_runs(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path, {"message_id": "id"}) as playing:
-            admin = Admin(playing)
-            for name in ("m1", "m1", "m2"):
-                await playing.message({"token": fcm_target(1), "data": {"id": name}})
-            await playing.push("short")
-            _, counts = await admin.ask("GET", "/_fake/counts")
-            assert (counts["requests"], counts["accepted"], counts["messages_repeated"]) == (4, 3, 1)
-            assert counts["answers"] == {"200": 3, "400 token": 1}
-            _, one = await admin.ask("GET", f"/_fake/accepted?target={fcm_target(1)}")
-            assert one == {"target": fcm_target(1), "accepted": 3, "messages": {"m1": 2, "m2": 1}}
-            assert (await admin.ask("GET", "/_fake/accepted"))[1] == {fcm_target(1): 3}
-            _, judged = await admin.ask("POST", "/_fake/accepted", [fcm_target(1), fcm_target(2)])
-            assert judged == {"never": [fcm_target(2)], "once": 0, "more": {fcm_target(1): 3}}
-            assert (await admin.ask("POST", "/_fake/accepted", {"no": "list"}))[0] == 400
-            assert (await admin.ask("DELETE", "/_fake/tokens"))[1] == {"expired": 1}
-            assert (await admin.ask("DELETE", "/_fake/counts"))[1]["requests"] == 0
-            assert (await admin.ask("GET", "/_fake/nothing"))[0] == 404
-
-    run(main())
+async def test_counts_and_accounts_are_asked_for_while_it_runs(tmp_path: Path) -> None:
+    async with fcm(tmp_path, {"message_id": "id"}) as playing:
+        admin = Admin(playing)
+        for name in ("m1", "m1", "m2"):
+            await playing.message({"token": fcm_target(1), "data": {"id": name}})
+        await playing.push("short")
+        _, counts = await admin.ask("GET", "/_fake/counts")
+        assert (counts["requests"], counts["accepted"], counts["messages_repeated"]) == (4, 3, 1)
+        assert counts["answers"] == {"200": 3, "400 token": 1}
+        _, one = await admin.ask("GET", f"/_fake/accepted?target={fcm_target(1)}")
+        assert one == {"target": fcm_target(1), "accepted": 3, "messages": {"m1": 2, "m2": 1}}
+        assert (await admin.ask("GET", "/_fake/accepted"))[1] == {fcm_target(1): 3}
+        _, judged = await admin.ask("POST", "/_fake/accepted", [fcm_target(1), fcm_target(2)])
+        assert judged == {"never": [fcm_target(2)], "once": 0, "more": {fcm_target(1): 3}}
+        assert (await admin.ask("POST", "/_fake/accepted", {"no": "list"}))[0] == 400
+        assert (await admin.ask("DELETE", "/_fake/tokens"))[1] == {"expired": 1}
+        assert (await admin.ask("DELETE", "/_fake/counts"))[1]["requests"] == 0
+        assert (await admin.ask("GET", "/_fake/nothing"))[0] == 404
 
 
-def test_a_large_audience_is_judged_over_both_protocols(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path) as playing:
-            audience = [fcm_target(number) for number in range(60_000)]  # 2 MB: more than any window
-            _, judged = await Admin(playing).ask("POST", "/_fake/accepted", audience)
-            response = await playing.post("/_fake/accepted", json.dumps(audience).encode())
-            assert len(judged["never"]) == 60_000
-            assert response.status == 200
-            assert response.body.startswith(b'{"never":["device-token-')
-
-    run(main())
+async def test_a_large_audience_is_judged_over_both_protocols(playing: Playing) -> None:
+    audience = [fcm_target(number) for number in range(60_000)]  # 2 MB: more than any window
+    _, judged = await Admin(playing).ask("POST", "/_fake/accepted", audience)
+    response = await playing.post("/_fake/accepted", json.dumps(audience).encode())
+    assert len(judged["never"]) == 60_000
+    assert response.status == 200
+    assert response.body.startswith(b'{"never":["device-token-')
 
 
-def test_the_quota_of_a_minute(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path, {"quota_per_minute": 3}) as playing:
-            answers = [await playing.push(fcm_target(number)) for number in range(5)]
-            assert [one.status for one in answers] == [200, 200, 200, 429, 429]
-            assert 50 <= int(answers[-1].header("retry-after") or 0) <= 61
-            answer = fcm_answers.read_answer(429, answers[-1].body)
-            assert (answer.code, answer.detail) == ("QUOTA_EXCEEDED", "project")
-
-    run(main())
+async def test_the_quota_of_a_minute(tmp_path: Path) -> None:
+    async with fcm(tmp_path, {"quota_per_minute": 3}) as playing:
+        answers = [await playing.push(fcm_target(number)) for number in range(5)]
+        assert [one.status for one in answers] == [200, 200, 200, 429, 429]
+        assert 50 <= int(answers[-1].header("retry-after") or 0) <= 61
+        answer = fcm_answers.read_answer(429, answers[-1].body)
+        assert (answer.code, answer.detail) == ("QUOTA_EXCEEDED", "project")
 
 
-def test_retry_after_is_watched(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path, {"answers": [{**DOWN, "times": 1, "retry_after_s": 60}]}) as playing:
-            assert [(await playing.push(fcm_target(1))).status for _ in range(2)] == [503, 200]
-            assert playing.site.accounts.early == 1
-
-    run(main())
+async def test_retry_after_is_watched(tmp_path: Path) -> None:
+    async with fcm(tmp_path, {"answers": [{**DOWN, "times": 1, "retry_after_s": 60}]}) as playing:
+        assert [(await playing.push(fcm_target(1))).status for _ in range(2)] == [503, 200]
+        assert playing.site.accounts.early == 1
 
 
-def test_an_answer_may_hide_that_the_message_was_taken(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path, {"answers": [{"status": 500, "taken": True}]}) as playing:
-            assert (await playing.push(fcm_target(1))).status == 500
-            assert playing.site.accounts.accepted == {fcm_target(1): 1}
-
-    run(main())
+async def test_an_answer_may_hide_that_the_message_was_taken(tmp_path: Path) -> None:
+    async with fcm(tmp_path, {"answers": [{"status": 500, "taken": True}]}) as playing:
+        assert (await playing.push(fcm_target(1))).status == 500
+        assert playing.site.accounts.accepted == {fcm_target(1): 1}
 
 
-def test_latency(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path, {"latency_ms": [200, 300]}) as playing:
-            loop = asyncio.get_running_loop()
-            began_s = loop.time()
-            found = await asyncio.gather(*(playing.attempt(fcm_target(number)) for number in range(50)))
-            assert all(isinstance(one, HttpResponse) for one in found)
-            assert loop.time() - began_s >= 0.2
-
-    run(main())
+async def test_latency(tmp_path: Path) -> None:
+    async with fcm(tmp_path, {"latency_ms": [200, 300]}) as playing:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        found = await asyncio.gather(*(playing.attempt(fcm_target(number)) for number in range(50)))
+        assert all(isinstance(one, HttpResponse) for one in found)
+        assert loop.time() - began_s >= 0.2
 
 
-def test_pushes_over_http_1_1(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fcm(tmp_path, {"goaway": {"after": 1}}) as playing:
-            admin = Admin(playing)
-            path = "/v1/projects/demo/messages:send"
-            assert (await admin.ask("POST", path, {"message": {}}))[0] == 401
-            assert (await admin.ask("POST", "/token", {}))[0] == 400
-
-    run(main())
+async def test_pushes_over_http_1_1(tmp_path: Path) -> None:
+    async with fcm(tmp_path, {"goaway": {"after": 1}}) as playing:
+        admin = Admin(playing)
+        path = "/v1/projects/demo/messages:send"
+        assert (await admin.ask("POST", path, {"message": {}}))[0] == 401
+        assert (await admin.ask("POST", "/token", {}))[0] == 400
