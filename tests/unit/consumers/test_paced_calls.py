@@ -1,7 +1,8 @@
 """Channels that do not ask the gate themselves keep to caps at the provider's door, too: their calls wait for it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ FLOW = "x/shop"
 
 
 class Posts:
-    """Sends one envelope a call, and takes `takes_s` for it unless it is stopped."""
+    """Sends one envelope a call, and takes `takes_s` for it, longer if it is stopped."""
 
     name, timeout_s, batch_limit = "x", 10.0, 1
 
@@ -33,7 +34,8 @@ class Posts:
         self.clock = clock
         self.concurrency = concurrency
         self.takes_s = takes_s
-        self.stopped = False
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
         self.left: list[tuple[float, str, int]] = []
         """Time, app and targets of each call."""
 
@@ -43,9 +45,8 @@ class Posts:
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         self.left += [(self.clock.monotonic_s(), one.app, len(one.targets)) for one in envelopes]
-        ends_s = self.clock.monotonic_s() + self.takes_s
-        while self.stopped or self.clock.monotonic_s() < ends_s:  # noqa: ASYNC110  # the test moves the clock
-            await asyncio.sleep(STEP_S)
+        await asyncio.sleep(self.takes_s)
+        await self.goes_on.wait()
         return [ALL_SENT] * len(envelopes)
 
     def count(self, from_s: float, to_s: float, app: str = "shop") -> int:
@@ -55,9 +56,8 @@ class Posts:
 class Scene:
     """A queue with the gate of a worker, under a clock of its own."""
 
-    def __init__(self, clock: "TestClock", **channel: Any) -> None:
+    def __init__(self, clock: VirtualClock, **channel: Any) -> None:
         self.clock = clock
-        clock.scenes.append(self)
         self.gate = FleetGate(clock)
         self.channel = Posts(clock, **channel)
         self.figures = FlowFigures("x", "", self.channel.concurrency)
@@ -85,184 +85,155 @@ class Scene:
                 await asyncio.sleep(0)
 
 
-class TestClock(VirtualClock):
-    """Knows the scenes under it."""
-
-    __test__ = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.advance(100.0)
-        self.scenes: list[Scene] = []
+@asynccontextmanager
+async def scene_of(clock: VirtualClock, channel: dict[str, Any]) -> AsyncIterator[Scene]:
+    scene = Scene(clock, **channel)
+    try:
+        yield scene
+    finally:
+        await scene.queue.abort()
 
 
-def run(main: Callable[[TestClock], Coroutine[Any, Any, None]]) -> None:
-    clock = TestClock()
-
-    async def to_the_end() -> None:
-        await main(clock)
-        for scene in clock.scenes:
-            await scene.queue.abort()
-
-    with asyncio.Runner(loop_factory=lambda: ClockLoop(clock)) as runner:
-        runner.run(to_the_end())
+@pytest.fixture
+def clock() -> VirtualClock:
+    clock = VirtualClock()
+    clock.advance(100.0)
+    return clock
 
 
-def test_the_calls_of_a_capped_app_leave_evenly_and_those_of_another_at_once() -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock)
-        scene.grant(100, cap=100)
-        scene.put(100)
-        scene.put(20, app="news")
-        await scene.pass_s(0.5)
-        assert scene.channel.count(0, 1e9) == pytest.approx(50, abs=4)
-        assert scene.channel.count(0, 100.05, "news") == 20
-        assert scene.queue.in_flight.waiting == pytest.approx(50, abs=4)
-        await scene.pass_s(0.6)
-        assert len(scene.reports) == 120
-        assert scene.queue.in_flight == ChannelLoad()
-
-    run(main)
+@pytest.fixture(autouse=True)
+def loop_factory(clock: VirtualClock) -> Callable[[], ClockLoop]:
+    return lambda: ClockLoop(clock)
 
 
-def test_a_capped_app_with_much_to_send_and_others_take_turns() -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock, concurrency=1)
-        scene.grant(1_000, cap=1_000)
-        scene.put(60)
-        scene.put(30, app="news")
-        await scene.pass_s(1.0)
-        assert scene.channel.count(0, 1e9, "news") >= 20
-        assert scene.channel.count(0, 1e9) >= 20
+@pytest.fixture
+def scene(request: pytest.FixtureRequest, clock: VirtualClock) -> AbstractAsyncContextManager[Scene]:
+    """Set the scene, with a channel as the mark `channel` says."""
+    return scene_of(clock, getattr(request, "param", {}))
 
-    run(main)
+
+def channel(**settings: Any) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("scene", [settings], indirect=True, ids=[""])
+
+
+async def test_the_calls_of_a_capped_app_leave_evenly_and_those_of_another_at_once(scene: Scene) -> None:
+    scene.grant(100, cap=100)
+    scene.put(100)
+    scene.put(20, app="news")
+    await scene.pass_s(0.5)
+    assert scene.channel.count(0, 1e9) == pytest.approx(50, abs=4)
+    assert scene.channel.count(0, 100.05, "news") == 20
+    assert scene.queue.in_flight.waiting == pytest.approx(50, abs=4)
+    await scene.pass_s(0.6)
+    assert len(scene.reports) == 120
+    assert scene.queue.in_flight == ChannelLoad()
+
+
+@channel(concurrency=1)
+async def test_a_capped_app_with_much_to_send_and_others_take_turns(scene: Scene) -> None:
+    scene.grant(1_000, cap=1_000)
+    scene.put(60)
+    scene.put(30, app="news")
+    await scene.pass_s(1.0)
+    assert scene.channel.count(0, 1e9, "news") >= 20
+    assert scene.channel.count(0, 1e9) >= 20
 
 
 @pytest.mark.parametrize("by_request", [False, True])
-def test_an_envelope_counts_its_targets_or_as_one_request(by_request: bool) -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock)
-        scene.grant(10 if by_request else 200, cap=10 if by_request else 200, by_request=by_request)
-        scene.put(10, targets=20)
-        for second in (0.2, 0.4, 0.6, 0.8):
-            await scene.pass_s(0.2)
-            assert scene.channel.count(0, 1e9) == pytest.approx(200 * second, abs=20)
-        await scene.pass_s(0.3)
-        assert scene.channel.count(0, 1e9) == 200
-
-    run(main)
+async def test_an_envelope_counts_its_targets_or_as_one_request(scene: Scene, by_request: bool) -> None:
+    scene.grant(10 if by_request else 200, cap=10 if by_request else 200, by_request=by_request)
+    scene.put(10, targets=20)
+    for second in (0.2, 0.4, 0.6, 0.8):
+        await scene.pass_s(0.2)
+        assert scene.channel.count(0, 1e9) == pytest.approx(200 * second, abs=20)
+    await scene.pass_s(0.3)
+    assert scene.channel.count(0, 1e9) == 200
 
 
-def test_what_is_not_let_through_before_its_use_by_is_given_back() -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock)
-        scene.grant(10, cap=10)
-        scene.put(10, use_by_s=clock.monotonic_s() + 0.5)
-        await scene.pass_s(0.6)
-        assert scene.reports.count(None) == 10 - scene.channel.count(0, 1e9)
-        assert scene.channel.count(0, 1e9) == pytest.approx(5, abs=1)
-        assert scene.queue.in_flight == ChannelLoad()
-
-    run(main)
+async def test_what_is_not_let_through_before_its_use_by_is_given_back(scene: Scene) -> None:
+    scene.grant(10, cap=10)
+    scene.put(10, use_by_s=scene.clock.monotonic_s() + 0.5)
+    await scene.pass_s(0.6)
+    assert scene.reports.count(None) == 10 - scene.channel.count(0, 1e9)
+    assert scene.channel.count(0, 1e9) == pytest.approx(5, abs=1)
+    assert scene.queue.in_flight == ChannelLoad()
 
 
-def test_a_batch_of_several_envelopes_is_reported_when_its_last_has_left() -> None:
+async def test_a_batch_of_several_envelopes_is_reported_when_its_last_has_left(scene: Scene) -> None:
     """Envelopes of a capped app and of another, in one batch of a channel that takes several in a call."""
 
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock)
-        scene.queue.call_limit = 10
-        scene.grant(20, cap=100)
-        envelopes = [envelope(number, app="shop" if number < 20 else "news") for number in range(40)]
-        scene.queue.put(batch(envelopes), lambda _, reports: scene.reports.extend(reports))
-        await scene.pass_s(0.1)
-        assert scene.channel.count(0, 1e9, "news") == 20
-        assert scene.channel.count(0, 1e9) < 20
-        assert scene.reports == []
-        await scene.pass_s(0.3)
-        assert scene.channel.count(0, 1e9) == 20
-        assert scene.reports == [ALL_SENT] * 40
-
-    run(main)
+    scene.queue.call_limit = 10
+    scene.grant(20, cap=100)
+    envelopes = [envelope(number, app="shop" if number < 20 else "news") for number in range(40)]
+    scene.queue.put(batch(envelopes), lambda _, reports: scene.reports.extend(reports))
+    await scene.pass_s(0.1)
+    assert scene.channel.count(0, 1e9, "news") == 20
+    assert scene.channel.count(0, 1e9) < 20
+    assert scene.reports == []
+    await scene.pass_s(0.3)
+    assert scene.channel.count(0, 1e9) == 20
+    assert scene.reports == [ALL_SENT] * 40
 
 
-def test_an_app_that_is_paused_while_it_waits_for_the_door_sends_nothing() -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock)
-        scene.grant(100, cap=100)
-        scene.put(100)
-        await scene.pass_s(0.2)
-        scene.gate.report(Trouble(channel="x", app="shop", kind=PauseKind.HAND, for_s=60.0, reason="stop"))
-        before = scene.channel.count(0, 1e9)
-        await scene.pass_s(1.0)
-        assert scene.channel.count(0, 1e9) == before
-        put_off = [one for one in scene.reports if one is not None and one.verdict.code == UNSENT]
-        assert len(put_off) == 100 - before
-
-    run(main)
+async def test_an_app_that_is_paused_while_it_waits_for_the_door_sends_nothing(scene: Scene) -> None:
+    scene.grant(100, cap=100)
+    scene.put(100)
+    await scene.pass_s(0.2)
+    scene.gate.report(Trouble(channel="x", app="shop", kind=PauseKind.HAND, for_s=60.0, reason="stop"))
+    before = scene.channel.count(0, 1e9)
+    await scene.pass_s(1.0)
+    assert scene.channel.count(0, 1e9) == before
+    put_off = [one for one in scene.reports if one is not None and one.verdict.code == UNSENT]
+    assert len(put_off) == 100 - before
 
 
-def test_a_worker_that_ends_gives_back_what_waits_for_the_door() -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock)
-        scene.grant(100, cap=10)
-        scene.put(10)
-        await scene.pass_s(0.01)
-        await scene.queue.abort()
-        assert len(scene.reports) == 10
-        left = len(scene.channel.left)
-        await scene.pass_s(0.5)
-        assert len(scene.channel.left) == left
-
-    run(main)
+async def test_a_worker_that_ends_gives_back_what_waits_for_the_door(scene: Scene) -> None:
+    scene.grant(100, cap=10)
+    scene.put(10)
+    await scene.pass_s(0.01)
+    await scene.queue.abort()
+    assert len(scene.reports) == 10
+    left = len(scene.channel.left)
+    await scene.pass_s(0.5)
+    assert len(scene.channel.left) == left
 
 
-def test_what_left_while_the_provider_was_stopped_counts_when_it_goes_on() -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock, concurrency=1_000)
-        for _ in range(16):
-            scene.grant(50, cap=200)
-            scene.put(50)
-            if len(scene.channel.left) > 190 and not scene.channel.stopped:
-                scene.channel.stopped = True
-                stopped_s = clock.monotonic_s()
-            elif scene.channel.stopped and clock.monotonic_s() > stopped_s + 1.0:
-                scene.channel.stopped = False
-                went_on_s = clock.monotonic_s()
-                break
-            await scene.pass_s(0.25)
-        arrived = scene.channel.count(stopped_s, went_on_s)
+@channel(concurrency=1_000)
+async def test_what_left_while_the_provider_was_stopped_counts_when_it_goes_on(scene: Scene) -> None:
+    for _ in range(16):
+        scene.grant(50, cap=200)
+        scene.put(50)
+        if len(scene.channel.left) > 190 and scene.channel.goes_on.is_set():
+            scene.channel.goes_on.clear()
+            stopped_s = scene.clock.monotonic_s()
+        elif not scene.channel.goes_on.is_set() and scene.clock.monotonic_s() > stopped_s + 1.0:
+            scene.channel.goes_on.set()
+            went_on_s = scene.clock.monotonic_s()
+            break
+        await scene.pass_s(0.25)
+    arrived = scene.channel.count(stopped_s, went_on_s)
+    for _ in range(4):
+        scene.grant(50, cap=200)
+        scene.put(50)
+        await scene.pass_s(0.25)
+    assert arrived > 150
+    assert arrived + scene.channel.count(went_on_s, went_on_s + 1.0) <= 1.05 * 200 * 1.25
+
+
+@channel(concurrency=32, takes_s=0.05)
+async def test_fewer_calls_are_made_at_once_while_the_provider_answers_slowly(scene: Scene) -> None:
+    for takes_s, slots in ((0.05, {32}), (0.5, set(range(1, 24)))):
+        scene.channel.takes_s = takes_s
         for _ in range(4):
-            scene.grant(50, cap=200)
-            scene.put(50)
-            await scene.pass_s(0.25)
-        assert arrived > 150
-        assert arrived + scene.channel.count(went_on_s, went_on_s + 1.0) <= 1.05 * 200 * 1.25
-
-    run(main)
+            scene.put(32 * MIN_ANSWERS)
+            await scene.pass_s(1.3)
+        assert scene.queue.in_flight.calls in slots | {0}
+        assert scene.figures.limit.limit in slots
 
 
-def test_fewer_calls_are_made_at_once_while_the_provider_answers_slowly() -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock, concurrency=32, takes_s=0.05)
-        for takes_s, slots in ((0.05, {32}), (0.5, set(range(1, 24)))):
-            scene.channel.takes_s = takes_s
-            for _ in range(4):
-                scene.put(32 * MIN_ANSWERS)
-                await scene.pass_s(1.3)
-            assert scene.queue.in_flight.calls in slots | {0}
-            assert scene.figures.limit.limit in slots
-
-    run(main)
-
-
-def test_figures_say_how_many_requests_were_made_and_answered_how() -> None:
-    async def main(clock: TestClock) -> None:
-        scene = Scene(clock)
-        scene.put(5)
-        await scene.pass_s(0.05)
-        figures = scene.figures
-        assert (figures.requests, figures.under_way, dict(figures.answers)) == (5, 0, {"sent": 5})
-        assert figures.times.sum == pytest.approx(5 * 0.02, abs=0.02)
-
-    run(main)
+async def test_figures_say_how_many_requests_were_made_and_answered_how(scene: Scene) -> None:
+    scene.put(5)
+    await scene.pass_s(0.05)
+    figures = scene.figures
+    assert (figures.requests, figures.under_way, dict(figures.answers)) == (5, 0, {"sent": 5})
+    assert figures.times.sum == pytest.approx(5 * 0.02, abs=0.02)
