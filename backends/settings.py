@@ -5,7 +5,7 @@ They hold values only. The program reads them from the environment, a file or th
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -170,6 +170,17 @@ class OffloadSettings(BaseModel):
     )
 
 
+class Copies(NamedTuple):
+    """The bookies of a ledger, and the copies of each of its entries."""
+
+    ensemble: int
+    """Number of bookies over which the ledger is spread."""
+    write: int
+    """Number of copies of an entry."""
+    ack: int
+    """Number of copies that a receipt waits for."""
+
+
 class EstateSettings(BaseModel):
     """Brokers and bookies as nodes: how they are asked, where they are, when one counts as slow."""
 
@@ -234,17 +245,17 @@ class EstateSettings(BaseModel):
         if copies is None:
             if self.write_quorum is not None or self.ack_quorum is not None:
                 raise ValueError("write_quorum and ack_quorum need ensemble")
-        elif not copies[0] >= copies[1] >= copies[2]:
+        elif not copies.ensemble >= copies.write >= copies.ack:
             raise ValueError("ensemble, write_quorum and ack_quorum must not grow from one to the next")
         return self
 
     @property
-    def copies(self) -> tuple[int, int, int] | None:
-        """Return ensemble, write quorum and ack quorum; None: those of the brokers."""
+    def copies(self) -> Copies | None:
+        """Return the copies of each entry; None: as the brokers have them."""
         if self.ensemble is None:
             return None
         write = min(2, self.ensemble) if self.write_quorum is None else self.write_quorum
-        return self.ensemble, write, write if self.ack_quorum is None else self.ack_quorum
+        return Copies(self.ensemble, write, write if self.ack_quorum is None else self.ack_quorum)
 
 
 def require_addresses(pulsar: PulsarSettings, redis: RedisSettings) -> None:

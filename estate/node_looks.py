@@ -31,7 +31,7 @@ def node_looks(
     estate: Estate, nodes: Mapping[str, NodeRecord], probes: Probes, loaded: frozenset[str], settings: JudgeSettings
 ) -> list[NodeLook]:
     """Return the looks at all nodes. loaded: isolated brokers that have bundles."""
-    brokers = [_broker(one.name, one.answered, nodes, probes, loaded, settings) for one in estate.brokers]
+    brokers = [_broker(one.name, nodes, probes, loaded, settings, answered=one.answered) for one in estate.brokers]
     bookies = [_seen_by_quick_brokers(one, estate, probes, settings) for one in estate.bookies]
     return [*brokers, *(_bookie(one, nodes, probes, settings) for one in bookies)]
 
@@ -72,11 +72,12 @@ def _uncounted(estate: Estate) -> str:
 
 def _broker(
     name: str,
-    answered: bool,  # noqa: FBT001 - a fact of the look
     nodes: Mapping[str, NodeRecord],
     probes: Probes,
     loaded: frozenset[str],
     settings: JudgeSettings,
+    *,
+    answered: bool,
 ) -> NodeLook:
     key = f"{NodeKind.BROKER}/{name}"
     probe, record = probes.get(key, _NONE), nodes.get(key)

@@ -7,7 +7,7 @@ from typing import Any
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import topics
 from backends.pulsar.policies import includes
-from backends.settings import EstateSettings, OffloadSettings, PulsarSettings
+from backends.settings import Copies, EstateSettings, OffloadSettings, PulsarSettings
 from dispatcher.model.errors import InvalidInput, NotFound, Refused
 
 SYSTEM_GROUP = "fairlane-system"
@@ -28,8 +28,9 @@ def provision_estate(settings: PulsarSettings, estate: EstateSettings) -> list[s
         system = names.system_namespace
         bookies = _bookies(admin) if estate.racks or estate.system_bookies or estate.copies else []
         changes = [*_racks(admin, estate, bookies)]
-        for namespace in namespaces if estate.copies else ():
-            changes += _copies(admin, namespace, estate.copies, len(bookies))
+        if estate.copies is not None:
+            for namespace in namespaces:
+                changes += _copies(admin, namespace, estate.copies, len(bookies))
         if estate.system_brokers:
             changes += _isolation(admin, system, estate.system_brokers)
         if estate.system_bookies:
@@ -45,8 +46,7 @@ def _bookies(admin: PulsarAdmin) -> list[str]:
 
 
 # ---------------------------------------------------------------- copies
-def _copies(admin: PulsarAdmin, namespace: str, copies: tuple[int, int, int] | None, bookies: int) -> Iterator[str]:
-    assert copies is not None, "asked for only if configured"
+def _copies(admin: PulsarAdmin, namespace: str, copies: Copies, bookies: int) -> Iterator[str]:
     ensemble, write, ack = copies
     if ensemble > bookies:
         raise Refused(

@@ -138,14 +138,12 @@ class TaskTable:
 
     # ------------------------------------------------------------- helpers
 
-    def _rows(
-        self, selection: TaskSelection, fields: Sequence[str], limit: int, cursor: str | None
-    ) -> tuple[int, list[Any], str | None]:
+    def _rows(self, selection: TaskSelection, fields: Sequence[str], limit: int, cursor: str | None) -> Page[Any]:
         score, last = _parsed_cursor(cursor)
         now_ms, next_score, next_id, *rows = self._view.call(
             "list_tasks", selection.listed, _encode(selection.filters), limit, _PAGE, score, last, len(fields), *fields
         )
-        return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
+        return Page(now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None)
 
     def _live(self, shape: RowShape[T]) -> Iterator[T]:
         seen: set[bytes] = set()

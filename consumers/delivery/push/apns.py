@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from backends.extras import require_packages
-from consumers.delivery.http2.port import Headers, HttpResponse
+from consumers.delivery.http2.port import Headers, HttpRequest, HttpResponse
 from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.provider import AppSettings, Authorization
@@ -85,10 +85,14 @@ class ApnsProvider:
         position = envelope.position(index)
         return (("apns-id", apns_id(envelope.task, envelope.writer, envelope.sequence, position)),)
 
-    def dry_run(self, target: str | None) -> tuple[str, bytes, dict[str, str]]:
+    def dry_run(self, authorization: Authorization, target: str | None) -> HttpRequest:
         """See Provider.dry_run. APNs has none, so a device gets a notification without a text, and only at once."""
         headers = {"apns-push-type": "background", "apns-priority": "5", "apns-expiration": "0"}
-        return target or NO_TARGET, b'{"aps":{"content-available":1}}', headers
+        return HttpRequest(
+            url=authorization.url + (target or NO_TARGET),
+            body=b'{"aps":{"content-available":1}}',
+            headers=(*authorization.headers, *headers.items()),
+        )
 
 
 def _token(credential: Credential, app: AppSettings, issued_s: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from consumers.delivery.http2.port import HttpRequest, RequestFailed
+from consumers.delivery.http2.port import RequestFailed
 from consumers.delivery.push.apns import ApnsProvider
 from consumers.delivery.push.connections import make_connections
 from consumers.delivery.push.credentials import Credential, CredentialSource
@@ -66,7 +66,7 @@ async def check_app(channel: str, values: Mapping[str, Any], app: str, target: s
     authorization = await asyncio.to_thread(provider.authorize, credential, time.time())
     connections = make_connections(provider, app_settings, provider.certificate(credential), TIMEOUT_S)
     try:
-        response = await connections.send(_request(provider, authorization, target))
+        response = await connections.send(provider.dry_run(authorization, target))
     except RequestFailed as failure:
         cause = f"{authorization.url} does not answer: {failure.reason}."
         raise Unreachable(cause, "Check the network, proxy and ca_file.") from failure
@@ -81,11 +81,6 @@ def _check_target(provider: Provider, target: str) -> None:
     problem = provider.spec.check_target(target)
     if problem is not None:
         raise InvalidInput(f"The target {problem}.", "Name one as the app's users register it.")
-
-
-def _request(provider: Provider, authorization: Authorization, target: str | None) -> HttpRequest:
-    path, body, headers = provider.dry_run(target)
-    return HttpRequest(url=authorization.url + path, body=body, headers=(*authorization.headers, *headers.items()))
 
 
 def _judge(row: Row, answer: Answer, *, has_target: bool) -> None:

@@ -4,7 +4,7 @@ import time
 
 import msgspec
 
-from consumers.delivery.http2.port import Headers, HttpResponse
+from consumers.delivery.http2.port import Headers, HttpRequest, HttpResponse
 from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.google_tokens import GoogleTokens
@@ -78,7 +78,8 @@ class FcmProvider:
         """See Provider.own_headers. FCM takes no id of ours."""
         return ()
 
-    def dry_run(self, target: str | None) -> tuple[str, bytes, dict[str, str]]:
+    def dry_run(self, authorization: Authorization, target: str | None) -> HttpRequest:
         """See Provider.dry_run. With validate_only, FCM sends nothing."""
         message = {"token": target or NO_TARGET, "data": {"fairlane": "check"}}
-        return "", msgspec.json.encode({"validate_only": True, "message": message}), {}
+        body = msgspec.json.encode({"validate_only": True, "message": message})
+        return HttpRequest(url=authorization.url, body=body, headers=authorization.headers)

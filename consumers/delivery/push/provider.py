@@ -4,7 +4,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from consumers.delivery.http2.port import Headers, HttpResponse
+from consumers.delivery.http2.port import Headers, HttpRequest, HttpResponse
 from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
 from dispatcher.channels.spec import ChannelSpec
@@ -129,7 +129,7 @@ class Provider(Protocol):
         """Return headers of the request for one target alone."""
         ...
 
-    def dry_run(self, target: str | None) -> tuple[str, bytes, dict[str, str]]:
-        """Return target, body and headers of a request that shows whether the app may send, and shows nothing to
-        anybody. Without a target it names one that does not exist."""
+    def dry_run(self, authorization: Authorization, target: str | None) -> HttpRequest:
+        """Return a request that shows whether the app may send, and shows nothing to anybody. Without a target it
+        names one that does not exist."""
         ...

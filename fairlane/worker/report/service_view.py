@@ -1,6 +1,7 @@
 """Figures of the service as a whole, by tier, from the registry and the heartbeats; cached briefly."""
 
 import threading
+from typing import NamedTuple
 
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
@@ -14,6 +15,13 @@ from fairlane.figures.signals import ServiceState, SignalMeter, Signals, job_of_
 _KEPT_S = 2.0
 
 
+class _Figures(NamedTuple):
+    read_s: float
+    """Monotonic time."""
+    signals: Signals
+    settings: Globals
+
+
 class ServiceView:
     """Thread-safe view of the service; queries Redis at most once in two seconds."""
 
@@ -24,22 +32,22 @@ class ServiceView:
         self._clock = clock
         self._lock = threading.Lock()
         self._meter = SignalMeter()
-        self._read: tuple[float, Signals, Globals] | None = None
+        self._read: _Figures | None = None
 
     def signals(self) -> Signals:
         """Return the signals. Raises Unreachable; NotReady while the view is rebuilt."""
-        return self._now()[1]
+        return self._now().signals
 
     def flow_pauses(self) -> dict[str, FlowPause]:
         """Return the open pauses by flow. Raises as `signals`."""
-        return self._now()[2].flow_pauses
+        return self._now().settings.flow_pauses
 
-    def _now(self) -> tuple[float, Signals, Globals]:
+    def _now(self) -> _Figures:
         with self._lock:
             now_s = self._clock.monotonic_s()
-            if self._read is None or now_s - self._read[0] >= _KEPT_S:
+            if self._read is None or now_s - self._read.read_s >= _KEPT_S:
                 state = self._read_state(now_s)
-                self._read = (now_s, self._meter.take(state), state.settings)
+                self._read = _Figures(now_s, self._meter.take(state), state.settings)
             return self._read
 
     def _read_state(self, now_s: float) -> ServiceState:
