@@ -28,7 +28,7 @@ from tests.contract.registry_records import task_record
 from tests.records import lane_info
 from tests.unit.consumers.envelopes import envelope
 
-HOUSEKEEPING_S = 0.2
+HOUSEKEEPING_S = 1.0
 MESSAGE = encode_message({"title": "hello"})
 BUSY = Report(Verdict(RETRY, "busy"))
 
@@ -198,6 +198,7 @@ class EngineWorld(World):
         self.workers: list[Worker] = []
         self.script = script
         self.provider_calls: list[Envelope] = []
+        self._calls: Counter[tuple[str, int]] = Counter()
         self.lanes: dict[str, LaneInfo] = {}
         self.folding = self.reachable = True
         self.beating = False
@@ -215,6 +216,7 @@ class EngineWorld(World):
 
     def answer(self, envelope: Envelope) -> Any:
         self.provider_calls.append(envelope)
+        self._calls.update((target, envelope.attempt) for target in envelope.targets)
         return self.script(envelope)
 
     # ------------------------------------------------------------- what is given to it
@@ -378,7 +380,7 @@ class EngineWorld(World):
 
     def calls(self) -> Counter[tuple[str, int]]:
         """How often the provider was called for each target and attempt."""
-        return Counter((target, envelope.attempt) for envelope in self.provider_calls for target in envelope.targets)
+        return self._calls
 
     def records(self) -> list[Outcomes]:
         """Return the outcome records of the first outcome topic."""

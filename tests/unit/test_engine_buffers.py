@@ -28,6 +28,7 @@ from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.scheduling.shared_bound import SharedBound
 from dispatcher.wire.lease import LaneKind
+from tests.thorough import TIMES
 from tests.unit.consumers.envelopes import envelope
 
 ROOT = Path(__file__).parents[2]
@@ -184,7 +185,7 @@ class BufferSteps(RuleBasedStateMachine):
 
 
 TestBufferSteps = BufferSteps.TestCase
-TestBufferSteps.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestBufferSteps.settings = settings(max_examples=max(20, round(150 * TIMES)), stateful_step_count=60, deadline=None)
 
 
 # ------------------------------------------------------------------ steps that are refused
