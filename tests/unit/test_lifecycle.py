@@ -1,25 +1,32 @@
+"""The tables of what a task, a worker, a node and a move go through."""
+
 import pytest
 
 from dispatcher.model.lifecycle import TASK, WORKER, Lifecycle
 from dispatcher.model.view import ENDED_STATES, STATES
+from estate.moves import MOVE
+from estate.node_life import NODE_LIFE
+
+ENDS = [
+    (TASK, set(ENDED_STATES)),
+    (WORKER, {"stopped"}),
+    (MOVE, {"verified", "given up", "skipped"}),
+    (NODE_LIFE, set()),
+]
 
 
-@pytest.mark.parametrize("table", [TASK, WORKER], ids=lambda table: table.name)
-def test_every_state_can_be_reached_and_leads_to_an_end(table: Lifecycle) -> None:
+@pytest.mark.parametrize(("table", "ends"), ENDS, ids=lambda value: getattr(value, "name", ""))
+def test_every_state_can_be_reached_and_only_these_are_ends(table: Lifecycle, ends: set[str]) -> None:
     reached, new = set(table.start), set(table.start)
     while new:
         new = {following for state in new for following in table.transitions[state].values()} - reached
         reached |= new
     assert reached == set(table.states)
-    ends = {state for state in table.states if table.ends(state)}
-    assert ends
-    if table is WORKER:
-        assert ends == {"stopped"}
+    assert {state for state in table.states if table.ends(state)} == ends
 
 
 def test_the_tables_speak_of_the_states_the_registry_shows() -> None:
     assert set(TASK.states) == set(STATES)
-    assert {state for state in TASK.states if TASK.ends(state)} == set(ENDED_STATES)
 
 
 def test_events_lead_where_the_table_says_and_nowhere_else() -> None:

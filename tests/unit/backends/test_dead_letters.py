@@ -1,7 +1,6 @@
 """Dead letters as they are read back."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 import pulsar
@@ -14,21 +13,9 @@ from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.topics import Topics
 from tests.records import dead_letter
+from tests.unit.backends.raw_client import Client
+from tests.unit.consumers import fakes
 from tests.unit.consumers.fakes import eventually
-
-
-class Reader:
-    def __init__(self, *records: StoredRecord) -> None:
-        self._records = list(records)
-
-    def at_end(self) -> bool:
-        return not self._records
-
-    def read(self, _most: int, timeout_s: float) -> list[StoredRecord]:
-        read, self._records = self._records, []
-        return read
-
-    def close(self) -> None: ...
 
 
 def test_one_that_cannot_be_read_is_passed_over(
@@ -41,33 +28,14 @@ def test_one_that_cannot_be_read_is_passed_over(
         StoredRecord("2", msgspec.msgpack.encode(uneven), "t"),
         StoredRecord("3", msgspec.msgpack.encode(letter), "t"),
     ]
-    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_, **__: Reader(*records))
+    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_, **__: fakes.Topic(records).open(None))
     assert list(read_dead_letters(None, Topics(), "t")) == [letter]
     assert "A dead letter at 1 cannot be read and is skipped" in caplog.text
     assert "A dead letter at 2 cannot be read and is skipped: its columns do not fit together" in caplog.text
 
 
-class Client:
-    """Its producer gives the results that are set, one a record, then Ok."""
-
-    def __init__(self, *results: Any) -> None:
-        self.results = list(results)
-        self.letters: list[DeadLetter] = []
-
-    def create_producer(self, *_: object, **__: object) -> "Client":
-        return self
-
-    @property
-    def _producer(self) -> "Client":
-        return self
-
-    def send_async(self, message: Any, receipt: Callable[[Any, Any], None]) -> None:
-        result = self.results.pop(0) if self.results else pulsar.Result.Ok
-        if result == pulsar.Result.Ok:
-            self.letters.append(msgspec.msgpack.decode(message.data(), type=DeadLetter))
-        receipt(result, pulsar.MessageId.earliest)
-
-    def close_async(self, _closed: object) -> None: ...
+def letters_of(client: Client) -> list[DeadLetter]:
+    return [msgspec.msgpack.decode(body, type=DeadLetter) for body in client.stored]
 
 
 def test_a_letter_counts_as_stored_once_all_its_parts_are() -> None:
@@ -75,7 +43,7 @@ def test_a_letter_counts_as_stored_once_all_its_parts_are() -> None:
     reported: list[Exception | None] = []
     topic = DeadLetterTopic(client, Topics())
     topic.publish(dead_letter(body=b"x" * 3_000_000), reported.append)
-    assert [(one.part, one.parts) for one in client.letters] == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    assert [(one.part, one.parts) for one in letters_of(client)] == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert reported == [None]
     assert topic.close()
 
@@ -88,7 +56,7 @@ def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> No
     topic.publish(letter_of("t", 8), reported.append)
     eventually(lambda: len(reported) == 2)
     assert reported == [None, None]
-    rest, other = sorted(client.letters, key=lambda letter: letter.sequence)
+    rest, other = sorted(letters_of(client), key=lambda letter: letter.sequence)
     assert other.targets == ["t-8"]
     assert (rest.sequence, rest.positions, rest.targets, rest.outcomes) == (7, [3], [""], [2])
     assert "too big" in rest.reasons[0]

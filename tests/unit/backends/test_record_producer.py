@@ -1,6 +1,5 @@
 """Records are kept until they are stored, whatever becomes of their producer and of who waits for them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pulsar
@@ -10,45 +9,8 @@ from backends.pulsar import record_producer
 from backends.pulsar.record_producer import RecordProducer
 from dispatcher.backoff import Backoff
 from dispatcher.model.errors import InvalidInput
+from tests.unit.backends.raw_client import Client
 from tests.unit.consumers.fakes import eventually
-
-Receipt = Callable[[Any, Any], None]
-
-
-class MessageId:
-    def ledger_id(self) -> int:
-        return 1
-
-    def entry_id(self) -> int:
-        return 2
-
-    def batch_index(self) -> int:
-        return 0
-
-
-class Client:
-    """A client whose producers give the results set, one per record, then Ok; the first attempts to create one fail."""
-
-    def __init__(self, *results: Any) -> None:
-        self.results = list(results)
-        self.failing = 0
-        self.bodies: list[bytes] = []
-
-    def create_producer(self, *_: object, **__: object) -> "Client":
-        if self.failing:
-            self.failing -= 1
-            raise pulsar.Timeout("no answer")
-        return self
-
-    @property
-    def _producer(self) -> "Client":
-        return self
-
-    def send_async(self, message: Any, receipt: Receipt) -> None:
-        self.bodies.append(message.data())
-        receipt(self.results.pop(0) if self.results else pulsar.Result.Ok, MessageId())
-
-    def close_async(self, _closed: object) -> None: ...
 
 
 def test_a_record_without_receipt_is_published_by_the_next_producer_however_long_that_takes(

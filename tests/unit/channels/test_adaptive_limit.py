@@ -30,50 +30,48 @@ class Flow:
         return self.limit.limit
 
 
-def test_it_begins_at_the_highest_and_stays_there_while_answers_take_their_usual_time() -> None:
-    flow = Flow()
+@pytest.fixture
+def flow() -> Flow:
+    return Flow()
+
+
+def test_it_begins_at_the_highest_and_stays_there_while_answers_take_their_usual_time(flow: Flow) -> None:
     assert flow.limit.limit == HIGHEST
     assert flow.windows(60, 0.02, 0.05, 0.08) == HIGHEST
     assert flow.limit.usual_s == pytest.approx(0.05, rel=0.3)
 
 
-def test_it_falls_while_answers_take_much_longer_than_usual_and_grows_again_after() -> None:
-    flow = Flow()
+def test_it_falls_while_answers_take_much_longer_than_usual_and_grows_again_after(flow: Flow) -> None:
     flow.windows(10, 0.05)
     assert flow.windows(5, 1.0) < HIGHEST / 4
     assert flow.windows(60, 0.05) == HIGHEST
 
 
-def test_a_provider_that_stays_slower_becomes_usual() -> None:
-    flow = Flow()
+def test_a_provider_that_stays_slower_becomes_usual(flow: Flow) -> None:
     flow.windows(10, 0.05)
     flow.windows(60, 0.5)
     assert flow.windows(60, 0.5) == HIGHEST
 
 
 @pytest.mark.parametrize("slow_s", [6.0, 600.0])
-def test_some_slow_answers_do_not_count(slow_s: float) -> None:
-    flow = Flow()
+def test_some_slow_answers_do_not_count(flow: Flow, slow_s: float) -> None:
     flow.windows(10, 0.05)
     assert flow.windows(20, 0.05, 0.05, 0.05, 0.05, slow_s) == HIGHEST
 
 
-def test_answers_say_nothing_about_a_limit_that_is_not_used() -> None:
-    flow = Flow()
+def test_answers_say_nothing_about_a_limit_that_is_not_used(flow: Flow) -> None:
     flow.windows(10, 0.05)
     assert flow.windows(20, 2.0, under_way=10) == HIGHEST
 
 
-def test_it_does_not_change_more_often_than_once_in_a_window() -> None:
-    flow = Flow()
+def test_it_does_not_change_more_often_than_once_in_a_window(flow: Flow) -> None:
     flow.windows(10, 0.05)
     for _ in range(10_000):
         flow.limit.ended(5.0, HIGHEST, flow.now_s + WINDOW_S / 2)
     assert flow.limit.limit == HIGHEST
 
 
-def test_a_paced_flow_has_not_many_more_requests_under_way_than_usual() -> None:
-    flow = Flow()
+def test_a_paced_flow_has_not_many_more_requests_under_way_than_usual(flow: Flow) -> None:
     assert flow.limit.paced_limit == HIGHEST
     flow.windows(3, 0.05, under_way=100)
     assert flow.limit.paced_limit == 220

@@ -48,8 +48,12 @@ class Ending:
         return list(outcome_records(self.outcomes.topics[partition])) if partition in self.outcomes.topics else []
 
 
-def test_ended_claims_go_into_their_partition() -> None:
-    ending = Ending()
+@pytest.fixture
+def ending() -> Ending:
+    return Ending()
+
+
+def test_ended_claims_go_into_their_partition(ending: Ending) -> None:
     ending.claims.due = {0: ["w.1|a"], 1: ["w.2|b", "w.3|c"], 2: []}
     ending.closing.end_claims()
     ending.closing.end_claims()
@@ -65,8 +69,7 @@ def passes(ending: Ending, seconds: float, *, step_s: float = 0.0) -> None:
     ending.closing.end_claims()
 
 
-def test_a_step_of_the_ledgers_clock_ends_no_claims_and_is_added_to_their_ends() -> None:
-    ending = Ending()
+def test_a_step_of_the_ledgers_clock_ends_no_claims_and_is_added_to_their_ends(ending: Ending) -> None:
     ending.claims.due = {0: ["w.1|a"]}
     passes(ending, 0)
     passes(ending, 1, step_s=3_600)
@@ -78,8 +81,7 @@ def test_a_step_of_the_ledgers_clock_ends_no_claims_and_is_added_to_their_ends()
     assert (len(ending.records(0)), ending.claims.lengthened) == (2, [3_600_000, 1_500])
 
 
-def test_a_step_that_could_not_be_made_good_at_once_is_made_good_before_any_claim_is_ended() -> None:
-    ending = Ending()
+def test_a_step_that_could_not_be_made_good_at_once_is_made_good_before_any_claim_is_ended(ending: Ending) -> None:
     ending.claims.due = {0: ["w.1|a"]}
     passes(ending, 0)
     ending.claims.gone = True
@@ -93,9 +95,8 @@ def test_a_step_that_could_not_be_made_good_at_once_is_made_good_before_any_clai
     assert len(ending.records(0)) == 1
 
 
-def test_in_a_new_term_clocks_are_compared_from_its_first_call_on() -> None:
+def test_in_a_new_term_clocks_are_compared_from_its_first_call_on(ending: Ending) -> None:
     """The worker that held the job lock meanwhile has corrected for clock steps."""
-    ending = Ending()
     ending.claims.due = {0: ["w.1|a"]}
     passes(ending, 0)
     ending.closing.begin()
@@ -105,8 +106,7 @@ def test_in_a_new_term_clocks_are_compared_from_its_first_call_on() -> None:
     assert (len(ending.records(0)), ending.claims.lengthened) == (1, [])
 
 
-def test_a_closable_task_is_closed_and_not_at_every_round() -> None:
-    ending = Ending()
+def test_a_closable_task_is_closed_and_not_at_every_round(ending: Ending) -> None:
     ending.claims.close = [Closable("a", int(Outcome.CANCELLED), "why")]
     for _ in range(4):
         ending.closing.close_tasks()
@@ -117,9 +117,8 @@ def test_a_closable_task_is_closed_and_not_at_every_round() -> None:
     assert len(ending.records(1)) == 2
 
 
-def test_an_outcome_topic_that_takes_nothing_holds_up_no_other() -> None:
+def test_an_outcome_topic_that_takes_nothing_holds_up_no_other(ending: Ending) -> None:
     """Its broker may be away; each try may take ten seconds."""
-    ending = Ending()
     ending.closing.end_claims()  # the first of a term only compares clocks
     ending.outcomes.topics = {0: Topic(broken=True), 1: Topic()}
     ending.claims.due = {0: ["w.1|a"], 1: ["w.2|b"]}
@@ -133,8 +132,9 @@ def test_an_outcome_topic_that_takes_nothing_holds_up_no_other() -> None:
     assert [record.task for record in ending.records(1)[1:]] == ["t1", "t3"]
 
 
-def test_a_task_that_an_operator_closed_waits_for_claims_and_for_its_topic_so_long_and_no_longer() -> None:
-    ending = Ending()
+def test_a_task_that_an_operator_closed_waits_for_claims_and_for_its_topic_so_long_and_no_longer(
+    ending: Ending,
+) -> None:
     ending.claims.close = [Closable("a", int(Outcome.CANCELLED), "lost", closed=True, waits=True)]
     ending.outcomes.topics = {1: Topic()}
     states: dict[int, tuple[int, bool]] = {}

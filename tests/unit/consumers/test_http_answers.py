@@ -13,16 +13,9 @@ from consumers.delivery.channels.http_answer import ANSWER_LIMIT, REASON_LIMIT, 
 from dispatcher.verdicts import read_reports
 from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
-from tests.unit.consumers.http_posts import CLIENTS, FAILED, THREE, Answering, Chosen, answering, deliver, post, verdict
+from tests.unit.consumers.http_posts import FAILED, THREE, Answering, answering, deliver, post, verdict
 
-
-@pytest.fixture(autouse=True, params=CLIENTS)
-def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each test runs with both clients."""
-    if request.param == "pycurl":
-        pytest.importorskip("pycurl")
-    monkeypatch.setattr(Chosen, "client", request.param)
-    return str(request.param)
+pytestmark = pytest.mark.usefixtures("client")
 
 
 # ---------------------------------------------------------------- single targets

@@ -20,17 +20,10 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, UNSENT, Report, Verdict
 from tests.unit.consumers.envelopes import MESSAGE, batch, envelope
-from tests.unit.consumers.http_posts import CLIENTS, FAILED, THREE, Chosen, answering, deliver, post, post_all, verdict
+from tests.unit.consumers.http_posts import FAILED, THREE, answering, deliver, post, post_all, verdict
 from tests.unit.consumers.office import office
 
-
-@pytest.fixture(autouse=True, params=CLIENTS)
-def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each test runs with both clients."""
-    if request.param == "pycurl":
-        pytest.importorskip("pycurl")
-    monkeypatch.setattr(Chosen, "client", request.param)
-    return str(request.param)
+pytestmark = pytest.mark.usefixtures("client")
 
 
 # ---------------------------------------------------------------- what is posted

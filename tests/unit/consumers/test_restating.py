@@ -68,8 +68,12 @@ class Restating:
         return control_records(self.control)
 
 
-def test_settings_and_tasks_are_restated_once_a_day() -> None:
-    restating = Restating()
+@pytest.fixture
+def restating() -> Restating:
+    return Restating()
+
+
+def test_settings_and_tasks_are_restated_once_a_day(restating: Restating) -> None:
     for _ in range(3):
         restating.restater.round()
         restating.clock.advance(40_000)
@@ -81,8 +85,7 @@ def test_settings_and_tasks_are_restated_once_a_day() -> None:
     assert restating.announced == 2
 
 
-def test_what_ended_since_the_last_time_is_asked_for() -> None:
-    restating = Restating()
+def test_what_ended_since_the_last_time_is_asked_for(restating: Restating) -> None:
     first_ms = restating.clock.wall_ms()
     restating.restater.round()
     restating.clock.advance(100_000)
@@ -94,8 +97,7 @@ def test_what_ended_since_the_last_time_is_asked_for() -> None:
     ]
 
 
-def test_a_last_time_that_is_dated_in_the_future_is_none() -> None:
-    restating = Restating()
+def test_a_last_time_that_is_dated_in_the_future_is_none(restating: Restating) -> None:
     restating.view.last = restating.clock.wall_ms() + 30 * DAY_MS
     restating.restater.round()
     assert restating.view.last == restating.clock.wall_ms()
@@ -103,15 +105,13 @@ def test_a_last_time_that_is_dated_in_the_future_is_none() -> None:
 
 
 @pytest.mark.parametrize("epoch", [None, epoch_of("e", 0)])
-def test_a_view_that_is_being_made_restates_nothing(epoch: Epoch | None) -> None:
-    restating = Restating()
+def test_a_view_that_is_being_made_restates_nothing(restating: Restating, epoch: Epoch | None) -> None:
     restating.view.epoch = epoch
     restating.restater.round()
     assert (restating.stored(), restating.view.last, restating.announced) == ([], 0, 0)
 
 
-def test_when_it_broke_off_it_is_done_again() -> None:
-    restating = Restating()
+def test_when_it_broke_off_it_is_done_again(restating: Restating) -> None:
     restating.control.broken = True
     with pytest.raises(Unreachable):
         restating.restater.round()
@@ -120,16 +120,14 @@ def test_when_it_broke_off_it_is_done_again() -> None:
     assert len(restating.stored()) == 4
 
 
-def test_a_full_redis_which_could_not_remember_it_restates_nothing() -> None:
-    restating = Restating()
+def test_a_full_redis_which_could_not_remember_it_restates_nothing(restating: Restating) -> None:
     restating.view.full = True
     with pytest.raises(Unreachable):
         restating.restater.round()
     assert restating.stored() == []
 
 
-def test_a_view_emptied_in_the_middle_counts_for_nothing() -> None:
-    restating = Restating()
+def test_a_view_emptied_in_the_middle_counts_for_nothing(restating: Restating) -> None:
     restating.view.flush = True
     restating.restater.round()
     assert restating.view.last == 0

@@ -74,8 +74,12 @@ class Bookies:
         return given
 
 
-def test_a_slow_bookie_is_isolated_after_three_looks_and_put_back_when_its_probes_are_well() -> None:
-    bookies = Bookies(4)
+@pytest.fixture
+def bookies() -> Bookies:
+    return Bookies(4)
+
+
+def test_a_slow_bookie_is_isolated_after_three_looks_and_put_back_when_its_probes_are_well(bookies: Bookies) -> None:
     bookies.go_on(2)
     bookies.p99_ms[2] = 400.0
     assert bookies.go_on(2) == []
@@ -88,8 +92,7 @@ def test_a_slow_bookie_is_isolated_after_three_looks_and_put_back_when_its_probe
     assert bookies.state(2) == "serving"
 
 
-def test_a_bookie_that_is_slow_again_is_held_twice_as_long_up_to_a_bound() -> None:
-    bookies = Bookies(4)
+def test_a_bookie_that_is_slow_again_is_held_twice_as_long_up_to_a_bound(bookies: Bookies) -> None:
     bookies.p99_ms[2] = 400.0
     commands = bookies.go_on(80)
     times = [float(command.rpartition(" ")[2]) for command in commands]
@@ -97,8 +100,7 @@ def test_a_bookie_that_is_slow_again_is_held_twice_as_long_up_to_a_bound() -> No
     assert held[:4] == [10_000, 20_000, 36_000, 36_000]  # whole looks of 2 s; the bound is 35 s
 
 
-def test_a_bookie_that_was_well_for_its_whole_probation_is_held_for_the_first_time_again() -> None:
-    bookies = Bookies(4)
+def test_a_bookie_that_was_well_for_its_whole_probation_is_held_for_the_first_time_again(bookies: Bookies) -> None:
     bookies.p99_ms[2] = 400.0
     bookies.go_on(9)
     bookies.p99_ms[2] = 10.0
@@ -108,16 +110,14 @@ def test_a_bookie_that_was_well_for_its_whole_probation_is_held_for_the_first_ti
     assert released - isolated == 10_000
 
 
-def test_a_single_slow_look_says_nothing() -> None:
-    bookies = Bookies(4)
+def test_a_single_slow_look_says_nothing(bookies: Bookies) -> None:
     for p99_ms in (10.0, 400.0, 400.0, 10.0) * 5:
         bookies.p99_ms[1] = p99_ms
         assert bookies.go_on(1) == []
         assert bookies.state(1) == "serving"
 
 
-def test_a_look_without_traffic_neither_clears_nor_condemns() -> None:
-    bookies = Bookies(4)
+def test_a_look_without_traffic_neither_clears_nor_condemns(bookies: Bookies) -> None:
     for p99_ms in (10.0, 400.0, 400.0, float("nan"), float("nan")):
         bookies.p99_ms[1] = p99_ms
         bookies.go_on(1)
@@ -154,15 +154,15 @@ def test_one_at_a_time() -> None:
     assert bookies.read_only == {2}
 
 
-def test_bookies_that_are_all_slow_alike_are_not_slow() -> None:
-    bookies = Bookies(4)
+def test_bookies_that_are_all_slow_alike_are_not_slow(bookies: Bookies) -> None:
     bookies.p99_ms.update(dict.fromkeys(range(1, 5), 900.0))
     assert bookies.go_on(10) == []
     assert {bookies.state(number) for number in range(1, 5)} == {"serving"}
 
 
-def test_a_guard_that_was_killed_in_the_middle_of_an_action_is_followed_by_one_that_knows_of_it() -> None:
-    bookies = Bookies(4)
+def test_a_guard_that_was_killed_in_the_middle_of_an_action_is_followed_by_one_that_knows_of_it(
+    bookies: Bookies,
+) -> None:
     bookies.p99_ms[2] = 400.0
     bookies.go_on(3)
     command = bookies.look().command
@@ -174,8 +174,7 @@ def test_a_guard_that_was_killed_in_the_middle_of_an_action_is_followed_by_one_t
     assert bookies.go_on(6) == ["release 127.0.0.2:3181 at 18000"]
 
 
-def test_a_command_that_was_not_carried_out_is_given_again() -> None:
-    bookies = Bookies(4)
+def test_a_command_that_was_not_carried_out_is_given_again(bookies: Bookies) -> None:
     bookies.p99_ms[2] = 400.0
     bookies.go_on(3)
     for _ in range(5):
@@ -185,8 +184,7 @@ def test_a_command_that_was_not_carried_out_is_given_again() -> None:
     assert bookies.nodes[f"bookie/{bookies.name(2)}"].hold_ms == 0
 
 
-def test_a_bookie_that_somebody_else_puts_back_is_on_probation() -> None:
-    bookies = Bookies(4)
+def test_a_bookie_that_somebody_else_puts_back_is_on_probation(bookies: Bookies) -> None:
     bookies.p99_ms[2] = 400.0
     bookies.go_on(5)
     bookies.read_only.clear()
@@ -205,8 +203,7 @@ def test_figures_of_before_a_bookie_came_back_are_not_held_against_it() -> None:
     assert len(bookies.go_on(3)) == 1
 
 
-def test_a_bookie_that_disappears_while_it_is_isolated_is_found_as_it_was_left() -> None:
-    bookies = Bookies(4)
+def test_a_bookie_that_disappears_while_it_is_isolated_is_found_as_it_was_left(bookies: Bookies) -> None:
     bookies.p99_ms[2] = 400.0
     bookies.go_on(5)
     bookies.gone.add(2)
@@ -324,9 +321,8 @@ def test_what_the_guard_isolated_is_released_and_what_others_did_is_left_to_them
     assert {number for number in by.by_hand if bookies.state(number) != "isolated"} == set()
 
 
-def test_an_isolated_bookie_is_released_at_once_if_too_few_others_are_left() -> None:
+def test_an_isolated_bookie_is_released_at_once_if_too_few_others_are_left(bookies: Bookies) -> None:
     """A slow bookie is better than none."""
-    bookies = Bookies(4)
     bookies.p99_ms[2] = 400.0
     bookies.sick.add(2)
     bookies.go_on(5)
@@ -351,14 +347,12 @@ def test_brokers_that_are_gone_are_forgotten_after_their_probation() -> None:
     assert states[1:] == [{"broker/k": "gone"}, {"broker/k": "gone"}, {}, {}]
 
 
-def test_more_than_a_third_above_the_limit_is_said_even_if_none_is_slow_beside_its_peers() -> None:
-    bookies = Bookies(4)
+def test_more_than_a_third_above_the_limit_is_said_even_if_none_is_slow_beside_its_peers(bookies: Bookies) -> None:
     bookies.p99_ms.update(dict.fromkeys(range(1, 5), 900.0))
     assert bookies.look().remarks == ("4 of 4 bookies are above 300 ms: they share a cause",)
 
 
-def test_a_guard_that_does_not_act_leaves_no_intent() -> None:
-    bookies = Bookies(4)
+def test_a_guard_that_does_not_act_leaves_no_intent(bookies: Bookies) -> None:
     bookies.p99_ms[2] = 400.0
     bookies.go_on(3)
     verdict = judge(bookies.nodes, bookies.looks(), LOOK_MS, Budget(largest_ensemble=2), BOUNDS, acts=False)

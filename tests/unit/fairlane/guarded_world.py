@@ -49,6 +49,14 @@ class EstateInMemory:
     """Raised after the next command was carried out."""
     captured: list[tuple[str, str]] = field(default_factory=list)
 
+    def slow(self, name: str) -> None:
+        """Let a bookie be slow, as brokers see it and by its probes."""
+        self.bookie_ms[name] = self.probe_ms[name] = 400.0
+
+    def recover(self) -> None:
+        self.bookie_ms.clear()
+        self.probe_ms.clear()
+
     def look(self) -> Estate:
         names = [f"b{number}:1" for number in range(1, self.bookies + 1)]
         space = NamespaceState(

@@ -25,15 +25,14 @@ def test_a_slow_bookie_is_named_captured_isolated_and_put_back(
 ) -> None:
     world.member("g1")
     world.go_on(3)
-    world.estate.bookie_ms["b2:1"], world.estate.probe_ms["b2:1"] = 400.0, 400.0
+    world.estate.slow("b2:1")
     world.go_on(4)
     assert world.estate.given == ["isolate b2:1"]
     assert world.estate.captured == [("guard: bookie b2:1 is slow", "b2:1")]
     assert world.state(SLOW) == "isolated"
     world.go_on(10)
     assert world.state(SLOW) == "isolated", "its probes are not well yet"
-    world.estate.bookie_ms.clear()
-    world.estate.probe_ms.clear()
+    world.estate.recover()
     world.go_on(7)
     assert world.estate.given == ["isolate b2:1", "release b2:1"]
     assert world.state(SLOW) == "serving"
@@ -55,7 +54,7 @@ def test_a_guard_that_does_not_act_says_once_what_it_would_do(
 
 def test_of_two_guards_one_acts_and_the_other_follows_it_within_four_and_a_half_seconds(world: GuardedWorld) -> None:
     first, second = world.member("g1"), world.member("g2")
-    world.estate.bookie_ms["b2:1"], world.estate.probe_ms["b2:1"] = 400.0, 400.0
+    world.estate.slow("b2:1")
     world.go_on(6)
     assert (first.guard.elected, second.guard.elected) == (True, False)
     assert second.guard.nodes == {}
@@ -64,8 +63,7 @@ def test_of_two_guards_one_acts_and_the_other_follows_it_within_four_and_a_half_
     world.go_on(4.5)
     assert second.guard.elected
     assert world.state(SLOW) == "isolated"
-    world.estate.bookie_ms.clear()
-    world.estate.probe_ms.clear()
+    world.estate.recover()
     world.go_on(8)
     assert world.estate.given == ["isolate b2:1", "release b2:1"]
 
@@ -75,7 +73,7 @@ def test_a_guard_killed_in_the_middle_of_an_action_is_followed_by_one_that_ends_
     world: GuardedWorld, *, before: bool
 ) -> None:
     first, second = world.member("g1"), world.member("g2")
-    world.estate.bookie_ms["b2:1"], world.estate.probe_ms["b2:1"] = 400.0, 400.0
+    world.estate.slow("b2:1")
     if before:
         world.estate.before = Killed()
     else:
@@ -88,8 +86,7 @@ def test_a_guard_killed_in_the_middle_of_an_action_is_followed_by_one_that_ends_
     assert world.state(SLOW) == "isolated"
     assert world.node(SLOW).intent is Intent.NONE
     assert world.estate.given == ["isolate b2:1"] * (2 if before else 1)
-    world.estate.bookie_ms.clear()
-    world.estate.probe_ms.clear()
+    world.estate.recover()
     world.go_on(8)
     assert world.state(SLOW) == "serving"
     assert not world.estate.read_only
@@ -97,13 +94,12 @@ def test_a_guard_killed_in_the_middle_of_an_action_is_followed_by_one_that_ends_
 
 def test_an_action_whose_end_is_not_known_is_settled_by_what_the_next_look_shows(world: GuardedWorld) -> None:
     world.member("g1")
-    world.estate.bookie_ms["b2:1"], world.estate.probe_ms["b2:1"] = 400.0, 400.0
+    world.estate.slow("b2:1")
     world.estate.after = Unreachable("no answer within 5 s.")
     world.go_on(10)
     assert world.estate.given == ["isolate b2:1"]
     assert world.state(SLOW) == "isolated"
-    world.estate.bookie_ms.clear()
-    world.estate.probe_ms.clear()
+    world.estate.recover()
     world.estate.after = Unreachable("no answer within 5 s.")
     world.go_on(10)
     assert world.state(SLOW) == "serving"
@@ -148,13 +144,12 @@ def test_a_guard_that_lost_the_election_while_it_looked_stores_nothing_and_acts_
 
 def test_states_are_stored_again_after_redis_was_emptied(world: GuardedWorld) -> None:
     world.member("g1")
-    world.estate.bookie_ms["b2:1"], world.estate.probe_ms["b2:1"] = 400.0, 400.0
+    world.estate.slow("b2:1")
     world.go_on(6)
     world.view.wipe()
     world.go_on(3)
     assert world.state(SLOW) == "isolated"
-    world.estate.bookie_ms.clear()
-    world.estate.probe_ms.clear()
+    world.estate.recover()
     world.go_on(8)
     assert world.state(SLOW) == "serving"
 
@@ -173,7 +168,7 @@ def test_nothing_is_done_while_redis_is_gone(world: GuardedWorld) -> None:
 
 def test_nodes_that_cannot_be_listed_stay_as_they_are(world: GuardedWorld, caplog: pytest.LogCaptureFixture) -> None:
     world.member("g1")
-    world.estate.bookie_ms["b2:1"], world.estate.probe_ms["b2:1"] = 400.0, 400.0
+    world.estate.slow("b2:1")
     world.go_on(6)
     world.estate.unread = {"brokers": "no answer in time", "bookies": "no answer in time"}
     world.estate.bookies = world.estate.brokers = 0

@@ -35,6 +35,7 @@ from producers.submit.intake import Intake
 from producers.submit.validation import Refusal
 from tests.contract.registry_records import position
 from tests.records import finished
+from tests.unit.consumers.fakes import Topic
 
 ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
 """A checkpoint after every block."""
@@ -92,7 +93,7 @@ class FakeService:
         return Services(
             control=Control(self, step),
             registry=registry,
-            known=KnownSubmissions(registry, Readiness(self), lambda after: Reader(self, after)),
+            known=KnownSubmissions(registry, Readiness(self), lambda after: self.topic().open(after)),
             lanes=Lanes(self, step),
             topics=Topics(),
             clock=self.clock,
@@ -101,6 +102,10 @@ class FakeService:
             windows=windows,
             leases=LeasePace(renew_s=3_600, poll_s=0, redis_s=0),
         )
+
+    def topic(self) -> Topic:
+        """Return the control topic as it is now."""
+        return Topic([StoredRecord(position(number), body) for number, body in enumerate(self.log)])
 
     def fold(self, upto: int | None = None) -> None:
         """Applies the control topic to the view, up to a number of records."""
@@ -289,22 +294,6 @@ class Readiness(Epochs):
 
     def ready(self) -> bool:
         return self._world.ready
-
-
-class Reader:
-    def __init__(self, world: FakeService, after: str | None = None) -> None:
-        stored = (StoredRecord(position(number), body) for number, body in enumerate(world.log))
-        self._left = [each for each in stored if after is None or each.position > after]
-
-    def read(self, max_records: int, timeout_s: float) -> Sequence[StoredRecord]:
-        taken, self._left = self._left[:max_records], self._left[max_records:]
-        return taken
-
-    def at_end(self) -> bool:
-        return not self._left
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass

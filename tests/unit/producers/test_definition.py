@@ -13,6 +13,7 @@ from dispatcher.wire.control import ControlChange, ControlRecord, Restated, enco
 from dispatcher.wire.topics import Topics
 from producers.letters.definition import push_task, read_definition
 from producers.submit.acceptance import accept
+from tests.unit.consumers.fakes import Reader, Topic
 
 NOW_MS = 1_800_000_000_000
 OPTIONS: dict[str, Any] = {
@@ -65,18 +66,10 @@ def test_a_task_without_options_has_none_again() -> None:
     assert push_task(accept(plain, "t", None, NOW_MS, Topics())) == plain
 
 
-class Reader:
-    def __init__(self, *records: ControlRecord) -> None:
-        self._records = [StoredRecord(_position(n), encode_control(one)) for n, one in enumerate(records, 1)]
-
-    def read(self, max_records: int, timeout_s: float) -> list[StoredRecord]:
-        read, self._records = self._records, []
-        return [StoredRecord(_position(0), b"\xc1"), *read]
-
-    def at_end(self) -> bool:
-        return not self._records
-
-    def close(self) -> None: ...
+def reader(*records: ControlRecord) -> Reader:
+    """Read a topic with these records behind one that cannot be read."""
+    bodies = [b"\xc1", *map(encode_control, records)]
+    return Topic([StoredRecord(_position(number), body) for number, body in enumerate(bodies)]).open(None)
 
 
 def _position(number: int) -> str:
@@ -90,11 +83,11 @@ def edit(task: str, number: int, text: str) -> ControlChange:
 def test_the_last_edit_of_the_message_counts() -> None:
     other = msgspec.structs.replace(RECORD, task="other", message=msgspec.Raw(msgspec.msgpack.encode({"body": "?"})))
     restated = Restated(format=1, position=_position(1), record=msgspec.Raw(encode_control(edit("sale", 1, "first"))))
-    reader = Reader(other, RECORD, edit("sale", 2, "last"), edit("other", 3, "no"), restated)
-    assert read_definition("sale", reader).message == {"body": "last"}
-    assert read_definition("sale", Reader(other, RECORD)).message == TASK.message
+    topic = reader(other, RECORD, edit("sale", 2, "last"), edit("other", 3, "no"), restated)
+    assert read_definition("sale", topic).message == {"body": "last"}
+    assert read_definition("sale", reader(other, RECORD)).message == TASK.message
 
 
 def test_a_task_whose_record_is_gone_is_named() -> None:
     with pytest.raises(NotFound, match="sale"):
-        read_definition("sale", Reader(edit("sale", 1, "x")))
+        read_definition("sale", reader(edit("sale", 1, "x")))

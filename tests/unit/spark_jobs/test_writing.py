@@ -63,8 +63,12 @@ def test_two_attempts_write_under_writers_of_their_own_and_one_seal_names_both()
     assert len({envelope.writer for envelope in envelopes}) == 2
 
 
-def test_the_task_is_held_and_made_once() -> None:
-    job = Job()
+@pytest.fixture
+def job() -> Job:
+    return Job()
+
+
+def test_the_task_is_held_and_made_once(job: Job) -> None:
     for first in (0, 5):
         job.attempt(people(first, 5))
     records = [record for record in job.world.records if isinstance(record, TaskRecord)]
@@ -80,8 +84,7 @@ def test_the_seal_leaves_out_an_attempt_that_the_commit_does_not_name() -> None:
     assert len(job.targets()) == 6
 
 
-def test_a_sealed_task_is_only_counted_and_compared() -> None:
-    job = Job()
+def test_a_sealed_task_is_only_counted_and_compared(job: Job) -> None:
     job.write(people(0, 6))
     (lane,) = [record.lane for record in job.world.records if isinstance(record, TaskRecord)]
     sent = len(job.world.envelopes(lane))
@@ -91,8 +94,9 @@ def test_a_sealed_task_is_only_counted_and_compared() -> None:
     assert len(job.seals()) == 1
 
 
-def test_another_audience_under_a_sealed_id_is_refused_and_in_a_stream_told(caplog: pytest.LogCaptureFixture) -> None:
-    job = Job()
+def test_another_audience_under_a_sealed_id_is_refused_and_in_a_stream_told(
+    job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
     job.write(people(0, 6))
     other = job.attempt(people(1, 6))
     with pytest.raises(AudienceMismatch, match="6 targets then, 6 now, others"):
@@ -102,9 +106,8 @@ def test_another_audience_under_a_sealed_id_is_refused_and_in_a_stream_told(capl
     assert len(job.seals()) == 1
 
 
-def test_a_seal_that_came_first_counts() -> None:
+def test_a_seal_that_came_first_counts(job: Job) -> None:
     """Two jobs write one id at once: both publish, the first seal is in force, the second learns of it."""
-    job = Job()
     one, other = job.attempt(people(0, 6)), job.attempt(people(0, 6))
     job.commit(one)
     job.commit(other)
@@ -113,16 +116,14 @@ def test_a_seal_that_came_first_counts() -> None:
         job.write(people(0, 7))
 
 
-def test_a_task_of_the_same_id_but_another_message_is_refused() -> None:
-    job = Job()
+def test_a_task_of_the_same_id_but_another_message_is_refused(job: Job) -> None:
     job.attempt(people(0, 1))
     with pytest.raises(AudienceMismatch, match="another message"):
         Job(world=job.world, message="Other").attempt(people(0, 1))
 
 
-def test_in_a_stream_a_task_that_is_there_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+def test_in_a_stream_a_task_that_is_there_stays_as_it_was(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     """A query started again with another message, whose last batch comes again."""
-    job = Job()
     job.attempt(people(0, 1))
     again = Job(world=job.world, message="Other")
     again.to = again.to._replace(first_stays=True)
@@ -131,8 +132,7 @@ def test_in_a_stream_a_task_that_is_there_stays_as_it_was(caplog: pytest.LogCapt
     assert [decode_message(envelope.message) for envelope in job.sent()] == [{"body": "Sale!"}]
 
 
-def test_a_cancelled_task_takes_no_more() -> None:
-    job = Job()
+def test_a_cancelled_task_takes_no_more(job: Job) -> None:
     job.attempt(people(0, 1))
     job.world.cancel("sale")
     with pytest.raises(TaskEnded):
@@ -156,8 +156,7 @@ def test_a_bad_row_fails_the_attempt_or_is_counted() -> None:
     assert (job.seals()[0].targets, job.seals()[0].refused) == (2, 8)
 
 
-def test_a_table_without_rows_makes_no_task() -> None:
-    job = Job()
+def test_a_table_without_rows_makes_no_task(job: Job) -> None:
     with pytest.raises(InvalidInput, match="has no rows"):
         job.write()
     assert job.world.records == []
@@ -235,8 +234,7 @@ def test_a_job_that_dies_at_any_step_is_completed_by_the_next(step: str) -> None
     assert len({(seal.digest, seal.targets) for seal in job.seals()}) == 1
 
 
-def test_what_stands_after_a_failure_is_told() -> None:
-    job = Job()
+def test_what_stands_after_a_failure_is_told(job: Job) -> None:
     assert state_of_tasks(job.services, "sale", split=False).startswith("Nothing was created of task sale.")
     held = job.attempt(people(0, 1))
     reported = state_of_tasks(job.services, "sale", split=False)
@@ -248,8 +246,7 @@ def test_what_stands_after_a_failure_is_told() -> None:
     )
 
 
-def test_a_seal_that_is_no_longer_shown_is_not_written_again() -> None:
-    job = Job()
+def test_a_seal_that_is_no_longer_shown_is_not_written_again(job: Job) -> None:
     job.write(people(0, 1))
     counted = job.attempt(people(0, 1))
     world = job.world
