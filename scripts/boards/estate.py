@@ -19,13 +19,12 @@ from scripts.boards.alerts import (
     probe_p99,
 )
 from scripts.boards.installation import Installation
-from scripts.boards.panels import WINDOW, Query, Row, board, lines, number, states
+from scripts.boards.panels import WINDOW, Row, board, lines, number, states
 
 UID: Final = "fairlane-estate"
 _CLIENT: Final = "pulsar_managedLedger_client_bookkeeper_client"
 """Beginning of the metrics of a broker as a client of all bookies."""
 _COLOURS: Final = {"serving": "green", "suspect": "orange", "draining": "purple", "isolated": "red", "gone": "gray"}
-_EACH: Final = "{{instance}}"
 
 
 def estate_board(installation: Installation) -> models.Dashboard:
@@ -54,29 +53,20 @@ def _now() -> Row:
     brokers = 'sum(up{job="pulsar-broker"})'
     return Row(
         "Now",
-        (
-            number("Alerts", "Alerts that fire", "short", Query(firing, ""), limit=1),
-            number("Brokers", "Brokers that answer", "short", Query(brokers, "")),
-            number("Writable bookies", "Bookies that take writes", "short", Query(WRITABLE, "")),
-            number(
-                "Bookies to spare",
-                "Writable bookies beyond the largest ensemble. 0: one more lost stops every lane",
-                "short",
-                Query(f"{WRITABLE} - {LARGEST_ENSEMBLE}", ""),
-                limit=1,
-                low=True,
-            ),
-            number(
-                "Ledgers without all copies",
-                "At least this many",
-                "short",
-                Query("max(fairlane_estate_under_replicated_ledgers)", ""),
-                limit=1,
-            ),
-            number(
-                "Guards", "Guards that are elected: 1", "short", Query("sum(fairlane_estate_guard) or vector(0)", "")
-            ),
+        number("Alerts", "Alerts that fire", firing, limit=1),
+        number("Brokers", "Brokers that answer", brokers),
+        number("Writable bookies", "Bookies that take writes", WRITABLE),
+        number(
+            "Bookies to spare",
+            "Writable bookies beyond the largest ensemble. 0: one more lost stops every lane",
+            f"{WRITABLE} - {LARGEST_ENSEMBLE}",
+            limit=1,
+            low=True,
         ),
+        number(
+            "Ledgers without all copies", "At least this many", "max(fairlane_estate_under_replicated_ledgers)", limit=1
+        ),
+        number("Guards", "Guards that are elected: 1", "sum(fairlane_estate_guard) or vector(0)"),
     )
 
 
@@ -90,31 +80,22 @@ def _nodes(installation: Installation) -> Row:
     commands = f"sum by (kind, command, result) (increase(fairlane_estate_commands_total[{WINDOW}]))"
     return Row(
         "Nodes as the guard sees them",
-        (
-            states("States", "", Query(f"max by (kind, node) ({coded})", "{{kind}} {{node}}"), texts),
-            lines(
-                "Probes, p99",
-                "A message that the guard publishes and reads; bookies take no part",
-                "s",
-                Query(probe_p99(), "{{broker}}"),
-                span=6,
-                limit=installation.slow_ms / 1000,
-            ),
-            lines("Probes without an answer", "In two minutes", "short", Query(failures, "{{broker}}"), span=6),
-            lines(
-                "Age of the last look",
-                "Of the elected guard",
-                "s",
-                Query("fairlane_estate_look_age_seconds", _EACH),
-                span=6,
-            ),
-            lines(
-                "Commands",
-                "Nodes taken out of service and put back, in two minutes",
-                "short",
-                Query(commands, "{{command}} {{kind}}: {{result}}"),
-                span=6,
-            ),
+        states("States", f"max by (kind, node) ({coded})", "{{kind}} {{node}}", texts),
+        lines(
+            "Probes, p99",
+            "A message that the guard publishes and reads; bookies take no part",
+            {"{{broker}}": probe_p99()},
+            unit="s",
+            span=6,
+            limit=installation.slow_ms / 1000,
+        ),
+        lines("Probes without an answer", "In two minutes", {"{{broker}}": failures}, span=6),
+        lines("Age of the last look", "Of the elected guard", "fairlane_estate_look_age_seconds", unit="s", span=6),
+        lines(
+            "Commands",
+            "Nodes taken out of service and put back, in two minutes",
+            {"{{command}} {{kind}}: {{result}}": commands},
+            span=6,
         ),
     )
 
@@ -125,29 +106,26 @@ def _brokers(installation: Installation) -> Row:
     publish = 'max by (instance) (pulsar_broker_publish_latency{quantile="0.99"} >= 0)'
     return Row(
         "Brokers",
-        (
-            lines("CPU", "Of the machine", "percent", Query("pulsar_lb_cpu_usage", _EACH), span=6),
-            lines("Direct memory", "Share of its bound", "percentunit", Query(direct, _EACH), span=6, limit=0.9),
-            lines("Garbage collection", "Share of the time", "percentunit", Query(collecting, _EACH), span=6),
-            lines("Lanes", "Topics that are loaded", "short", Query("pulsar_broker_topics_count", _EACH), span=6),
-            lines("In", "From producers", "Bps", Query("pulsar_broker_throughput_in", _EACH), span=6),
-            lines("Out", "To consumers", "Bps", Query("pulsar_broker_throughput_out", _EACH), span=6),
-            lines(
-                "Publish, p99",
-                "From a message's arrival to its receipt",
-                "ms",
-                Query(publish, _EACH),
-                span=6,
-                limit=installation.slow_ms,
-            ),
-            lines(
-                "Throttled connections",
-                "Not read, since too much waits to be stored",
-                "short",
-                Query("pulsar_broker_throttled_connections", _EACH),
-                span=6,
-                limit=1,
-            ),
+        lines("CPU", "Of the machine", "pulsar_lb_cpu_usage", unit="percent", span=6),
+        lines("Direct memory", "Share of its bound", direct, unit="percentunit", span=6, limit=0.9),
+        lines("Garbage collection", "Share of the time", collecting, unit="percentunit", span=6),
+        lines("Lanes", "Topics that are loaded", "pulsar_broker_topics_count", span=6),
+        lines("In", "From producers", "pulsar_broker_throughput_in", unit="Bps", span=6),
+        lines("Out", "To consumers", "pulsar_broker_throughput_out", unit="Bps", span=6),
+        lines(
+            "Publish, p99",
+            "From a message's arrival to its receipt",
+            publish,
+            unit="ms",
+            span=6,
+            limit=installation.slow_ms,
+        ),
+        lines(
+            "Throttled connections",
+            "Not read, since too much waits to be stored",
+            "pulsar_broker_throttled_connections",
+            span=6,
+            limit=1,
         ),
     )
 
@@ -156,28 +134,17 @@ def _slow_bookies(installation: Installation) -> Row:
     reads = _p99("pulsar_managedLedger_client_per_channel_bookie_client_READ_ENTRY", "bookie")
     return Row(
         "Bookies: who is slow",
-        (
-            lines(
-                "Writes as brokers see them, p99",
-                "The largest of any broker. A bookie that stops again and again looks well in its own figures",
-                "ms",
-                Query(BOOKIE_WRITES.name, "{{bookie}}"),
-                span=12,
-                limit=installation.slow_ms,
-            ),
-            lines("Reads as brokers see them, p99", "", "ms", Query(reads, "{{bookie}}"), span=12),
-            lines(
-                "Writes by its own figures, p99", "", "ms", Query(_p99("bookkeeper_server_ADD_ENTRY"), _EACH), span=12
-            ),
-            lines(
-                "Sync of the journal, p99",
-                "",
-                "ms",
-                Query(_p99("bookie_journal_JOURNAL_SYNC"), _EACH),
-                span=12,
-                limit=FSYNC_MS,
-            ),
+        lines(
+            "Writes as brokers see them, p99",
+            "The largest of any broker. A bookie that stops again and again looks well in its own figures",
+            {"{{bookie}}": BOOKIE_WRITES.name},
+            unit="ms",
+            span=12,
+            limit=installation.slow_ms,
         ),
+        lines("Reads as brokers see them, p99", "", {"{{bookie}}": reads}, unit="ms", span=12),
+        lines("Writes by its own figures, p99", "", _p99("bookkeeper_server_ADD_ENTRY"), unit="ms", span=12),
+        lines("Sync of the journal, p99", "", _p99("bookie_journal_JOURNAL_SYNC"), unit="ms", span=12, limit=FSYNC_MS),
     )
 
 
@@ -187,36 +154,28 @@ def _bookie_queues() -> Row:
     held = f'sum by (instance) (rate(bookie_throttled_write_count{{success="true"}}[{WINDOW}]))'
     return Row(
         "Bookies: where writes wait",
-        (
-            lines(
-                "Writes in progress",
-                "Taken and not answered",
-                "short",
-                Query("bookkeeper_server_ADD_ENTRY_IN_PROGRESS", _EACH),
-                limit=WRITES_IN_PROGRESS,
-            ),
-            lines(
-                "Wait for a write thread, p99",
-                "",
-                "ms",
-                Query(_p99("bookkeeper_server_WRITE_THREAD_QUEUED_LATENCY"), _EACH),
-            ),
-            lines("Wait for the journal, p99", "", "ms", Query(_p99("bookie_journal_JOURNAL_QUEUE_LATENCY"), _EACH)),
-            lines(
-                "Queues of the journal",
-                "Entries that wait to be written, and to be synced",
-                "short",
-                Query("sum by (instance) (bookie_journal_JOURNAL_QUEUE_SIZE)", "{{instance}}: write"),
-                Query("sum by (instance) (bookie_journal_JOURNAL_FORCE_WRITE_QUEUE_SIZE)", "{{instance}}: sync"),
-            ),
-            lines("Write cache", "Share that is full", "percentunit", Query(cached, _EACH)),
-            lines(
-                "Held and rejected writes",
-                "Writes a second that waited for the write cache, or were rejected",
-                "wps",
-                Query(held, "{{instance}}: held"),
-                Query(rejected, "{{instance}}: rejected"),
-            ),
+        lines(
+            "Writes in progress",
+            "Taken and not answered",
+            "bookkeeper_server_ADD_ENTRY_IN_PROGRESS",
+            limit=WRITES_IN_PROGRESS,
+        ),
+        lines("Wait for a write thread, p99", "", _p99("bookkeeper_server_WRITE_THREAD_QUEUED_LATENCY"), unit="ms"),
+        lines("Wait for the journal, p99", "", _p99("bookie_journal_JOURNAL_QUEUE_LATENCY"), unit="ms"),
+        lines(
+            "Queues of the journal",
+            "Entries that wait to be written, and to be synced",
+            {
+                "{{instance}}: write": "sum by (instance) (bookie_journal_JOURNAL_QUEUE_SIZE)",
+                "{{instance}}: sync": "sum by (instance) (bookie_journal_JOURNAL_FORCE_WRITE_QUEUE_SIZE)",
+            },
+        ),
+        lines("Write cache", "Share that is full", cached, unit="percentunit"),
+        lines(
+            "Held and rejected writes",
+            "Writes a second that waited for the write cache, or were rejected",
+            {"{{instance}}: held": held, "{{instance}}: rejected": rejected},
+            unit="wps",
         ),
     )
 
@@ -228,16 +187,13 @@ def _copies() -> Row:
     misplaced = counted("bookie_watcher_ENSEMBLE_NOT_ADHERING_TO_PLACEMENT_POLICY_TOTAL")
     return Row(
         "Bookies: errors that brokers see",
-        (
-            lines("Changed ensembles", "In two minutes", "short", Query(counted("NUM_ENSEMBLE_CHANGE"), _EACH)),
-            lines(
-                "Quarantines",
-                "Of any bookie, in two minutes. A broker serves this figure after its first one",
-                "short",
-                Query(counted("BOOKIE_QUARANTINE"), _EACH),
-            ),
-            lines("Ensembles against the rules of racks", "In two minutes", "short", Query(misplaced, _EACH)),
+        lines("Changed ensembles", "In two minutes", counted("NUM_ENSEMBLE_CHANGE")),
+        lines(
+            "Quarantines",
+            "Of any bookie, in two minutes. A broker serves this figure after its first one",
+            counted("BOOKIE_QUARANTINE"),
         ),
+        lines("Ensembles against the rules of racks", "In two minutes", misplaced),
     )
 
 
@@ -248,30 +204,27 @@ def _disks(installation: Installation) -> Row:
     stored, logical = f"sum(pulsar_storage_size{{{ours}}})", f"sum(pulsar_storage_logical_size{{{ours}}})"
     return Row(
         "Disks",
-        (
-            lines("Use", "", "percent", Query(used, "{{instance}} {{dir}}"), span=6, limit=DISK_FULL_PERCENT),
-            lines(
-                "Days until full",
-                "At the growth of the last six hours; 365 or more: it does not grow",
-                "d",
-                Query(days, "{{instance}} {{dir}}"),
-                span=6,
-            ),
-            lines(
-                "Stored",
-                "Bytes of Fairlane's topics as they were published, and with all copies",
-                "bytes",
-                Query(logical, "logical"),
-                Query(stored, "with copies"),
-                span=6,
-            ),
-            lines(
-                "Written to journals",
-                "",
-                "Bps",
-                Query(f"sum by (instance) (rate(bookie_journal_JOURNAL_WRITE_BYTES[{WINDOW}]))", _EACH),
-                span=6,
-            ),
+        lines("Use", "", {"{{instance}} {{dir}}": used}, unit="percent", span=6, limit=DISK_FULL_PERCENT),
+        lines(
+            "Days until full",
+            "At the growth of the last six hours; 365 or more: it does not grow",
+            {"{{instance}} {{dir}}": days},
+            unit="d",
+            span=6,
+        ),
+        lines(
+            "Stored",
+            "Bytes of Fairlane's topics as they were published, and with all copies",
+            {"logical": logical, "with copies": stored},
+            unit="bytes",
+            span=6,
+        ),
+        lines(
+            "Written to journals",
+            "",
+            f"sum by (instance) (rate(bookie_journal_JOURNAL_WRITE_BYTES[{WINDOW}]))",
+            unit="Bps",
+            span=6,
         ),
     )
 
@@ -280,23 +233,19 @@ def _caches() -> Row:
     hits, misses = (f"sum by (instance) (rate(bookie_read_cache_{name}[{WINDOW}]))" for name in ("hits", "misses"))
     return Row(
         "Caches",
-        (
-            lines(
-                "Hits of the brokers' cache",
-                "Share of reads",
-                "percentunit",
-                Query(f"pulsar_ml_cache_hits_rate / {CACHE_READS}", _EACH),
-                limit=COLD_RATIO,
-                low=True,
-            ),
-            lines("Evictions", "Rounds a minute", "short", Query("pulsar_ml_cache_evictions", _EACH)),
-            lines("Size of the brokers' cache", "", "bytes", Query("pulsar_ml_cache_used_size", _EACH)),
-            lines(
-                "Read from bookies", "Not found in the cache", "Bps", Query("pulsar_ml_cache_misses_throughput", _EACH)
-            ),
-            lines("Waiting in lanes", "Messages", "short", Query("pulsar_broker_msg_backlog", _EACH)),
-            lines("Hits of the bookies' read cache", "", "percentunit", Query(f"{hits} / ({hits} + {misses})", _EACH)),
+        lines(
+            "Hits of the brokers' cache",
+            "Share of reads",
+            f"pulsar_ml_cache_hits_rate / {CACHE_READS}",
+            unit="percentunit",
+            limit=COLD_RATIO,
+            low=True,
         ),
+        lines("Evictions", "Rounds a minute", "pulsar_ml_cache_evictions"),
+        lines("Size of the brokers' cache", "", "pulsar_ml_cache_used_size", unit="bytes"),
+        lines("Read from bookies", "Not found in the cache", "pulsar_ml_cache_misses_throughput", unit="Bps"),
+        lines("Waiting in lanes", "Messages", "pulsar_broker_msg_backlog"),
+        lines("Hits of the bookies' read cache", "", f"{hits} / ({hits} + {misses})", unit="percentunit"),
     )
 
 
@@ -304,30 +253,19 @@ def _metadata() -> Row:
     times = ("updatelatency", "readlatency")
     return Row(
         "Metadata",
-        (
-            lines(
-                "Writes as brokers see them, p99",
-                "",
-                "ms",
-                Query(metadata_p99("put"), _EACH),
-                span=6,
-                limit=METADATA_MS,
-            ),
-            lines("Reads as brokers see them, p99", "", "ms", Query(metadata_p99("get"), _EACH), span=6),
-            lines(
-                "ZooKeeper: writes and reads, p99",
-                "",
-                "ms",
-                *(Query(f'{name}{{quantile="0.99"}}', f"{{{{instance}}}}: {name}") for name in times),
-                span=6,
-            ),
-            lines(
-                "ZooKeeper: sync and queue",
-                "Median time of a sync in ms, and requests that wait",
-                "short",
-                Query('fsynctime{quantile="0.5"}', "{{instance}}: sync"),
-                Query("outstanding_requests", "{{instance}}: waiting"),
-                span=6,
-            ),
+        lines("Writes as brokers see them, p99", "", metadata_p99("put"), unit="ms", span=6, limit=METADATA_MS),
+        lines("Reads as brokers see them, p99", "", metadata_p99("get"), unit="ms", span=6),
+        lines(
+            "ZooKeeper: writes and reads, p99",
+            "",
+            {f"{{{{instance}}}}: {name}": f'{name}{{quantile="0.99"}}' for name in times},
+            unit="ms",
+            span=6,
+        ),
+        lines(
+            "ZooKeeper: sync and queue",
+            "Median time of a sync in ms, and requests that wait",
+            {"{{instance}}: sync": 'fsynctime{quantile="0.5"}', "{{instance}}: waiting": "outstanding_requests"},
+            span=6,
         ),
     )

@@ -1,7 +1,6 @@
 """Panels as both boards use them: one style, one data source, the limit of an alert as a dashed line."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from grafana_foundation_sdk.builders import common as common_builders
@@ -17,20 +16,11 @@ _SOURCE: Final = "datasource"
 _HEIGHT: Final = 8
 
 
-@dataclass(frozen=True)
-class Query:
-    """One expression and the text of its legend, in which {{label}} is filled in."""
-
-    expr: str
-    legend: str
-
-
-@dataclass(frozen=True)
 class Row:
     """A row of panels with a title."""
 
-    title: str
-    panels: Sequence[Builder[models.Panel]]
+    def __init__(self, title: str, *panels: Builder[models.Panel]) -> None:
+        self.title, self.panels = title, panels
 
 
 def board(title: str, uid: str, about: str, rows: Sequence[Row]) -> models.Dashboard:
@@ -57,9 +47,21 @@ def board(title: str, uid: str, about: str, rows: Sequence[Row]) -> models.Dashb
 
 
 def lines(
-    title: str, about: str, unit: str, *queries: Query, span: int = 8, limit: float | None = None, low: bool = False
+    title: str,
+    about: str,
+    queries: str | Mapping[str, str],
+    *,
+    unit: str = "short",
+    span: int = 8,
+    limit: float | None = None,
+    low: bool = False,
 ) -> Builder[models.Panel]:
-    """Return a panel with a line for each series. limit: of an alert, in `unit`; low: what is below it is bad."""
+    """Return a panel with a line for each series.
+
+    queries: expressions by the text of their legends, in which {{label}} is filled in; one alone has a line for each
+    instance. limit: of an alert, in `unit`; low: what is below it is bad.
+    """
+    expressions = {"{{instance}}": queries} if isinstance(queries, str) else queries
     panel = (
         timeseries.Panel()
         .title(title)
@@ -81,8 +83,8 @@ def lines(
             common_builders.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
         )
     )
-    for index, query in enumerate(queries):
-        panel = panel.with_target(_target(index, query))
+    for index, (legend, expr) in enumerate(expressions.items()):
+        panel = panel.with_target(_target(expr, legend, chr(ord("A") + index)))
     if limit is None:
         return panel
     style = common_builders.GraphThresholdsStyleConfig().mode(common.GraphThresholdsStyleMode.DASHED)
@@ -90,38 +92,38 @@ def lines(
 
 
 def number(
-    title: str, about: str, unit: str, query: Query, *, limit: float | None = None, low: bool = False
+    title: str, about: str, expr: str, *, limit: float | None = None, low: bool = False
 ) -> Builder[models.Panel]:
     """Return a panel with the present number. It is red at and above `limit`; low: below it."""
     panel = (
         stat.Panel()
         .title(title)
         .description(about)
-        .unit(unit)
+        .unit("short")
         .span(4)
         .height(4)
         .datasource(_reference())
         .reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
         .color_mode(common.BigValueColorMode.VALUE)
         .graph_mode(common.BigValueGraphMode.AREA)
-        .with_target(_target(0, query))
+        .with_target(_target(expr))
     )
     return panel if limit is None else panel.thresholds(_limit(limit, low=low))
 
 
-def states(title: str, about: str, query: Query, texts: Mapping[int, tuple[str, str]]) -> Builder[models.Panel]:
+def states(title: str, expr: str, legend: str, texts: Mapping[int, tuple[str, str]]) -> Builder[models.Panel]:
     """Return a panel with a bar for each series. texts: text and colour of each value."""
     results = {str(value): models.ValueMappingResult(text, colour) for value, (text, colour) in texts.items()}
     return (
         statetimeline.Panel()
         .title(title)
-        .description(about)
+        .description("")
         .span(24)
         .height(_HEIGHT)
         .datasource(_reference())
         .show_value(common.VisibilityMode.AUTO)
         .mappings([models.ValueMap(results)])
-        .with_target(_target(0, query))
+        .with_target(_target(expr, legend))
     )
 
 
@@ -131,15 +133,8 @@ def _limit(limit: float, *, low: bool) -> builders.ThresholdsConfig:
     return builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)
 
 
-def _target(index: int, query: Query) -> prometheus.Dataquery:
-    return (
-        prometheus.Dataquery()
-        .expr(query.expr)
-        .legend_format(query.legend)
-        .range()
-        .ref_id(chr(ord("A") + index))
-        .datasource(_reference())
-    )
+def _target(expr: str, legend: str = "", name: str = "A") -> prometheus.Dataquery:
+    return prometheus.Dataquery().expr(expr).legend_format(legend).range().ref_id(name).datasource(_reference())
 
 
 def _reference() -> models.DataSourceRef:
