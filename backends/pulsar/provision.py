@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from backends.pulsar.policies import (
 )
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, NotFound, Refused
+from dispatcher.model.finding import Finding, SettingRule, at_least, is_word
 from dispatcher.model.values import listed
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
@@ -115,74 +115,33 @@ def _each(act: Callable[[T], Iterable[R]], things: Iterable[T]) -> list[R]:
 
 
 # ---------------------------------------------------------------- check
-@dataclass(frozen=True)
-class Finding:
-    """One result of a check."""
-
-    level: str
-    """`ok`, `note` (nothing to do here), `warn` (works, but worse) or `fail` (does not work as promised)."""
-    what: str
-    fix: str = ""
-    """How to fix it; empty if ok."""
-    figure: str = ""
-    """The value that was found, against the wanted one, unless `what` has it."""
-    reason: str = ""
-    """The harm that it does, unless `what` says so."""
-
-    @property
-    def sentence(self) -> str:
-        """Return what, figure and reason as one text."""
-        found = f"{self.what} ({self.figure})" if self.figure else self.what
-        return f"{found}: {self.reason}" if self.reason else found
-
-
-@dataclass(frozen=True)
-class BrokerSetting:
-    """A broker setting that Fairlane relies on."""
-
-    name: str
-    required: str
-    good: Callable[[str], bool]
-    level: str
-    """Level of the finding if the setting has another value."""
-    reason: str
-
-
-def _is(word: str) -> Callable[[str], bool]:
-    return lambda value: value.lower() == word
-
-
-def _at_least(number: int) -> Callable[[str], bool]:
-    return lambda value: value.lstrip("-").isdigit() and int(value) >= number
-
-
-BROKER_SETTINGS: tuple[BrokerSetting, ...] = (
-    BrokerSetting(
-        "preciseDispatcherFlowControl", "true", _is("true"), "fail",
+BROKER_SETTINGS: tuple[SettingRule, ...] = (
+    SettingRule(
+        "preciseDispatcherFlowControl", "true", is_word("true"), "fail",
         "prefetch is counted in messages; without it a busy lane's batches flood the workers",
     ),
-    BrokerSetting(
-        "acknowledgmentAtBatchIndexLevelEnabled", "true", _is("true"), "fail",
+    SettingRule(
+        "acknowledgmentAtBatchIndexLevelEnabled", "true", is_word("true"), "fail",
         "envelopes of one batch are settled one by one; without it acknowledged ones come again and again",
     ),
-    BrokerSetting(
-        "managedLedgerMaxUnackedRangesToPersist", "at least 50000", _at_least(50_000), "warn",
+    SettingRule(
+        "managedLedgerMaxUnackedRangesToPersist", "at least 50000", at_least(50_000), "warn",
         "acknowledgements behind a waiting envelope are forgotten beyond this many when a broker restarts",
     ),
-    BrokerSetting(
-        "maxMessageSize", "at least 5242880", _at_least(5 * 1024 * 1024), "fail",
+    SettingRule(
+        "maxMessageSize", "at least 5242880", at_least(5 * 1024 * 1024), "fail",
         f"envelopes are up to {MAX_ENVELOPE_BYTES} bytes",
     ),
-    BrokerSetting(
-        "loadBalancerAutoBundleSplitEnabled", "false", _is("false"), "warn",
+    SettingRule(
+        "loadBalancerAutoBundleSplitEnabled", "false", is_word("false"), "warn",
         "a split closes all lanes of a bundle in the middle of a run",
     ),
-    BrokerSetting(
-        "allowAutoTopicCreation", "false", _is("false"), "warn",
+    SettingRule(
+        "allowAutoTopicCreation", "false", is_word("false"), "warn",
         "Fairlane's namespaces overrule it, but other namespaces grow topics by accident",
     ),
-    BrokerSetting(
-        "brokerDeduplicationEnabled", "false", _is("false"), "warn",
+    SettingRule(
+        "brokerDeduplicationEnabled", "false", is_word("false"), "warn",
         "Fairlane's namespaces overrule it, yet the broker goes on taking snapshots",
     ),
 )  # fmt: skip
@@ -237,7 +196,7 @@ def _check_broker(admin: PulsarAdmin) -> Iterator[Finding]:
             yield Finding("ok", what)
         else:
             yield Finding(
-                setting.level, f"{what}: {setting.reason}", f"Set it to {setting.required} in broker.conf and restart."
+                setting.level, f"{what}: {setting.reason}", f"Set it to {setting.wanted} in broker.conf and restart."
             )
 
 

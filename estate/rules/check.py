@@ -2,25 +2,26 @@
 
 from collections.abc import Iterator
 
+from dispatcher.model.finding import Finding, Level
 from estate.cluster import Estate
 from estate.rules import copies, nodes, settings
-from estate.rules.finding import EstateFinding, Expectations, Level
+from estate.rules.expectations import Expectations
 
 
-def check_estate(estate: Estate, wanted: Expectations = Expectations()) -> list[EstateFinding]:
+def check_estate(estate: Estate, wanted: Expectations = Expectations()) -> list[Finding]:
     """Return all findings; one that nothing is wrong with what was asked comes first."""
     return [*_asked(estate), *_findings(estate, wanted)]
 
 
-def _asked(estate: Estate) -> Iterator[EstateFinding]:
+def _asked(estate: Estate) -> Iterator[Finding]:
     brokers = [one for one in estate.brokers if one.answered]
     bookies = [one for one in estate.bookies if one.answered]
     if brokers:
         figure = f"{len(brokers)} of {len(estate.brokers)} brokers, {len(bookies)} of {len(estate.bookies)} bookies"
-        yield EstateFinding(level=Level.OK, what="the nodes that answered", figure=figure)
+        yield Finding(Level.OK, "the nodes that answered", figure=figure)
 
 
-def _findings(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
+def _findings(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     for rule in (
         nodes.answers,
         nodes.spare_bookie,

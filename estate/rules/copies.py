@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from dispatcher.model.finding import Finding, Level, warn
 from estate.cluster import BookieMode, Estate, NamespaceState
-from estate.rules.finding import EstateFinding, Expectations, Level
+from estate.rules.expectations import Expectations
 from estate.rules.nodes import is_standalone
 
 BUNDLES_OF_MANY_BROKERS = 64
@@ -12,7 +13,7 @@ FEW_BROKERS = 4
 _OFFLOAD = "managedLedgerOffloadDriver"
 
 
-def quorums(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
+def quorums(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     """Report copies of entries, one finding for all namespaces with the same numbers."""
     seen: dict[tuple[int, int, int], list[NamespaceState]] = {}
     for namespace in estate.namespaces:
@@ -22,26 +23,24 @@ def quorums(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
     for (ensemble, write, ack), namespaces in seen.items():
         figure = f"{ensemble}/{write}/{ack} (ensemble/copies/acknowledged) in {len(namespaces)} namespaces"
         if write < 2 and not is_standalone(estate):
-            yield EstateFinding(
-                level=Level.FAIL,
-                what="entries have one copy only",
+            yield Finding(
+                Level.FAIL,
+                "entries have one copy only",
                 figure=figure,
                 reason="a lost disk loses targets that were submitted",
                 fix="Set estate.write_quorum to 2 or more, then run `fairlane provision`.",
             )
         if ack < write and not wanted.guarded:
-            yield EstateFinding(
-                level=Level.WARN,
-                what="receipts are given before all copies are stored",
+            yield warn(
+                "receipts are given before all copies are stored",
                 figure=figure,
                 reason="entries wait in the broker's memory for a slow bookie until it is out of memory",
                 fix="Set estate.ack_quorum to the number of copies, then run `fairlane provision`; or set "
                 "bookkeeper_waitTimeoutOnBackpressureMs=1000 in broker.conf, which no broker reports.",
             )
         if ensemble > write:
-            yield EstateFinding(
-                level=Level.WARN,
-                what="ensembles are larger than the number of copies",
+            yield warn(
+                "ensembles are larger than the number of copies",
                 figure=figure,
                 reason=f"lanes stop when fewer than {ensemble} bookies are writable, though {write} would do",
                 fix="Set estate.ensemble to the number of copies, then run `fairlane provision`; or set "
@@ -49,14 +48,13 @@ def quorums(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
             )
 
 
-def racks(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
+def racks(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     """Report bookies without a rack where others have one, and entries whose copies are all in one rack."""
     rack_of = {bookie.name: bookie.rack for bookie in estate.bookies}
     without = [name for name, rack in rack_of.items() if rack is None]
     if without and (len(without) < len(rack_of) or wanted.racks):
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"bookies without a rack: {', '.join(without)}",
+        yield warn(
+            f"bookies without a rack: {', '.join(without)}",
             figure=f"{len(without)} of {len(rack_of)}",
             reason="copies are placed without regard to racks, silently",
             fix="Name the rack of each in estate.racks, then run `fairlane provision`.",
@@ -67,9 +65,9 @@ def racks(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
         one for one in estate.ledgers if len(one.bookies) > 1 and len({rack_of.get(name) for name in one.bookies}) == 1
     ]
     if together:
-        yield EstateFinding(
-            level=Level.FAIL,
-            what=f"all copies of the newest entries are in one rack, as of {together[0].topic}",
+        yield Finding(
+            Level.FAIL,
+            f"all copies of the newest entries are in one rack, as of {together[0].topic}",
             figure=f"{len(together)} of {len(estate.ledgers)} topics looked at",
             reason="when the rack is lost, so are they",
             fix="Set bookkeeperClientRackawarePolicyEnabled=true and bookkeeperClientMinNumRacksPerWriteQuorum=2, "
@@ -77,40 +75,37 @@ def racks(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
         )
 
 
-def bundles(estate: Estate) -> Iterator[EstateFinding]:
+def bundles(estate: Estate) -> Iterator[Finding]:
     few = [one for one in estate.namespaces if 0 < one.bundles < BUNDLES_OF_MANY_BROKERS]
     if len(estate.brokers) > FEW_BROKERS and few:
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"namespaces have fewer than {BUNDLES_OF_MANY_BROKERS} bundles",
+        yield warn(
+            f"namespaces have fewer than {BUNDLES_OF_MANY_BROKERS} bundles",
             figure=f"{min(one.bundles for one in few)} bundles, {len(estate.brokers)} brokers",
             reason="the partitions of a large lane fall into 4 bundles, so it uses 4 brokers at most",
             fix=f"Set pulsar.bundles to {BUNDLES_OF_MANY_BROKERS} before namespaces are created.",
         )
 
 
-def offload(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
+def offload(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     if not wanted.offload:
         return
     system = next((one for one in estate.namespaces if one.name == wanted.system_namespace), None)
     if system is not None and not system.offload.get(_OFFLOAD):
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"namespace {system.name} has no offload policy",
+        yield warn(
+            f"namespace {system.name} has no offload policy",
             reason="old records stay on the bookies",
             fix="Run `fairlane provision`.",
         )
     for topic, error in estate.offload_errors.items():
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"the last offload of {topic} failed",
+        yield warn(
+            f"the last offload of {topic} failed",
             figure=error[:200],
             reason="its old records stay on the bookies",
             fix="Check that the brokers have the offloaders (NAR files), and the storage's address and rights.",
         )
 
 
-def system_copies(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
+def system_copies(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     """Report entries of system topics on bookies that are not for them."""
     if not wanted.system_bookies:
         return
@@ -122,9 +117,8 @@ def system_copies(estate: Estate, wanted: Expectations) -> Iterator[EstateFindin
         if bookie not in own and bookie.rpartition(":")[0] not in own
     }
     if astray:
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"the newest records of {wanted.system_namespace} are on {', '.join(sorted(astray))}",
+        yield warn(
+            f"the newest records of {wanted.system_namespace} are on {', '.join(sorted(astray))}",
             figure=f"wanted: {', '.join(wanted.system_bookies)}",
             reason="load of lanes slows down control and outcome records there",
             fix="Run `fairlane provision`, then unload that namespace: new ledgers are placed there. "
@@ -132,7 +126,7 @@ def system_copies(estate: Estate, wanted: Expectations) -> Iterator[EstateFindin
         )
 
 
-def read_ahead(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
+def read_ahead(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     """Report bookies that read ahead more than their cache can hold for two lanes."""
     for bookie in estate.bookies:
         entries = bookie.settings.get("dbStorage_readAheadCacheBatchSize", "")
@@ -143,9 +137,8 @@ def read_ahead(estate: Estate, wanted: Expectations) -> Iterator[EstateFinding]:
         ahead = int(entries) * wanted.envelope_bytes
         ahead = min(ahead, int(limit)) if limit.isdigit() and int(limit) > 0 else ahead
         if ahead > int(cache) * 2**20 / 2:
-            yield EstateFinding(
-                level=Level.WARN,
-                what=f"bookie {bookie.name} reads ahead more than half of its read cache",
+            yield warn(
+                f"bookie {bookie.name} reads ahead more than half of its read cache",
                 figure=f"{ahead / 2**20:.0f} MB of {cache} MB, at {wanted.envelope_bytes:,} bytes an envelope",
                 reason="lanes that catch up read everything again, up to ten times slower",
                 fix="Set dbStorage_readAheadCacheBatchSize=100 and dbStorage_readAheadCacheBatchBytesSize=2097152.",

@@ -1,10 +1,9 @@
 """Findings about broker settings: each that costs lanes time when a node is lost, and those that differ."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+from dispatcher.model.finding import Finding, Level, SettingRule, at_least, at_most, is_word, number_in, warn
 from estate.cluster import BrokerLoad, Estate, LoadManager
-from estate.rules.finding import EstateFinding, Level
 from estate.rules.nodes import is_standalone
 
 MANY_BROKERS = 3
@@ -31,136 +30,91 @@ _OF_ONE_BROKER = (
 """Beginnings of the names of settings that each broker has for itself."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SettingRule:
-    """A broker setting that decides how long lanes stop when a node is lost, or whether that is seen."""
-
-    name: str
-    good: Callable[[str], bool]
-    wanted: str
-    reason: str
-
-
-def _at_most(number: float) -> Callable[[str], bool]:
-    return lambda value: _number(value) is not None and (_number(value) or 0.0) <= number
-
-
-def _at_least(number: float) -> Callable[[str], bool]:
-    return lambda value: _number(value) is not None and (_number(value) or 0.0) >= number
-
-
-def _is(word: str) -> Callable[[str], bool]:
-    return lambda value: value.lower() == word
-
-
-def _number(value: str) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None
-
-
 SETTING_RULES: tuple[SettingRule, ...] = (
     SettingRule(
-        name="bookkeeperClientTimeoutInSeconds",
-        good=_at_most(10),
-        wanted="5 to 10",
-        reason="lanes stop for this long when a bookie hangs: 30 s were measured, 5.5 s with 5",
+        "bookkeeperClientTimeoutInSeconds", "5 to 10", at_most(10), Level.WARN,
+        "lanes stop for this long when a bookie hangs: 30 s were measured, 5.5 s with 5",
     ),
     SettingRule(
-        name="bookkeeperClientHealthCheckEnabled",
-        good=_is("true"),
-        wanted="true",
-        reason="each new lane waits for a bookie that hangs",
+        "bookkeeperClientHealthCheckEnabled", "true", is_word("true"), Level.WARN,
+        "each new lane waits for a bookie that hangs",
     ),
     SettingRule(
-        name="bookkeeperClientHealthCheckIntervalSeconds",
-        good=_at_most(15),
-        wanted="at most 15",
-        reason="until the next check each new lane waits for a bookie that hangs",
+        "bookkeeperClientHealthCheckIntervalSeconds", "at most 15", at_most(15), Level.WARN,
+        "until the next check each new lane waits for a bookie that hangs",
     ),
     SettingRule(
-        name="metadataStoreSessionTimeoutMillis",
-        good=_at_most(15_000),
-        wanted="10000 (the brokers' pauses for garbage collection must stay well below it)",
-        reason="lanes of a killed broker stop until its session ends: 31 to 60 s were measured, 13 s with 10000",
+        "metadataStoreSessionTimeoutMillis",
+        "10000 (the brokers' pauses for garbage collection must stay well below it)", at_most(15_000), Level.WARN,
+        "lanes of a killed broker stop until its session ends: 31 to 60 s were measured, 13 s with 10000",
     ),
     SettingRule(
-        name="bookkeeperClientExposeStatsToPrometheus",
-        good=_is("true"),
-        wanted="true",
-        reason="a slow bookie is seen in the brokers' times of it only",
+        "bookkeeperClientExposeStatsToPrometheus", "true", is_word("true"), Level.WARN,
+        "a slow bookie is seen in the brokers' times of it only",
     ),
     SettingRule(
-        name="bookkeeperClientLimitStatsLogging",
-        good=_is("false"),
-        wanted="false",
-        reason="the brokers' times are not kept for each bookie, so a slow one cannot be named",
+        "bookkeeperClientLimitStatsLogging", "false", is_word("false"), Level.WARN,
+        "the brokers' times are not kept for each bookie, so a slow one cannot be named",
     ),
     SettingRule(
-        name="managedLedgerPrometheusStatsLatencyRolloverSeconds",
-        good=_at_most(10),
-        wanted="10",
-        reason="a slow bookie is seen a minute late",
+        "managedLedgerPrometheusStatsLatencyRolloverSeconds", "10", at_most(10), Level.WARN,
+        "a slow bookie is seen a minute late",
     ),
     SettingRule(
-        name="managedLedgerCacheEvictionTimeThresholdMillis",
-        good=_at_least(10_000),
-        wanted="10000 or more",
-        reason="what was published seconds ago is read from the bookies again",
+        "managedLedgerCacheEvictionTimeThresholdMillis", "10000 or more", at_least(10_000), Level.WARN,
+        "what was published seconds ago is read from the bookies again",
     ),
-)
+)  # fmt: skip
 
 
-def wrong_settings(estate: Estate) -> Iterator[EstateFinding]:
+def wrong_settings(estate: Estate) -> Iterator[Finding]:
     """Report settings of the table, one finding for each with the brokers that have it wrong."""
     if is_standalone(estate):
         return
     for rule in SETTING_RULES:
         wrong = [one for one in estate.brokers if rule.name in one.settings and not rule.good(one.settings[rule.name])]
         if wrong:
-            yield EstateFinding(
-                level=Level.WARN,
-                what=f"{rule.name} of {_names(wrong, estate)}",
+            yield warn(
+                f"{rule.name} of {_names(wrong, estate)}",
                 figure=f"{wrong[0].settings[rule.name] or 'empty'}, wanted {rule.wanted}",
                 reason=rule.reason,
                 fix=f"Set it in broker.conf of {_names(wrong, estate)}, and restart one broker after the other.",
             )
 
 
-def quarantine(estate: Estate) -> Iterator[EstateFinding]:
+def quarantine(estate: Estate) -> Iterator[Finding]:
     if len(estate.brokers) <= MANY_BROKERS:
         return
-    certain = [one for one in estate.brokers if _number(one.settings.get("bookkeeperClientQuarantineRatio", "")) == 1.0]
+    certain = [
+        one for one in estate.brokers if number_in(one.settings.get("bookkeeperClientQuarantineRatio", "")) == 1.0
+    ]
     if certain:
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"bookkeeperClientQuarantineRatio of {_names(certain, estate)}",
+        yield warn(
+            f"bookkeeperClientQuarantineRatio of {_names(certain, estate)}",
             figure=f"1.0 with {len(estate.brokers)} brokers, wanted 0.3",
             reason="all brokers leave a failing bookie at once and return at once: the load of the others swings",
             fix="Set it in broker.conf.",
         )
 
 
-def eviction(estate: Estate) -> Iterator[EstateFinding]:
+def eviction(estate: Estate) -> Iterator[Finding]:
     """Report brokers with many lanes that look at all of them a hundred times a second."""
     name = "managedLedgerCacheEvictionFrequency"
     busy = [
         one
         for one in estate.brokers
-        if (one.lanes or 0) >= MANY_LANES and (_number(one.settings.get(name, "")) or 0.0) > MAX_EVICTIONS_S
+        if (one.lanes or 0) >= MANY_LANES and number_in(one.settings.get(name, "")) > MAX_EVICTIONS_S
     ]
     if busy:
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"{name} of {_names(busy, estate)}",
+        yield warn(
+            f"{name} of {_names(busy, estate)}",
             figure=f"{busy[0].settings[name]} with {busy[0].lanes:,} lanes, wanted 1.0",
             reason="a third of a core looks for old entries of 10,000 lanes",
             fix="Set it in broker.conf.",
         )
 
 
-def network_speed(estate: Estate) -> Iterator[EstateFinding]:
+def network_speed(estate: Estate) -> Iterator[Finding]:
     unknown = [
         one
         for one in estate.brokers
@@ -170,9 +124,8 @@ def network_speed(estate: Estate) -> Iterator[EstateFinding]:
     ]
     if unknown and len(estate.brokers) > 1:
         limit = unknown[0].network_in.limit if unknown[0].network_in else 0.0
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"{_names(unknown, estate)} do not know the speed of their network",
+        yield warn(
+            f"{_names(unknown, estate)} do not know the speed of their network",
             figure=f"limit {limit:g} kbit/s",
             reason="bandwidth does not count when load is balanced",
             fix="Set loadBalancerOverrideBrokerNicSpeedGbps in broker.conf.",
@@ -184,7 +137,7 @@ def _set(value: str) -> bool:
     return any(letter.isdigit() for letter in value)
 
 
-def load_manager(estate: Estate) -> Iterator[EstateFinding]:
+def load_manager(estate: Estate) -> Iterator[Finding]:
     """Report which load manager runs, and strategies that do not fit together."""
     kinds = sorted({one.manager for one in estate.brokers if one.manager is not None})
     if len(estate.brokers) < 2 or not kinds:
@@ -195,40 +148,38 @@ def load_manager(estate: Estate) -> Iterator[EstateFinding]:
     elif kinds[0] in (LoadManager.SIMPLE, LoadManager.NONE):
         yield _manager_finding(f"the load manager is {named}", "load stays where it is, on a restarted broker none")
     else:
-        yield EstateFinding(level=Level.OK, what=f"load manager {named}", figure=f"{len(estate.brokers)} brokers")
+        yield Finding(Level.OK, f"load manager {named}", figure=f"{len(estate.brokers)} brokers")
     yield from _strategies(estate)
 
 
-def _manager_finding(what: str, reason: str) -> EstateFinding:
+def _manager_finding(what: str, reason: str) -> Finding:
     fix = "Set loadManagerClassName to ModularLoadManagerImpl or ExtensibleLoadManagerImpl on every broker."
-    return EstateFinding(level=Level.WARN, what=what, reason=reason, fix=fix)
+    return warn(what, reason=reason, fix=fix)
 
 
-def _strategies(estate: Estate) -> Iterator[EstateFinding]:
+def _strategies(estate: Estate) -> Iterator[Finding]:
     settings = next((one.settings for one in estate.brokers if one.settings), {})
     shedder, placement = (
         settings.get(name, "").rpartition(".")[2]
         for name in ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy")
     )
     if (shedder == "AvgShedder") != (placement == "AvgShedder"):
-        yield EstateFinding(
-            level=Level.WARN,
-            what="AvgShedder is set for shedding or for placement only",
+        yield warn(
+            "AvgShedder is set for shedding or for placement only",
             figure=f"shedding {shedder}, placement {placement}",
             reason="the two decide against each other: what one unloads, the other puts elsewhere",
             fix="Set both loadBalancerLoadSheddingStrategy and loadBalancerLoadPlacementStrategy to it, or neither.",
         )
     if settings.get("loadBalancerSheddingEnabled") == "false":
-        yield EstateFinding(
-            level=Level.WARN,
-            what="load shedding is off",
+        yield warn(
+            "load shedding is off",
             figure=f"{len(estate.brokers)} brokers",
             reason="a restarted broker stays empty, and an overloaded one keeps its lanes",
             fix="Set loadBalancerSheddingEnabled=true in broker.conf.",
         )
 
 
-def differing(estate: Estate) -> Iterator[EstateFinding]:
+def differing(estate: Estate) -> Iterator[Finding]:
     """Report settings whose values differ between brokers, apart from those that each has for itself."""
     asked = [one for one in estate.brokers if one.settings]
     if len(asked) < 2:
@@ -242,9 +193,8 @@ def differing(estate: Estate) -> Iterator[EstateFinding]:
             f"{name}: " + ", ".join(f"{one.settings[name] or 'empty'} at {one.name}" for one in asked)
             for name in different[:_SHOWN_DIFFERENCES]
         )
-        yield EstateFinding(
-            level=Level.WARN,
-            what=f"settings differ between brokers: {', '.join(different[:_SHOWN_DIFFERENCES])}",
+        yield warn(
+            f"settings differ between brokers: {', '.join(different[:_SHOWN_DIFFERENCES])}",
             figure=f"{len(different)} settings; {shown}",
             reason="what happens to a lane depends on the broker that has it",
             fix="Give all brokers the same broker.conf, and restart those that have another.",

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from dispatcher.model.finding import Level
 from estate.cluster import Estate
 from estate.node_life import NodeKind
 from estate.rules import nodes
-from estate.rules.finding import EstateFinding, Level
 from estate.verdicts import JudgeSettings, NodeLook, is_slow
 
 _RULES = (nodes.answers, nodes.spare_bookie, nodes.bookie_states, nodes.copies_missing, nodes.metadata)
@@ -15,7 +15,7 @@ def what_is_wrong(estate: Estate, settings: JudgeSettings = JudgeSettings()) -> 
     """Return one phrase for each thing that is wrong; none if all that was asked is well."""
     found = [one for rule in _RULES for one in rule(estate) if one.level in (Level.WARN, Level.FAIL)]
     found.sort(key=lambda one: one.level is Level.WARN)
-    return [*_slow_bookies(estate, settings), *map(_phrase, found), *_throttled(estate)]
+    return [*_slow_bookies(estate, settings), *(one.phrase for one in found), *_throttled(estate)]
 
 
 def slow_bookies(estate: Estate, settings: JudgeSettings) -> list[str]:
@@ -37,7 +37,3 @@ def _throttled(estate: Estate) -> Iterator[str]:
     for one in estate.brokers:
         if one.throttled_connections:
             yield f"broker {one.name} throttles {one.throttled_connections} connections"
-
-
-def _phrase(finding: EstateFinding) -> str:
-    return f"{finding.what} ({finding.figure})" if finding.figure else finding.what

@@ -9,12 +9,12 @@ from typing import Any, cast
 import redis
 
 from backends.pulsar import provision
-from backends.pulsar.provision import Finding
 from backends.redis import client as redis_client
 from backends.redis.keys import Keys
 from backends.redis.view import WITHOUT_TASK
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
+from dispatcher.model.finding import Finding
 from dispatcher.model.values import listed
 from fairlane.checks.estate_checks import estate_findings
 from fairlane.checks.sentinel_checks import sentinel_findings

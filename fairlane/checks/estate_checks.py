@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from backends.pulsar.estate.questions import Depth
-from backends.pulsar.provision import BROKER_SETTINGS, Finding
+from backends.pulsar.provision import BROKER_SETTINGS
 from dispatcher.model.errors import FairlaneError
+from dispatcher.model.finding import Finding
 from estate.cluster import Estate
 from estate.rules.check import check_estate
 from fairlane.estate.look import EstateLooker, expectations, read_guarded
@@ -19,8 +20,7 @@ def estate_findings(settings: Settings) -> Iterator[Finding]:
     except FairlaneError as error:
         yield Finding("warn", f"Brokers and bookies were not looked at. {error.cause}", error.next_step)
         return
-    for one in check_estate(estate, expectations(settings)):
-        yield Finding(one.level, one.what, one.fix, figure=one.figure, reason=one.reason)
+    yield from check_estate(estate, expectations(settings))
     yield from _settings_of_some(estate)
     yield from _guard(settings)
 
@@ -50,7 +50,7 @@ def _settings_of_some(estate: Estate) -> Iterator[Finding]:
             yield Finding(
                 setting.level,
                 f"broker setting {setting.name} of {', '.join(one.name for one in wrong)}",
-                f"Set it to {setting.required} in broker.conf of each and restart.",
+                f"Set it to {setting.wanted} in broker.conf of each and restart.",
                 figure=f"{wrong[0].settings.get(setting.name, 'not known')} at {len(wrong)} of {len(asked)} brokers",
                 reason=setting.reason,
             )

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from backends.pulsar.provision import Finding
 from backends.redis.client import RedisClient
 from backends.redis.sentinel import FollowingPool, State
+from dispatcher.model.finding import Finding
 
 _ENOUGH = 3
 _SLACK_S = 3

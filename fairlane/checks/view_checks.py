@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
-from backends.pulsar.provision import Finding
 from backends.redis.epochs import Epochs
 from backends.redis.keys import MAX_SKIPPED_RECORDS
 from backends.redis.registry.registry import Registry
@@ -13,6 +12,7 @@ from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from dispatcher.analysis.served import Served, waiting_tasks
 from dispatcher.model.errors import FairlaneError, Refused
+from dispatcher.model.finding import Finding
 from dispatcher.model.flow_pause import PauseKind, flow_name, flow_parts
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.values import duration, listed

@@ -11,7 +11,7 @@ from estate.cluster import Estate
 from estate.guarded import Guarded
 from estate.node_life import decode_nodes
 from estate.reading import estate_of
-from estate.rules.finding import Expectations
+from estate.rules.expectations import Expectations
 from fairlane.settings import Settings
 
 

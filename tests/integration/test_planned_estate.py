@@ -21,10 +21,10 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import connect, topics
 from backends.pulsar.estate.bundles import BundleAdmin
 from backends.pulsar.estate.provision import provision_estate
-from backends.pulsar.provision import Finding
 from backends.system_clock import SystemClock
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
+from dispatcher.model.finding import Finding
 from dispatcher.wire.topics import Topics
 from fairlane.checks.doctor import examine
 from fairlane.cli.base import exit_codes

@@ -130,7 +130,7 @@ def _undo(mover: "Mover", at_once: int) -> int:
     """Put back what the last run moved, and remember that it is undone if all of it is."""
     from backends.system_clock import SystemClock
     from estate.moves import undo_of
-    from fairlane.cli.estate.moving import exit_of
+    from fairlane.cli.estate.moving import emit_progress, exit_of
 
     path, entries = mover.journals.last()
     moves = undo_of(entries)
@@ -140,11 +140,7 @@ def _undo(mover: "Mover", at_once: int) -> int:
         progress = mover.move(moves, facts, at_once, run)
     if all(one.state == "verified" for one in progress):
         mover.journals.mark_undone(path)
-    rows = [
-        {"bundle": one.move.bundle, "target": one.move.target, "state": one.state, "reason": one.reason}
-        for one in progress
-    ]
-    mover.output.emit_rows(rows, ["bundle", "target", "state", "reason"])
+    emit_progress(mover.output, progress, ["bundle", "target", "state", "reason"])
     return exit_of(progress)
 
 

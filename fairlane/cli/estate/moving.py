@@ -100,12 +100,10 @@ def exit_of(progress: Sequence[MoveProgress]) -> int:
     return exit_codes.FAILURE if stuck else exit_codes.OK
 
 
-def rows_of(progress: Sequence[MoveProgress], name: str) -> list[dict[str, Any]]:
-    """Return the rows of a run without a plan. name: of the column of what was moved."""
-    return [
-        {name: one.move.bundle, "target": one.move.target, "state": one.state, "tries": one.tries, "reason": one.reason}
-        for one in progress
-    ]
+def emit_progress(output: Output, progress: Sequence[MoveProgress], columns: list[str]) -> None:
+    """Print these columns of a run without a plan. The bundle of a move that reloads a topic is that topic."""
+    rows = [{**_ended(one), "topic": one.move.bundle} for one in progress]
+    output.emit_rows([{name: row[name] for name in columns} for row in rows], columns)
 
 
 @contextmanager

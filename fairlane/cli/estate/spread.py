@@ -28,7 +28,7 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
     from backends.system_clock import SystemClock
     from estate.balance import Move
     from estate.moves import MoveWindow, WindowSettings
-    from fairlane.cli.estate.moving import exit_of
+    from fairlane.cli.estate.moving import emit_progress, exit_of
     from fairlane.estate.run_moves import MoveRunner, TopicReloader
 
     names = topics(settings.pulsar)
@@ -39,10 +39,7 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
     with BundleAdmin(settings.pulsar) as admin:
         window = MoveWindow([Move(topic, "", "any broker") for topic in standing], _forget, WindowSettings(at_once))
         progress = MoveRunner(window, TopicReloader(admin).attempt, SystemClock(), at_once).run(lambda: False)
-    rows = [
-        {"topic": one.move.bundle, "state": one.state, "tries": one.tries, "reason": one.reason} for one in progress
-    ]
-    output.emit_rows(rows, ["topic", "state", "tries", "reason"])
+    emit_progress(output, progress, ["topic", "state", "tries", "reason"])
     say(f"{len(progress)} topics began new ledgers.")
     return exit_of(progress)
 

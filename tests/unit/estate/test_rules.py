@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.model.finding import Level
 from estate.cluster import (
     BookieMode,
     BookieState,
@@ -19,7 +20,7 @@ from estate.cluster import (
     Usage,
 )
 from estate.rules.check import check_estate
-from estate.rules.finding import Expectations, Level
+from estate.rules.expectations import Expectations
 
 GOOD = {
     "bookkeeperClientTimeoutInSeconds": "5",
@@ -63,7 +64,7 @@ WELL = Estate(
 )
 
 
-def found(estate: Estate, wanted: Expectations = Expectations()) -> dict[str, Level]:
+def found(estate: Estate, wanted: Expectations = Expectations()) -> dict[str, str]:
     """Return what is wrong, with levels."""
     return {one.what: one.level for one in check_estate(estate, wanted) if one.level in (Level.WARN, Level.FAIL)}
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from backends.pulsar.provision import Finding
 from backends.settings import PulsarSettings
 from backends.system_clock import SystemClock
+from dispatcher.model.finding import Finding
 from fairlane.checks import doctor
 from fairlane.settings import Settings
 from tests.unit.command_line import CommandLine

@@ -1,34 +1,7 @@
-"""One finding about an estate, and what the rules are told beside its facts."""
+"""The settings of Fairlane that the rules need beside the facts of an estate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-
-
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    NOTE = "note"
-    """Worth knowing; nothing needs to be done here."""
-    WARN = "warn"
-    """It works, but worse, or one event makes it fail."""
-    FAIL = "fail"
-    """It does not work as promised, or one lost node stops every lane."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EstateFinding:
-    """One result of a rule."""
-
-    level: Level
-    what: str
-    """The case, and the node it is of."""
-    figure: str = ""
-    """The measured or set value against the wanted one."""
-    reason: str = ""
-    """The harm that it does."""
-    fix: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
