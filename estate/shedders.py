@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
 from dispatcher.model.errors import InvalidInput
+from estate.balance import Move
 
 MIB = 1024 * 1024
 GRACE_MINUTES = 30
@@ -45,7 +46,7 @@ class Loads:
     def messages(self, broker: str) -> float:
         return sum(bundle.messages for bundle in self.bundles[broker])
 
-    def move(self, shed: "Shed") -> None:
+    def move(self, shed: Move) -> None:
         bundle = next(one for one in self.bundles[shed.source] if one.name == shed.bundle)
         self.bundles[shed.source].remove(bundle)
         self.bundles[shed.target].append(bundle)
@@ -57,25 +58,12 @@ class Loads:
         return pstdev(usages) / fmean(usages) if usages and any(usages) else 0.0
 
 
-@dataclass(frozen=True)
-class Shed:
-    """One bundle that a shedder unloads, and where it is loaded again."""
-
-    bundle: str
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ThresholdRules:
-    """Settings of ThresholdShedder with their defaults."""
-
-    threshold: float = 10.0
-    """Points above the mean (loadBalancerBrokerThresholdShedderPercentage)."""
-    history: float = 0.9
-    """Weight of the past (loadBalancerHistoryResourcePercentage)."""
-    min_bytes: float = 10 * MIB
-    """Least throughput worth a move (loadBalancerBundleUnloadMinThroughputThreshold)."""
+THRESHOLD = 10.0
+"""Points above the mean at which ThresholdShedder sheds (loadBalancerBrokerThresholdShedderPercentage)."""
+HISTORY = 0.9
+"""Weight of the past (loadBalancerHistoryResourcePercentage)."""
+THRESHOLD_MIN_BYTES = 10 * MIB
+"""Least throughput worth a move (loadBalancerBundleUnloadMinThroughputThreshold)."""
 
 
 class ThresholdShedder:
@@ -84,16 +72,15 @@ class ThresholdShedder:
     Its bundles go to the broker with the fewest messages, as LeastLongTermMessageRate places them.
     """
 
-    def __init__(self, rules: ThresholdRules | None = None) -> None:
-        self._rules = rules or ThresholdRules()
+    def __init__(self) -> None:
         self._usages: dict[str, float] = {}
 
-    def shed(self, loads: Loads, resting: frozenset[str]) -> list[Shed]:
+    def shed(self, loads: Loads, resting: frozenset[str]) -> list[Move]:
         """Return what is unloaded in this minute. resting: bundles that were unloaded a short while ago."""
         for broker in loads.bundles:
             usage = loads.usage(broker)
             before = self._usages.get(broker, usage)
-            self._usages[broker] = self._rules.history * before + (1 - self._rules.history) * usage
+            self._usages[broker] = HISTORY * before + (1 - HISTORY) * usage
         mean = fmean(self._usages[broker] for broker in loads.bundles)
         chosen = []
         for broker in loads.bundles:
@@ -101,10 +88,10 @@ class ThresholdShedder:
         return _placed(loads, chosen)
 
     def _of_broker(self, loads: Loads, broker: str, above: float, resting: frozenset[str]) -> list[tuple[str, Bundle]]:
-        if above < self._rules.threshold or len(loads.bundles[broker]) < 2:
+        if above < THRESHOLD or len(loads.bundles[broker]) < 2:
             return []
-        wanted = loads.bytes(broker) * (above - self._rules.threshold + 5.0) / 100  # 5 points more: Pulsar's margin
-        if wanted < self._rules.min_bytes:
+        wanted = loads.bytes(broker) * (above - THRESHOLD + 5.0) / 100  # 5 points more: Pulsar's margin
+        if wanted < THRESHOLD_MIN_BYTES:
             return []
         chosen: list[tuple[str, Bundle]] = []
         marked = 0.0
@@ -115,7 +102,7 @@ class ThresholdShedder:
         return chosen
 
 
-def _placed(loads: Loads, chosen: Sequence[tuple[str, Bundle]]) -> list[Shed]:
+def _placed(loads: Loads, chosen: Sequence[tuple[str, Bundle]]) -> list[Move]:
     """Place bundles one after the other, each where the fewest messages are, with those placed before."""
     messages = {broker: loads.messages(broker) for broker in loads.bundles}
     for broker, bundle in chosen:
@@ -125,39 +112,29 @@ def _placed(loads: Loads, chosen: Sequence[tuple[str, Bundle]]) -> list[Shed]:
         target = min(messages, key=lambda broker: (messages[broker], broker))
         messages[target] += bundle.messages
         if target != source:
-            sheds.append(Shed(bundle.name, source, target))
+            sheds.append(Move(bundle.name, source, target))
     return sheds
 
 
-@dataclass(frozen=True, kw_only=True)
-class AvgRules:
-    """Settings of AvgShedder (PIP-364) with their defaults."""
-
-    low: float = 15.0
-    """Points between a pair that count as a hit (loadBalancerAvgShedderLowThreshold)."""
-    high: float = 40.0
-    """Points that count as a severe hit (loadBalancerAvgShedderHighThreshold)."""
-    low_hits: int = 8
-    """Hits in a row after which a pair sheds."""
-    high_hits: int = 2
-    """Severe hits in a row after which a pair sheds."""
-    part: float = 0.2
-    """Part of the gap that is moved (maxUnloadPercentage)."""
-    min_bytes: float = 1 * MIB
-    """Least gap in throughput worth a move (minUnloadMessageThroughput)."""
-    min_messages: float = 1_000.0
-    """Least gap in messages worth a move (minUnloadMessage)."""
+AVG_LOW, AVG_HIGH = 15.0, 40.0
+"""Points between a pair of brokers that count as a hit, and as a severe one (loadBalancerAvgShedderLowThreshold,
+-HighThreshold of PIP-364)."""
+LOW_HITS, HIGH_HITS = 8, 2
+"""Hits in a row, and severe ones, after which a pair sheds."""
+MOVED_PART = 0.2
+"""Part of the gap that is moved (maxUnloadPercentage)."""
+AVG_MIN_BYTES, AVG_MIN_MESSAGES = 1 * MIB, 1_000.0
+"""Least gap in throughput, and in messages, worth a move (minUnloadMessageThroughput, minUnloadMessage)."""
 
 
 class AvgShedder:
     """Sheds from the most to the least loaded broker, from the second most to the second least, and so on."""
 
-    def __init__(self, rules: AvgRules | None = None) -> None:
-        self._rules = rules or AvgRules()
+    def __init__(self) -> None:
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
 
-    def shed(self, loads: Loads, resting: frozenset[str]) -> list[Shed]:
+    def shed(self, loads: Loads, resting: frozenset[str]) -> list[Move]:
         """Return what is unloaded in this minute. resting: bundles that were unloaded a short while ago."""
         brokers = sorted(loads.bundles, key=loads.usage)
         sheds = []
@@ -169,35 +146,32 @@ class AvgShedder:
     def _hit(self, low: str, high: str, gap: float) -> bool:
         """Count a look at a pair; return whether it sheds now, which clears its counts."""
         for broker in {low, high}:
-            self._low[broker] = self._low.get(broker, 0) + 1 if gap >= self._rules.low else 0
-            self._high[broker] = self._high.get(broker, 0) + 1 if gap >= self._rules.high else 0
-        sheds = any(
-            self._low[broker] >= self._rules.low_hits or self._high[broker] >= self._rules.high_hits
-            for broker in (low, high)
-        )
+            self._low[broker] = self._low.get(broker, 0) + 1 if gap >= AVG_LOW else 0
+            self._high[broker] = self._high.get(broker, 0) + 1 if gap >= AVG_HIGH else 0
+        sheds = any(self._low[broker] >= LOW_HITS or self._high[broker] >= HIGH_HITS for broker in (low, high))
         if sheds:
             for broker in (low, high):
                 self._low[broker] = self._high[broker] = 0
         return sheds
 
-    def _of_pair(self, loads: Loads, low: str, high: str, resting: frozenset[str]) -> list[Shed]:
-        messages = (loads.messages(high) - loads.messages(low)) * self._rules.part
-        size = (loads.bytes(high) - loads.bytes(low)) * self._rules.part
-        if messages > self._rules.min_messages:
+    def _of_pair(self, loads: Loads, low: str, high: str, resting: frozenset[str]) -> list[Move]:
+        messages = (loads.messages(high) - loads.messages(low)) * MOVED_PART
+        size = (loads.bytes(high) - loads.bytes(low)) * MOVED_PART
+        if messages > AVG_MIN_MESSAGES:
             return _fitting(loads, low, high, resting, messages, lambda bundle: bundle.messages)
-        if size > self._rules.min_bytes:
+        if size > AVG_MIN_BYTES:
             return _fitting(loads, low, high, resting, size, lambda bundle: bundle.bytes)
         return []
 
 
 def _fitting(
     loads: Loads, low: str, high: str, resting: frozenset[str], room: float, traffic: Callable[[Bundle], float]
-) -> list[Shed]:
+) -> list[Move]:
     """Return the largest bundles that fit into what is to be moved."""
     sheds = []
     for bundle in sorted(loads.bundles[high], key=traffic, reverse=True):
         if bundle.name not in resting and 0 < traffic(bundle) <= room:
-            sheds.append(Shed(bundle.name, high, low))
+            sheds.append(Move(bundle.name, high, low))
             room -= traffic(bundle)
     return sheds
 
@@ -241,10 +215,10 @@ def play(name: str, loads: Loads, minutes: int) -> Play:
             times.append((minute, shed.bundle))
     names = [bundle for _, bundle in times]
     return Play(
-        len(times),
-        len({bundle for bundle in names if names.count(bundle) > 1}),
-        before,
-        loads.unevenness,
-        tuple(sorted({minute for minute, _ in times})),
-        {broker: loads.usage(broker) for broker in loads.bundles},
+        moves=len(times),
+        moved_twice=len({bundle for bundle in names if names.count(bundle) > 1}),
+        uneven_before=before,
+        uneven_after=loads.unevenness,
+        minutes_of_moves=tuple(sorted({minute for minute, _ in times})),
+        usages={broker: loads.usage(broker) for broker in loads.bundles},
     )

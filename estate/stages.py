@@ -1,7 +1,7 @@
 """The way of an envelope through the estate and the service, stage by stage, with the worst node of each."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from estate.cluster import BrokerLoad, Estate
 
@@ -51,11 +51,6 @@ def stages_of(estate: Estate, service: Iterable[ServiceStage] = ()) -> list[Stag
     return [*(_with_share(one, whole) for one in top), *parts, *(_with_share(one, whole) for one in workers)]
 
 
-def largest(stages: Iterable[StageTime]) -> StageTime | None:
-    """Return the stage with the largest share."""
-    return max((one for one in stages if one.share), key=lambda one: one.share or 0.0, default=None)
-
-
 def _broker(estate: Estate) -> Iterator[StageTime]:
     known = [one for one in estate.brokers if one.publish_p99_ms is not None]
     if not known:
@@ -103,5 +98,4 @@ def _worst_worker(name: str, meaning: str, measured: Iterable[ServiceStage]) -> 
 
 
 def _with_share(one: StageTime, whole: float) -> StageTime:
-    share = None if one.p99_ms is None or whole <= 0 else one.p99_ms / whole
-    return StageTime(stage=one.stage, p50_ms=one.p50_ms, p99_ms=one.p99_ms, share=share, worst=one.worst)
+    return replace(one, share=None if one.p99_ms is None or whole <= 0 else one.p99_ms / whole)

@@ -62,6 +62,9 @@ class Topics:
         """Namespace of the control, outcome and dead-letter topics; they have retention."""
         return f"{self.tenant}/system"
 
+    def all_namespaces(self) -> list[str]:
+        return [*self.task_namespaces(), self.shared_namespace, self.system_namespace]
+
     def own_lane(self, task: str) -> str:
         number = stable_hash(task) % self.namespaces
         return f"persistent://{self.tenant}/tasks-{number:02d}/{task}"

@@ -7,16 +7,17 @@ from backends.pulsar.provision import BROKER_SETTINGS
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.finding import Finding
 from estate.cluster import Estate
+from estate.reading import estate_of
 from estate.rules.check import check_estate
-from fairlane.estate.look import EstateLooker, expectations, read_guarded
+from fairlane.estate.look import expectations, open_reader, read_guarded
 from fairlane.settings import Settings
 
 
 def estate_findings(settings: Settings) -> Iterator[Finding]:
     """Yield the findings of all nodes. Raises no error that a finding can report."""
     try:
-        with EstateLooker(settings) as looker:
-            estate = looker.look(Depth.SETTINGS | Depth.TOPICS | Depth.STORAGE)
+        with open_reader(settings) as reader:
+            estate = estate_of(reader.read(Depth.SETTINGS | Depth.TOPICS | Depth.STORAGE))
     except FairlaneError as error:
         yield Finding("warn", f"Brokers and bookies were not looked at. {error.cause}", error.next_step)
         return

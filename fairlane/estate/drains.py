@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterable
 
-from backends.pulsar.estate.bundles import BundleAdmin, reason_of
+from backends.pulsar.estate.bundles import BundleAdmin
 from backends.system_clock import SystemClock
-from dispatcher.model.errors import FairlaneError, Refused
+from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
 from estate.balance import Goal, pieces_of, plan_drain
 from estate.moves import MoveProgress, MoveWindow, WindowSettings
 from fairlane.estate.move_facts import MoveFacts, facts_of, is_heartbeat, unmeasured_namespaces
@@ -39,8 +39,13 @@ def move_bundles(
 
 def let_go(admin: BundleAdmin, bundles: Iterable[str]) -> dict[str, str]:
     """Unload bundles without topics, which nobody waits for. Return why some are left, by bundle."""
-    reasons = {bundle: reason_of(lambda bundle=bundle: admin.let_go(bundle)) for bundle in bundles}  # type: ignore[misc]
-    return {bundle: reason for bundle, reason in reasons.items() if reason}
+    reasons = {}
+    for bundle in bundles:
+        try:
+            admin.let_go(bundle)
+        except (Refused, Unreachable, NotFound) as error:
+            reasons[bundle] = error.cause
+    return reasons
 
 
 class BrokerDrainer:

@@ -21,6 +21,7 @@ from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
 from estate.cluster import Estate
 from estate.node_life import NodeKind, NodeRecord
 from estate.node_looks import ProbeLook
+from estate.reading import estate_of
 from estate.verdicts import JudgeSettings
 from fairlane.estate.capture.automatic import AutomaticCaptures
 from fairlane.estate.capture.watch import incidents_watched
@@ -28,7 +29,7 @@ from fairlane.estate.drains import BrokerDrainer
 from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
 from fairlane.estate.guard_actions import NodeActions
 from fairlane.estate.guard_metrics import GuardCollector, ProbeFigures
-from fairlane.estate.look import EstateLooker
+from fairlane.estate.look import open_reader
 from fairlane.estate.probes import NodeProbe, ProbeRecord, Probes
 from fairlane.settings import Settings
 from fairlane.worker.report.metrics import MetricsServer
@@ -132,10 +133,10 @@ def _ports(
 ) -> GuardPorts:
     template = settings.estate.bookie_http
     switch = None if template is None else opened.enter_context(BookieSwitch(template))
-    looker = opened.enter_context(EstateLooker(settings))
+    reader = opened.enter_context(open_reader(settings))
     drains = BrokerDrainer(settings)
     return GuardPorts(
-        look=partial(looker.look, Depth.SETTINGS),
+        look=lambda: estate_of(reader.read(Depth.SETTINGS)),
         probes=NodeProbes(settings, figures),
         has_bundles=drains.has_bundles,
         states=GuardStates(view),

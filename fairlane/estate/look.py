@@ -1,39 +1,20 @@
 """Looks at the estate that the settings name."""
 
 from contextlib import closing
-from typing import Self
 
 from backends.pulsar.client import topics
-from backends.pulsar.estate.questions import Depth
 from backends.pulsar.estate.reader import EstateReader
 from dispatcher.model.errors import FairlaneError
-from estate.cluster import Estate
 from estate.guarded import Guarded
 from estate.node_life import decode_nodes
-from estate.reading import estate_of
 from estate.rules.expectations import Expectations
 from fairlane.settings import Settings
 
 
-class EstateLooker:
-    """Looks at one estate as often as it is asked to."""
-
-    def __init__(self, settings: Settings) -> None:
-        """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
-        self._reader = EstateReader(settings.pulsar, topics(settings.pulsar), settings.estate.bookie_http)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._reader.close()
-
-    def look(self, depth: Depth = Depth.FIGURES) -> Estate:
-        """Return the facts of one look. A node that does not answer raises nothing. Raises InvalidInput."""
-        return estate_of(self._reader.read(depth))
+def open_reader(settings: Settings) -> EstateReader:
+    """Return what asks all nodes of the estate. Raises NotConfigured; Unreachable if the local stack's Pulsar has
+    ended."""
+    return EstateReader(settings.pulsar, topics(settings.pulsar), settings.estate.bookie_http)
 
 
 def expectations(settings: Settings) -> Expectations:

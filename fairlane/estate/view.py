@@ -14,10 +14,11 @@ from dispatcher.model.errors import FairlaneError, Malformed
 from dispatcher.model.view import WorkerBeat
 from estate.cluster import BookieState, BrokerLoad, Estate, Usage
 from estate.node_life import NodeKind
+from estate.reading import estate_of
 from estate.rules.wrong import slow_bookies, what_is_wrong
 from estate.stages import ServiceStage, StageTime, stages_of
 from estate.verdicts import JudgeSettings
-from fairlane.estate.look import EstateLooker, read_guarded
+from fairlane.estate.look import open_reader, read_guarded
 from fairlane.settings import Settings
 
 Row = dict[str, Any]
@@ -48,18 +49,18 @@ class EstateViewer:
         """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
         self._settings = settings
         self._with_stages = with_stages
-        self._looker = EstateLooker(settings)
+        self._reader = open_reader(settings)
         self._judge = JudgeSettings(slow_ms=settings.estate.slow_ms, slow_ratio=settings.estate.slow_ratio)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._looker.close()
+        self._reader.close()
 
     def look(self) -> EstateView:
         """Raises InvalidInput if estate.bookie_http is no address."""
-        estate, guarded = self._looker.look(Depth.SETTINGS), read_guarded(self._settings)
+        estate, guarded = estate_of(self._reader.read(Depth.SETTINGS)), read_guarded(self._settings)
         slow = set(slow_bookies(estate, self._judge))
         return EstateView(
             brokers=[

@@ -84,12 +84,12 @@ def _nodes(installation: Installation) -> Row:
         lines(
             "Probes, p99",
             "A message that the guard publishes and reads; bookies take no part",
-            {"{{broker}}": probe_p99()},
+            probe_p99(),
             unit="s",
             span=6,
             limit=installation.slow_ms / 1000,
         ),
-        lines("Probes without an answer", "In two minutes", {"{{broker}}": failures}, span=6),
+        lines("Probes without an answer", "In two minutes", failures, span=6),
         lines("Age of the last look", "Of the elected guard", "fairlane_estate_look_age_seconds", unit="s", span=6),
         lines(
             "Commands",
@@ -142,7 +142,7 @@ def _slow_bookies(installation: Installation) -> Row:
             span=12,
             limit=installation.slow_ms,
         ),
-        lines("Reads as brokers see them, p99", "", {"{{bookie}}": reads}, unit="ms", span=12),
+        lines("Reads as brokers see them, p99", "", reads, unit="ms", span=12),
         lines("Writes by its own figures, p99", "", _p99("bookkeeper_server_ADD_ENTRY"), unit="ms", span=12),
         lines("Sync of the journal, p99", "", _p99("bookie_journal_JOURNAL_SYNC"), unit="ms", span=12, limit=FSYNC_MS),
     )

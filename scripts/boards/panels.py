@@ -1,5 +1,6 @@
 """Panels as both boards use them: one style, one data source, the limit of an alert as a dashed line."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -58,10 +59,10 @@ def lines(
 ) -> Builder[models.Panel]:
     """Return a panel with a line for each series.
 
-    queries: expressions by the text of their legends, in which {{label}} is filled in; one alone has a line for each
-    instance. limit: of an alert, in `unit`; low: what is below it is bad.
+    queries: expressions by the text of their legends, in which {{label}} is filled in. The legend of a single one has
+    the labels that it is grouped by. limit: of an alert, in `unit`; low: what is below it is bad.
     """
-    expressions = {"{{instance}}": queries} if isinstance(queries, str) else queries
+    expressions = {_legend(queries): queries} if isinstance(queries, str) else queries
     panel = (
         timeseries.Panel()
         .title(title)
@@ -131,6 +132,12 @@ def _limit(limit: float, *, low: bool) -> builders.ThresholdsConfig:
     below, above = ("red", "green") if low else ("green", "red")
     steps = [models.Threshold(None, below), models.Threshold(limit, above)]
     return builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)
+
+
+def _legend(expr: str) -> str:
+    grouped = re.search(r"by \(([^)]*)\)", expr)
+    labels = grouped[1].split(", ") if grouped else ["instance"]
+    return " ".join(f"{{{{{label}}}}}" for label in labels if label != "le")
 
 
 def _target(expr: str, legend: str = "", name: str = "A") -> prometheus.Dataquery:

@@ -65,13 +65,9 @@ def _rates() -> Row:
     spare = _of_all("fairlane_spare_targets_per_second", "tier")
     return Row(
         "Rates",
-        lines("Sent by tier", "Targets a second", {"{{tier}}": _rate("fairlane_targets_total", "tier")}),
-        lines(
-            "Arriving by tier",
-            "Targets submitted a second",
-            {"{{tier}}": _of_all("fairlane_arrival_targets_per_second", "tier")},
-        ),
-        lines("Outcomes", "Targets a second by outcome", {"{{outcome}}": _rate("fairlane_targets_total", "outcome")}),
+        lines("Sent by tier", "Targets a second", _rate("fairlane_targets_total", "tier")),
+        lines("Arriving by tier", "Targets submitted a second", _of_all("fairlane_arrival_targets_per_second", "tier")),
+        lines("Outcomes", "Targets a second by outcome", _rate("fairlane_targets_total", "outcome")),
         lines(
             "Shares",
             "Share by weight among the tiers with a backlog, and the share that was sent",
@@ -93,24 +89,19 @@ def _waits() -> Row:
     return Row(
         "Waits and backlog",
         lines(
-            "Wait, p99",
-            "From publishing to sending",
-            {"{{tier}}": _quantile(0.99, "fairlane_queue_wait_seconds", "tier")},
-            unit="s",
+            "Wait, p99", "From publishing to sending", _quantile(0.99, "fairlane_queue_wait_seconds", "tier"), unit="s"
         ),
         lines(
             "Wait, median",
             "From publishing to sending",
-            {"{{tier}}": _quantile(0.5, "fairlane_queue_wait_seconds", "tier")},
+            _quantile(0.5, "fairlane_queue_wait_seconds", "tier"),
             unit="s",
         ),
-        lines(
-            "Backlog by tier", "Targets that may be sent now", {"{{tier}}": _of_all("fairlane_backlog_targets", "tier")}
-        ),
+        lines("Backlog by tier", "Targets that may be sent now", _of_all("fairlane_backlog_targets", "tier")),
         lines(
             "Time until the backlog is sent",
             "At the recent rate; nothing while none of it is sent",
-            {"{{tier}}": _of_all("fairlane_drain_seconds", "tier")},
+            _of_all("fairlane_drain_seconds", "tier"),
             unit="s",
         ),
     )
@@ -156,7 +147,7 @@ def _way_in_workers() -> tuple[Builder[models.Panel], ...]:
         lines(
             "4 Allowed by Redis",
             "Calls by script",
-            {"{{script}}": _quantile(0.99, "fairlane_redis_call_seconds", "script")},
+            _quantile(0.99, "fairlane_redis_call_seconds", "script"),
             unit="s",
             span=6,
             limit=0.1,
@@ -164,14 +155,14 @@ def _way_in_workers() -> tuple[Builder[models.Panel], ...]:
         lines(
             "5 Inside the workers",
             "From the stage before: received (since published), leased, sent, settled",
-            {"{{stage}}": stage},
+            stage,
             unit="s",
             span=12,
         ),
         lines(
             "6 Answered by the provider",
             "From a request to its answer",
-            {"{{channel}} {{app}}": _quantile(0.99, "fairlane_flow_answer_seconds", "channel, app")},
+            _quantile(0.99, "fairlane_flow_answer_seconds", "channel, app"),
             unit="s",
             span=12,
         ),
@@ -183,12 +174,7 @@ def _flows() -> Row:
     failed = '{verdict!="sent"}'
     return Row(
         "Delivery by flow: an app on a channel",
-        lines(
-            "Requests",
-            "To the provider, a second",
-            {"{{channel}} {{app}}": _rate("fairlane_flow_requests_total", flow)},
-            unit="reqps",
-        ),
+        lines("Requests", "To the provider, a second", _rate("fairlane_flow_requests_total", flow), unit="reqps"),
         lines(
             "Answers that are no success",
             "A second, by verdict",
@@ -237,11 +223,7 @@ def _retries() -> Row:
                 "returned unsent": _total("fairlane_given_back_targets_total"),
             },
         ),
-        lines(
-            "Envelopes",
-            "A second by event; dead_lettered: given up",
-            {"{{event}}": _rate("fairlane_envelopes_total", "event")},
-        ),
+        lines("Envelopes", "A second by event; dead_lettered: given up", _rate("fairlane_envelopes_total", "event")),
         lines(
             "Paused flows",
             "1 while nothing is sent, by the kind of pause",

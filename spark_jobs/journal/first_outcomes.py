@@ -56,14 +56,11 @@ def _cut(run: Run, start: int, end: int) -> Iterator[Run]:
         yield replace(run, first=first, count=min(step, end - first))
 
 
-class Ranges:
+class Ranges(msgspec.Struct, array_like=True):
     """A set of integers, as disjoint ranges that do not touch: starts, and ends (exclusive)."""
 
-    __slots__ = ("ends", "starts")
-
-    def __init__(self, starts: list[int] | None = None, ends: list[int] | None = None) -> None:
-        self.starts = starts or []
-        self.ends = ends or []
+    starts: list[int] = []
+    ends: list[int] = []
 
     def __contains__(self, number: int) -> bool:
         index = bisect_right(self.starts, number) - 1
@@ -87,41 +84,18 @@ class Ranges:
         return added
 
 
-class StoredWriter(msgspec.Struct, array_like=True):
-    """A writer's part of a stored task."""
+class WriterState(Ranges, array_like=True):
+    """The state of one writer of a task: the sequences of the envelopes whose targets are all final, and open ones."""
 
-    starts: list[int]
-    ends: list[int]
-    open: dict[int, bytes]
-    """For envelopes that are not final: the bits of the positions that are."""
-
-
-class StoredTask(msgspec.Struct, array_like=True):
-    """The state of a task, as it is stored."""
-
-    last_ms: int
-    closed: bool
-    writers: dict[str, StoredWriter]
-
-
-class _Writer:
-    """The state of one writer of a task.
-
-    final: the sequences of envelopes whose targets are all final. open: by sequence, a bit for each final position.
-    """
-
-    __slots__ = ("final", "open")
-
-    def __init__(self) -> None:
-        self.final = Ranges()
-        self.open: dict[int, int] = {}
+    open: dict[int, bytes] = {}
+    """For each envelope that is not final: the bits of the positions that are."""
 
     def run(self, run: Run) -> Iterator[Piece]:
-        for start, end in self.final.add(run.first, run.first + run.count):
+        for start, end in self.add(run.first, run.first + run.count):
             at = start
             for sequence in self._open_between(start, end):
                 yield from _cut(run, at, sequence)
-                done = self.open.pop(sequence)
+                done = int.from_bytes(self.open.pop(sequence))
                 positions = [position for position in range(run.size) if not done >> position & 1]
                 yield PartialOutcome(run.writer, run.attempt, sequence, positions, [run.code] * len(positions))
                 at = sequence + 1
@@ -129,9 +103,9 @@ class _Writer:
 
     def mixed(self, mixed: Mixed) -> Iterator[PartialOutcome]:
         sequence = mixed.sequence
-        if sequence in self.final:
+        if sequence in self:
             return
-        done = self.open.get(sequence, 0)
+        done = int.from_bytes(self.open.get(sequence, b""))
         new_codes = {
             position: code
             for position, code in dict(_results(mixed)).items()
@@ -142,9 +116,9 @@ class _Writer:
         done |= sum(1 << position for position in new_codes)
         if done == (1 << mixed.size) - 1:
             self.open.pop(sequence, None)
-            self.final.add(sequence, sequence + 1)
+            self.add(sequence, sequence + 1)
         else:
-            self.open[sequence] = done
+            self.open[sequence] = done.to_bytes((done.bit_length() + 7) // 8)
         yield PartialOutcome(mixed.writer, mixed.attempt, sequence, list(new_codes), list(new_codes.values()))
 
     def _open_between(self, start: int, end: int) -> list[int]:
@@ -152,44 +126,23 @@ class _Writer:
             return [sequence for sequence in range(start, end) if sequence in self.open]
         return sorted(sequence for sequence in self.open if start <= sequence < end)
 
-    def stored(self) -> StoredWriter:
-        bits = {sequence: done.to_bytes((done.bit_length() + 7) // 8) for sequence, done in self.open.items()}
-        return StoredWriter(self.final.starts, self.final.ends, bits)
 
-    def restore(self, stored: StoredWriter) -> "_Writer":
-        self.final = Ranges(stored.starts, stored.ends)
-        self.open = {sequence: int.from_bytes(bits) for sequence, bits in stored.open.items()}
-        return self
+class TaskState(msgspec.Struct, array_like=True):
+    """The state of a task."""
 
+    last_ms: int = 0
+    closed: bool = False
+    writers: dict[str, WriterState] = {}
 
-class _Task:
-    __slots__ = ("closed", "last_ms", "writers")
-
-    def __init__(self) -> None:
-        self.last_ms = 0
-        self.closed = False
-        self.writers: dict[str, _Writer] = {}
-
-    def writer(self, name: str) -> _Writer:
-        writer = self.writers.get(name)
-        if writer is None:
-            writer = self.writers[name] = _Writer()
-        return writer
-
-    def stored(self) -> StoredTask:
-        return StoredTask(self.last_ms, self.closed, {name: one.stored() for name, one in self.writers.items()})
-
-    def restore(self, stored: StoredTask) -> "_Task":
-        self.last_ms, self.closed = stored.last_ms, stored.closed
-        self.writers = {name: _Writer().restore(one) for name, one in stored.writers.items()}
-        return self
+    def writer(self, name: str) -> WriterState:
+        return self.writers.setdefault(name, WriterState())
 
 
 class FirstOutcomes:
     """Decides which outcomes count, from the records of one outcome topic in order."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, _Task] = {}
+        self._tasks: dict[str, TaskState] = {}
         self._touched: set[str] = set()
         self._latest_ms = 0
 
@@ -213,30 +166,29 @@ class FirstOutcomes:
         was_open, task.closed = not task.closed, True
         return was_open
 
-    def _task(self, name: str, at_ms: int) -> _Task:
+    def _task(self, name: str, at_ms: int) -> TaskState:
         task = self._tasks.get(name)
         if task is None or at_ms - task.last_ms > TOMBSTONE_MS:
-            task = self._tasks[name] = _Task()
+            task = self._tasks[name] = TaskState()
         task.last_ms = max(task.last_ms, at_ms)
         self._latest_ms = max(self._latest_ms, at_ms)
         self._touched.add(name)
         return task
 
     # ------------------------------------------------------------- storing
-    def changes(self) -> dict[str, StoredTask]:
+    def changes(self) -> dict[str, TaskState]:
         """Return the state of the tasks that had records since `restore`."""
-        return {name: self._tasks[name].stored() for name in sorted(self._touched)}
+        return {name: self._tasks[name] for name in sorted(self._touched)}
 
-    def everything(self) -> dict[str, StoredTask]:
+    def everything(self) -> dict[str, TaskState]:
         """Return the whole state, without tasks that are too old."""
         oldest_ms = self._latest_ms - TOMBSTONE_MS
-        return {name: task.stored() for name, task in self._tasks.items() if task.last_ms >= oldest_ms}
+        return {name: task for name, task in self._tasks.items() if task.last_ms >= oldest_ms}
 
-    def restore(self, parts: Iterable[dict[str, StoredTask]]) -> None:
+    def restore(self, parts: Iterable[dict[str, TaskState]]) -> None:
         """Restore the state from parts. If several parts have a task, the last one counts."""
-        stored: dict[str, StoredTask] = {}
+        self._tasks = {}
         for part in parts:
-            stored |= part
-        self._tasks = {name: _Task().restore(one) for name, one in stored.items()}
+            self._tasks |= part
         self._latest_ms = max((task.last_ms for task in self._tasks.values()), default=0)
         self._touched = set()

@@ -20,7 +20,7 @@ from dispatcher.model.errors import FairlaneError, Malformed
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
-from spark_jobs.journal.first_outcomes import FirstOutcomes, StoredTask
+from spark_jobs.journal.first_outcomes import FirstOutcomes, TaskState
 from spark_jobs.journal.log import HOW_TO_FIX, TableFile, cannot_write, write_durably
 from spark_jobs.journal.outcome_rows import RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
@@ -67,7 +67,7 @@ class StoredState(msgspec.Struct, array_like=True):
     """One file of a topic's state."""
 
     format: int
-    tasks: dict[str, StoredTask]
+    tasks: dict[str, TaskState]
 
 
 def land(landing: Landing) -> Landed | FairlaneError:
@@ -197,7 +197,7 @@ def _day(number: int) -> str:
     return datetime.fromtimestamp(number * 86_400, UTC).date().isoformat()
 
 
-def _read_state(path: Path) -> dict[str, StoredTask]:
+def _read_state(path: Path) -> dict[str, TaskState]:
     try:
         stored = msgspec.msgpack.decode(path.read_bytes(), type=StoredState)
     except (OSError, msgspec.MsgspecError) as error:

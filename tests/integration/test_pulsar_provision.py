@@ -75,7 +75,7 @@ def test_doctor_says_so_when_nobody_answers(fresh_settings: Settings) -> None:
 def test_records_are_kept_and_lanes_never_evict(admin: PulsarAdmin, names: Topics) -> None:
     system = admin.policies(names.system_namespace)
     assert system["retention_policies"] == {"retentionTimeInMinutes": RETENTION_DAYS * 1440, "retentionSizeInMB": -1}
-    for namespace in [*names.task_namespaces(), names.shared_namespace, names.system_namespace]:
+    for namespace in names.all_namespaces():
         policies = admin.policies(namespace)
         assert policies["backlog_quota_map"]["destination_storage"]["policy"] == "producer_request_hold"
         assert policies["deduplicationEnabled"] is False

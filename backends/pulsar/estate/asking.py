@@ -2,8 +2,8 @@
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import urllib3
 
@@ -21,7 +21,8 @@ class Question:
     key: tuple[str, str]
     """(node, document)."""
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    is_public: bool = False
+    """Whether no credentials are sent: a bookie's interface has no authentication."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _get(http: urllib3.PoolManager, question: Question, end_s: float, allowance:
     answer = http.request(
         "GET",
         question.url,
-        headers=dict(question.headers),
+        headers={} if question.is_public else None,
         timeout=urllib3.Timeout(connect=left_s, read=left_s),
         retries=urllib3.Retry(2, connect=0, read=0, status=0, other=0, redirect=2, remove_headers_on_redirect=[]),
         preload_content=False,

@@ -1,17 +1,17 @@
 """Bundles and their owners as they are now, and the calls that move them."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Self
-from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.estate.questions import broker_url
 from backends.settings import PulsarSettings
-from dispatcher.model.errors import FairlaneError, Malformed, NotFound, Refused, Unreachable
+from dispatcher.model.errors import FairlaneError, Malformed, NotFound
 
 ANSWER_S = 5.0
 """How long one call of a move may take; it takes 0.2 s. A broker that hangs must not hold up the others."""
@@ -105,17 +105,16 @@ class BundleAdmin:
             admin.close()
 
     def _settings_of(self, broker: str) -> PulsarSettings:
-        return self._reading.model_copy(update={"admin_url": self._url_of(broker)})
-
-    def _url_of(self, broker: str) -> str:
-        return urlunsplit((urlsplit(self._any.address).scheme, broker, "", "", ""))
+        return self._reading.model_copy(update={"admin_url": broker_url(self._any.address, broker)})
 
     def _asked(self, at: str | None) -> PulsarAdmin:
         if at is None:
             return self._any
         with self._lock:
             if at not in self._at:
-                self._at[at] = PulsarAdmin(self._moving.model_copy(update={"admin_url": self._url_of(at)}))
+                self._at[at] = PulsarAdmin(
+                    self._moving.model_copy(update={"admin_url": broker_url(self._any.address, at)})
+                )
             return self._at[at]
 
     def move(self, bundle: str, target: str, at: str | None = None) -> None:
@@ -147,15 +146,6 @@ class BundleAdmin:
             except NotFound:
                 continue
         return None
-
-
-def reason_of(act: Callable[[], None]) -> str:
-    """Return why a call did not succeed; empty if it did."""
-    try:
-        act()
-    except (Refused, Unreachable, NotFound) as error:
-        return error.cause
-    return ""
 
 
 def _parsed(content: bytes) -> Topics:

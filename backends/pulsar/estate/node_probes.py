@@ -5,14 +5,13 @@ import secrets
 import time
 from contextlib import closing, suppress
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import pulsar
 import urllib3
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import connect, translated
-from backends.pulsar.estate.questions import bookie_url
+from backends.pulsar.estate.questions import bookie_url, broker_url
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import Unreachable
 
@@ -31,9 +30,7 @@ class BrokerProbe:
     def __init__(self, settings: PulsarSettings, broker: str, *, alone: bool) -> None:
         """broker: host:port of its REST address. alone: whether it is the only one, which is asked at the configured
         address: the name that it has for itself may not resolve here."""
-        url = str(settings.admin_address)
-        if not alone:
-            url = urlunsplit((urlsplit(url).scheme, broker, "", "", ""))
+        url = settings.admin_address if alone else broker_url(settings.admin_address, broker)
         update = {"operation_timeout_s": PROBE_LIMIT_S, "connect_timeout_s": PROBE_LIMIT_S, "admin_url": url}
         self._settings = settings.model_copy(update=update)
         self._topic = f"non-persistent://pulsar/{broker}/fairlane-guard"

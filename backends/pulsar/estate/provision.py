@@ -24,12 +24,11 @@ def provision_estate(settings: PulsarSettings, estate: EstateSettings) -> list[s
     """
     with closing(PulsarAdmin(settings)) as admin:
         names = topics(settings)
-        namespaces = [*names.task_namespaces(), names.shared_namespace, names.system_namespace]
         system = names.system_namespace
         bookies = _bookies(admin) if estate.racks or estate.system_bookies or estate.copies else []
         changes = [*_racks(admin, estate, bookies)]
         if estate.copies is not None:
-            for namespace in namespaces:
+            for namespace in names.all_namespaces():
                 changes += _copies(admin, namespace, estate.copies, len(bookies))
         if estate.system_brokers:
             changes += _isolation(admin, system, estate.system_brokers)

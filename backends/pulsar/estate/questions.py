@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Flag, auto
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from backends.pulsar.estate.asking import Question
 from dispatcher.model.errors import InvalidInput
@@ -24,7 +24,13 @@ class Depth(Flag):
     """The bookies of a sample of ledgers."""
 
 
-def of_cluster_first(base: str, headers: Mapping[str, str]) -> list[Question]:
+def documents(node: str, base: str, paths: Mapping[str, str], *, is_public: bool = False) -> Iterator[Question]:
+    """Yield the questions for documents of a node. paths: below `base`, by the name of the document."""
+    for document, path in paths.items():
+        yield Question((node, document), f"{base}/{path}", is_public)
+
+
+def of_cluster_first(base: str, node: str = CLUSTER) -> list[Question]:
     """Return the questions whose answers name the nodes."""
     paths = {
         "brokers": "brokers",
@@ -33,44 +39,46 @@ def of_cluster_first(base: str, headers: Mapping[str, str]) -> list[Question]:
         "racks": "bookies/racks-info",
         "clusters": "clusters",
     }
-    return [Question((CLUSTER, name), f"{base}/admin/v2/{path}", headers) for name, path in paths.items()]
+    return list(documents(node, f"{base}/admin/v2", paths))
 
 
-def of_cluster(base: str, headers: Mapping[str, str], namespaces: Iterable[str]) -> Iterator[Question]:
-    for namespace in namespaces:
-        url = f"{base}/admin/v2/namespaces/{quote(namespace)}"
-        yield Question((CLUSTER, f"policies/{namespace}"), url, headers)
+def of_cluster(base: str, namespaces: Iterable[str]) -> Iterator[Question]:
+    paths = {f"policies/{namespace}": quote(namespace) for namespace in namespaces}
+    return documents(CLUSTER, f"{base}/admin/v2/namespaces", paths)
 
 
-def of_ledgers(base: str, headers: Mapping[str, str], topics: Iterable[str]) -> Iterator[Question]:
+def of_ledgers(base: str, topics: Iterable[str]) -> Iterator[Question]:
     for topic in topics:
         url = f"{base}/admin/v2/persistent/{quote(topic.removeprefix('persistent://'))}"
-        yield Question((CLUSTER, f"ledgers/{topic}"), f"{url}/internalStats?metadata=true", headers)
-        yield Question((CLUSTER, f"offload/{topic}"), f"{url}/offload", headers)
+        paths = {f"ledgers/{topic}": "internalStats?metadata=true", f"offload/{topic}": "offload"}
+        yield from documents(CLUSTER, url, paths)
 
 
-def of_broker(name: str, base: str, headers: Mapping[str, str], depth: Depth) -> Iterator[Question]:
-    yield Question((name, METRICS), f"{base}/metrics/", headers)
-    yield Question((name, "report"), f"{base}/admin/v2/broker-stats/load-report", headers)
+def of_broker(name: str, base: str, depth: Depth) -> Iterator[Question]:
+    paths = {METRICS: "metrics/", "report": "admin/v2/broker-stats/load-report"}
     if Depth.SETTINGS in depth:
-        yield Question((name, "settings"), f"{base}/admin/v2/brokers/configuration/runtime", headers)
+        paths["settings"] = "admin/v2/brokers/configuration/runtime"
     if Depth.TOPICS in depth:
-        yield Question((name, "topics"), f"{base}/admin/v2/broker-stats/topics", headers)
+        paths["topics"] = "admin/v2/broker-stats/topics"
+    return documents(name, base, paths)
 
 
 def of_bookie(name: str, template: str, depth: Depth) -> Iterator[Question]:
-    """A bookie's interface has no authentication, so no credentials are sent there."""
-    base = bookie_url(template, name)
-    yield Question((name, METRICS), f"{base}/metrics")
-    api = {
-        "cluster_info": "bookie/cluster_info",
-        "writable": "bookie/list_bookies?type=rw",
-        "read_only": "bookie/list_bookies?type=ro",
+    paths = {
+        METRICS: "metrics",
+        "cluster_info": "api/v1/bookie/cluster_info",
+        "writable": "api/v1/bookie/list_bookies?type=rw",
+        "read_only": "api/v1/bookie/list_bookies?type=ro",
     }
     if Depth.SETTINGS in depth:
-        api |= {"settings": "config/server_config", "under_replicated": "autorecovery/list_under_replicated_ledger"}
-    for document, path in api.items():
-        yield Question((name, document), f"{base}/api/v1/{path}")
+        paths["settings"] = "api/v1/config/server_config"
+        paths["under_replicated"] = "api/v1/autorecovery/list_under_replicated_ledger"
+    return documents(name, bookie_url(template, name), paths, is_public=True)
+
+
+def broker_url(base: str, broker: str) -> str:
+    """Return the base URL of a broker. base: that of another one; broker: host:port of its REST address."""
+    return urlunsplit((urlsplit(base).scheme, broker, "", "", ""))
 
 
 def bookie_url(template: str, bookie: str) -> str:

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from backends.pulsar.admin import make_pool
 from backends.pulsar.estate import questions
 from backends.pulsar.estate.answers import EstateAnswer, Metrics, NodeAnswer
 from backends.pulsar.estate.asking import LIMIT_S, Question, Reply, ask_all
 from backends.pulsar.estate.metrics_text import parse_metrics
-from backends.pulsar.estate.questions import CLUSTER, METRICS, Depth
+from backends.pulsar.estate.questions import CLUSTER, METRICS, Depth, broker_url
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import Malformed
 from dispatcher.wire.topics import Topics
@@ -18,28 +18,21 @@ from dispatcher.wire.topics import Topics
 Replies = Mapping[tuple[str, str], Reply]
 
 
-class EstateReader:
-    """Asks all nodes of one estate, as often as `read` is called. A node that does not answer raises nothing.
-
-    One thread at a time may use it.
-    """
+class NodeAsker:
+    """Connections to the nodes of one estate. A node that does not answer raises nothing."""
 
     def __init__(
-        self, settings: PulsarSettings, names: Topics, bookie_http: str | None, limit_s: float = LIMIT_S
+        self, settings: PulsarSettings, bookie_http: str | None, limit_s: float = LIMIT_S, connections: int = 16
     ) -> None:
         """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended.
 
-        bookie_http: address of the bookies' HTTP interfaces with {host}; None: bookies are not asked.
+        bookie_http: address of the bookies' HTTP interfaces with {host}; None: bookies are not asked. limit_s: how long
+        an answer may take.
         """
-        self._base = self._configured = settings.admin_address.rstrip("/")
-        self._known: list[str] = []
-        """Base URLs of the brokers that were listed last."""
-        self._names = names
+        self._base = settings.admin_address.rstrip("/")
         self._template = bookie_http
         self._limit_s = limit_s
-        token = settings.token
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token.get_secret_value()}"}
-        self._http = make_pool(settings)
+        self._http = make_pool(settings, connections)
 
     def __enter__(self) -> Self:
         return self
@@ -49,6 +42,20 @@ class EstateReader:
 
     def close(self) -> None:
         self._http.clear()
+
+
+class EstateReader(NodeAsker):
+    """Asks all nodes of one estate, as often as `read` is called. One thread at a time may use it."""
+
+    def __init__(
+        self, settings: PulsarSettings, names: Topics, bookie_http: str | None, limit_s: float = LIMIT_S
+    ) -> None:
+        """Raise as NodeAsker."""
+        super().__init__(settings, bookie_http, limit_s)
+        self._configured = self._base
+        self._known: list[str] = []
+        """Base URLs of the brokers that were listed last."""
+        self._names = names
 
     def read(self, depth: Depth = Depth.FIGURES) -> EstateAnswer:
         """Return what all nodes answered, after at most twice the limit: the nodes' names come first.
@@ -65,11 +72,11 @@ class EstateReader:
         brokers, bookies = broker_urls(self._base, named), bookie_names(named)
         if named.documents.get("brokers"):
             self._known = list(brokers.values())
-        asked = list(questions.of_cluster(self._base, self._headers, self._namespaces()))
+        asked = list(questions.of_cluster(self._base, self._names.all_namespaces()))
         if Depth.STORAGE in depth:
-            asked += questions.of_ledgers(self._base, self._headers, self._names.system_topics())
+            asked += questions.of_ledgers(self._base, self._names.system_topics())
         for name, base in brokers.items():
-            asked += questions.of_broker(name, base, self._headers, depth)
+            asked += questions.of_broker(name, base, depth)
         replies = self._ask(asked, bookies, depth)
         return EstateAnswer(
             cluster=node_of(CLUSTER, {**first, **replies}),
@@ -79,25 +86,17 @@ class EstateReader:
         )
 
     def _ask_cluster(self, base: str) -> dict[tuple[str, str], Reply]:
-        return ask_all(self._http, questions.of_cluster_first(base, self._headers), self._limit_s)
+        return ask_all(self._http, questions.of_cluster_first(base), self._limit_s)
 
     def _ask_others(self, first: Replies, others: Iterable[str]) -> tuple[str, Replies]:
         """Return the address and the answers of a broker that answers; those of the configured one if none does."""
-        asked = [
-            Question((url, one.key[1]), one.url, one.headers)
-            for url in others
-            for one in questions.of_cluster_first(url, self._headers)
-        ]
+        asked = [one for url in others for one in questions.of_cluster_first(url, url)]
         replies = ask_all(self._http, asked, self._limit_s)
         for url in others:
             answers = {(CLUSTER, document): reply for (node, document), reply in replies.items() if node == url}
             if not answers[CLUSTER, "brokers"].failure:
                 return url, answers
         return self._configured, first
-
-    def _namespaces(self) -> list[str]:
-        names = self._names
-        return [*names.task_namespaces(), names.shared_namespace, names.system_namespace]
 
     def _ask(self, asked: Iterable[Question], bookies: Iterable[str], depth: Depth) -> Replies:
         """Ask brokers and bookies at the same time."""
@@ -118,7 +117,7 @@ def broker_urls(base: str, cluster: NodeAnswer) -> dict[str, str]:
         return {address.netloc.rpartition("@")[2]: base}
     if len(names) == 1:
         return {str(names[0]): base}
-    return {str(name): urlunsplit((address.scheme, str(name), "", "", "")) for name in sorted(names)}
+    return {str(name): broker_url(base, str(name)) for name in sorted(names)}
 
 
 def bookie_names(cluster: NodeAnswer) -> list[str]:

@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Self
 from urllib.parse import quote
 
-from backends.pulsar.admin import make_pool
 from backends.pulsar.estate import questions
 from backends.pulsar.estate.asking import Allowance, Question, Reply, ask_all
-from backends.pulsar.estate.questions import CLUSTER, METRICS
-from backends.pulsar.estate.reader import bookie_names, broker_urls, node_of
+from backends.pulsar.estate.questions import CLUSTER, METRICS, documents
+from backends.pulsar.estate.reader import NodeAsker, bookie_names, broker_urls, node_of
 from backends.settings import PulsarSettings
 
 LIMIT_S = 5.0
@@ -22,28 +20,30 @@ MAX_TOTAL = 64 << 20
 _CONNECTIONS = 128
 
 _OF_CLUSTER = {
-    "dynamic-settings": "brokers/configuration/values",
-    "internal-settings": "brokers/internal-configuration",
+    "dynamic-settings": "admin/v2/brokers/configuration/values",
+    "internal-settings": "admin/v2/brokers/internal-configuration",
 }
 _OF_BROKER = {
-    "version": "brokers/version",
-    "settings": "brokers/configuration/runtime",
-    "load-report": "broker-stats/load-report",
-    "mbeans": "broker-stats/mbeans",
-    "memory": "broker-stats/allocator-stats/ml-cache",
+    METRICS: "metrics/",
+    "version": "admin/v2/brokers/version",
+    "settings": "admin/v2/brokers/configuration/runtime",
+    "load-report": "admin/v2/broker-stats/load-report",
+    "mbeans": "admin/v2/broker-stats/mbeans",
+    "memory": "admin/v2/broker-stats/allocator-stats/ml-cache",
 }
 _OF_BOOKIE = {
-    "settings": "config/server_config",
-    "state": "bookie/state",
-    "disk": "bookie/info",
-    "cluster": "bookie/cluster_info",
-    "writable": "bookie/list_bookies?type=rw",
-    "read-only": "bookie/list_bookies?type=ro",
-    "garbage": "bookie/gc_details",
-    "journal-mark": "bookie/last_log_mark",
-    "files": "bookie/list_disk_file",
-    "auditor": "autorecovery/who_is_auditor",
-    "under-replicated": "autorecovery/list_under_replicated_ledger",
+    METRICS: "metrics",
+    "settings": "api/v1/config/server_config",
+    "state": "api/v1/bookie/state",
+    "disk": "api/v1/bookie/info",
+    "cluster": "api/v1/bookie/cluster_info",
+    "writable": "api/v1/bookie/list_bookies?type=rw",
+    "read-only": "api/v1/bookie/list_bookies?type=ro",
+    "garbage": "api/v1/bookie/gc_details",
+    "journal-mark": "api/v1/bookie/last_log_mark",
+    "files": "api/v1/bookie/list_disk_file",
+    "auditor": "api/v1/autorecovery/who_is_auditor",
+    "under-replicated": "api/v1/autorecovery/list_under_replicated_ledger",
 }
 BROKERS, LANES = "brokers", "lanes"
 """Kinds of texts."""
@@ -77,34 +77,20 @@ class FoundNodes:
     texts: tuple[RecordedText, ...]
 
 
-class EstateRecorder:
-    """Records the answers of one estate. A node that does not answer raises nothing."""
+class EstateRecorder(NodeAsker):
+    """Records the answers of one estate."""
 
     def __init__(
         self, settings: PulsarSettings, namespaces: Iterable[str], bookie_http: str | None, limit_s: float = LIMIT_S
     ) -> None:
-        """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended.
-
-        bookie_http: address of the bookies' HTTP interfaces with {host}; None: bookies are not asked.
-        """
-        self._base = settings.admin_address.rstrip("/")
+        """Raise as NodeAsker."""
+        super().__init__(settings, bookie_http, limit_s, _CONNECTIONS)
         self._namespaces = tuple(namespaces)
-        self._template = bookie_http
-        self._limit_s = limit_s
-        token = settings.token
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token.get_secret_value()}"}
-        self._http = make_pool(settings, _CONNECTIONS)
         self._allowance = Allowance(MAX_TOTAL, MAX_BYTES)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.clear()
 
     def find(self) -> FoundNodes:
         """Return the nodes. If the configured address does not answer, it is the only one."""
-        asked = questions.of_cluster_first(self._base, self._headers)
+        asked = questions.of_cluster_first(self._base)
         replies = ask_all(self._http, asked, self._limit_s)
         named = node_of(CLUSTER, replies)
         texts = tuple(_text(CLUSTER, one, replies[one.key]) for one in asked)
@@ -113,26 +99,24 @@ class EstateRecorder:
     def record(self, nodes: FoundNodes) -> list[RecordedText]:
         """Return the answers of the cluster and of all nodes, but for statistics of topics. Raises InvalidInput if
         `bookie_http` is no address."""
-        template = self._template
-        bookies = nodes.bookies if template is not None else ()
+        of_bookies: list[Question] = []
+        if self._template is not None:
+            urls = {name: questions.bookie_url(self._template, name) for name in nodes.bookies}
+            of_bookies = [one for name, url in urls.items() for one in documents(name, url, _OF_BOOKIE, is_public=True)]
+        of_cluster = documents(CLUSTER, self._base, _OF_CLUSTER)
         return self._record(
             {
-                CLUSTER: list(self._of_cluster()),
-                BROKERS: [one for name, base in nodes.brokers.items() for one in self._of_broker(name, base)],
-                "bookies": [one for name in bookies for one in self._of_bookie(name, template or "")],
+                CLUSTER: [*of_cluster, *questions.of_cluster(self._base, self._namespaces)],
+                BROKERS: [one for name, base in nodes.brokers.items() for one in documents(name, base, _OF_BROKER)],
+                "bookies": of_bookies,
             }
         )
 
     def record_statistics(self, nodes: FoundNodes) -> list[RecordedText]:
         """Return each broker's last statistics of all its topics."""
-        return self._record(
-            {
-                BROKERS: [
-                    Question((name, TOPICS), f"{base}/admin/v2/broker-stats/topics", self._headers)
-                    for name, base in nodes.brokers.items()
-                ]
-            }
-        )
+        paths = {TOPICS: "admin/v2/broker-stats/topics"}
+        asked = [one for name, base in nodes.brokers.items() for one in documents(name, base, paths)]
+        return self._record({BROKERS: asked})
 
     def record_topics(self, topics: Iterable[str]) -> list[RecordedText]:
         """Return the statistics of topics, with the bookies of their ledgers. Brokers that do not own one redirect."""
@@ -143,28 +127,10 @@ class EstateRecorder:
         replies = ask_all(self._http, chain.from_iterable(asked.values()), self._limit_s, self._allowance)
         return [_text(kind, one, replies[one.key]) for kind, some in asked.items() for one in some]
 
-    # ------------------------------------------------------------ questions
-    def _of_cluster(self) -> Iterator[Question]:
-        for document, path in _OF_CLUSTER.items():
-            yield Question((CLUSTER, document), f"{self._base}/admin/v2/{path}", self._headers)
-        yield from questions.of_cluster(self._base, self._headers, self._namespaces)
-
-    def _of_broker(self, name: str, base: str) -> Iterator[Question]:
-        yield Question((name, METRICS), f"{base}/metrics/", self._headers)
-        for document, path in _OF_BROKER.items():
-            yield Question((name, document), f"{base}/admin/v2/{path}", self._headers)
-
-    def _of_bookie(self, name: str, template: str) -> Iterator[Question]:
-        base = questions.bookie_url(template, name)
-        yield Question((name, METRICS), f"{base}/metrics")
-        for document, path in _OF_BOOKIE.items():
-            yield Question((name, document), f"{base}/api/v1/{path}")
-
     def _of_topic(self, topic: str) -> Iterator[Question]:
         namespace, _, name = topic.removeprefix("persistent://").rpartition("/")
         url = f"{self._base}/admin/v2/persistent/{quote(namespace)}/{quote(name, safe='')}"
-        yield Question((topic, STATS), f"{url}/stats", self._headers)
-        yield Question((topic, INTERNAL), f"{url}/internalStats?metadata=true", self._headers)
+        return documents(topic, url, {STATS: "stats", INTERNAL: "internalStats?metadata=true"})
 
 
 def _text(kind: str, asked: Question, reply: Reply) -> RecordedText:

@@ -55,8 +55,7 @@ class CaptureTaker:
         self._settings = settings
         self._limit_s = limit_s
         self._clock = clock
-        names = topics(settings.pulsar)
-        self._namespaces = [*names.task_namespaces(), names.shared_namespace, names.system_namespace]
+        self._namespaces = topics(settings.pulsar).all_namespaces()
 
     def take(self, incident: Incident, folder: Path) -> Path:
         """Write one archive and return its path. What does not answer is noted in it.
