@@ -5,7 +5,7 @@ the acks. Each step starts once the one before is stored.
 """
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Literal, Self, cast
 
 import msgspec
 
@@ -52,51 +52,44 @@ MAX_NAMED_CHARACTERS = 700_000
 envelope whose targets are within their limits always fits, so no invalid one is left out (`Settling.reported`)."""
 
 
-class SettlePlan(msgspec.Struct, kw_only=True):
-    """The steps for some envelopes of one task, in the order of the fields."""
-
-    task: str
-    letters: list[DeadLetter]
-    record: Outcomes
-    next_attempts: dict[int, list[Envelope]]
-    """By the delay of their retry lane in seconds."""
-    acks: list[Delivery]
-    targets: int
-    counts: dict[int, int]
-    """Targets by final outcome."""
-    retried: int = 0
-    """Targets with a next attempt."""
-    unknown: int = 0
-    """Targets that the provider may have taken without an answer."""
-    error: SendError | None = None
-    """Error of the targets that were not sent."""
-
-
 class Draft:
-    """Collects the outcomes of envelopes of one task, under one claim, into one record."""
+    """The steps for some envelopes of one task, sent under one claim: it collects their outcomes in one record."""
 
     def __init__(self, task: str, claim: str, channel: str, app: str = "", named: NamedTargets = "dead") -> None:
-        self.task = task
-        self.claim = claim
-        self.channel = channel
-        self.app = app
+        self.letters: list[DeadLetter] = []
+        self.record = Outcomes(
+            format=FORMAT,
+            task=task,
+            claim=claim,
+            at_ms=0,
+            channel=channel,
+            runs=[],
+            mixed=[],
+            app=app,
+            named=[],
+            provider_ids=[],
+        )
+        self.next_attempts: dict[int, list[Envelope]] = {}
+        """By the delay of their retry lane in seconds."""
         self.acks: list[Delivery] = []
         self.targets = 0
+        self.counts: dict[int, int] = {}
+        """Targets by final outcome."""
+        self.retried = 0
+        """Targets with a next attempt."""
+        self.unknown = 0
+        """Targets that the provider may have taken without an answer."""
+        self.error: SendError | None = None
+        """Error of the targets that were not sent."""
         self.named_characters = 0
         """Characters of the named targets and their reasons, and of the provider's ids."""
         self._name_sent = named == "all"
         self._names = _NAMED[named]
-        self._named: list[Named] = []
-        self._provider_ids: list[ProviderIds] = []
         self._oldest_ms = _NEVER_MS
-        self._runs: list[Run] = []
-        self._mixed: list[Mixed] = []
-        self._letters: list[DeadLetter] = []
-        self._next: dict[int, list[Envelope]] = {}
-        self._counts: dict[int, int] = {}
-        self._retried = 0
-        self._unknown = 0
-        self._error: SendError | None = None
+
+    @property
+    def task(self) -> str:
+        return self.record.task
 
     def add(self, part: EnvelopeRun, reports: Sequence[Report], at_ms: int) -> None:
         """Add the channel's reports on the envelopes of `part`, one for each."""
@@ -121,34 +114,11 @@ class Draft:
         for delivery in part.deliveries:
             self._add_mixed(delivery.envelope, codes)
 
-    def plan(self, at_ms: int) -> SettlePlan:
-        """Return the steps to take now. `at_ms`: wall time of the record."""
+    def finish(self, at_ms: int) -> Self:
+        """Set the wall time of the record. Nothing may be added any more: the steps are to be taken now."""
         latency_ms = max(0, at_ms - self._oldest_ms)
-        record = Outcomes(
-            format=FORMAT,
-            task=self.task,
-            claim=self.claim,
-            at_ms=at_ms,
-            channel=self.channel,
-            runs=self._runs,
-            mixed=self._mixed,
-            app=self.app,
-            latency_ms=latency_ms,
-            named=self._named,
-            provider_ids=self._provider_ids,
-        )
-        return SettlePlan(
-            task=self.task,
-            letters=self._letters,
-            record=record,
-            next_attempts=self._next,
-            acks=self.acks,
-            targets=self.targets,
-            counts=self._counts,
-            retried=self._retried,
-            unknown=self._unknown,
-            error=self._error,
-        )
+        self.record = msgspec.structs.replace(self.record, at_ms=at_ms, latency_ms=latency_ms)
+        return self
 
     def _add_part(self, part: EnvelopeRun) -> None:
         self.acks += part.deliveries
@@ -158,22 +128,21 @@ class Draft:
             self._oldest_ms = since_ms
 
     def _count(self, code: int, targets: int) -> None:
-        self._counts[code] = self._counts.get(code, 0) + targets
+        self.counts[code] = self.counts.get(code, 0) + targets
 
     def _add_run(self, writer: str, first: int, count: int, size: int, code: int) -> None:
-        if self._runs:
-            last = self._runs[-1]
+        runs = self.record.runs
+        if runs:
+            last = runs[-1]
             if last.first + last.count == first and last.size == size and last.code == code and last.writer == writer:
-                self._runs[-1] = Run(
-                    writer=writer, attempt=0, first=last.first, count=last.count + count, size=size, code=code
-                )
-                return
-        self._runs.append(Run(writer=writer, attempt=0, first=first, count=count, size=size, code=code))
+                first, count = last.first, last.count + count
+                runs.pop()
+        runs.append(Run(writer=writer, attempt=0, first=first, count=count, size=size, code=code))
 
     def _add_mixed(
         self, envelope: Envelope, codes: bytes, delay_s: int = 0, groups: Sequence[TargetGroup] = ()
     ) -> None:
-        self._mixed.append(
+        self.record.mixed.append(
             Mixed(
                 writer=envelope.writer,
                 attempt=envelope.attempt,
@@ -190,7 +159,7 @@ class Draft:
         steps = steps_after(envelope, part.groups, part.turn_ms, report, at_ms)
         codes = bytes([step.code for step in steps])
         kinds = set(codes)
-        self._unknown += _unknown(report, part.size if part.groups is None else len(part.called()))
+        self.unknown += _unknown(report, part.size if part.groups is None else len(part.called()))
         self._note_errors(steps, at_ms)
         for code in kinds.difference(OPEN_NAMES):
             self._count(code, codes.count(code))
@@ -199,7 +168,8 @@ class Draft:
         else:
             self._add_round(envelope, codes, steps, at_ms)
         if _FAILED in kinds:
-            self._dead_letter(envelope, [i for i, code in enumerate(codes) if code == _FAILED], steps, at_ms)
+            failed = [i for i, code in enumerate(codes) if code == _FAILED]
+            self.letters.append(letter_of(envelope, failed, steps, at_ms))
         if not kinds.isdisjoint(self._names):
             self._name(envelope, [i for i, code in enumerate(codes) if code in self._names], steps)
         if any(step.provider_id for step in steps):
@@ -215,8 +185,8 @@ class Draft:
         wait = retry_wait(groups, at_ms)
         again = envelope.next_round(indexes, groups, envelope.attempt + 1, wait.leaves_ms)
         self._add_mixed(envelope, codes, max(1, round((groups[0].due_ms - at_ms) / 1000)), groups)
-        self._next.setdefault(wait.step_s, []).append(again)
-        self._retried += len(indexes)
+        self.next_attempts.setdefault(wait.step_s, []).append(again)
+        self.retried += len(indexes)
 
     def _name(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep] | None) -> None:
         """Name targets of an envelope in the record. `steps` has one per target; None if no target has a reason."""
@@ -231,7 +201,7 @@ class Draft:
         characters = sum(map(len, targets)) + sum(map(len, reasons or ()))
         if self.named_characters + characters <= MAX_NAMED_CHARACTERS:
             died_ms = [steps[i].died_ms for i in indexes] if steps else []
-            self._named.append(
+            self.record.named.append(
                 Named(
                     writer=envelope.writer,
                     attempt=envelope.attempt,
@@ -254,7 +224,7 @@ class Draft:
             return
         self.named_characters += characters
         all_kept = len(ids) == len(steps)
-        self._provider_ids.append(
+        self.record.provider_ids.append(
             ProviderIds(
                 writer=envelope.writer,
                 attempt=envelope.attempt,
@@ -273,11 +243,7 @@ class Draft:
             last = errors[-1]
             attempt = last.state.tries + (last.code == UNSENT)
             error = SendError(last.reason, len(errors), at_ms, attempt, retry_ms)
-            self._error = error.after(self._error)
-
-    def _dead_letter(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> None:
-        if indexes:
-            self._letters.append(_letter(envelope, indexes, steps, at_ms))
+            self.error = error.after(self.error)
 
 
 def _common_beginning(one: str, other: str) -> str:
@@ -292,7 +258,8 @@ def _unknown(report: Report, size: int) -> int:
     return common + sum(verdict.code == UNKNOWN for verdict in exceptions.values())
 
 
-def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> DeadLetter:
+def letter_of(envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> DeadLetter:
+    """Return the dead letter with the targets at `indexes`, after these steps."""
     return DeadLetter(
         format=FORMAT,
         task=envelope.task,

@@ -1,8 +1,6 @@
 """The engine: one worker's decisions about its lanes. Synchronous, one thread; all events arrive in one inbox."""
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 from queue import Empty
 
 from dispatcher.analysis.send_errors import SendErrors
@@ -12,34 +10,15 @@ from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.leases import Leases
 from dispatcher.engine.sending import Sending
 from dispatcher.engine.settings import EngineSettings
-from dispatcher.engine.settling import Logs, Settling
-from dispatcher.engine.shared import NoPaces, Shared, Timers
+from dispatcher.engine.settling import Settling
+from dispatcher.engine.shared import EnginePorts, Shared, Timers
 from dispatcher.engine.stats import EngineStats
-from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog, Paces
 from dispatcher.scheduling.shared_bound import SharedBound
-from dispatcher.wire.topics import Topics
 
 LONGEST_SLEEP_S = 0.5
 """Maximum delay before a stop signal is seen."""
 EXPIRY_S = 0.25
 """Interval of the search for credit near its use-by in channels that have no room."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnginePorts:
-    """All ports of the engine."""
-
-    lanes: Lanes
-    courier: Courier
-    leases: LeaseCaller
-    outcomes: OutcomeLog
-    publisher: EnvelopePublisher
-    dead_letters: DeadLetters
-    topics: Topics
-    paces: Paces | None = None
-    is_reopened: Callable[[str], bool] = lambda _flow: False
-    """Whether the last pause of a flow (an app on a channel) was ended before its time. Called from the engine's
-    thread."""
 
 
 class Engine:
@@ -53,26 +32,22 @@ class Engine:
         self._inbox = inbox
         self._timers = Timers()
         self._drain_by_s: float | None = None
-        logs = Logs(ports.outcomes, ports.publisher, ports.dead_letters, ports.topics)
         partition_of = ports.topics.partition_of
         shared = Shared(
             settings=settings,
+            ports=ports,
             clock=clock,
             timers=self._timers,
             inbox=inbox,
             stats=self.stats,
-            paces=ports.paces or NoPaces(),
-            is_reopened=ports.is_reopened,
             errors=self.errors,
             unsettled=SharedBound(settings.unsettled_targets, partition_of),
             held=SharedBound(settings.held_targets, partition_of),
         )
-        self._working = WorkingSet(shared, ports.lanes)
-        self._settling = Settling(shared, logs, self._working)
-        self._sending = Sending(shared, ports.courier, self._working, self._settling)
-        self._leases = Leases(
-            shared, ports.leases, self._working, self._sending, self._settling, ports.topics.shared_namespace
-        )
+        self._working = WorkingSet(shared)
+        self._settling = Settling(shared, self._working)
+        self._sending = Sending(shared, self._working, self._settling)
+        self._leases = Leases(shared, self._working, self._sending, self._settling)
         self._timers.at(clock.monotonic_s() + EXPIRY_S, self._expire)
 
     def run(self, stop: threading.Event) -> None:

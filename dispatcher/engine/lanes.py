@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from dispatcher.engine.buffers import ASKED, CREDIT, WAITING, LaneBuffer
 from dispatcher.engine.runs import EnvelopeRun
-from dispatcher.engine.shared import Shared
+from dispatcher.engine.shared import EnginePart, Shared
 from dispatcher.model.tier import Tier
-from dispatcher.ports import Delivery, LaneInfo, Lanes
+from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.wire.lease import GivenBack
 
@@ -19,10 +19,11 @@ DRAIN_AGAIN_S = 0.005
 """Delay before the next drain of a lane that claims to have something and yields nothing."""
 
 
-class WorkingSet:
+class WorkingSet(EnginePart):
     """The lane buffers of a worker, and the demand in them."""
 
-    def __init__(self, shared: Shared, port: Lanes) -> None:
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self.lanes: dict[str, LaneBuffer] = {}
         """By name."""
         self.with_demand: dict[str, LaneBuffer] = {}
@@ -33,17 +34,11 @@ class WorkingSet:
         """True if one of them is not short of credit; the worker has only not asked for it yet."""
         self.given_back: list[GivenBack] = []
         """Granted envelopes to be returned to the ledger."""
-        self._settings = settings = shared.settings
-        self._port = port
-        self._clock = shared.clock
-        self._timers = shared.timers
-        self._stats = shared.stats
+        self._port = shared.ports.lanes
         self._totals = shared.stats.buffers
-        self._unsettled = shared.unsettled
         self._held = shared.held
         self._drains: Scheduler[LaneBuffer] = Scheduler()
         """Lanes that may have something to drain and, as far as we know, have room for it."""
-        self._is_reopened = shared.is_reopened
         self._large_lanes = 1
         """Number of lanes that may hold many targets."""
         self._over_budget: dict[str, LaneBuffer] = {}
@@ -54,7 +49,7 @@ class WorkingSet:
         """By task: its lane, from which nothing is asked for until outcomes of the task are stored."""
         self._reopen: dict[str, LaneInfo] = {}
         """Closing lanes that are to be attached again once they are detached."""
-        self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
+        self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
 
     # ------------------------------------------------------------- which lanes
     def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:
@@ -269,7 +264,7 @@ class WorkingSet:
         """Bring forward the envelopes that wait for the end of a pause of their flow, if somebody has ended it."""
         wall_ms = self._clock.wall_ms()
         for lane in self.lanes.values():
-            if lane.waits_for_flow and lane.hurry(self._is_reopened, wall_ms):
+            if lane.waits_for_flow and lane.hurry(self._ports.is_reopened, wall_ms):
                 self.note(lane)
 
     def park(self, lane: LaneBuffer) -> None:

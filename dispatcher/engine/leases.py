@@ -11,12 +11,11 @@ from dispatcher.engine.rhythm import Horizon, Rhythm
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.sending import Sending
 from dispatcher.engine.settling import Settling
-from dispatcher.engine.shared import Shared
+from dispatcher.engine.shared import EnginePart, Shared
 from dispatcher.engine.suspects import Suspects
 from dispatcher.engine.waiting import Waiting
 from dispatcher.model.errors import Refused
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS
-from dispatcher.ports import LeaseCaller
 from dispatcher.scheduling.credit_levels import credit_levels
 from dispatcher.wire.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.wire.outcome import Outcome
@@ -26,7 +25,7 @@ GRANTED, NO_CREDIT = Status.GRANTED, Status.NO_CREDIT
 """Looked up once: access to an enum member costs ten times a name, and these are compared for every envelope."""
 
 
-class Leases:
+class Leases(EnginePart):
     """Lease calls of one worker, one at a time.
 
     A call without an answer is repeated under its number until it has one: the ledger may have carried it out, and it
@@ -34,30 +33,14 @@ class Leases:
     a late answer are given back and asked for again.
 
     A call that the ledger cannot carry out is not repeated. Its content is split in halves and asked for under new
-    numbers, alternating with other calls (`Suspects`). `shared_namespace` is the one of Topics.
+    numbers, alternating with other calls (`Suspects`).
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        caller: LeaseCaller,
-        working: WorkingSet,
-        sending: Sending,
-        settling: Settling,
-        shared_namespace: str,
-    ) -> None:
-        self._shared_namespace = shared_namespace
-        self._settings = shared.settings
-        self._caller = caller
+    def __init__(self, shared: Shared, working: WorkingSet, sending: Sending, settling: Settling) -> None:
+        super().__init__(shared)
         self._working = working
         self._sending = sending
         self._settling = settling
-        self._clock = shared.clock
-        self._timers = shared.timers
-        self._inbox = shared.inbox
-        self._stats = shared.stats
-        self._unsettled = shared.unsettled
-        self._paces = shared.paces
         self._number = 0
         self._request: LeaseRequest | None = None
         self._asked: list[LaneBuffer] = []
@@ -156,7 +139,7 @@ class Leases:
             lanes=asks,
             given_back=given_back,
             waiting_ms=self.waiting.valid_ms,
-            shared_namespace=self._shared_namespace,
+            shared_namespace=self._ports.topics.shared_namespace,
             channels=dict(settings.channel_terms),
         )
         self._first_asked_s = now_s
@@ -171,7 +154,7 @@ class Leases:
         def answered(answer: LeaseAnswer | None, error: Exception | None) -> None:
             inbox.put(LeaseAnswered(request.number, answer, error))
 
-        self._caller.ask(request, answered)
+        self._ports.leases.ask(request, answered)
 
     def _lane_asks(self, now_s: float) -> list[LaneAsk]:
         wall_ms = self._clock.wall_ms()
@@ -231,7 +214,8 @@ class Leases:
             return
         self._not_ready_s = 0.0
         self._suspects.judge()
-        self._paces.allot(event.answer.paces, self._carried_out_s(event.answer, now_s))
+        if self._ports.paces is not None:
+            self._ports.paces.allot(event.answer.paces, self._carried_out_s(event.answer, now_s))
         use_by_s = self._first_asked_s + request.lease_ms / 1000
         own = len(asked)  # lanes that only announce demand follow after them
         for lane, ask, answer in zip(asked, request.lanes[:own], event.answer.lanes[:own], strict=True):

@@ -161,16 +161,6 @@ class EnvelopeRun:
         return sum(group.tries * group.count for group in self.groups)
 
     def want(self) -> Want:
-        if self.groups is None and not self.attempt:
-            return Want(
-                task=self.task,
-                writer=self.writer,
-                attempt=0,
-                first=self.first,
-                count=len(self.deliveries),
-                size=self.size,
-                total=self.total,
-            )
         return Want(
             task=self.task,
             writer=self.writer,

@@ -12,8 +12,8 @@ from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.rhythm import RateWindow
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.settling import Settling
-from dispatcher.engine.shared import Shared
-from dispatcher.ports import Batch, Courier, Delivery
+from dispatcher.engine.shared import EnginePart, Shared
+from dispatcher.ports import Batch, Delivery
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.settle import match
 from dispatcher.wire.outcome import ALL_SENT, Report
@@ -54,18 +54,14 @@ class _Load:
         return self.batches < self.max_batches and self.targets < self.max_targets
 
 
-class Sending:
+class Sending(EnginePart):
     """Credit of all lanes, the scheduler that picks among them, and the batches under way."""
 
-    def __init__(self, shared: Shared, courier: Courier, working: WorkingSet, settling: Settling) -> None:
-        self._settings = shared.settings
-        self._courier = courier
+    def __init__(self, shared: Shared, working: WorkingSet, settling: Settling) -> None:
+        super().__init__(shared)
+        self._courier = shared.ports.courier
         self._working = working
         self._settling = settling
-        self._clock = shared.clock
-        self._inbox = shared.inbox
-        self._stats = shared.stats
-        self._unsettled = shared.unsettled
         self._loads: dict[str, _Load] = {}
         self._under_way: dict[int, PickedBatch] = {}
         self._sent = RateWindow()

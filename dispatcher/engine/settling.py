@@ -10,34 +10,24 @@ from dispatcher.engine.buffers import LaneBuffer
 from dispatcher.engine.events import Stored
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.runs import EnvelopeRun
-from dispatcher.engine.shared import Shared
+from dispatcher.engine.shared import EnginePart, Shared
 from dispatcher.engine.unrecorded import LateRecords, UnrecordedOutcomes
 from dispatcher.model.errors import FairlaneError, NotFound
-from dispatcher.ports import DeadLetter, DeadLetters, Delivery, Done, EnvelopePublisher, OutcomeLog
+from dispatcher.ports import DeadLetter, Delivery, Done
 from dispatcher.rounds import retry_wait
-from dispatcher.settle import Draft, SettlePlan
+from dispatcher.settle import Draft, letter_of
 from dispatcher.wire.envelope import MAX_CHUNK, Envelope, encode_envelope
 from dispatcher.wire.lease import Piece
-from dispatcher.wire.outcome import ALL_SENT, FORMAT, Outcomes, Report, reads_back
-from dispatcher.wire.topics import Topics
+from dispatcher.wire.outcome import ALL_SENT, Outcomes, Report, reads_back
 
 Publish = Callable[[Done], None]
 _log = logging.getLogger(__name__)
 
 
-class Logs(msgspec.Struct, frozen=True):
-    """The logs that settling writes to."""
-
-    outcomes: OutcomeLog
-    publisher: EnvelopePublisher
-    dead_letters: DeadLetters
-    topics: Topics
-
-
 class _Job:
     """The remaining steps for some deliveries of one lane. `pending` counts the unstored things of the current step."""
 
-    __slots__ = ("acks", "draft", "lane", "pending", "plan", "record", "refused", "sent_s", "steps", "targets", "task")
+    __slots__ = ("acks", "draft", "lane", "pending", "record", "refused", "sent_s", "steps", "targets", "task")
 
     def __init__(
         self, lane: LaneBuffer, task: str, steps: list[list[Publish]], acks: list[Delivery], targets: int
@@ -51,7 +41,6 @@ class _Job:
         self.targets = targets
         self.pending = 0
         self.draft: Draft | None = None
-        self.plan: SettlePlan | None = None
         self.record: Publish | None = None
         """The step that stores the outcomes."""
         self.sent_s = 0.0
@@ -80,24 +69,19 @@ class _OpenRecord:
         self.due_s = since_s + linger_s
 
 
-class Settling:
+class Settling(EnginePart):
     """Settles envelopes that were sent, or need no sending. Deliveries passed to it count as out of their lane."""
 
-    def __init__(self, shared: Shared, logs: Logs, working: WorkingSet) -> None:
-        self._settings = settings = shared.settings
-        self._logs = logs
+    def __init__(self, shared: Shared, working: WorkingSet) -> None:
+        super().__init__(shared)
         self._working = working
-        self._clock = shared.clock
-        self._timers = shared.timers
-        self._inbox = shared.inbox
-        self._stats = shared.stats
         self._errors = shared.errors
         self._open_records: dict[tuple[str, str, str, str], _OpenRecord] = {}
         self._receipts: dict[int, _Receipt] = {}
-        self._unsettled = shared.unsettled
         self._unrecorded = UnrecordedOutcomes()
         self._token = 0
         # A run may have many envelopes, and a record that names all their targets may exceed the size of a message.
+        settings = shared.settings
         self._closed_targets = MAX_CHUNK if settings.named_targets == "all" else settings.settle_envelopes * MAX_CHUNK
 
     # ------------------------------------------------------------- results of a send
@@ -160,42 +144,42 @@ class Settling:
     def _start_if_full(self, open_record: _OpenRecord) -> None:
         draft, settings = open_record.draft, self._settings
         if len(draft.acks) >= settings.settle_envelopes or draft.named_characters >= settings.settle_named_characters:
-            del self._open_records[open_record.lane.name, draft.task, draft.claim, draft.channel]
+            record = draft.record
+            del self._open_records[open_record.lane.name, record.task, record.claim, record.channel]
             self._settle(open_record)
 
     def _settle(self, open_record: _OpenRecord) -> None:
-        logs, lane = self._logs, open_record.lane
-        plan = open_record.draft.plan(self._clock.wall_ms())
-        if plan.error is not None:
-            self._errors.note(plan.task, plan.record.channel, plan.error)
-        stored = _readable(plan.record)
+        ports, lane = self._ports, open_record.lane
+        draft = open_record.draft.finish(self._clock.wall_ms())
+        if draft.error is not None:
+            self._errors.note(draft.task, draft.record.channel, draft.error)
+        stored = _readable(draft.record)
         if stored is None:
-            self._unrecorded.forget(open_record.draft)
-            self._give_up(lane, plan)
+            self._unrecorded.forget(draft)
+            self._give_up(lane, draft)
             return
         again: list[Publish] = [
-            partial(logs.publisher.publish, logs.topics.retry_lane(lane.tier, delay_s), envelopes)
-            for delay_s, envelopes in plan.next_attempts.items()
+            partial(ports.publisher.publish, ports.topics.retry_lane(lane.tier, delay_s), envelopes)
+            for delay_s, envelopes in draft.next_attempts.items()
         ]
-        letters: list[Publish] = [partial(logs.dead_letters.publish, letter) for letter in plan.letters]
-        record = partial(logs.outcomes.publish, plan.task, stored)
-        job = _Job(lane, plan.task, [letters, [record], again], plan.acks, plan.targets)
-        job.draft, job.plan, job.record = open_record.draft, plan, record
-        job.sent_s = open_record.since_s
+        letters: list[Publish] = [partial(ports.dead_letters.publish, letter) for letter in draft.letters]
+        record = partial(ports.outcomes.publish, draft.task, stored)
+        job = _Job(lane, draft.task, [letters, [record], again], draft.acks, draft.targets)
+        job.draft, job.record, job.sent_s = draft, record, open_record.since_s
         self._advance(job)
 
-    def _give_up(self, lane: LaneBuffer, plan: SettlePlan) -> None:
+    def _give_up(self, lane: LaneBuffer, draft: Draft) -> None:
         """Leave the envelopes unacked for the next worker: no fold could read their record, and its outcomes would be
         lost. This is a bug; other envelopes continue."""
         _log.error(
             "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
             "This is a bug in Fairlane; please report it.",
-            len(plan.acks),
-            plan.task,
+            len(draft.acks),
+            draft.task,
             lane.name,
         )
-        self._count_unsettled(plan.task, -plan.targets)
-        self._working.ack(lane, [], plan.targets)
+        self._count_unsettled(draft.task, -draft.targets)
+        self._working.ack(lane, [], draft.targets)
 
     def late_records(self, now_s: float) -> LateRecords | None:
         """Return the outcomes that have waited too long for their record; None if there are none."""
@@ -233,15 +217,15 @@ class Settling:
             self._publish_on(lane, part, wait.step_s, again)
 
     def _publish_on(self, lane: LaneBuffer, part: EnvelopeRun, step_s: int, envelope: Envelope) -> None:
-        topic = self._logs.topics.retry_lane(lane.tier, step_s)
-        self._start(lane, [[partial(self._logs.publisher.publish, topic, [envelope])]], part)
+        topic = self._ports.topics.retry_lane(lane.tier, step_s)
+        self._start(lane, [[partial(self._ports.publisher.publish, topic, [envelope])]], part)
 
     def moved(self, lane: LaneBuffer, part: EnvelopeRun, topic: str) -> None:
         """Publish envelopes that must wait, and may not wait in this lane, to their task's own lane."""
         envelopes: list[Envelope] = [delivery.envelope for delivery in part.deliveries]
         self._stats.moved += part.count
         # The task may have ended in the meantime, and its lane may be gone.
-        self._start(lane, [[partial(self._logs.publisher.publish, topic, envelopes)]], part, may_be_refused=True)
+        self._start(lane, [[partial(self._ports.publisher.publish, topic, envelopes)]], part, may_be_refused=True)
 
     def unknown(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Store envelopes of an unknown task as dead letters; never send them."""
@@ -253,29 +237,15 @@ class Settling:
 
     def _dead_letter(self, lane: LaneBuffer, part: EnvelopeRun, reasons: list[str]) -> None:
         letters: list[Publish] = [
-            partial(self._logs.dead_letters.publish, self._letter(lane, delivery.envelope, reasons))
+            partial(self._ports.dead_letters.publish, self._letter(lane, delivery.envelope, reasons))
             for delivery in part.deliveries
         ]
         self._stats.dead_lettered += part.count
         self._start(lane, [letters], part)
 
     def _letter(self, lane: LaneBuffer, envelope: Envelope, reasons: list[str]) -> DeadLetter:
-        return DeadLetter(
-            format=FORMAT,
-            task=envelope.task,
-            writer=envelope.writer,
-            sequence=envelope.sequence,
-            attempt=envelope.attempt,
-            at_ms=self._clock.wall_ms(),
-            channel=envelope.channel,
-            positions=[],
-            targets=[],
-            outcomes=[],
-            reasons=reasons,
-            body=encode_envelope(envelope),
-            lane=lane.name,
-            app=envelope.app,
-        )
+        letter, body = letter_of(envelope, [], [], self._clock.wall_ms()), encode_envelope(envelope)
+        return msgspec.structs.replace(letter, reasons=reasons, body=body, lane=lane.name, variables=None)
 
     def _start(
         self, lane: LaneBuffer, steps: list[list[Publish]], part: EnvelopeRun, *, may_be_refused: bool = False
@@ -341,17 +311,17 @@ class Settling:
 
     def _finish(self, job: _Job) -> None:
         self._count_unsettled(job.task, -job.targets)
-        if job.plan is not None:
-            self._count(job, job.plan)
+        if job.draft is not None:
+            self._count(job, job.draft)
         self._working.ack(job.lane, job.acks, job.targets)
 
-    def _count(self, job: _Job, plan: SettlePlan) -> None:
+    def _count(self, job: _Job, draft: Draft) -> None:
         stats = self._stats
-        for code, targets in plan.counts.items():
-            stats.outcomes[job.lane.tier, plan.record.channel, code] += targets
-        stats.retried += plan.retried
-        stats.unknown += plan.unknown
-        stats.dead_lettered += len(plan.letters)
+        for code, targets in draft.counts.items():
+            stats.outcomes[job.lane.tier, draft.record.channel, code] += targets
+        stats.retried += draft.retried
+        stats.unknown += draft.unknown
+        stats.dead_lettered += len(draft.letters)
         stats.stages["settled"].add((self._clock.monotonic_s() - job.sent_s) * 1000, len(job.acks))
 
 

@@ -1,6 +1,6 @@
 """Objects that the parts of an engine share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -9,9 +9,9 @@ from dispatcher.clock import Clock
 from dispatcher.engine.events import Inbox
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.stats import EngineStats
-from dispatcher.ports import Paces
+from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog, Paces
 from dispatcher.scheduling.shared_bound import SharedBound
-from dispatcher.wire.lease import Pace
+from dispatcher.wire.topics import Topics
 
 
 class Timers:
@@ -35,11 +35,22 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
 
-class NoPaces:
-    """Paces of a worker whose channels do not keep to them."""
+@dataclass(frozen=True, kw_only=True)
+class EnginePorts:
+    """All ports of the engine."""
 
-    def allot(self, _paces: Sequence[Pace], _carried_out_s: float, /) -> None:
-        """Do nothing."""
+    lanes: Lanes
+    courier: Courier
+    leases: LeaseCaller
+    outcomes: OutcomeLog
+    publisher: EnvelopePublisher
+    dead_letters: DeadLetters
+    topics: Topics
+    paces: Paces | None = None
+    """None: the channels keep to no paces."""
+    is_reopened: Callable[[str], bool] = lambda _flow: False
+    """Whether the last pause of a flow (an app on a channel) was ended before its time. Called from the engine's
+    thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +58,26 @@ class Shared:
     """The objects that all parts of an engine use: one of each."""
 
     settings: EngineSettings
+    ports: EnginePorts
     clock: Clock
     timers: Timers
     inbox: Inbox
     stats: EngineStats
-    paces: Paces
-    is_reopened: Callable[[str], bool]
-    """Whether the last pause of a flow was ended before its time."""
     errors: SendErrors
     unsettled: SharedBound
     """Targets that are sent, or need no sending, and are not yet settled."""
     held: SharedBound
     """Targets that wait for an answer other than HELD, or for their outcome topic."""
+
+
+class EnginePart:
+    """A part of an engine, with what nearly all parts use of `Shared`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._settings = shared.settings
+        self._ports = shared.ports
+        self._clock = shared.clock
+        self._timers = shared.timers
+        self._inbox = shared.inbox
+        self._stats = shared.stats
+        self._unsettled = shared.unsettled

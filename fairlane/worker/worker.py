@@ -27,9 +27,10 @@ from consumers.upkeep.flow_pauses import FlowPauses
 from consumers.upkeep.task_stops import TaskStops
 from dispatcher.channels.guards.payload_guard import MessageRefusal
 from dispatcher.clock import Clock, ServiceClock
-from dispatcher.engine.engine import Engine, EnginePorts
+from dispatcher.engine.engine import Engine
 from dispatcher.engine.events import Drain, LaneReady
 from dispatcher.engine.settings import EngineSettings
+from dispatcher.engine.shared import EnginePorts
 from dispatcher.model.errors import Hung
 from dispatcher.ports import Done
 from dispatcher.scheduling.rotation import RotationSettings

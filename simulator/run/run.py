@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from dispatcher.clock import Clock, ServiceClock
-from dispatcher.engine.engine import EnginePorts
 from dispatcher.engine.settings import EngineSettings
+from dispatcher.engine.shared import EnginePorts
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.task_control import Control

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from queue import Empty
 
 from dispatcher.clock import Clock
-from dispatcher.engine.engine import Engine, EnginePorts
+from dispatcher.engine.engine import Engine
 from dispatcher.engine.events import Drain, Event, LaneReady, LanesChanged
 from dispatcher.engine.settings import EngineSettings
+from dispatcher.engine.shared import EnginePorts
 from dispatcher.ports import LaneInfo
 from dispatcher.testing.lanes import MemoryLanes
 from simulator.run.agenda import Agenda, Call

@@ -35,7 +35,7 @@ def _acks_at_once(self: Any, job: Any) -> None:
 
 
 def _acks_before_the_next_attempt(self: Any, job: Any) -> None:
-    last_is_left = job.plan is not None and len(job.steps) == 1 and job.plan.next_attempts
+    last_is_left = job.draft is not None and len(job.steps) == 1 and job.draft.next_attempts
     (_acks_at_once if last_is_left else _advance)(self, job)
 
 

@@ -13,11 +13,12 @@ import msgspec
 
 from dispatcher.backoff import Backoff
 from dispatcher.clock import VirtualClock
-from dispatcher.engine.engine import Engine, EnginePorts
+from dispatcher.engine.engine import Engine
 from dispatcher.engine.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.sending import PickedBatch
 from dispatcher.engine.settings import EngineSettings
+from dispatcher.engine.shared import EnginePorts
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import Batch, Delivery, Done, LaneInfo
 from dispatcher.wire.envelope import Envelope

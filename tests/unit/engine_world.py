@@ -8,9 +8,10 @@ from typing import Any
 from backends.redis.workers import Workers
 from consumers.delivery.fleet_gate import FleetGate
 from dispatcher.clock import Clock, ServiceClock, VirtualClock
-from dispatcher.engine.engine import Engine, EnginePorts
+from dispatcher.engine.engine import Engine
 from dispatcher.engine.events import Drain, LaneReady, LanesChanged
 from dispatcher.engine.settings import EngineSettings
+from dispatcher.engine.shared import EnginePorts
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Courier, Done, LaneInfo, Ledger

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dispatcher.engine.runs import LONGEST_RUN, EnvelopeRun, envelope_runs
 from dispatcher.ports import Delivery
 from dispatcher.rounds import retry_wait
-from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
+from dispatcher.settle import Draft, NamedTargets, match
 from dispatcher.wire.groups import MAX_DUES, TargetGroup
 from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import (
@@ -50,7 +50,7 @@ def is_open(code: int) -> bool:
     return code in OPEN_NAMES
 
 
-def settle(parts: list[EnvelopeRun], reports: list[Report | None]) -> tuple[SettlePlan, list[EnvelopeRun]]:
+def settle(parts: list[EnvelopeRun], reports: list[Report | None]) -> tuple[Draft, list[EnvelopeRun]]:
     draft = Draft("t", "w.1", "null")
     unsent = []
     for part, answers in match(parts, reports):
@@ -58,7 +58,7 @@ def settle(parts: list[EnvelopeRun], reports: list[Report | None]) -> tuple[Sett
             unsent.append(part)
         else:
             draft.add(part, answers, NOW_MS)
-    return draft.plan(NOW_MS), unsent
+    return draft.finish(NOW_MS), unsent
 
 
 def recorded(record: Outcomes) -> dict[tuple[int, int, int], int]:
@@ -91,7 +91,7 @@ def test_runs_of_several_batches_are_joined() -> None:
     for first in (0, 50, 100):
         (part,), _ = envelope_runs(deliveries(first, [2] * 50))
         draft.add(part, [ALL_SENT] * 50, NOW_MS)
-    assert [(run.first, run.count) for run in draft.plan(NOW_MS).record.runs] == [(0, 150)]
+    assert [(run.first, run.count) for run in draft.finish(NOW_MS).record.runs] == [(0, 150)]
 
 
 @st.composite
@@ -266,7 +266,7 @@ def journaled(named: NamedTargets, sent: list[Delivery], reports: list[Report]) 
     draft = Draft("t", "w.1", "null", "shop", named)
     for part in envelope_runs(sent)[0]:
         draft.add(part, [reports.pop(0) for _ in part.deliveries], NOW_MS + 70)
-    return draft.plan(NOW_MS + 75).record
+    return draft.finish(NOW_MS + 75).record
 
 
 def names(record: Outcomes) -> list[tuple[int, list[int] | None, list[str], list[str] | None]]:
@@ -312,7 +312,7 @@ def test_an_invalid_target_is_named_with_its_time_of_death_and_has_no_letter(nam
     reports = [Report(exceptions={0: dead, 1: failed, 2: DEAD}), Report(DEAD)]
     for part, report in zip(envelope_runs(deliveries(0, [4, 2]))[0], reports, strict=True):
         draft.add(part, [report], NOW_MS)
-    plan = draft.plan(NOW_MS + 70)
+    plan = draft.finish(NOW_MS + 70)
     invalid = [target for *_, target in invalid_in(decode_record(encode_record(plan.record)))]
     assert [(one.target, one.reason, one.died_ms) for one in invalid] == [
         ("0:0", "gone", NOW_MS - 5_000),
@@ -338,7 +338,7 @@ def test_what_is_closed_unsent_is_named_too_where_all_are() -> None:
     for named, expected in (("dead", []), ("all", [(0, None, ["0:0", "0:1"], None)])):
         draft = Draft("t", "w.1", "null", "shop", cast("NamedTargets", named))
         draft.add_all(envelope_runs(deliveries(0, [2]))[0][0], int(Outcome.CANCELLED))
-        assert names(draft.plan(NOW_MS).record) == expected
+        assert names(draft.finish(NOW_MS).record) == expected
 
 
 def test_a_long_reason_is_cut() -> None:

@@ -31,7 +31,7 @@ def test_ids_of_the_provider_are_kept_beside_runs_and_rounds_by_the_targets_posi
         draft.add(part, [report], NOW_MS)
     (later,) = envelope_runs(deliveries(2, [2], attempt=1))[0]
     draft.add(later, [busy], NOW_MS)
-    plan = draft.plan(NOW_MS)
+    plan = draft.finish(NOW_MS)
     record = decode_record(encode_record(plan.record))
     assert isinstance(record, Outcomes)
     assert kept_ids(record) == {(0, 0): "p/1", (0, 1): "p/2", (1, 0): "p/3", (2, 3): "p/4"}
@@ -46,7 +46,7 @@ def test_readers_that_do_not_know_the_ids_skip_them() -> None:
     draft = Draft("t", "w.1", "null", "shop")
     (part,) = envelope_runs(deliveries(0, [2]))[0]
     draft.add(part, [taken("a", "b")], NOW_MS)
-    record = draft.plan(NOW_MS).record
+    record = draft.finish(NOW_MS).record
     read: Any = msgspec.msgpack.decode(encode_record(record), type=older)
     assert (read.app, read.runs, read.named) == ("shop", record.runs, [])
 
@@ -55,6 +55,6 @@ def test_ids_beyond_what_a_record_holds_are_left_out_and_nothing_else() -> None:
     draft = Draft("t", "w.1", "null")
     (part,) = envelope_runs(deliveries(0, [500]))[0]
     draft.add(part, [taken(*(f"{number:03d}" + "x" * 5_000 for number in range(500)))], NOW_MS)
-    record = draft.plan(NOW_MS).record
+    record = draft.finish(NOW_MS).record
     assert record.provider_ids == []
     assert sum(run.count * run.size for run in record.runs) == 500
