@@ -12,7 +12,7 @@ from dispatcher.channels.calls import ProviderCall
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.groups import Time
-from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest, Pace
+from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import OutcomeRecord, Report
 
 Done = Callable[[Exception | None], None]
@@ -214,21 +214,8 @@ class Courier(Protocol):
         ...
 
 
-class Paces(Protocol):
-    """Keeps to the times at which granted targets of capped flows may be sent."""
-
-    def allot(self, paces: Sequence[Pace], carried_out_s: float, /) -> None:
-        """Add grants that the ledger made at this monotonic time. Called by the engine, before it sends them."""
-        ...
-
-
-class BatchChannel(Protocol):
-    """Delivers to a provider, any number of envelopes per call.
-
-    A class named as `module:Class` in the settings is constructed with its settings (a mapping, with the channel's name
-    as `name`) and lives in the event loop of the courier's thread. The class needs no base class. With this base class,
-    type checkers compare the two, and `open` and `close` may be left out.
-    """
+class _AnyChannel(Protocol):
+    """What every channel has."""
 
     name: str
     """Name of the channel, as used in tasks."""
@@ -242,6 +229,18 @@ class BatchChannel(Protocol):
     async def open(self) -> None:
         """Connect, when the worker starts."""
 
+    async def close(self) -> None:
+        """Close the connections, when the worker ends."""
+
+
+class BatchChannel(_AnyChannel, Protocol):
+    """Delivers to a provider, any number of envelopes per call.
+
+    A class named as `module:Class` in the settings is constructed with its settings (a mapping, with the channel's name
+    as `name`) and lives in the event loop of the courier's thread. The class needs no base class. With this base class,
+    type checkers compare the two, and `open` and `close` may be left out.
+    """
+
     @abstractmethod
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         """Send the envelopes. Return a report for each, in order.
@@ -251,15 +250,12 @@ class BatchChannel(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """Close the connections, when the worker ends."""
-
 
 Channel = BatchChannel
 """The name of BatchChannel in 0.2, for one release."""
 
 
-class TargetChannel(Protocol):
+class TargetChannel(_AnyChannel, Protocol):
     """Delivers to a provider that is asked target by target.
 
     Like BatchChannel, but a call reports on each target as soon as it is judged. When it ends, by returning, raising or
@@ -267,25 +263,10 @@ class TargetChannel(Protocol):
     target whose `start` returns False must not be sent.
     """
 
-    name: str
-    """Name of the channel, as used in tasks."""
-    timeout_s: float
-    """Maximum duration of a call."""
-    concurrency: int
-    """Maximum calls under way at once in a worker."""
-    batch_limit: int
-    """Maximum envelopes in one call."""
-
-    async def open(self) -> None:
-        """Connect, when the worker starts."""
-
     @abstractmethod
     async def deliver_targets(self, call: ProviderCall) -> None:
         """Send the targets of the call, and report on each in the call."""
         ...
-
-    async def close(self) -> None:
-        """Close the connections, when the worker ends."""
 
 
 AnyChannel = BatchChannel | TargetChannel

@@ -42,7 +42,12 @@ def states_of(envelope: Envelope, groups: Groups) -> list[TargetState]:
     states: dict[int, TargetState] = {}
     for group in groups:
         state = TargetState(
-            group.tries, group.due_ms, group.first_ms, group.is_lost, group.waits_for_flow, group.paused_ms
+            tries=group.tries,
+            due_ms=group.due_ms,
+            first_ms=group.first_ms,
+            is_lost=group.is_lost,
+            waits_for_flow=group.waits_for_flow,
+            paused_ms=group.paused_ms,
         )
         states.update(dict.fromkeys(unpack_positions(group.positions), state))
     return [states.get(envelope.position(i), TargetState()) for i in range(len(envelope.targets))]

@@ -225,9 +225,14 @@ def _sound(verdict: object, fault: Fault) -> Verdict:
         problem = f"the channel answered with the undefined code {_shown(verdict.code)}"
         fault(problem)
         return Verdict(UNKNOWN, problem, _seconds(verdict.retry_after_s, fault))
-    reason, seconds = _reason(verdict.reason, fault), _seconds(verdict.retry_after_s, fault)
-    died_ms, provider_id = _died_ms(verdict.died_ms, fault), _provider_id(verdict.provider_id, fault)
-    return Verdict(code, reason, seconds, died_ms, verdict.paused is True, provider_id)
+    return Verdict(
+        code=code,
+        reason=_reason(verdict.reason, fault),
+        retry_after_s=_seconds(verdict.retry_after_s, fault),
+        died_ms=_died_ms(verdict.died_ms, fault),
+        paused=verdict.paused is True,
+        provider_id=_provider_id(verdict.provider_id, fault),
+    )
 
 
 def _code(code: object, fault: Fault) -> int | None:

@@ -27,8 +27,8 @@ Call = tuple[str, list[bytes]]
 
 
 class RedisFold:
-    """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone. Then read the cursor, which
-    shows how much of the call was applied, and repeat the call."""
+    """Folds outcome records into the view. All methods raise Unreachable when Redis is gone. Then read the cursor,
+    which shows how much of the call was applied, and repeat the call."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None, reader: str = "") -> None:
         """folder: the scripts; the default is this package's. reader: names this version, as in SkippedRecords."""

@@ -67,13 +67,13 @@ class RedisLedger:
         """
         return bool(self._call("slow_flow", channel, app, for_ms))
 
-    def due_claims(self, limit: int = MAX_CLAIMS) -> dict[int, list[str]]:
+    def due_claims(self) -> dict[int, list[str]]:
         """Return overdue claims, grouped by outcome partition, to be written into ClaimsEnded records.
 
         A claim is not returned again for a few seconds. Claims of workers that are still alive become overdue later.
         """
         due: dict[int, list[str]] = {}
-        for name in self._call("due_claims", limit, DUE_AGAIN_MS, SPARED_MS):
+        for name in self._call("due_claims", MAX_CLAIMS, DUE_AGAIN_MS, SPARED_MS):
             member = name.decode()
             due.setdefault(self._topics.partition_of(member.partition("|")[2]), []).append(member)
         return due

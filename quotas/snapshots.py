@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -18,34 +18,25 @@ TASKS_AT_ONCE = 200
 BITS_AT_ONCE = 1 << 19
 OPEN_AT_ONCE = 1_000
 _SCAN = 1_000
+P = TypeVar("P")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _Kept(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
-    """The state of an open envelope in the view (quotas/lua/shared/envelopes.lua)."""
+class _OpenState(msgspec.Struct, Generic[P], array_like=True, frozen=True, gc=False, kw_only=True):
+    """The state of an open envelope. Its positions are a text in the view (quotas/lua/shared/envelopes.lua), and a list
+    in snapshots of all versions."""
 
     recorded: int
     size: int
-    open: str
-    claimed: int
-    claim: str
-    groups: list[TargetGroup]
-
-
-class _Stored(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
-    """The same in a snapshot."""
-
-    recorded: int
-    size: int
-    positions: list[int]
+    positions: P
     claimed: int
     claim: str
     groups: list[TargetGroup] = []
-    """Empty up to form 3."""
+    """Empty in snapshots up to form 3."""
 
 
-_decode_kept = msgspec.msgpack.Decoder(_Kept).decode
-_decode_stored = msgspec.msgpack.Decoder(_Stored).decode
+_decode_kept = msgspec.msgpack.Decoder(_OpenState[str]).decode
+_decode_stored = msgspec.msgpack.Decoder(_OpenState[list[int]]).decode
 
 Call = tuple[str, Sequence[Arg]]
 
@@ -152,21 +143,11 @@ def _parts_of(row: list[Any]) -> Iterator[Part]:
 
 
 def _stored(envelopes: Sequence[bytes]) -> Iterator[bytes]:
-    """Convert open envelopes (names and states alternating) to the snapshot format of all versions, with lists of
-    positions."""
+    """Convert open envelopes (names and states alternating) to the form of snapshots."""
     for name, state in zip(envelopes[::2], envelopes[1::2], strict=True):
         kept = _decode_kept(state)
         yield name
-        yield _encode(
-            _Stored(
-                recorded=kept.recorded,
-                size=kept.size,
-                positions=unpack_positions(kept.open),
-                claimed=kept.claimed,
-                claim=kept.claim,
-                groups=kept.groups,
-            )
-        )
+        yield _encode(msgspec.structs.replace(kept, positions=unpack_positions(kept.positions)))
 
 
 def _kept(envelopes: Sequence[bytes]) -> Iterator[bytes]:
@@ -179,17 +160,8 @@ def _kept(envelopes: Sequence[bytes]) -> Iterator[bytes]:
         yield name
         positions = pack_positions(stored.positions, stored.size)
         tried = TargetGroup(positions=positions, tries=min(stored.recorded + 1, MAX_TRIES), due_ms=0)
-        yield _encode(
-            (
-                stored.recorded,
-                stored.size,
-                positions,
-                stored.claimed,
-                stored.claim,
-                groups_within(stored.groups, positions, tried),
-                0,
-            )
-        )
+        groups = groups_within(stored.groups, positions, tried)
+        yield _encode((stored.recorded, stored.size, positions, stored.claimed, stored.claim, groups, 0))
 
 
 def _calls(part: Part) -> list[Call]:

@@ -46,7 +46,7 @@ class _Closed(NamedTuple):
 
 
 class FleetGate:
-    """Implements FlowGate and Paces. What it has met is in `outbox`, for whom stores pauses for all workers.
+    """Implements FlowGate. What it has met is in `outbox`, for whom stores pauses for all workers.
 
     A flow that this worker reports is closed at once, before other workers know of it. As soon as the view has a newer
     entry of the flow, that one counts. `update` is called by another thread.
@@ -184,7 +184,7 @@ class FleetGate:
 
     # ------------------------------------------------------------- the engine's thread
     def allot(self, paces: Sequence[Pace], carried_out_s: float) -> None:
-        """See Paces.allot."""
+        """Add grants that the ledger made at this monotonic time."""
         if paces:
             with self._lock:
                 self._doors.allot(paces, carried_out_s)

@@ -305,7 +305,16 @@ class _Sharing:
         per_request = 1 if self._shares.request_caps.isdisjoint(pools) else job.per_request
         key = (job.tier, job.app, job.channel, job.id if job.cap else "", per_request)
         if key not in self.queues:
-            self.queues[key] = _Queue(TaskKind(job.tier, job.app, pools, 0.0, float(job.cap) or inf, per_request))
+            self.queues[key] = _Queue(
+                TaskKind(
+                    tier=job.tier,
+                    app=job.app,
+                    pools=pools,
+                    weight=0.0,
+                    limit=float(job.cap) or inf,
+                    per_request=per_request,
+                )
+            )
         self.queues[key].add(job)
 
     def rates(self) -> list[float]:

@@ -6,11 +6,10 @@ and its staff's answers on which errors show a dead token.
 
 from dispatcher.channels.answer_body import json_object, text
 from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable, strange_body
+from dispatcher.wire.groups import MAX_TIME_MS
 
 AFTER_5XX_S = 900.0
 """Apple asks to wait 15 minutes after an error of its own."""
-MAX_TIME_MS = 253_402_300_800_000
-"""The year 10,000."""
 TOKEN_UPDATE_S = 1_200.0
 """Apple refuses provider tokens that change more often than this."""
 

@@ -214,8 +214,7 @@ class Leases(EnginePart):
             return
         self._not_ready_s = 0.0
         self._suspects.judge()
-        if self._ports.paces is not None:
-            self._ports.paces.allot(event.answer.paces, self._carried_out_s(event.answer, now_s))
+        self._ports.allot(event.answer.paces, self._carried_out_s(event.answer, now_s))
         use_by_s = self._first_asked_s + request.lease_ms / 1000
         own = len(asked)  # lanes that only announce demand follow after them
         for lane, ask, answer in zip(asked, request.lanes[:own], event.answer.lanes[:own], strict=True):

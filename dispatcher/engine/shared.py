@@ -1,6 +1,6 @@
 """Objects that the parts of an engine share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -9,8 +9,9 @@ from dispatcher.clock import Clock
 from dispatcher.engine.events import Inbox
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.stats import EngineStats
-from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog, Paces
+from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog
 from dispatcher.scheduling.shared_bound import SharedBound
+from dispatcher.wire.lease import Pace
 from dispatcher.wire.topics import Topics
 
 
@@ -46,8 +47,9 @@ class EnginePorts:
     publisher: EnvelopePublisher
     dead_letters: DeadLetters
     topics: Topics
-    paces: Paces | None = None
-    """None: the channels keep to no paces."""
+    allot: Callable[[Sequence[Pace], float], None] = lambda _paces, _carried_out_s: None
+    """Keep to the times at which granted targets of capped flows may be sent. Called with grants that the ledger made
+    at a monotonic time, before the engine sends them."""
     is_reopened: Callable[[str], bool] = lambda _flow: False
     """Whether the last pause of a flow (an app on a channel) was ended before its time. Called from the engine's
     thread."""

@@ -1,7 +1,8 @@
 """The state of dead letters, folded from the marks in the order of the topic."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import StrEnum
+from itertools import chain
 
 import msgspec
 
@@ -82,7 +83,7 @@ class LetterBook:
 
     def _begin(self, claim: Claim) -> None:
         """Let the claim count: it has what no earlier one has."""
-        for letter in _all(claim.parts.values()):
+        for letter in chain.from_iterable(claim.parts.values()):
             entries = self._claimed.setdefault((letter.task, letter.writer, letter.sequence), [])
             bits = 0
             for position in letter.positions:
@@ -117,8 +118,3 @@ class SeenTargets:
 
 def _bit(position: int) -> int:
     return 1 << (position if position >= 0 else MAX_POSITION - 1 - position)
-
-
-def _all(parts: Iterable[list[MarkedLetter]]) -> Iterator[MarkedLetter]:
-    for part in parts:
-        yield from part

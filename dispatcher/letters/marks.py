@@ -67,12 +67,8 @@ class LetterMark(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only
     """In the first part of a replay: the new task, as JSON."""
 
 
-_encode = msgspec.msgpack.Encoder().encode
+encode_mark = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(LetterMark).decode
-
-
-def encode_mark(mark: LetterMark) -> bytes:
-    return _encode(mark)
 
 
 def read_mark(body: bytes) -> LetterMark | None:
@@ -98,7 +94,7 @@ def digest_of(letters: Iterable[MarkedLetter]) -> str:
     """Return a name for this set of letters: two operators that mark the same letters make the same mark."""
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for letter in letters:
-        digest.update(_encode(letter))
+        digest.update(encode_mark(letter))
     return digest.hexdigest()
 
 

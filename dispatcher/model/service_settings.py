@@ -6,7 +6,7 @@ A record of the control topic has it as a field and a text; the last text of a f
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Self
@@ -25,7 +25,6 @@ from dispatcher.wire.control import FORMAT, GlobalChange
 from dispatcher.wire.topics import NAME_PATTERN
 
 _NAME = re.compile(NAME_PATTERN)
-_UNITS = tuple(map(str, CapUnit))
 _NAMES_OF_POOLS = {"channel": ("channel",), "app": ("app",), "app_channel": ("app", "channel"), "quota": ("group",)}
 """Kinds of names in the name of a pool, by its first word."""
 
@@ -103,9 +102,12 @@ def _valid(fields: Mapping[str, str]) -> Iterator[Setting]:
             continue
 
 
+_Apply = Callable[[dict[str, Any], str, Any], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    apply: Callable[[dict[str, Any], str, Any], None]
+    apply: _Apply
     """Change the fields of Globals; takes name and value."""
     parsed: Callable[[str], Any]
     """The value in a stored text. Raises Malformed."""
@@ -130,21 +132,10 @@ def _of_pool(pool: str) -> dict[str, str]:
     return dict(zip_longest(parts, names.split("/", len(parts) - 1), fillvalue=""))
 
 
-def _given_sharing(shared_by: Any, _: str) -> str:
-    if shared_by not in SHARED_BY:
-        raise InvalidInput(f"sharing: is {shared_by!r}; it must be {' or '.join(SHARED_BY)}.")
-    return str(shared_by)
-
-
 def _given_limit(number: Any, _: str) -> int:
     if not is_count(number, MAX_TARGETS):
         raise InvalidInput(f"limit: is {number!r}; it must be a whole number, 0 (for none) to {MAX_TARGETS:,}.")
     return int(number)
-
-
-def _stored_sharing(text: str) -> str:
-    check.need(text in SHARED_BY, "sharing", text)
-    return text
 
 
 def _stored_weights(text: str) -> dict[str, int]:
@@ -168,17 +159,6 @@ def _given_group(group: Any, _: str) -> str:
     return str(group)
 
 
-def _stored_unit(text: str) -> str:
-    check.need(text in _UNITS, "unit", text)
-    return text
-
-
-def _given_unit(unit: Any, _: str) -> str:
-    if unit not in _UNITS:
-        raise InvalidInput(f"unit: is {unit!r}; it must be {' or '.join(_UNITS)}.")
-    return str(unit)
-
-
 def _put(values: dict[str, Any], name: str, value: object, *, unset: object) -> None:
     """Set a value by name; an unset one is left out."""
     if value == unset:
@@ -196,6 +176,21 @@ def _pause_flow(new: dict[str, Any], flow: str, entry: FlowPause) -> None:
         new["flow_pauses"][flow] = entry
     else:
         new["flow_pauses"].pop(flow, None)
+
+
+def _choice(name: str, known: Sequence[str], apply: _Apply, **rules: Any) -> _Kind:
+    """Return the rules of a setting with one of the known texts."""
+
+    def parsed(text: str) -> str:
+        check.need(text in known, name, text)
+        return text
+
+    def checked(given: Any, _: str) -> str:
+        if given not in known:
+            raise InvalidInput(f"{name}: is {given!r}; it must be {' or '.join(known)}.")
+        return str(given)
+
+    return _Kind(apply=apply, parsed=parsed, checked=checked, **rules)
 
 
 def _limit(part: str) -> _Kind:
@@ -226,12 +221,7 @@ SETTINGS: dict[str, _Kind] = {
         text=lambda milli: ":".join(map(str, milli.values())),
         is_named=False,
     ),
-    "sharing": _Kind(
-        apply=lambda new, _, shared_by: new.update(sharing=shared_by),
-        parsed=_stored_sharing,
-        checked=_given_sharing,
-        is_named=False,
-    ),
+    "sharing": _choice("sharing", SHARED_BY, lambda new, _, shared_by: new.update(sharing=shared_by), is_named=False),
     "cap": _Kind(
         apply=lambda new, pool, cap: _put(new["caps"], pool, cap, unset=NO_CAP),
         parsed=lambda text: check.cap(text, "cap"),
@@ -252,10 +242,10 @@ SETTINGS: dict[str, _Kind] = {
         checked=_given_group,
         parts=_of_flow,
     ),
-    "quota_unit": _Kind(  # what the cap of a quota group counts
-        apply=lambda new, group, unit: _put(new["quota_units"], group, unit, unset=str(CapUnit.TARGET)),
-        parsed=_stored_unit,
-        checked=_given_unit,
+    "quota_unit": _choice(  # what the cap of a quota group counts
+        "unit",
+        tuple(map(str, CapUnit)),
+        lambda new, group, unit: _put(new["quota_units"], group, unit, unset=str(CapUnit.TARGET)),
         parts=lambda group: {"group": group},
     ),
     FLOW_PAUSED: _Kind(

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from dispatcher.clock import Clock
-from dispatcher.model.errors import NotFound, Unreachable
+from dispatcher.model.errors import NotFound
 from dispatcher.ports import Delivery, Done, LaneInfo
+from dispatcher.testing.logs import Receipts
 from dispatcher.wire.envelope import Envelope
 
 
@@ -65,23 +66,23 @@ class MemoryBroker:
         """Return the number of messages that the consumer has and has not acked."""
         return sum(message.holder is consumer and not message.acked for message in self._topic(lane).messages)
 
-    def take_away(self, lane: str, max_messages: int | None = None) -> None:
-        """Break the connection of the lane's consumers: all or some of their messages are delivered again."""
+    def take_away(self, lane: str) -> None:
+        """Break the connection of the lane's consumers: their messages are delivered again."""
         topic = self._topic(lane)
         unacked = [message for message in topic.messages if message.holder is not None and not message.acked]
-        self._again(lane, topic, unacked[:max_messages])
+        self._again(lane, topic, unacked)
 
-    def forget_acks(self, lane: str, max_messages: int | None = None) -> None:
+    def forget_acks(self, lane: str) -> None:
         """Forget acks that the broker had not stored when it was restarted."""
         topic = self._topic(lane)
-        forgotten = [message for message in topic.messages if message.acked][:max_messages]
+        forgotten = [message for message in topic.messages if message.acked]
         for message in forgotten:
             message.acked = False
         self._again(lane, topic, forgotten)
 
-    def repeat(self, lane: str, max_messages: int | None = None) -> None:
+    def repeat(self, lane: str) -> None:
         """Publish messages a second time, as a resumed submission does."""
-        self.publish(lane, [message.envelope for message in self._topic(lane).messages[:max_messages]])
+        self.publish(lane, [message.envelope for message in self._topic(lane).messages])
 
     def _topic(self, lane: str) -> _Topic:
         topic = self._topics.get(lane)
@@ -201,19 +202,10 @@ class MemoryPublisher:
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
-        self.lose = 0
-        """Number of next receipts to lose (the message is stored)."""
-        self.fail = 0
-        """Number of next publishes to fail (the message is not stored)."""
+        self.receipts = Receipts()
 
     def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
-        if self.fail:
-            self.fail -= 1
-            done(Unreachable("The broker did not take it."))
-            return
-        self._broker.publish(lane, envelopes)
-        if self.lose:
-            self.lose -= 1
-            done(Unreachable("The receipt was lost."))
-            return
-        done(None)
+        stored = self.receipts.stores()
+        if stored:
+            self._broker.publish(lane, envelopes)
+        self.receipts.confirm(done, stored=stored)

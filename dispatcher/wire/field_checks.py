@@ -9,11 +9,10 @@ from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Malformed
 from dispatcher.model.pools import MAX_CAP, Cap
 from dispatcher.model.task import MAX_MESSAGE_BYTES
 from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, TIERS, Tier
+from dispatcher.wire.groups import MAX_TIME_MS
 from dispatcher.wire.outcome import MAX_REASON_BYTES
 from dispatcher.wire.topics import TASK_PATTERN
 
-MAX_TIME_MS = 253_402_300_799_999
-"""The end of the year 9999."""
 _MAX_DIGITS = 16
 _MAX_TEXT = 1_024
 _TENANT = "persistent://[A-Za-z0-9_.:=-]{1,128}"
@@ -31,7 +30,7 @@ def number(value: int, field: str, maximum: int, minimum: int = 0) -> None:
 
 
 def time_ms(value: int, field: str) -> None:
-    number(value, field, MAX_TIME_MS)
+    number(value, field, MAX_TIME_MS - 1)
 
 
 def text(value: str, field: str) -> None:

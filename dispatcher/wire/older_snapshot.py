@@ -1,6 +1,6 @@
 """Clean the snapshots of an older version, which stored values unchecked."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dispatcher.model.errors import Malformed
 from dispatcher.model.service_settings import Setting
@@ -46,11 +46,7 @@ def _task(part: TaskPart) -> TaskPart | None:
 
 
 def _is_valid(task: str, name: bytes, text: bytes) -> bool:
-    try:
-        Control.parse(ControlChange(FORMAT, task, _CONTROLS[name], text.decode(), 0))
-    except (Malformed, UnicodeDecodeError):
-        return False
-    return True
+    return _parses(lambda: Control.parse(ControlChange(FORMAT, task, _CONTROLS[name], text.decode(), 0)))
 
 
 def _is_setting(name: bytes) -> bool:
@@ -58,8 +54,12 @@ def _is_setting(name: bytes) -> bool:
 
 
 def _is_sound(name: bytes, text: bytes) -> bool:
+    return _parses(lambda: Setting.parse(name.decode(), text.decode()))
+
+
+def _parses(parse: Callable[[], object]) -> bool:
     try:
-        Setting.parse(name.decode(), text.decode())
+        parse()
     except (Malformed, UnicodeDecodeError):
         return False
     return True

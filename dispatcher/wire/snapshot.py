@@ -98,13 +98,9 @@ class Closed(msgspec.Struct, array_like=True, frozen=True, tag="closed"):
 
 Record = Begun | Chunk | Closed
 
-_encode = msgspec.msgpack.Encoder().encode
+encode = msgspec.msgpack.Encoder().encode
 _decode_record = msgspec.msgpack.Decoder(Record).decode
 _decode_parts = msgspec.msgpack.Decoder(list[Part]).decode
-
-
-def encode(record: Record) -> bytes:
-    return _encode(record)
 
 
 def parts_of(chunk: Chunk) -> list[Part]:
@@ -130,7 +126,7 @@ class Packer:
     def add(self, parts: Iterable[Part]) -> Iterator[Chunk]:
         """Add parts. Yield the chunks that are now full; call `end` after the last part."""
         for part in parts:
-            encoded = _encode(part)
+            encoded = encode(part)
             self.tasks += isinstance(part, TaskPart)
             self._parts.append(encoded)
             self._bytes += len(encoded)
@@ -144,7 +140,7 @@ class Packer:
         yield Closed(self._chunks, self.tasks, self._digest.digest())
 
     def _chunk(self) -> Chunk:
-        chunk = Chunk(self._chunks, _encode([msgspec.Raw(part) for part in self._parts]))
+        chunk = Chunk(self._chunks, encode([msgspec.Raw(part) for part in self._parts]))
         self._digest.update(chunk.parts)
         self._chunks += 1
         self._parts, self._bytes = [], 0

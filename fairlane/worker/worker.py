@@ -159,7 +159,7 @@ class Worker:
                 publisher=self._publisher,
                 dead_letters=self._dead_letters,
                 topics=self._pulsar.topics,
-                paces=self._gate,
+                allot=self._gate.allot,
                 is_reopened=self._gate.is_reopened,
             ),
             self._clock,

@@ -3,6 +3,7 @@
 import queue
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from backends.redis.workers import Workers
@@ -126,9 +127,9 @@ class Worker:
             publisher=Tripped(self.publisher, self.wire, ["publish"]),
             dead_letters=Tripped(world.dead_letters, self.wire, ["publish"]),
             topics=world.topics,
-            paces=gate,
-            is_reopened=gate.is_reopened if gate is not None else lambda _: False,
         )
+        if gate is not None:
+            ports = replace(ports, allot=gate.allot, is_reopened=gate.is_reopened)
         self.engine = Engine(EngineSettings(worker=name, **settings), ports, clock, self.inbox)
         self.heart = Heartbeat(
             Workers(world.view),

@@ -117,7 +117,7 @@ def test_a_next_attempt_without_receipt_is_published_again_and_sent_once() -> No
     world = EngineWorld(busy_at_first)
     world.add_task("t", 4, chunk=4)
     worker = world.worker()
-    worker.publisher.lose = 1
+    worker.publisher.receipts.lose = 1
     world.run_out("t")
     assert world.counts("t") == {"sent": 4}
     assert most_calls(world) == 1
