@@ -7,7 +7,8 @@ position, so that a newer version can apply it (backends/redis/skipped_records.p
 
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import msgspec
 
@@ -21,14 +22,12 @@ from dispatcher.wire import field_checks as check
 from dispatcher.wire.control import (
     FORMAT,
     Announced,
-    Checkpoint,
     ControlChange,
     ControlRecord,
     EpochStarted,
     Finished,
     GlobalChange,
     Restated,
-    Sealed,
     TakenOver,
     TaskRecord,
     decode_control,
@@ -90,119 +89,94 @@ def _check(record: ControlRecord) -> None:
     if record.format > FORMAT:
         raise Malformed(f"it has format {record.format}; this version reads {FORMAT}")
     check.need(record.format == FORMAT, "format", record.format)
-    task = getattr(record, "task", "t")
-    check.need(_TASK.fullmatch(task) and not is_reserved(task), "task", task)
-    CHECKS[type(record)](record)
+    for field, check_value in CHECKS[type(record)]:
+        check_value(getattr(record, field))
+    if rule := _RULES.get(type(record)):
+        rule(record)
 
 
 def _name(record: object) -> str:
     return type(record).__name__
 
 
-# ----------------------------------------------------------------- kinds of records
+# ----------------------------------------------------------------- fields, and kinds of records
 
 
-def _task(record: TaskRecord) -> None:
-    check.need(_NAME.fullmatch(record.app), "app", record.app)
-    check.need(_NAME.fullmatch(record.channel), "channel", record.channel)
-    check.message(record.message)
-    check.lane(record.lane, "" if record.shared else record.task)
-    check.number(record.chunk, "chunk", MAX_CHUNK, 1)
-    check.number(record.expected_targets, "number of expected targets", MAX_TARGETS, -1)
-    check.weight(str(record.weight))
-    check.number(record.cap, "cap", MAX_CAP)
-    check.number(record.cap_burst, "burst", MAX_CAP)
-    for field in ("start_ms", "expires_ms", "created_ms"):
-        check.time_ms(getattr(record, field), field)
-    check.number(record.max_attempts, "number of attempts", MAX_ATTEMPTS, 1)
-    check.number(record.retry_for_ms, "time to retry", MAX_RETRY_FOR_MS)
-    check.number(record.partitions, "number of partitions", MAX_PARTITIONS)
-    check.number(record.announced, "number of announced targets", MAX_COUNT)
-    check.number(record.first, "number of first targets", MAX_COUNT)
-    check.need(not (record.first and record.shared), "lane for first targets", record.lane)
-    for field in ("digest", "submitter", "announced_digest"):
-        check.text(getattr(record, field), field)
+def _number(label: str, maximum: int, minimum: int = 0) -> Callable[[int], None]:
+    return lambda value: check.number(value, label, maximum, minimum)
 
 
-def _checkpoint(record: Checkpoint) -> None:
-    check.need(_WRITER.fullmatch(record.writer), "writer", record.writer)
-    check.number(record.sequence, "sequence", MAX_SEQUENCE + 1)
-    for field in ("targets", "refused", "consumed"):
-        check.number(getattr(record, field), field, MAX_COUNT)
-    check.text(record.digest, "digest")
+def _like(label: str, pattern: re.Pattern[str]) -> Callable[[str], None]:
+    return lambda value: check.need(pattern.fullmatch(value), label, value)
 
 
-def _sealed(record: Sealed) -> None:
-    check.number(record.targets, "targets", MAX_COUNT)
-    check.number(record.refused, "refused", MAX_COUNT)
-    check.text(record.digest, "digest")
-    check.text(record.submitter, "submitter")
-    for writer in record.writers:
-        check.need(_WRITER.fullmatch(writer), "writer", writer)
+def _each(check_value: Callable[..., None], *fields: str) -> dict[str, Callable[[Any], None]]:
+    """Return the same check for fields, whose names are those in messages."""
+    return {field: partial(check_value, field=field) for field in fields}
 
 
-def _announced(record: Announced) -> None:
-    _submitter(record.submitter)
-    for field in ("first", "targets", "refused"):
-        check.number(getattr(record, field), field, MAX_COUNT)
-    check.need(record.first <= record.targets, "first", record.first)
-    check.text(record.digest, "digest")
+def _all(check_value: Callable[[Any], None]) -> Callable[[list[Any]], None]:
+    def check_all(values: list[Any]) -> None:
+        for value in values:
+            check_value(value)
+
+    return check_all
 
 
-def _taken_over(record: TakenOver) -> None:
-    _submitter(record.submitter)
-    check.time_ms(record.at_ms, "time")
-
-
-def _submitter(name: str) -> None:
-    check.need(_EPOCH.fullmatch(name), "submitter", name)
-
-
-def _change(record: ControlChange) -> None:
-    check.time_ms(record.at_ms, "time")
-    Control.parse(record)
-
-
-def _global(record: GlobalChange) -> None:
-    check.time_ms(record.at_ms, "time")
-    Setting.parse(record.field, record.value)
-
-
-def _finished(record: Finished) -> None:
-    check.need(record.state in ENDED_STATES, "state", record.state)
-    check.need(len(record.counts) == len(Outcome), "counts", record.counts)
-    for count in record.counts:
-        check.number(count, "count", MAX_COUNT)
-    check.time_ms(record.at_ms, "time")
-    check.reason(record.reason)
-
-
-def _epoch_started(record: EpochStarted) -> None:
-    check.need(_EPOCH.fullmatch(record.epoch), "epoch", record.epoch)
-    check.time_ms(record.at_ms, "time")
-    check.need(len(record.address) <= MAX_REASON_BYTES, "address", record.address)
-    check.number(record.claim_ms, "longest claim", MAX_CLAIM_MS)
-
-
-def _epoch_mark(record: EpochMark) -> None:
-    check.need(_EPOCH.fullmatch(record.epoch), "epoch", record.epoch)
-
-
-def _restated(record: Restated) -> None:
-    check.need(_POSITION.fullmatch(record.position), "position", record.position)
-
-
-CHECKS: dict[type[ControlRecord], Callable[[Any], None]] = {
-    TaskRecord: _task,
-    Checkpoint: _checkpoint,
-    Sealed: _sealed,
-    ControlChange: _change,
-    GlobalChange: _global,
-    Finished: _finished,
-    Announced: _announced,
-    TakenOver: _taken_over,
-    EpochStarted: _epoch_started,
-    EpochMark: _epoch_mark,
-    Restated: _restated,
+FIELDS: dict[str, Callable[[Any], object]] = {
+    "task": lambda task: check.need(_TASK.fullmatch(task) and not is_reserved(task), "task", task),
+    "app": _like("app", _NAME),
+    "channel": _like("channel", _NAME),
+    "message": check.message,
+    "chunk": _number("chunk", MAX_CHUNK, 1),
+    "expected_targets": _number("number of expected targets", MAX_TARGETS, -1),
+    "weight": lambda weight: check.weight(str(weight)),
+    "cap": _number("cap", MAX_CAP),
+    "cap_burst": _number("burst", MAX_CAP),
+    **_each(check.time_ms, "start_ms", "expires_ms", "created_ms"),
+    "at_ms": lambda at_ms: check.time_ms(at_ms, "time"),
+    "max_attempts": _number("number of attempts", MAX_ATTEMPTS, 1),
+    "retry_for_ms": _number("time to retry", MAX_RETRY_FOR_MS),
+    "partitions": _number("number of partitions", MAX_PARTITIONS),
+    "announced": _number("number of announced targets", MAX_COUNT),
+    "first": _number("number of first targets", MAX_COUNT),
+    **_each(check.text, "digest", "submitter", "announced_digest"),
+    "writer": _like("writer", _WRITER),
+    "writers": _all(_like("writer", _WRITER)),
+    "sequence": _number("sequence", MAX_SEQUENCE + 1),
+    **_each(lambda count, field: check.number(count, field, MAX_COUNT), "targets", "refused", "consumed"),
+    "state": lambda state: check.need(state in ENDED_STATES, "state", state),
+    "counts": _all(_number("count", MAX_COUNT)),
+    "reason": check.reason,
+    "epoch": _like("epoch", _EPOCH),
+    "address": lambda address: check.need(len(address) <= MAX_REASON_BYTES, "address", address),
+    "claim_ms": _number("longest claim", MAX_CLAIM_MS),
+    "position": _like("position", _POSITION),
 }
-"""One check for each kind of record."""
+"""The checks of fields by name, in whatever kind of record they are."""
+CHECKS = {
+    kind: [(field, FIELDS[field]) for field in kind.__struct_fields__ if field in FIELDS]
+    for kind in get_args(ControlRecord)
+}
+"""By kind of record: its fields with their checks."""
+
+
+def _check_task(record: TaskRecord) -> None:
+    check.lane(record.lane, "" if record.shared else record.task)
+    check.need(not (record.first and record.shared), "lane for first targets", record.lane)
+
+
+def _check_announced(record: Announced) -> None:
+    check.need(_EPOCH.fullmatch(record.submitter), "submitter", record.submitter)
+    check.need(record.first <= record.targets, "first", record.first)
+
+
+_RULES: dict[type[ControlRecord], Callable[[Any], object]] = {
+    TaskRecord: _check_task,
+    Announced: _check_announced,
+    TakenOver: lambda record: check.need(_EPOCH.fullmatch(record.submitter), "submitter", record.submitter),
+    ControlChange: Control.parse,
+    GlobalChange: lambda record: Setting.parse(record.field, record.value),
+    Finished: lambda record: check.need(len(record.counts) == len(Outcome), "counts", record.counts),
+}
+"""What else must hold, by kind of record."""
