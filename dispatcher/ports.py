@@ -215,7 +215,7 @@ class Courier(Protocol):
 
 
 class _AnyChannel(Protocol):
-    """What every channel has."""
+    """The settings and the life of every channel."""
 
     name: str
     """Name of the channel, as used in tasks."""

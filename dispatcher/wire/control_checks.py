@@ -179,4 +179,4 @@ _RULES: dict[type[ControlRecord], Callable[[Any], object]] = {
     GlobalChange: lambda record: Setting.parse(record.field, record.value),
     Finished: lambda record: check.need(len(record.counts) == len(Outcome), "counts", record.counts),
 }
-"""What else must hold, by kind of record."""
+"""The rules beyond single fields, by kind of record."""

@@ -77,7 +77,7 @@ def test_nothing_is_acked_before_everything_is_stored(failing: str) -> None:
     faults: Any = {
         "letters": world.dead_letters.receipts,
         "record": world.outcomes.receipts,
-        "next attempt": worker.publisher,
+        "next attempt": worker.publisher.receipts,
     }[failing]
     faults.fail = 1_000_000
     world.run(within_s=30)
