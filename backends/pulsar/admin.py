@@ -22,8 +22,9 @@ _CREATED_ELSEWHERE_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _RETRIED = (500, 502, 503, 504)
 """Status codes that are retried. Brokers answer 500 when two calls race for the same metadata. Every call below may be
 made twice."""
-_WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
-_RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
+WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
+RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
+PROVISION = "Run `fairlane provision`."
 
 
 class PulsarAdmin:
@@ -46,7 +47,7 @@ class PulsarAdmin:
 
     def version(self) -> str:
         """Return the broker's version, as in "4.0.8"."""
-        return self._text("GET", "brokers/version").strip().strip('"')
+        return self._call("GET", "brokers/version").decode().strip().strip('"')
 
     def runtime_configuration(self) -> dict[str, str]:
         """Return the broker's settings currently in force. Needs an administrator's rights."""
@@ -79,14 +80,11 @@ class PulsarAdmin:
         return self._create(f"tenants/{tenant}", {"allowedClusters": clusters, "adminRoles": []})
 
     def delete_tenant(self, tenant: str) -> None:
-        self._remove(f"tenants/{tenant}")
+        self.delete(f"tenants/{tenant}")
 
     def namespaces(self, tenant: str) -> list[str]:
         """Return the full names, as in "fairlane/system"; none if the tenant does not exist."""
-        try:
-            return list(self._json(f"namespaces/{tenant}"))
-        except NotFound:
-            return []
+        return self._names(f"namespaces/{tenant}")
 
     def create_namespace(self, namespace: str, policies: Mapping[str, Any]) -> bool:
         """Create a namespace with these policies (by Pulsar's names). Return False if it already exists, with any
@@ -103,7 +101,7 @@ class PulsarAdmin:
 
     def delete_namespace(self, namespace: str) -> None:
         """Delete a namespace, which must not hold any topic."""
-        self._remove(f"namespaces/{namespace}")
+        self.delete(f"namespaces/{namespace}")
 
     # ------------------------------------------------------------ topics
     def create_lane(self, topic: str, partitions: int = 0) -> None:
@@ -129,7 +127,7 @@ class PulsarAdmin:
 
     def delete_subscription(self, topic: str, name: str) -> None:
         """Delete a subscription, with any backlog; no consumer may be attached."""
-        self._remove(f"{_path(topic)}/subscription/{quote(name)}")
+        self.delete(f"{_path(topic)}/subscription/{quote(name)}")
 
     def delete_topic(self, topic: str, *, force: bool = False) -> bool:
         """Delete a topic with its partitions and all messages. Return True also if it does not exist.
@@ -156,18 +154,12 @@ class PulsarAdmin:
     def list_topics(self, namespace: str) -> list[str]:
         """Return the full names of the namespace's topics; none if the namespace does not exist. A partitioned topic is
         listed once, without its partitions."""
-        try:
-            topics = [*self._json(f"persistent/{namespace}"), *self._json(f"persistent/{namespace}/partitioned")]
-        except NotFound:
-            return []
+        topics = [*self._names(f"persistent/{namespace}"), *self._names(f"persistent/{namespace}/partitioned")]
         return list(dict.fromkeys(map(lane_of_topic, topics)))
 
     def topics_and_partitions(self, namespace: str) -> list[str]:
         """Return the full names of the namespace's topics, each partition by itself; none if it does not exist."""
-        try:
-            return list(self._json(f"persistent/{namespace}"))
-        except NotFound:
-            return []
+        return self._names(f"persistent/{namespace}")
 
     def stats(self, topic: str) -> dict[str, Any]:
         """Raises NotFound."""
@@ -178,7 +170,7 @@ class PulsarAdmin:
         NotFound."""
         statistics = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true")["subscriptions"].get(subscription)
         if statistics is None:
-            raise NotFound(f"Topic {topic} has no subscription {subscription}.", "Run `fairlane provision`.")
+            raise NotFound(f"Topic {topic} has no subscription {subscription}.", PROVISION)
         return int(statistics["msgBacklog"])
 
     def last_entry(self, topic: str) -> tuple[int, int]:
@@ -196,7 +188,7 @@ class PulsarAdmin:
 
     def document(self, path: str) -> Any:
         """Return any other document, by its path below /admin/v2; None if it is empty. Raises NotFound."""
-        text = self._text("GET", path)
+        text = self._call("GET", path)
         return json.loads(text) if text.strip() else None
 
     def post(self, path: str, body: Any) -> None:
@@ -204,7 +196,8 @@ class PulsarAdmin:
 
     def delete(self, path: str) -> None:
         """Delete a document. Does nothing if it does not exist."""
-        self._remove(path)
+        with suppress(NotFound):
+            self._call("DELETE", path)
 
     def move_bundle(self, namespace: str, bundle: str, target: str) -> None:
         """Make the broker unload a bundle and ask for it to be loaded by another, host:port of its REST address. Pulsar
@@ -242,12 +235,6 @@ class PulsarAdmin:
             return False
         return True
 
-    def _remove(self, path: str) -> None:
-        try:
-            self._call("DELETE", path)
-        except NotFound:
-            return
-
     def _delete(self, path: str, *, force: bool) -> bool:
         try:
             self._call("DELETE", path, query="?force=true" if force else "")
@@ -258,10 +245,14 @@ class PulsarAdmin:
         return True
 
     def _json(self, path: str) -> Any:
-        return json.loads(self._text("GET", path))
+        return json.loads(self._call("GET", path))
 
-    def _text(self, method: str, path: str) -> str:
-        return self._call(method, path).decode()
+    def _names(self, path: str) -> list[str]:
+        """Return a document's list; none if it does not exist."""
+        try:
+            return list(self._json(path))
+        except NotFound:
+            return []
 
     def _call(self, method: str, path: str, body: Any = None, query: str = "", root: str = "admin/v2") -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}
@@ -290,21 +281,21 @@ def _no_answer(address: Address, what: str, error: urllib3.exceptions.HTTPError)
     cause = f"Pulsar at {address.named()}: {what} got no answer: {str(reason).split('): ')[-1]}."
     if isinstance(reason, urllib3.exceptions.SSLError):
         return Refused(cause, "Check FAIRLANE_PULSAR_TLS_CA, the client certificate and its key.")
-    return Unreachable(cause, _WAIT)
+    return Unreachable(cause, WAIT)
 
 
 def _failure(address: Address, what: str, status: int, body: bytes) -> FairlaneError:
     cause = f"Pulsar at {address.named()}: {what} was answered {status}: {_reason(body)}."
     if status in (401, 403):
-        return Refused(cause, _RIGHTS)
+        return Refused(cause, RIGHTS)
     if status == 404:
-        return NotFound(cause, "Run `fairlane provision`.")
+        return NotFound(cause, PROVISION)
     if status == 409:
         return _Conflict(cause)
     if status == 412:
         return _Precondition(cause)
     if status >= 500 or status == 429:
-        return Unreachable(cause, _WAIT)
+        return Unreachable(cause, WAIT)
     return Refused(cause, "Check the broker's log.")
 
 

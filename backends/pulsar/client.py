@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pulsar
 
 from backends.addresses import Address
+from backends.pulsar.admin import PROVISION, RIGHTS, WAIT
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.wire.topics import Topics
@@ -67,7 +68,7 @@ def check_accepts(settings: PulsarSettings) -> None:
         if reason is None:
             return
         reasons.append(f"{reason} by {host}:{port}" if len(servers) > 1 else reason)
-    raise Unreachable(f"Pulsar at {address.named()} cannot be connected to: {', '.join(reasons)}.", _WAIT)
+    raise Unreachable(f"Pulsar at {address.named()} cannot be connected to: {', '.join(reasons)}.", WAIT)
 
 
 def _places(address: Address) -> list[tuple[str, int]]:
@@ -137,39 +138,36 @@ def _path(path: object) -> str | None:
 # ---------------------------------------------------------------- errors
 _QUOTA_FULL = "the topic's backlog quota is full"
 _DRAIN = "Add workers, or raise the quota."
-_WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
-_RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
-_PROVISION = "Run `fairlane provision`."
 _SETTINGS = "Correct the setting."
 _BUG = "This is a bug in Fairlane; please report it."
 
 _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
-    "Timeout": (Unreachable, "it did not answer in time", _WAIT),
-    "ConnectError": (Unreachable, "it cannot be connected to", _WAIT),
-    "NotConnected": (Unreachable, "the connection is lost", _WAIT),
-    "ReadError": (Unreachable, "the connection broke", _WAIT),
-    "LookupError": (Unreachable, "no broker serves the topic", _WAIT),
-    "TooManyLookupRequestException": (Unreachable, "it is asked for too many topics at once", _WAIT),
-    "ServiceUnitNotReady": (Unreachable, "the topic is being moved between brokers", _WAIT),
-    "BrokerMetadataError": (Unreachable, "its metadata store fails", _WAIT),
-    "BrokerPersistenceError": (Unreachable, "its storage fails", _WAIT),
+    "Timeout": (Unreachable, "it did not answer in time", WAIT),
+    "ConnectError": (Unreachable, "it cannot be connected to", WAIT),
+    "NotConnected": (Unreachable, "the connection is lost", WAIT),
+    "ReadError": (Unreachable, "the connection broke", WAIT),
+    "LookupError": (Unreachable, "no broker serves the topic", WAIT),
+    "TooManyLookupRequestException": (Unreachable, "it is asked for too many topics at once", WAIT),
+    "ServiceUnitNotReady": (Unreachable, "the topic is being moved between brokers", WAIT),
+    "BrokerMetadataError": (Unreachable, "its metadata store fails", WAIT),
+    "BrokerPersistenceError": (Unreachable, "its storage fails", WAIT),
     "UnknownError": (Unreachable, "it failed without a reason", "Check the broker's log, then try again."),
-    "ProducerBusy": (Unreachable, "the topic still has the previous producer", _WAIT),
-    "ProducerNotInitialized": (Unreachable, "the producer is gone", _WAIT),
-    "ConsumerNotInitialized": (Unreachable, "the consumer is gone", _WAIT),
+    "ProducerBusy": (Unreachable, "the topic still has the previous producer", WAIT),
+    "ProducerNotInitialized": (Unreachable, "the producer is gone", WAIT),
+    "ConsumerNotInitialized": (Unreachable, "the consumer is gone", WAIT),
     "AlreadyClosed": (Unreachable, "the client is closed", "Connect again."),
     "Interrupted": (Unreachable, "the call was interrupted", "Try again."),
-    "AuthenticationError": (Refused, "it rejects the client's credentials", _RIGHTS),
-    "ErrorGettingAuthenticationData": (Refused, "the credentials cannot be read", _RIGHTS),
-    "AuthorizationError": (Refused, "the role lacks the right", _RIGHTS),
+    "AuthenticationError": (Refused, "it rejects the client's credentials", RIGHTS),
+    "ErrorGettingAuthenticationData": (Refused, "the credentials cannot be read", RIGHTS),
+    "AuthorizationError": (Refused, "the role lacks the right", RIGHTS),
     "ProducerBlockedQuotaExceededError": (Refused, _QUOTA_FULL, _DRAIN),
     "ProducerBlockedQuotaExceededException": (Refused, _QUOTA_FULL, _DRAIN),
-    "TopicTerminated": (Refused, "the topic accepts no more messages", _PROVISION),
+    "TopicTerminated": (Refused, "the topic accepts no more messages", PROVISION),
     "NotAllowedError": (Refused, "the broker does not allow it", "Check the broker's log."),
     "ConsumerBusy": (Refused, "the subscription is used by consumers of another type", "Stop the foreign consumer."),
     "ProducerFenced": (Refused, "another producer has the topic for itself", "Stop the foreign producer."),
-    "TopicNotFound": (NotFound, "there is no such topic", _PROVISION),
-    "SubscriptionNotFound": (NotFound, "there is no such subscription", _PROVISION),
+    "TopicNotFound": (NotFound, "there is no such topic", PROVISION),
+    "SubscriptionNotFound": (NotFound, "there is no such subscription", PROVISION),
     "InvalidUrl": (InvalidInput, "the address is not valid", _SETTINGS),
     "InvalidTopicName": (InvalidInput, "the topic's name is not valid", _SETTINGS),
     "InvalidConfiguration": (InvalidInput, "the client's configuration is not valid", _SETTINGS),

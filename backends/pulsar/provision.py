@@ -6,7 +6,7 @@ from contextlib import closing
 from itertools import chain
 from typing import Any, TypeVar
 
-from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.admin import PROVISION, PulsarAdmin
 from backends.pulsar.client import check_accepts, topics
 from backends.pulsar.policies import (
     LANE_POLICIES,
@@ -27,7 +27,6 @@ from dispatcher.wire.topics import SUBSCRIPTION, Topics
 
 _PARALLEL = 8
 """Number of parallel calls; more would only queue at the broker's metadata store."""
-_PROVISION = "Run `fairlane provision`."
 _SHOWN = 3
 """Maximum number of names listed in one finding."""
 
@@ -223,7 +222,7 @@ def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
         return []
     shown = listed(names, _SHOWN)
     what = f"{kind} {shown} is missing" if len(names) == 1 else f"{len(names)} {kind}s are missing: {shown}"
-    return [Finding("fail", what, _PROVISION)]
+    return [Finding("fail", what, PROVISION)]
 
 
 def _stored_policies(admin: PulsarAdmin, namespace: str) -> Mapping[str, Any] | None:
@@ -237,7 +236,7 @@ def _stored_policies(admin: PulsarAdmin, namespace: str) -> Mapping[str, Any] | 
 def _differs(namespace: str, policy: Policy, stored: Any) -> Finding:
     if policy in SYSTEM_POLICIES and policy.field == RETENTION:
         return _retention_differs(namespace, stored or {})
-    return Finding("fail", f"namespace {namespace}: policy {policy.field} is {stored!r}", _PROVISION)
+    return Finding("fail", f"namespace {namespace}: policy {policy.field} is {stored!r}", PROVISION)
 
 
 def _retention_differs(namespace: str, stored: Mapping[str, int]) -> Finding:
@@ -248,10 +247,10 @@ def _retention_differs(namespace: str, stored: Mapping[str, int]) -> Finding:
     kept = "for ever" if minutes < 0 else f"for {minutes / (24 * 60):.3g} days"
     what = f"namespace {namespace} keeps records {kept}" + (f", at most {megabytes} MB" if megabytes >= 0 else "")
     if not long or megabytes >= 0:
-        return Finding("fail", f"{what}: an emptied Redis could not be rebuilt from them", _PROVISION)
+        return Finding("fail", f"{what}: an emptied Redis could not be rebuilt from them", PROVISION)
     tombstones = TOMBSTONE_MS // DAY_MS
     return Finding(
-        "warn", f"{what}: a rebuild could lose a task whose id is used again after {tombstones} days", _PROVISION
+        "warn", f"{what}: a rebuild could lose a task whose id is used again after {tombstones} days", PROVISION
     )
 
 

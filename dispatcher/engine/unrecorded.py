@@ -8,7 +8,7 @@ from dispatcher.settle import Draft
 
 LATE_S = 1.0
 """A record is late after this time, which is longer than it takes while Pulsar answers. A heartbeat reports it
-before a new view grants anything: REPORT_MS in backends/redis/lua/view/longest_claim.lua is longer."""
+before a new view grants anything: REPORT_MS in backends/redis/keys.py is longer."""
 MAX_TASKS = 5_000
 """Maximum tasks named. A heartbeat with that many has 200 kB. A new view does not hold back more of them."""
 

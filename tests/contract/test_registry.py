@@ -39,9 +39,9 @@ def test_a_task_is_shown_as_accepted(registry: Registry) -> None:
     shown = task_of(registry)
     assert (shown.state, shown.tier, shown.weight, shown.cap, shown.lane) == ("running", "high", 2.5, 40, record.lane)
     assert (shown.created_ms, shown.hold_until_sealed, shown.sealed, shown.ended) == (123, True, False, False)
-    stored = registry.submissions.record("t1")
+    stored = registry.submissions.submission("t1")
     assert stored is not None
-    assert msgspec.msgpack.encode(stored) == msgspec.msgpack.encode(record)
+    assert msgspec.msgpack.encode(stored.record) == msgspec.msgpack.encode(record)
     assert registry.tasks.task("t2") is None
     assert registry.submissions.submission("t2") is None
 

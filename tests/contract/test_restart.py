@@ -1,14 +1,13 @@
 """After a restart of Redis, which may have lost the claims of its last second."""
 
 from backends.redis.epochs import Epoch
+from backends.redis.keys import REPORT_MS
 from dispatcher.wire.control import FORMAT, NO_EPOCH, EpochStarted
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import EpochMark
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold
 
 OWN_CLAIMS_MS = 13_000
-REPORT_MS = 4_000
-"""Time in which live workers report what they know of claims that have ended and no topic has."""
 
 
 def restart(world: LawWorld) -> str:

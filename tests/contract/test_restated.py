@@ -101,9 +101,8 @@ def shown(registry: Registry) -> object:
         for task in registry.tasks.named(TASKS, LIVE_TASK, ended=False)
     ]
     rows = [registry.submissions.submission(task) for task in TASKS]
-    sealed_by = [(row.state, row.seal, row.shared) for row in rows if row]
-    points = [registry.submissions.checkpoint(task, writer) for task in TASKS for writer in ("0", "b")]
-    return registry.service.globals(), registry.service.channel_pauses("null")[-1:], known, live, sealed_by, points
+    sealed_by = [(row.state, row.seal, row.shared, row.checkpoint) for row in rows if row]
+    return registry.service.globals(), registry.service.channel_pauses("null")[-1:], known, live, sealed_by
 
 
 @LAWS

@@ -10,6 +10,7 @@ import pytest
 
 from backends.redis.client import lua_folder
 from backends.redis.epochs import Epoch, Epochs
+from backends.redis.keys import REPORT_MS
 from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
 from backends.settings import RedisSettings
 from benchmarks.redis_pair import RedisPair, redis_pair
@@ -23,8 +24,6 @@ from tests.integration.worker_crew import audience, crew, delivered_at_s, eventu
 TARGETS = 10_000
 IN_HAND_S = 3.0
 """A lease lasts 2 s: what was granted before is sent by then."""
-REPORT_MS = 4_000
-"""Time in which live workers report what they know of claims that have ended and no topic has."""
 
 
 @pytest.fixture(params=sorted(binaries()))

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from backends.redis.client import connect
 from backends.redis.epochs import Epoch, Epochs
+from backends.redis.keys import REPORT_MS
 from backends.redis.sentinel import WATCH_S
 from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
 from backends.settings import RedisSettings
@@ -28,7 +29,6 @@ from tests.contract.ledger_worlds import ask_own, request, task_record
 from tests.integration.worker_crew import audience, crew, eventually, on_redis
 
 TARGETS = 10_000
-REPORT_MS = 4_000
 NOTICED_S = WATCH_S + 5
 BINARY = next(iter(redis_server.binaries().values()))
 

@@ -27,9 +27,11 @@ def test_a_killed_submission_is_completed_and_repeats_only_what_followed_its_las
 ) -> None:
     killed(fresh_settings, when)
     view = open_view(fresh_settings.redis)
-    point = Registry(view).submissions.checkpoint("t")
+    known = Registry(view).submissions.submission("t")
     view.close()
-    assert point is not None
+    assert known is not None
+    assert known.checkpoint is not None
+    point = known.checkpoint
     stored = len(envelopes_in(client, names.own_lane("t")))
     assert stored >= point.sequence > 0
     with PushClient.connect(fresh_settings) as push_client:

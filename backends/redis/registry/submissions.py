@@ -1,16 +1,15 @@
 """Submissions in the registry: who may submit a task, and how far its audience has come."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from backends.redis.registry.record_calls import Call, sealed_call, task_call
 from backends.redis.registry.task_rows import SUBMISSION
 from backends.redis.view import RedisView
 from dispatcher.model.view import Admission, HoldAction, SubmitLease
-from dispatcher.wire.control import MAIN_WRITER, Checkpoint, Sealed, TaskRecord, decode_control
+from dispatcher.wire.control import Sealed, TaskRecord
 from dispatcher.wire.submission import Submission
 
-T = TypeVar("T")
 _RESERVED_MS = 10_000
 
 
@@ -51,19 +50,6 @@ class SubmissionTable:
         """Apply a seal if its submitter holds the lease, which then ends. Return False, and change nothing, if not."""
         script, args = sealed_call(position, seal)
         return bool(self._view.call(script, *args, 1) != -1)
-
-    def record(self, task: str) -> TaskRecord | None:
-        """Return the task's record as accepted."""
-        return self._decoded(task, "record", TaskRecord)
-
-    def checkpoint(self, task: str, writer: str = MAIN_WRITER) -> Checkpoint | None:
-        """Return the furthest checkpoint of a writer."""
-        return self._decoded(task, f"ckpt:{writer}", Checkpoint)
-
-    def _decoded(self, task: str, field: str, kind: type[T]) -> T | None:
-        stored = self._view.command("HGET", self._view.keys.task(task), field)
-        record = decode_control(stored) if stored else None
-        return record if isinstance(record, kind) else None
 
 
 def _lease(answer: Sequence[Any]) -> SubmitLease:

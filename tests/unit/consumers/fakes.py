@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from backends.redis.epochs import Epoch, Epochs
+from backends.redis.keys import REPORT_MS
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import RowShape
 from backends.redis.registry.tasks import TaskTable
@@ -21,8 +22,6 @@ from tests.contract.registry_records import position, task_record
 from tests.unit.views import LostRedis, view_of
 
 T = TypeVar("T")
-REPORT_MS = 4_000
-"""Time for late reports after the claims before a view (backends/redis/lua/view/longest_claim.lua)."""
 COUNT_NAMES = {"cancelled": "cancelled_n"}
 """Fields of a task in Redis that have another name than the outcome."""
 
