@@ -395,6 +395,4 @@ class PushClient:
         return self._connection.workers.workers()
 
     def _handle(self, task: str, result: SubmitResult | None = None) -> TaskHandle:
-        known = self._connection
-        with_etas = known.foresight.with_etas
-        return TaskHandle(task, known.known_tasks, self._controls, known.failures, known.outcomes, with_etas, result)
+        return TaskHandle(task, self._connection, self._controls, result)

@@ -1,7 +1,7 @@
 """A handle of a submitted task: its progress and its controls."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -9,8 +9,8 @@ from dispatcher.model.errors import NotReady, TimedOut, Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
+from producers.connection import Connection
 from producers.control.controls import Cancelled, Controls, Edit
-from producers.control.known_tasks import KnownTasks
 from producers.control.task_changes import Changes
 from producers.failures import Failure, FailureGroup, by_reason
 from producers.outcomes import TargetOutcome
@@ -23,14 +23,6 @@ _OUTAGE_S = 60.0
 """How long `wait` continues without an answer from Redis."""
 
 
-Failures = Callable[[str], Iterator[Failure]]
-"""Returns the failed targets so far of a task id."""
-TargetOutcomes = Callable[[str, str | None], Iterator[TargetOutcome]]
-"""Returns the final outcomes so far of a task id, of all its targets or of one."""
-WithEtas = Callable[[Sequence[TaskView]], list[TaskView]]
-"""Adds `eta_s` to tasks where an end can be estimated."""
-
-
 class TaskHandle:
     """A handle of one task. A task can have any number of handles, in any process.
 
@@ -39,24 +31,14 @@ class TaskHandle:
     """
 
     def __init__(
-        self,
-        task: str,
-        views: KnownTasks,
-        controls: Controls,
-        failures: Failures,
-        outcomes: TargetOutcomes,
-        with_etas: WithEtas,
-        result: SubmitResult | None = None,
+        self, task: str, connection: Connection, controls: Controls, result: SubmitResult | None = None
     ) -> None:
         self.id = task
         """The task's id."""
         self.result = result
         """The result of the `submit` that returned this handle; None for a handle obtained in another way."""
-        self._views = views
+        self._connection = connection
         self._controls = controls
-        self._failures = failures
-        self._outcomes = outcomes
-        self._with_etas = with_etas
         self._answered_s = time.monotonic()
 
     def __repr__(self) -> str:
@@ -68,7 +50,7 @@ class TaskHandle:
         While the view is being rebuilt, counts lag behind, and a task it does not know yet raises NotReady. Raises
         NotFound, Unreachable.
         """
-        return self._with_etas([self._views.task(self.id)])[0]
+        return self._connection.foresight.with_etas([self._connection.known_tasks.task(self.id)])[0]
 
     def wait(
         self, timeout_s: float | None = None, *, on_progress: Callable[[TaskView], None] | None = None
@@ -98,7 +80,7 @@ class TaskHandle:
     def _seen(self) -> TaskView | None:
         """Return the task without an estimate, or None if the view cannot answer at the moment."""
         try:
-            view = self._views.task(self.id)
+            view = self._connection.known_tasks.task(self.id)
         except NotReady:
             view = None
         except Unreachable:
@@ -110,7 +92,7 @@ class TaskHandle:
 
     def _estimated(self, view: TaskView) -> TaskView:
         try:
-            return self._with_etas([view])[0]
+            return self._connection.foresight.with_etas([view])[0]
         except Unreachable:
             return view
 
@@ -162,7 +144,7 @@ class TaskHandle:
 
     def failures(self) -> Iterator[Failure]:
         """Yield the failed targets so far with their reasons, each once. Raises Unreachable, NotFound, NotReady."""
-        return self._failures(self.id)
+        return self._connection.failures(self.id)
 
     def outcomes(self, target: str | None = None) -> Iterator[TargetOutcome]:
         """Yield the final outcomes of its targets so far, or of one target, from the outcome records of 14 days.
@@ -171,11 +153,11 @@ class TaskHandle:
         without an address. Targets that were cancelled or expired as a whole have no record each. A record may be
         stored twice: of several outcomes of a target the first counts. Raises Unreachable, NotFound, NotReady.
         """
-        return self._outcomes(self.id, target)
+        return self._connection.outcomes(self.id, target)
 
     def failures_by_reason(self) -> list[FailureGroup]:
         """Return the number of failed targets by reason, the most frequent first. Raises as `failures`."""
-        return by_reason(self._failures(self.id))
+        return by_reason(self.failures())
 
 
 def _unfinished(task: str, view: TaskView | None, timeout_s: float) -> str:

@@ -10,6 +10,8 @@ from backends.settings import PulsarSettings, RedisSettings
 
 CompressionRule = Literal["auto", "lz4", "zstd", "none"]
 """auto: chosen by the first envelopes (producers/publish/compression.py)."""
+WhenFull = Literal["wait", "fail", "spill"]
+"""Treatment of messages that no partition takes: wait, raise QueueFull, or write them to a file."""
 
 
 class ProducerOptions(BaseModel):
@@ -25,7 +27,7 @@ class ProducerOptions(BaseModel):
         description="how batches are compressed: auto (lz4, or none if the first envelopes do not shrink by it), lz4, "
         "zstd (half the bytes, four times the CPU) or none",
     )
-    when_full: Literal["wait", "fail", "spill"] = Field(
+    when_full: WhenFull = Field(
         default="wait", description="what a submission does if Pulsar cannot keep up: wait, fail, or spill to a file"
     )
     spill_mib: int = Field(default=1_024, ge=1, le=1_048_576, description="MiB that the file of a submission may take")

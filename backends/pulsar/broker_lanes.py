@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -45,11 +46,8 @@ class BrokerLanes:
     def find(self) -> list[str]:
         """Find the cluster's brokers, keep them for `look`, and return their names. Takes two requests. Raises
         Unreachable, Refused."""
-        admin = PulsarAdmin(self._settings)
-        try:
+        with closing(PulsarAdmin(self._settings)) as admin:
             names, conf = admin.brokers(), admin.runtime_configuration()
-        finally:
-            admin.close()
         self.close()
         self.measured_every_s = int(conf.get(MEASURED_EVERY, 0)) or None
         self._brokers = [Broker(name, PulsarAdmin(self._at(name, alone=len(names) == 1))) for name in names]

@@ -41,9 +41,8 @@ def provision(settings: PulsarSettings) -> list[str]:
     default of 4 per namespace gives 72 over the 18 namespaces, enough to spread lanes evenly over some ten brokers.
     Raises Unreachable, Refused.
     """
-    admin = PulsarAdmin(settings)
     names = topics(settings)
-    try:
+    with closing(PulsarAdmin(settings)) as admin:
         changes = _provision_tenant(admin, settings.tenant)
         changes += _each(
             lambda namespace: _provision_namespace(admin, *namespace, settings.bundles), _namespaces(names)
@@ -51,21 +50,16 @@ def provision(settings: PulsarSettings) -> list[str]:
         changes += _each(lambda lane: _provision_lane(admin, lane), names.standing_lanes())
         changes += _each(lambda topic: _provision_topic(admin, topic), names.system_topics())
         return changes
-    finally:
-        admin.close()
 
 
 def deprovision(settings: PulsarSettings) -> None:
     """Delete the tenant and everything in it, even while clients are attached. Does nothing if it does not exist."""
-    admin = PulsarAdmin(settings)
-    try:
+    with closing(PulsarAdmin(settings)) as admin:
         namespaces = admin.namespaces(settings.tenant)
         _each(lambda topic: [admin.delete_topic(topic, force=True)], _all_topics(admin, namespaces))
         for namespace in namespaces:
             admin.delete_namespace(namespace)
         admin.delete_tenant(settings.tenant)
-    finally:
-        admin.close()
 
 
 def _namespaces(names: Topics) -> list[tuple[str, tuple[Policy, ...]]]:

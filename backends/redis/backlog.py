@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from backends.redis.client import Arg
+from backends.redis.client import Arg, pairs
 from backends.redis.registry.task_rows import VIEW_FIELDS, Row, Value, task_view
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import counted_of
@@ -122,8 +122,8 @@ class BacklogReader:
             epoch=epoch.decode(),
             settings=_texts(settings),
             counters={name: int(value) for name, value in _texts(counters).items()},
-            pools={pool.decode(): {n: int(v) for n, v in _texts(fields).items()} for pool, fields in _pairs(pools)},
-            beats=[msgspec.structs.replace(_beat(beat), seen_ms=seen_ms) for seen_ms, beat in _pairs(beats)],
+            pools={pool.decode(): {n: int(v) for n, v in _texts(fields).items()} for pool, fields in pairs(pools)},
+            beats=[msgspec.structs.replace(_beat(beat), seen_ms=seen_ms) for seen_ms, beat in pairs(beats)],
             tasks=list(tasks.values()),
             ended=gone,
             in_flight=_in_flight(claims),
@@ -156,7 +156,7 @@ def _task(packed: bytes, now_ms: int) -> BacklogTask:
 def _in_flight(answer: Sequence[Any]) -> ClaimedTargets:
     there, *claims = answer
     targets: dict[str, int] = {}
-    for name, packed in _pairs(claims):
+    for name, packed in pairs(claims):
         task = name.decode().partition("|")[2]
         for run in _claim(packed)[2]:
             # writer, attempt, first, count, which tier paid ('' or 0: none did), targets in each envelope
@@ -165,9 +165,5 @@ def _in_flight(answer: Sequence[Any]) -> ClaimedTargets:
     return ClaimedTargets(not there or bool(claims), targets)
 
 
-def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:
-    return list(zip(flat[::2], flat[1::2], strict=True))
-
-
 def _texts(flat: Sequence[bytes]) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in _pairs(flat)}
+    return {name.decode(): value.decode() for name, value in pairs(flat)}

@@ -160,6 +160,11 @@ def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
     return Unreachable(known[0].format(redis=server, text=text), known[1])
 
 
+def pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return the pairs of an answer that lists names and values in turn."""
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
 _THE_SCRIPT = "-- the script\n"
 _INCLUDE = re.compile(r"^-- include: (\S+)$", re.MULTILINE)
 _CONSTANTS = re.compile(r"^-- constants: (.+)$", re.MULTILINE)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from backends.redis.view import RedisView
 from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.view_form import FORM
@@ -54,29 +56,16 @@ class Epochs:
 
     def epoch(self) -> Epoch | None:
         """Return the present epoch, or None if Redis is empty."""
-        stored = self._view.command("HGETALL", self._view.keys.epoch)
-        now_ms = self._view.now_ms() if stored else 0
-        fields = {name.decode(): value.decode() for name, value in stored.items()}
+        fields = self._view.texts(self._view.keys.epoch)
         if "id" not in fields:
             return None
-        return Epoch(
-            id=fields["id"],
-            started_ms=int(fields["started_ms"]),
-            ready=fields["ready"] == "1",
-            announced=fields["announced"] == "1",
-            marked=fields["marked"] == "1",
-            wait_ms=max(0, int(fields["grants_after_ms"]) - now_ms),
-            partitions=int(fields["partitions"]),
-            restoring=fields.get("restoring", "0") != "0",
-            read=frozenset(name.removeprefix("read:") for name in fields if name.startswith("read:")),
-            claim_ms=int(fields.get("claim_ms", "0")),
-            form=int(fields.get("form", "1")),
-            address=fields.get("address", ""),
-            adopted=fields.get("adopted") == "1",
-            foreign=fields.get("foreign", ""),
-            deposed=fields.get("deposed", ""),
-            broken=fields.get("broken", ""),
-        )
+        derived = {
+            "wait_ms": max(0, int(fields["grants_after_ms"]) - self._view.now_ms()),
+            "restoring": fields.get("restoring", "0") != "0",  # the name of the restorer, once there is one
+            "read": [name.removeprefix("read:") for name in fields if name.startswith("read:")],
+            "form": fields.get("form", "1"),
+        }
+        return msgspec.convert(fields | derived, Epoch, strict=False)
 
     def ready(self) -> bool:
         """Return whether the view is complete, so that its counts are right."""

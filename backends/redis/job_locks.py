@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from backends.redis.client import pairs
 from backends.redis.view import RedisView
 
 
@@ -20,8 +21,7 @@ class JobLocks:
         regardless of the limit.
         """
         answer = self._view.call("hold_job_locks", owner, ttl_ms, limit, len(names), *names, *overdue)
-        words = [word.decode() for word in answer]
-        return dict(zip(words[::2], words[1::2], strict=True))
+        return {name.decode(): holder.decode() for name, holder in pairs(answer)}
 
     def release(self, names: Sequence[str], owner: str) -> None:
         """Release those of the named locks that the owner holds."""

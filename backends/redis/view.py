@@ -58,6 +58,10 @@ class RedisView:
         with translated(self.client):
             return self.client.execute_command(name, *args)  # type: ignore[no-untyped-call]  # the vendor's
 
+    def texts(self, key: str) -> dict[str, str]:
+        """Return the fields of a hash. Raises Unreachable."""
+        return {name.decode(): value.decode() for name, value in self.command("HGETALL", key).items()}
+
     def now_ms(self) -> int:
         """Return Redis' time, by which all claims and use-bys are measured. Raises Unreachable."""
         with translated(self.client):
@@ -74,7 +78,7 @@ class RedisView:
 
     def stats(self) -> dict[str, int]:
         """Return the counters of rare events (repeats ...). Raises Unreachable."""
-        return {name.decode(): int(value) for name, value in self.command("HGETALL", self.keys.stats).items()}
+        return {name: int(value) for name, value in self.texts(self.keys.stats).items()}
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter. Raises Unreachable."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from backends.redis.client import translated
+from backends.redis.keys import COUNT_FIELDS
 from backends.redis.registry.task_rows import entries_of
 from backends.redis.view import RedisView
 from dispatcher.model.errors import Malformed
@@ -25,7 +26,6 @@ from dispatcher.wire.control import (
 from dispatcher.wire.retention import TOMBSTONE_MS
 
 _log = logging.getLogger(__name__)
-_COUNTS = ("sent", "invalid", "failed", "expired", "cancelled_n")
 _SCAN = 1_000
 
 Fields = Mapping[str, str]
@@ -41,8 +41,7 @@ class ViewRecords:
 
     def settings(self) -> list[Restated]:
         """Return the settings of the whole service, as records. Pauses of flows that are over are left out."""
-        stored = self._view.command("HGETALL", self._keys.globals)
-        fields = {name.decode(): value.decode() for name, value in stored.items()}
+        fields = self._view.texts(self._keys.globals)
         set_at = {name.removeprefix("pos|"): at for name, at in fields.items() if name.startswith("pos|")}
         now_ms = self._view.now_ms()
         records = [(at, _setting(fields, field, at)) for field, at in set_at.items() if field in fields]
@@ -153,7 +152,7 @@ def _changes(task: str, fields: Fields) -> Iterator[Restated]:
             at_ms = _switched_ms(fields.get("pauses", ""), at) if name == "paused" else 0
             yield _restated(at, ControlChange(FORMAT, task, name, fields[kind.stored_in or name], at_ms))
     if at := fields.get("ended_pos"):
-        counted = [int(fields[name]) for name in _COUNTS]
+        counted = [int(fields[name]) for name in COUNT_FIELDS]
         finished_ms, reason = int(fields["finished_ms"]), fields.get("reason", "")
         yield _restated(
             at,

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from backends.redis.client import pairs
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import TimeSpan
 from dispatcher.model.errors import DECODING_ERRORS
@@ -51,8 +52,7 @@ class Workers:
         """Return all present and recent workers by id; seen_ms is Redis' time. A worker not seen for 3 s is `suspect`,
         after 10 s `lost`, unless it reported that it stopped. Lost and stopped workers have rate 0."""
         now_ms, *rows = self._view.call("read_workers")
-        pairs = zip(rows[::2], rows[1::2], strict=True)
-        beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs]
+        beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs(rows)]
         return sorted(beats, key=lambda beat: beat.id)
 
 

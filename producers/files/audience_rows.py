@@ -20,10 +20,11 @@ Keep = Mapping[str, Sequence[str]]
 
 def parser(make: Callable[..., object]) -> Parse:
     """Return a parser that makes targets of slabs of rows. make: returns None for an unwanted row."""
-    return lambda slab: _made(cast("list[Row]", slab.items), make)
+    return lambda slab: made(cast("list[Row]", slab.items), make)
 
 
-def _made(rows: Iterable[Row], make: Callable[..., object]) -> Items:
+def made(rows: Iterable[Row], make: Callable[..., object]) -> Items:
+    """Return the targets of rows, and the line of each. make: as in `parser`."""
     items: list[object] = []
     lines: list[int] = []
     for line, row in rows:

@@ -9,7 +9,7 @@ import msgspec
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import Target
-from producers.files.audience_rows import TARGET_COLUMNS, Items, Keep, Parse, Row, parser
+from producers.files.audience_rows import TARGET_COLUMNS, Items, Keep, Parse, Row, made, parser
 from producers.files.lines import Lines
 from producers.submit.cutter import Slab
 from producers.submit.validation import Unreadable
@@ -18,20 +18,12 @@ _decode = msgspec.json.Decoder().decode
 
 
 def jsonl_items(slab: Slab, keep: Keep) -> Items:
-    items: list[object] = []
-    lines: list[int] = []
-    for line, text in enumerate(cast("list[str]", slab.items), slab.first_line):
-        item = _jsonl_item(text.strip(), keep)
-        if item is not None:
-            items.append(item)
-            lines.append(line)
-    return items, lines
+    lines = map(str.strip, cast("list[str]", slab.items))
+    return made(enumerate(lines, slab.first_line), lambda text: _jsonl_item(text, keep))
 
 
 def _jsonl_item(text: str, keep: Keep) -> object:
-    """Return the target on a line; None if it is not wanted."""
-    if not text:
-        return None
+    """Return the target on a line that is not blank; None if it is not wanted."""
     try:
         value = _decode(text.encode())
     except (msgspec.MsgspecError, UnicodeError) as error:

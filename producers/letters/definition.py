@@ -2,14 +2,14 @@
 
 import msgspec
 
-from dispatcher.model.errors import Malformed, NotFound
+from dispatcher.model.errors import NotFound
 from dispatcher.model.task import PushTask
 from dispatcher.model.task_control import edited_message
 from dispatcher.model.tier import MILLI
 from dispatcher.ports import RecordReader, records_to_end
 from dispatcher.wire.control import ControlChange, TaskRecord
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.envelope import decode_message
+from producers.submit.history import record_of
 
 
 def read_definition(task: str, reader: RecordReader) -> PushTask:
@@ -19,14 +19,10 @@ def read_definition(task: str, reader: RecordReader) -> PushTask:
     """
     record: tuple[str, TaskRecord] | None = None
     edit: tuple[str, str] | None = None
-    for stored in records_to_end(reader):
-        try:
-            position, found = read_control(stored.position, stored.body)
-        except Malformed:
-            continue
-        if isinstance(found, TaskRecord) and found.task == task and not (record and record[0] <= position):
+    for position, found in filter(None, (record_of(task, stored) for stored in records_to_end(reader))):
+        if isinstance(found, TaskRecord) and not (record and record[0] <= position):
             record = position, found
-        elif isinstance(found, ControlChange) and found.task == task and found.field == "override":
+        elif isinstance(found, ControlChange) and found.field == "override":
             edit = max(edit or ("", ""), (position, found.value))
     if record is None:
         raise NotFound(

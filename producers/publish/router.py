@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.ports import Done
@@ -19,9 +19,8 @@ from producers.publish.rotation import PartitionRotation
 from producers.publish.spill import Spill
 from producers.publish.stalls import OnSilence, unnoticed
 from producers.publish.tuning import ProducerSettings
+from producers.settings import WhenFull
 
-WhenFull = Literal["wait", "fail", "spill"]
-"""Treatment of messages that no partition takes: wait, raise QueueFull, or write them to a file."""
 _log = logging.getLogger(__name__)
 
 

@@ -21,15 +21,13 @@ _QUICK_S = 0.02
 _SLOW_S = 0.1
 
 
+@dataclass(slots=True)
 class Slab:
     """Consecutive items of an audience. lines: the line of each item, unless they count up from first_line."""
 
-    __slots__ = ("first_line", "items", "lines")
-
-    def __init__(self, items: list[object], first_line: int, lines: Sequence[int] | None = None) -> None:
-        self.items = items
-        self.first_line = first_line
-        self.lines = lines
+    items: list[object]
+    first_line: int
+    lines: Sequence[int] | None = None
 
     def line_of(self, index: int) -> int:
         """Return the line to report for the item at `index`."""

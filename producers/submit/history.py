@@ -51,7 +51,7 @@ class KnownSubmissions:
             return row
         read = set[str]()
         for stored in records_to_end(self._control(after)):
-            known = _of_task(task, stored)
+            known = record_of(task, stored)
             if known is not None and known[0] not in read:
                 read.add(known[0])
                 row = with_record(row, *known)
@@ -60,7 +60,7 @@ class KnownSubmissions:
         return row
 
 
-def _of_task(task: str, stored: StoredRecord) -> tuple[str, ControlRecord] | None:
+def record_of(task: str, stored: StoredRecord) -> tuple[str, ControlRecord] | None:
     """Return a record of the task with its original position; None for others.
 
     Malformed records are skipped, as everywhere: the folds report them.

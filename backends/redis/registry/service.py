@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from backends.redis.client import pairs
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import Switch, flow_switches_of, switches_of
 from dispatcher.model.errors import Malformed
@@ -45,8 +46,7 @@ class ServiceTable:
 
     def globals(self) -> Globals:
         """Return the settings of the whole service."""
-        stored = self._view.command("HGETALL", self._view.keys.globals)
-        return globals_of({field.decode(): text.decode() for field, text in stored.items()}, self.now_ms())
+        return globals_of(self._view.texts(self._view.keys.globals), self.now_ms())
 
     def channel_pauses(self, channel: str) -> list[Switch]:
         """Return when the channel was paused and resumed."""
@@ -112,7 +112,7 @@ def _names(names: Iterable[bytes]) -> frozenset[str]:
 
 
 def _entries(flat: Sequence[bytes]) -> dict[str, FlowPause]:
-    parsed = {flow.decode().replace(":", "/"): _entry(text) for flow, text in zip(flat[::2], flat[1::2], strict=True)}
+    parsed = {flow.decode().replace(":", "/"): _entry(text) for flow, text in pairs(flat)}
     return {flow: entry for flow, entry in parsed.items() if entry is not None}
 
 

@@ -1,6 +1,8 @@
 """Waiting for a task goes on through a rebuild of the view and an outage of Redis, but not for ever."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
 from dispatcher.model.view import TaskView
 from producers import handle
+from producers.connection import Connection
+from producers.control.controls import Controls
 from producers.handle import TaskHandle
 from tests.unit.tasks import task_view
 
@@ -34,7 +38,12 @@ def foreseen(tasks: Sequence[TaskView]) -> list[TaskView]:
 
 def handle_of(monkeypatch: pytest.MonkeyPatch, *answers: TaskView | FairlaneError) -> TaskHandle:
     monkeypatch.setattr(handle, "_FIRST_POLL_S", 0.001)
-    return TaskHandle("a", Views(*answers), None, None, None, foreseen)  # type: ignore[arg-type]
+    return handle_over(Views(*answers), foreseen)
+
+
+def handle_over(views: Views, with_etas: Callable[[Sequence[TaskView]], list[TaskView]]) -> TaskHandle:
+    connection = SimpleNamespace(known_tasks=views, foresight=SimpleNamespace(with_etas=with_etas))
+    return TaskHandle("a", cast("Connection", connection), Controls(lambda: pytest.fail("nothing is changed")))
 
 
 def test_waiting_goes_on_while_the_view_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,5 +72,5 @@ def test_an_estimate_that_cannot_be_read_does_not_end_the_waiting(monkeypatch: p
     monkeypatch.setattr(handle, "_SHOWN_EVERY_S", 0.0)
     seen: list[TaskView] = []
     views = Views(task_view("a", 7), ENDED)
-    assert TaskHandle("a", views, None, None, None, gone).wait(10, on_progress=seen.append) == ENDED  # type: ignore[arg-type]
+    assert handle_over(views, gone).wait(10, on_progress=seen.append) == ENDED
     assert [view.eta_s for view in seen] == [None]
