@@ -2,8 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -129,3 +129,19 @@ def serving(answers: Answers, host: str = "127.0.0.1", port: int = 0) -> Iterato
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def serve_estate(
+    servers: ExitStack, brokers: Sequence[dict[str, Any]], bookies: Sequence[dict[str, Any]]
+) -> tuple[list[str], int]:
+    """Serve brokers, each of which lists all, and bookies at 127.0.0.2, 127.0.0.3 and so on, on one port.
+
+    Return the brokers' names and the bookies' port.
+    """
+    names = [servers.enter_context(serving(answers)) for answers in brokers]
+    for answers in brokers:
+        answers.setdefault("brokers", names)
+    port = 0
+    for number, answers in enumerate(bookies):
+        port = int(servers.enter_context(serving(answers, f"127.0.0.{number + 2}", port)).rpartition(":")[2])
+    return names, port

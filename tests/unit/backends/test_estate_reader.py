@@ -15,7 +15,7 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.topics import Topics
 from estate.cluster import BookieMode, Estate, LoadManager
 from estate.reading import estate_of
-from tests.unit.backends.estate_site import bookie, broker, serving
+from tests.unit.backends.estate_site import bookie, broker, serve_estate, serving
 
 ALL = Depth.SETTINGS | Depth.TOPICS | Depth.STORAGE
 FIRST, SECOND = "127.0.0.2:3181", "127.0.0.3:3181"
@@ -34,14 +34,8 @@ def look(
     depth: Depth = Depth.FIGURES,
     **settings: Any,
 ) -> Estate:
-    """Return the facts of one look at these nodes. Bookies answer at 127.0.0.2, 127.0.0.3 and so on."""
-    names = [servers.enter_context(serving(answers)) for answers in brokers]
-    for answers in brokers:
-        answers.setdefault("brokers", names)
-    port = 0
-    for number, answers in enumerate(bookies):
-        name = servers.enter_context(serving(answers, f"127.0.0.{number + 2}", port))
-        port = int(name.rpartition(":")[2])
+    """Return the facts of one look at these nodes."""
+    names, port = serve_estate(servers, brokers, bookies)
     limit_s = settings.pop("limit_s", 2.0)
     template = settings.pop("template", f"http://{{host}}:{port}" if bookies else None)
     pulsar = PulsarSettings(url="pulsar://b:1", admin_url=f"http://{names[0]}", **settings)

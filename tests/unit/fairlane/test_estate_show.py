@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.backends.estate_site import BROKER_METRICS, bookie, broker, serving
+from tests.unit.backends.estate_site import BROKER_METRICS, bookie, broker, serve_estate
 from tests.unit.command_line import CommandLine
 
 FIRST, SECOND, THIRD = "127.0.0.2:3181", "127.0.0.3:3181", "127.0.0.4:3181"
@@ -32,15 +32,9 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     with ExitStack() as servers:
 
         def serve(*brokers: dict[str, Any], writable: list[str] = ALL, with_bookies: bool = True) -> None:
-            names = [servers.enter_context(serving(one)) for one in brokers]
-            for one in brokers:
-                one.setdefault("brokers", names)
-            port = 0
-            for number in range(3 if with_bookies else 0):
-                read_only = [name for name in ALL if name not in writable]
-                answers = bookie(writable, read_only, metrics=WELL_DISK)
-                name = servers.enter_context(serving(answers, f"127.0.0.{number + 2}", port))
-                port = int(name.rpartition(":")[2])
+            read_only = [name for name in ALL if name not in writable]
+            bookies = [bookie(writable, read_only, metrics=WELL_DISK) for _ in (ALL if with_bookies else ())]
+            names, port = serve_estate(servers, brokers, bookies)
             monkeypatch.setenv("FAIRLANE_PULSAR_URL", "pulsar://127.0.0.1:1")
             monkeypatch.setenv("FAIRLANE_PULSAR_ADMIN_URL", f"http://{names[0]}")
             monkeypatch.setenv("FAIRLANE_PULSAR_NAMESPACES", "1")

@@ -12,6 +12,7 @@ from fairlane.stack.estate.planned import FILES, PlanFiles
 from fairlane.stack.estate.shape import EstateRequest, EstateShape, kind_of
 from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack
+from tests.unit.estate.test_conf_files import properties
 from tests.unit.fairlane.test_estate_shape import PORTS, SHAPE, stored
 
 NEEDS = ClusterNeeds(targets_per_s=1e4, machines=parse_machines("3x4GiB,2cpu,3xnvme"), mixed=True)
@@ -27,18 +28,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "plan"
 
 
-def properties(file: Path) -> dict[str, str]:
-    pairs = [line.partition("=") for line in file.read_text().splitlines() if line and not line.startswith("#")]
-    assert len({name for name, _, _ in pairs}) == len(pairs)
-    return {name: value for name, _, value in pairs}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_settings_of_the_plan_stay_and_no_address_or_directory_of_it_does(
     name: str, folder: Path, tmp_path: Path
 ) -> None:
-    planned = properties(folder / FILES[kind_of(name)])
-    here = properties(PlanFiles(folder).write(name, tmp_path, PORTS))
+    planned = properties((folder / FILES[kind_of(name)]).read_text())
+    here = properties(PlanFiles(folder).write(name, tmp_path, PORTS).read_text())
     text = " ".join(here.values())
     assert not [word for word in ("zookeeper-", "/data/", "/var/lib", "2181", "3181", "8080") if word in text]
     changed = {setting for setting in planned if here.get(setting) != planned[setting]}
@@ -48,7 +43,7 @@ def test_settings_of_the_plan_stay_and_no_address_or_directory_of_it_does(
 
 
 def test_every_ledger_directory_has_one_here(folder: Path, tmp_path: Path) -> None:
-    here = properties(PlanFiles(folder).write("bookie-2", tmp_path, PORTS))
+    here = properties(PlanFiles(folder).write("bookie-2", tmp_path, PORTS).read_text())
     assert here["ledgerDirectories"] == "data/ledgers,data/ledgers1"
     assert here["advertisedAddress"] == "127.0.0.3"
 

@@ -15,7 +15,7 @@ from estate.capture.incidents import Incident
 from fairlane.estate.capture import take
 from fairlane.estate.capture.take import CaptureTaker
 from fairlane.settings import Settings
-from tests.unit.backends.estate_site import bookie, broker, serving
+from tests.unit.backends.estate_site import bookie, broker, serve_estate
 
 SECRETS = {
     "redis": "r3dis-pw/1",
@@ -68,12 +68,7 @@ def usual_broker(**more: Any) -> dict[str, Any]:
 
 
 def settings_of(site: ExitStack, home: Path, brokers: list[dict[str, Any]], bookies: list[dict[str, Any]]) -> Settings:
-    names = [site.enter_context(serving(answers)) for answers in brokers]
-    port = 0
-    for answers in brokers:
-        answers.setdefault("brokers", names)
-    for number, answers in enumerate(bookies):
-        port = int(site.enter_context(serving(answers, f"127.0.0.{number + 2}", port)).rpartition(":")[2])
+    names, port = serve_estate(site, brokers, bookies)
     fields: dict[str, Any] = {
         "home": home,
         "pulsar": {"url": "pulsar://p:1", "admin_url": f"http://{names[0]}", "token": SECRETS["token"]},
