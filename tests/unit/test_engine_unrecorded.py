@@ -8,7 +8,7 @@ from dispatcher.model.view import Unrecorded
 from dispatcher.wire.lease import SPARED_MS
 from tests.unit.engine_world import EngineWorld, Worker
 
-CUT_OFF_S = 5 * SPARED_MS / 1000
+CUT_OFF_S = 2 * SPARED_MS / 1000
 LONGEST_CLAIM_MS = 13_000
 
 
