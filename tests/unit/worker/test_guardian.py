@@ -60,7 +60,7 @@ def test_the_first_process_of_a_container_is_ended_too() -> None:
 
 
 def test_a_process_that_gives_signs_ends_by_itself_and_its_guardian_with_it() -> None:
-    with worker(signs=40, hangs=False) as process:
+    with worker(signs=25, hangs=False) as process:
         _, stderr = process.communicate(timeout=30)  # the guardian's stderr is the same pipe, closed when both end
         assert (process.returncode, stderr) == (0, "")
 
@@ -69,7 +69,7 @@ def test_a_process_that_was_stopped_for_longer_goes_on_when_it_wakes() -> None:
     with worker(signs=20, hangs=False) as process:
         process.send_signal(signal.SIGSTOP)
         with pytest.raises(subprocess.TimeoutExpired):
-            process.communicate(timeout=4)
+            process.communicate(timeout=2.5)
         process.send_signal(signal.SIGCONT)
         assert process.communicate(timeout=30)[1] == ""
         assert process.returncode == 0

@@ -42,14 +42,14 @@ def pulsar_fails(tls: bool, port: int) -> None:
 
 async def main() -> None:
     async with serving(folder, Plan()) as server, opened(folder) as client:
-        for round in range(3):
+        for round in range(2):
             tries = [asyncio.to_thread(pulsar_fails, tls, server.port) for tls in (False, True)]
             names = [f"{round}-{number}" for number in range(100)]
             found, *_ = await asyncio.gather(attempts(client, server, names), *tries)
             assert all(isinstance(one, HttpResponse) for one in found.values()), found
             client.renew_connections()
-        assert max(server.seen.accepted.values()) == 1 and len(server.seen.accepted) == 300
-        assert server.seen.connections >= 3 + 3  # the handshakes of Pulsar's client, too
+        assert max(server.seen.accepted.values()) == 1 and len(server.seen.accepted) == 200
+        assert server.seen.connections >= 2 + 2  # the handshakes of Pulsar's client, too
 
 
 factory = asyncio.new_event_loop if loop == "asyncio" else uvloop.new_event_loop

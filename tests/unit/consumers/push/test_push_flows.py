@@ -31,7 +31,7 @@ async def test_fewer_requests_are_under_way_while_a_provider_answers_slowly(at: 
     at.rule(latency_ms=[40, 60])
     await at.deliver(at.targets(800))
     assert flow.limit.limit == STREAMS
-    at.rule(latency_ms=[700, 800])
+    at.rule(latency_ms=[300, 350])
     await at.deliver(at.targets(100, 800))
     assert 1 <= flow.limit.limit < STREAMS
     assert at.accepted(at.targets(900)) == [1] * 900
