@@ -79,6 +79,17 @@ class Tripped:
         return call
 
 
+def on_each(port: Any, call: str, act: Callable[..., None]) -> None:
+    """Act before each call of a port, with its arguments."""
+    original: Callable[..., Any] = getattr(port, call)
+
+    def noted(*args: Any) -> Any:
+        act(*args)
+        return original(*args)
+
+    setattr(port, call, noted)
+
+
 class WorkerOutcomes:
     """The outcome topics as one worker reaches them. cut: not at all."""
 

@@ -107,25 +107,16 @@ def test_a_lane_that_yields_nothing_delays_nobody(world: EngineWorld) -> None:
     assert 0 < len(asked) < 150
 
 
-def test_a_channel_without_room_holds_up_no_other(world: EngineWorld) -> None:
-    world.add_task("slow", 500, channel="http")
-    world.add_task("quick", 500, channel="null", tier=Tier.LOW)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_channel_without_room_holds_up_no_other(world: EngineWorld, *, shared: bool) -> None:
+    world.add_task("slow", 500, channel="http", shared=shared)
+    world.add_task("quick", 500, tier=Tier.LOW, shared=shared)
     worker = world.worker(channel_batches={"http": 2})
     worker.courier.paused.add("http")
-    world.run(lambda: world.finished("quick"), within_s=2.0)
+    world.run(lambda: world.finished("quick"), within_s=3.0)
     assert len(worker.courier.waiting) == 2
     worker.go_on()
     world.run_out("slow")
-
-
-def test_a_channel_without_room_holds_up_no_other_in_a_shared_lane(world: EngineWorld) -> None:
-    lane = world.add_task("slow", 0, channel="http", shared=True, publish=False, seal=False)
-    world.publish("slow", lane, 500, channel="http")
-    world.add_task("quick", 500, shared=True, tier=Tier.LOW)
-    worker = world.worker(channel_batches={"http": 1})
-    worker.courier.paused.add("http")
-    world.run(lambda: world.finished("quick"), within_s=3.0)
-    assert len(worker.courier.waiting) == 1
 
 
 def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on(world: EngineWorld) -> None:

@@ -12,7 +12,7 @@ from dispatcher.model.errors import Refused
 from dispatcher.model.tier import Tier
 from dispatcher.wire.lease import LeaseRequest
 from dispatcher.wire.outcome import Outcome
-from tests.unit.engine_world import EngineWorld
+from tests.unit.engine_world import EngineWorld, on_each
 
 
 def wanted(request: LeaseRequest) -> int:
@@ -124,14 +124,8 @@ def test_nothing_is_handed_to_a_channel_close_to_its_use_by(world: EngineWorld) 
     world.add_task("t", 600)
     worker = world.worker(in_flight_batches=1, use_by_margin_s=0.1)
     worker.courier.paused.add("null")
-    left_s = []
-    send = worker.courier.send
-
-    def noted(batch, sent):  # type: ignore[no-untyped-def]
-        left_s.append(batch.use_by_s - world.clock.monotonic_s())
-        send(batch, sent)
-
-    worker.courier.send = noted  # type: ignore[method-assign]
+    left_s: list[float] = []
+    on_each(worker.courier, "send", lambda batch, _: left_s.append(batch.use_by_s - world.clock.monotonic_s()))
     for wait_s in (1.88, 0.07, 0.5, 1.4, 1.95) * 5:
         worker.work()
         world.clock.advance(wait_s)
@@ -201,14 +195,8 @@ def test_a_lane_that_wakes_up_again_is_asked_for_at_once_again() -> None:
 
 def test_calls_keep_a_distance(world: EngineWorld) -> None:
     worker = world.worker()
-    asked_s = []
-    ask = worker.leases.ask
-
-    def noted(request, answered):  # type: ignore[no-untyped-def]
-        asked_s.append(world.clock.monotonic_s())
-        ask(request, answered)
-
-    worker.leases.ask = noted  # type: ignore[method-assign]
+    asked_s: list[float] = []
+    on_each(worker.leases, "ask", lambda *_: asked_s.append(world.clock.monotonic_s()))
     for i in range(40):
         world.add_task(f"t{i}", 1)
         world.run(within_s=0.001)

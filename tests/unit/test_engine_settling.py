@@ -1,6 +1,5 @@
 """The settle rules, each seen from outside: what is recorded, sent, published again and acked, and in which order."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
 from tests.records import finished
-from tests.unit.engine_world import BUSY, EngineWorld, Worker, busy_at_first
+from tests.unit.engine_world import BUSY, EngineWorld, Worker, busy_at_first, on_each
 
 
 def one_gone_one_busy(envelope: Envelope) -> Report:
@@ -45,25 +44,15 @@ def test_errors_are_counted_by_task_with_the_last_of_them() -> None:
 
 
 # ------------------------------------------------------------------ the order of the steps
-def watched(port: Any, name: str, call: str, seen: list[str]) -> None:
-    original: Callable[..., Any] = getattr(port, call)
-
-    def noted(*args: Any) -> Any:
-        seen.append(name)
-        return original(*args)
-
-    setattr(port, call, noted)
-
-
 def test_dead_letter_then_record_then_next_attempt_then_ack() -> None:
     world = EngineWorld(one_gone_one_busy)
     world.add_task("t", 3, chunk=3)
     seen: list[str] = []
     worker = world.worker()
-    watched(world.dead_letters, "letter", "publish", seen)
-    watched(world.outcomes, "record", "publish", seen)
-    watched(worker.publisher, "again", "publish", seen)
-    watched(worker.lanes, "ack", "ack", seen)
+    on_each(world.dead_letters, "publish", lambda *_: seen.append("letter"))
+    on_each(world.outcomes, "publish", lambda *_: seen.append("record"))
+    on_each(worker.publisher, "publish", lambda *_: seen.append("again"))
+    on_each(worker.lanes, "ack", lambda *_: seen.append("ack"))
     world.run_out("t")
     assert seen == ["letter", "record", "again", "ack", "record", "ack"]
     assert world.counts("t") == {"sent": 2, "failed": 1}
@@ -96,9 +85,9 @@ def test_one_dead_letter_that_is_not_stored_holds_up_the_record_and_the_ack() ->
     world.dead_letters.receipts.fail = 1
     seen: list[str] = []
     worker = world.worker()
-    watched(world.dead_letters, "letter", "publish", seen)
-    watched(world.outcomes, "record", "publish", seen)
-    watched(worker.lanes, "ack", "ack", seen)
+    on_each(world.dead_letters, "publish", lambda *_: seen.append("letter"))
+    on_each(world.outcomes, "publish", lambda *_: seen.append("record"))
+    on_each(worker.lanes, "ack", lambda *_: seen.append("ack"))
     world.run_out("t")
     assert seen == ["letter", "letter", "letter", "record", "ack"]
 

@@ -90,44 +90,38 @@ def test_a_flow_without_grants_for_a_while_is_no_longer_paced() -> None:
 
 
 # ------------------------------------------------------------- the keeper
-def test_requests_leave_in_order_and_the_last_ones_are_sent_away() -> None:
-    async def main() -> list[bool]:
-        clock, open_s = VirtualClock(), 0.0
-        tokens = 3
+async def test_requests_leave_in_order_and_the_last_ones_are_sent_away() -> None:
+    clock, open_s = VirtualClock(), 0.0
+    tokens = 3
 
-        def wait_s(now_s: float) -> float:
-            nonlocal tokens
-            if tokens and now_s >= open_s:
-                tokens -= 1
-                return 0.0
-            return 0.001
+    def wait_s(now_s: float) -> float:
+        nonlocal tokens
+        if tokens and now_s >= open_s:
+            tokens -= 1
+            return 0.0
+        return 0.001
 
-        keeper = DoorKeeper(wait_s, lambda _: 0.0, clock)
-        until_s = clock.monotonic_s() + 1.0
-        waiting = [asyncio.ensure_future(keeper.enter(until_s)) for _ in range(5)]
-        await asyncio.sleep(0.05)
-        assert [one.done() for one in waiting] == [True] * 3 + [False] * 2
-        waiting[3].cancel()
-        clock.advance(1.0)
-        done = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5.0)
-        return [one is True for one in done]
-
-    assert asyncio.run(main()) == [True] * 3 + [False] * 2
+    keeper = DoorKeeper(wait_s, lambda _: 0.0, clock)
+    until_s = clock.monotonic_s() + 1.0
+    waiting = [asyncio.ensure_future(keeper.enter(until_s)) for _ in range(5)]
+    await asyncio.sleep(0.05)
+    assert [one.done() for one in waiting] == [True] * 3 + [False] * 2
+    waiting[3].cancel()
+    clock.advance(1.0)
+    done = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5.0)
+    assert [one is True for one in done] == [True] * 3 + [False] * 2
 
 
-def test_the_gate_paces_what_the_ledger_granted() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        gate = FleetGate(clock)
-        assert not gate.is_paced("fcm/shop")
-        gate.allot([pace("quota/p", "fcm/shop", 10, rate=40)], clock.monotonic_s())
-        assert gate.is_paced("fcm/shop")
-        first = asyncio.ensure_future(gate.enter("fcm/shop", clock.monotonic_s() + 1.0))
-        await asyncio.sleep(0.01)
-        assert not first.done()
-        clock.advance(0.025)
-        await asyncio.sleep(0.06)
-        assert first.done()
-        assert first.result()
-
-    asyncio.run(main())
+async def test_the_gate_paces_what_the_ledger_granted() -> None:
+    clock = VirtualClock()
+    gate = FleetGate(clock)
+    assert not gate.is_paced("fcm/shop")
+    gate.allot([pace("quota/p", "fcm/shop", 10, rate=40)], clock.monotonic_s())
+    assert gate.is_paced("fcm/shop")
+    first = asyncio.ensure_future(gate.enter("fcm/shop", clock.monotonic_s() + 1.0))
+    await asyncio.sleep(0.01)
+    assert not first.done()
+    clock.advance(0.025)
+    await asyncio.sleep(0.06)
+    assert first.done()
+    assert first.result()

@@ -78,19 +78,15 @@ def test_log_writes_a_line_per_envelope(tmp_path: Path) -> None:
     assert [line["sequence"] for line in lines] == [0, 1, 2]
 
 
-def test_log_lines_are_in_the_file_when_success_is_reported_and_are_appended(tmp_path: Path) -> None:
+async def test_log_lines_are_in_the_file_when_success_is_reported_and_are_appended(tmp_path: Path) -> None:
     file = tmp_path / "pushes.jsonl"
     file.write_text("kept\n")
 
-    async def deliver() -> str:
-        channel = LogChannel({"path": str(file)})
-        await channel.open()
-        await channel.deliver([envelope(0)], "high")
-        seen = file.read_text()
-        await channel.close()
-        return seen
-
-    seen = asyncio.run(deliver())
+    channel = LogChannel({"path": str(file)})
+    await channel.open()
+    await channel.deliver([envelope(0)], "high")
+    seen = file.read_text()
+    await channel.close()
     assert seen.startswith("kept\n{")
     assert seen.endswith("}\n")
 

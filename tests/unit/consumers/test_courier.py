@@ -98,19 +98,15 @@ def test_a_call_whose_turn_comes_after_its_use_by_is_not_made() -> None:
     assert channel.calls == [([0], "high")]
 
 
-def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_not_made() -> None:
+async def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_not_made() -> None:
     """The worker may stall between the two; its lease is over when it continues."""
     channel, clock = Channel(), VirtualClock()
     reported: list[Sequence[Report | None]] = []
-
-    async def stand_still_before_the_call() -> None:
-        calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, LocalGate(clock))
-        calls.put(batch([envelope(0), envelope(1)], use_by_s=2.0), lambda _batch, reports: reported.append(reports))
-        assert calls.in_flight.calls == 1
-        clock.advance(2.0)
-        assert await calls.idle(TIMEOUT_S)
-
-    asyncio.run(stand_still_before_the_call())
+    calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, LocalGate(clock))
+    calls.put(batch([envelope(0), envelope(1)], use_by_s=2.0), lambda _batch, reports: reported.append(reports))
+    assert calls.in_flight.calls == 1
+    clock.advance(2.0)
+    assert await calls.idle(TIMEOUT_S)
     assert reported == [[None, None]]
     assert channel.calls == []
 
@@ -129,23 +125,19 @@ class Stalling(VirtualClock):
         return super().monotonic_s()
 
 
-def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> None:
+async def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> None:
     channel, clock = Channel(concurrency=1), Stalling()
     reported: list[Sequence[Report | None]] = []
+    calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, LocalGate(clock))
+    channel.gate.clear()
+    for number, use_by_s in enumerate((60.0, 2.0, 60.0)):
+        calls.put(batch([envelope(number)], use_by_s=use_by_s), lambda _batch, reports: reported.append(reports))
+    await asyncio.sleep(0)
+    assert channel.running == 1
 
-    async def stand_still_before_the_second_call() -> None:
-        calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, LocalGate(clock))
-        channel.gate.clear()
-        for number, use_by_s in enumerate((60.0, 2.0, 60.0)):
-            calls.put(batch([envelope(number)], use_by_s=use_by_s), lambda _batch, reports: reported.append(reports))
-        await asyncio.sleep(0)
-        assert channel.running == 1
-
-        clock.stalls = lambda: not calls.in_flight.waiting
-        channel.gate.set()
-        assert await calls.idle(TIMEOUT_S)
-
-    asyncio.run(stand_still_before_the_second_call())
+    clock.stalls = lambda: not calls.in_flight.waiting
+    channel.gate.set()
+    assert await calls.idle(TIMEOUT_S)
     assert channel.calls == [([0], "high")]
     assert reported == [[ALL_SENT], [None], [None]]
 
