@@ -80,18 +80,12 @@ class BrokerLoad:
     manager: LoadManager | None = None
     cpu: Usage | None = None
     """In per cent; 100 for each core."""
-    memory: Usage | None = None
-    """Heap, in MB."""
     direct: Usage | None = None
     """Direct memory, in MB."""
     network_in: Usage | None = None
     """In kbit/s."""
-    network_out: Usage | None = None
-    """In kbit/s."""
     bytes_in: float | None = None
     bytes_out: float | None = None
-    messages_in: float | None = None
-    messages_out: float | None = None
     bundles: tuple[BundleLoad, ...] = ()
     """The bundles that it owns and reported."""
     lanes: int | None = None
@@ -140,8 +134,6 @@ class BookieState:
     journal_queue_p99_ms: float | None = None
     fsync_p99_ms: float | None = None
     """Time of a sync of its journal, as the bookie itself measures it."""
-    entries_written: float | None = None
-    """Entries since it started."""
     ledgers: int | None = None
     """Ledgers with data on it."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -170,8 +162,6 @@ class NamespaceState:
     """Copies that are acknowledged before the receipt."""
     bundles: int
     """Number of its bundles."""
-    own_persistence: bool
-    """Whether the namespace has a policy of its own; else the brokers' settings apply."""
     offload: Mapping[str, str] = field(default_factory=dict)
     """Its offload policy; empty if it has none."""
 

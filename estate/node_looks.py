@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from estate.cluster import BookieMode, BookieState, Estate
+from estate.cluster import BookieMode, BookieState, BrokerLoad, Estate
 from estate.node_life import NodeKind, NodeRecord
 from estate.verdicts import Budget, JudgeSettings, NodeLook
 
@@ -31,7 +31,7 @@ def node_looks(
     estate: Estate, nodes: Mapping[str, NodeRecord], probes: Probes, loaded: frozenset[str], settings: JudgeSettings
 ) -> list[NodeLook]:
     """Return the looks at all nodes. loaded: isolated brokers that have bundles."""
-    brokers = [_broker(one.name, nodes, probes, loaded, settings, answered=one.answered) for one in estate.brokers]
+    brokers = [_broker(one, nodes, probes, loaded, settings) for one in estate.brokers]
     bookies = [_seen_by_quick_brokers(one, estate, probes, settings) for one in estate.bookies]
     return [*brokers, *(_bookie(one, nodes, probes, settings) for one in bookies)]
 
@@ -71,22 +71,20 @@ def _uncounted(estate: Estate) -> str:
 
 
 def _broker(
-    name: str,
+    broker: BrokerLoad,
     nodes: Mapping[str, NodeRecord],
     probes: Probes,
     loaded: frozenset[str],
     settings: JudgeSettings,
-    *,
-    answered: bool,
 ) -> NodeLook:
-    key = f"{NodeKind.BROKER}/{name}"
+    key = f"{NodeKind.BROKER}/{broker.name}"
     probe, record = probes.get(key, _NONE), nodes.get(key)
     return NodeLook(
         kind=NodeKind.BROKER,
-        name=name,
+        name=broker.name,
         p99_ms=probe.p90_ms,
-        well=answered and _quick(probe, settings),
-        in_service=record is None or record.state != "isolated" or name in loaded,
+        well=broker.answered and _quick(probe, settings),
+        in_service=record is None or record.state != "isolated" or broker.name in loaded,
     )
 
 

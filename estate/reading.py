@@ -28,7 +28,7 @@ _READER = "reader-"
 """Beginning of the names that readers give their subscriptions, which end with them."""
 _SYSTEM_TOPIC = "__"
 """Beginning of the names of topics that Pulsar makes for itself in any namespace."""
-_ENSEMBLES = re.compile(r"\d+=\[([^\]]*)\]")
+ENSEMBLES = re.compile(r"\d+=\[([^\]]*)\]")
 _LEDGERS = "ledgers/"
 _OFFLOAD = "offload/"
 _POLICIES = "policies/"
@@ -65,19 +65,15 @@ def _broker(answer: NodeAnswer, bookies: Iterable[str]) -> BrokerLoad:
     settings = _settings(answer)
     if answer.metrics is None:
         return BrokerLoad(name=answer.name, failure=answer.failures.get("metrics", "not asked"), settings=settings)
-    metrics, report = answer.metrics, _mapping(answer.documents.get("report"))
+    metrics, report = answer.metrics, mapping(answer.documents.get("report"))
     return BrokerLoad(
         name=answer.name,
         manager=_manager(settings, report, metrics),
         cpu=_usage(report, "cpu") or _share(metrics, "pulsar_lb_cpu_usage"),
-        memory=_usage(report, "memory") or _share(metrics, "pulsar_lb_memory_usage"),
         direct=_direct(metrics) or _usage(report, "directMemory"),
         network_in=_usage(report, "bandwidthIn"),
-        network_out=_usage(report, "bandwidthOut"),
         bytes_in=metrics.total("pulsar_throughput_in"),
         bytes_out=metrics.total("pulsar_throughput_out"),
-        messages_in=metrics.total("pulsar_rate_in"),
-        messages_out=metrics.total("pulsar_rate_out"),
         bundles=tuple(_bundles(answer, report)),
         lanes=_lanes(metrics),
         publish_p50_ms=metrics.largest("pulsar_broker_publish_latency", quantile="0.5"),
@@ -85,7 +81,7 @@ def _broker(answer: NodeAnswer, bookies: Iterable[str]) -> BrokerLoad:
         metadata_put_p99_ms=_metadata(metrics, "put"),
         metadata_get_p99_ms=_metadata(metrics, "get"),
         cache_hit_ratio=_hit_ratio(metrics),
-        throttled_connections=_whole(metrics.total("pulsar_broker_throttled_connections")),
+        throttled_connections=whole(metrics.total("pulsar_broker_throttled_connections")),
         bookies_p99_ms=dict(_bookie_times(metrics, bookies)),
         settings=settings,
     )
@@ -104,8 +100,8 @@ def _manager(settings: Mapping[str, str], report: Mapping[str, Any], metrics: Me
 
 
 def _usage(report: Mapping[str, Any], name: str) -> Usage | None:
-    one = _mapping(report.get(name))
-    used, limit = _number(one.get("usage")), _number(one.get("limit"))
+    one = mapping(report.get(name))
+    used, limit = number_of(one.get("usage")), number_of(one.get("limit"))
     return None if used is None or limit is None else Usage(used, limit)
 
 
@@ -155,13 +151,13 @@ def _bundles(answer: NodeAnswer, report: Mapping[str, Any]) -> Iterator[BundleLo
         for name, load in stats.items():
             namespace, _, boundaries = str(name).rpartition("/")
             if not namespace.startswith(_HEARTBEATS):
-                yield _bundle(answer.name, namespace, boundaries, [_mapping(load)], _mapping(load).get("topics"))
+                yield _bundle(answer.name, namespace, boundaries, [mapping(load)], mapping(load).get("topics"))
         return
-    for namespace, bundles in _mapping(answer.documents.get("topics")).items():
-        for boundaries, kinds in _mapping(bundles).items():
-            topics = list(_mapping(_mapping(kinds).get("persistent")).values())
+    for namespace, bundles in mapping(answer.documents.get("topics")).items():
+        for boundaries, kinds in mapping(bundles).items():
+            topics = list(mapping(mapping(kinds).get("persistent")).values())
             if not namespace.startswith(_HEARTBEATS):
-                yield _bundle(answer.name, namespace, boundaries, map(_mapping, topics), len(topics))
+                yield _bundle(answer.name, namespace, boundaries, map(mapping, topics), len(topics))
 
 
 def _bundle(
@@ -170,13 +166,13 @@ def _bundle(
     all_loads = list(loads)
 
     def total(name: str) -> float:
-        return sum(_number(load.get(name)) or 0.0 for load in all_loads)
+        return sum(number_of(load.get(name)) or 0.0 for load in all_loads)
 
     return BundleLoad(
         namespace=namespace,
         range=boundaries,
         broker=broker,
-        topics=_whole(_number(topics)) or 0,
+        topics=whole(number_of(topics)) or 0,
         bytes_in=total("msgThroughputIn"),
         bytes_out=total("msgThroughputOut"),
         messages_in=total("msgRateIn"),
@@ -218,8 +214,7 @@ def _bookie(answer: NodeAnswer, mode: BookieMode, rack: str | None, *, asked: bo
         queue_p99_ms=p99("bookkeeper_server_WRITE_THREAD_QUEUED_LATENCY"),
         journal_queue_p99_ms=p99("bookie_journal_JOURNAL_QUEUE_LATENCY"),
         fsync_p99_ms=p99("bookie_journal_JOURNAL_SYNC"),
-        entries_written=metrics.total("bookkeeper_server_ADD_ENTRY_count", success="true"),
-        ledgers=_whole(metrics.total("bookie_ledgers_count")),
+        ledgers=whole(metrics.total("bookie_ledgers_count")),
         settings=settings,
     )
 
@@ -246,8 +241,8 @@ def _racks(document: Any) -> dict[str, str]:
     """Return the rack of each bookie that has one. The document is by group, then by bookie."""
     return {
         str(name): str(info["rack"])
-        for group in _mapping(document).values()
-        for name, info in _mapping(group).items()
+        for group in mapping(document).values()
+        for name, info in mapping(group).items()
         if isinstance(info, Mapping) and info.get("rack")
     }
 
@@ -266,45 +261,44 @@ def _namespaces(cluster: NodeAnswer, settings: Mapping[str, str]) -> Iterator[Na
     for name, document in cluster.documents.items():
         if not name.startswith(_POLICIES) or not isinstance(document, Mapping):
             continue
-        own = _mapping(document.get("persistence"))
+        own = mapping(document.get("persistence"))
 
         def copies(field: str, setting: str, own: Mapping[str, Any] = own) -> int:
-            return _whole(_number(own.get(field))) or _whole(_number(settings.get(setting))) or 0
+            return whole(number_of(own.get(field))) or whole(number_of(settings.get(setting))) or 0
 
         yield NamespaceState(
             name=name.removeprefix(_POLICIES),
             ensemble=copies("bookkeeperEnsemble", "managedLedgerDefaultEnsembleSize"),
             write_quorum=copies("bookkeeperWriteQuorum", "managedLedgerDefaultWriteQuorum"),
             ack_quorum=copies("bookkeeperAckQuorum", "managedLedgerDefaultAckQuorum"),
-            bundles=_whole(_number(_mapping(document.get("bundles")).get("numBundles"))) or 0,
-            own_persistence=bool(own),
-            offload={key: str(value) for key, value in _mapping(document.get("offload_policies")).items()},
+            bundles=whole(number_of(mapping(document.get("bundles")).get("numBundles"))) or 0,
+            offload={key: str(value) for key, value in mapping(document.get("offload_policies")).items()},
         )
 
 
 def _strays(answer: EstateAnswer) -> Iterator[StraySubscription]:
     ours = {name.removeprefix(_POLICIES) for name in answer.cluster.documents if name.startswith(_POLICIES)}
     for topics in _each(answer.brokers, "topics"):
-        for namespace in ours & _mapping(topics).keys():
-            for kinds in _mapping(topics[namespace]).values():
-                yield from _strays_of(_mapping(_mapping(kinds).get("persistent")))
+        for namespace in ours & mapping(topics).keys():
+            for kinds in mapping(topics[namespace]).values():
+                yield from _strays_of(mapping(mapping(kinds).get("persistent")))
 
 
 def _strays_of(topics: Mapping[str, Any]) -> Iterator[StraySubscription]:
     for topic, stats in topics.items():
         if topic.rpartition("/")[2].startswith(_SYSTEM_TOPIC):
             continue
-        for name, subscription in _mapping(_mapping(stats).get("subscriptions")).items():
+        for name, subscription in mapping(mapping(stats).get("subscriptions")).items():
             if name != SUBSCRIPTION and not name.startswith(_READER):
-                backlog = _whole(_number(_mapping(subscription).get("msgBacklog")))
+                backlog = whole(number_of(mapping(subscription).get("msgBacklog")))
                 yield StraySubscription(topic, name, backlog or 0)
 
 
 def _ledgers(cluster: NodeAnswer) -> Iterator[LedgerPlacement]:
     for name, document in cluster.documents.items():
-        ledgers = _mapping(document).get("ledgers") if name.startswith(_LEDGERS) else None
+        ledgers = mapping(document).get("ledgers") if name.startswith(_LEDGERS) else None
         if isinstance(ledgers, list) and ledgers:
-            ensembles = _ENSEMBLES.findall(str(_mapping(ledgers[-1]).get("metadata", "")))
+            ensembles = ENSEMBLES.findall(str(mapping(ledgers[-1]).get("metadata", "")))
             if ensembles:
                 bookies = tuple(one.strip() for one in ensembles[-1].split(",") if one.strip())
                 yield LedgerPlacement(name.removeprefix(_LEDGERS), bookies)
@@ -322,16 +316,16 @@ def _each(answers: Iterable[NodeAnswer], document: str) -> Iterator[Any]:
     return (one.documents[document] for one in answers if document in one.documents)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
 def _settings(answer: NodeAnswer) -> dict[str, str]:
-    return {str(name): str(value) for name, value in _mapping(answer.documents.get("settings")).items()}
+    return {str(name): str(value) for name, value in mapping(answer.documents.get("settings")).items()}
 
 
 def _text(document: Any, field: str) -> str | None:
-    value = _mapping(document).get(field)
+    value = mapping(document).get(field)
     return str(value) if value else None
 
 
@@ -341,7 +335,7 @@ def _host(document: Any) -> str | None:
     return None if url is None else url.rpartition("/")[2]
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
     """Return a finite number, of text as well; None for anything else."""
     try:
         number = float(value)
@@ -350,5 +344,5 @@ def _number(value: Any) -> float | None:
     return number if isfinite(number) else None
 
 
-def _whole(value: float | None) -> int | None:
+def whole(value: float | None) -> int | None:
     return None if value is None else int(value)

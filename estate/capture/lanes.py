@@ -1,18 +1,17 @@
 """Which lanes a capture records: those an incident names, those that are stopped, those with the largest backlog."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from backends.pulsar.estate.lane_stats import LaneStats
 from dispatcher.wire.topics import SUBSCRIPTION, topics_of_lane
+from estate.reading import ENSEMBLES, mapping, number_of, whole
 
 MAX_CANDIDATES = 48
 """Maximum number of topics that are asked a first time."""
 MAX_LANES = 24
 """Maximum number of topics in an archive."""
-_ENSEMBLE = re.compile(r"\d+=\[([^\]]*)\]")
 
 
 def candidates(named: Iterable[str], lanes: Iterable[LaneStats]) -> list[str]:
@@ -54,27 +53,19 @@ class LaneFacts:
 
 def facts_of(topic: str, stats: Any, internal: Any) -> LaneFacts:
     """Return what two documents of a topic say; what is missing counts as nothing."""
-    subscription = _field(_field(stats, "subscriptions", {}), SUBSCRIPTION, {})
-    ledgers = _field(internal, "ledgers", [])
-    metadata = str(_field(ledgers[-1], "metadata", "")) if isinstance(ledgers, list) and ledgers else ""
-    bookies = [name.strip() for ensemble in _ENSEMBLE.findall(metadata) for name in ensemble.split(",")]
+    subscription = mapping(mapping(mapping(stats).get("subscriptions")).get(SUBSCRIPTION))
+    counters = mapping(internal)
+    ledgers = counters.get("ledgers")
+    metadata = str(mapping(ledgers[-1]).get("metadata", "")) if isinstance(ledgers, list) and ledgers else ""
+    bookies = [name.strip() for ensemble in ENSEMBLES.findall(metadata) for name in ensemble.split(",")]
     return LaneFacts(
         topic=topic,
-        added=_number(internal, "entriesAddedCounter"),
-        pending=_number(internal, "pendingAddEntriesCount"),
-        backlog=_number(subscription, "msgBacklog"),
-        blocked=bool(_field(subscription, "blockedSubscriptionOnUnackedMsgs", default=False)),
+        added=whole(number_of(counters.get("entriesAddedCounter"))) or 0,
+        pending=whole(number_of(counters.get("pendingAddEntriesCount"))) or 0,
+        backlog=whole(number_of(subscription.get("msgBacklog"))) or 0,
+        blocked=bool(subscription.get("blockedSubscriptionOnUnackedMsgs")),
         bookies=tuple(sorted(filter(None, set(bookies)))),
     )
-
-
-def _field(document: Any, name: str, default: Any) -> Any:
-    return document.get(name, default) if isinstance(document, Mapping) else default
-
-
-def _number(document: Any, name: str) -> int:
-    value = _field(document, name, 0)
-    return int(value) if isinstance(value, int | float) else 0
 
 
 def chosen(facts: Sequence[LaneFacts], named: Iterable[str], node: str) -> list[str]:

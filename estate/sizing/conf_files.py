@@ -63,7 +63,7 @@ def _properties(settings: Mapping[str, Figure]) -> str:
     """Return a properties file with the reason above each setting."""
     lines = ["# Written by `fairlane tune cluster`; what is not here is as Pulsar ships it."]
     for name, figure in settings.items():
-        lines += [f"# {figure.reason}{' (assumed)' if figure.assumed else ''}", f"{name}={figure.value}"]
+        lines += [f"# {figure.why}", f"{name}={figure.value}"]
     return "\n".join(lines) + "\n"
 
 
@@ -184,7 +184,7 @@ def _unit(role: str, site: Site, environment: Mapping[str, str], more: list[str]
 
 # ---------------------------------------------------------------- readme
 def _readme(plan: ClusterPlan, layout: Layout, site: Site) -> str:
-    rows = [f"| {name} | {_value(figure)} | {_reason(figure)} |" for name, figure in plan.figures.items()]
+    rows = [f"| {name} | {_value(figure)} | {figure.why} |" for name, figure in plan.figures.items()]
     where = "each machine" if plan.needs.mixed else "its machines"
     return "\n".join(
         [
@@ -226,7 +226,3 @@ def _steps(site: Site, where: str) -> list[str]:
 def _value(figure: Figure) -> str:
     value = figure.value
     return value if isinstance(value, str) else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-
-
-def _reason(figure: Figure) -> str:
-    return f"{figure.reason} (assumed)" if figure.assumed else figure.reason

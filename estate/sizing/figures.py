@@ -12,10 +12,10 @@ class Figure:
     assumed: bool = False
     """Whether it rests on something that the needs do not say."""
 
-
-def shown(value: float | str) -> str:
-    """Return a figure's value as settings and tables have it."""
-    return value if isinstance(value, str) else f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"
+    @property
+    def why(self) -> str:
+        """Return the reason, with a mark if it is assumed."""
+        return f"{self.reason} (assumed)" if self.assumed else self.reason
 
 
 def mb(value: float) -> str:

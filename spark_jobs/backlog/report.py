@@ -23,16 +23,10 @@ class Waits(msgspec.Struct, frozen=True):
     """The part that was invalid or failed."""
 
 
-class BacklogGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The backlog of a tier, app or channel, or all of it."""
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """The backlog of something, and what becomes of it."""
 
-    dimension: str
-    name: str
-    tasks: int
-    """The number of tasks with a backlog."""
     backlog: int
-    held: int
-    """The part of the backlog that may not be sent now."""
     arrival_rate: float
     """Targets published recently."""
     service_rate: float
@@ -50,8 +44,19 @@ class BacklogGroup(msgspec.Struct, frozen=True, kw_only=True):
     waits: Waits | None = None
 
 
-class TaskBacklog(msgspec.Struct, frozen=True, kw_only=True):
-    """The backlog of one task. Fields are as in BacklogGroup where they have the same name."""
+class BacklogGroup(Backlog, frozen=True, kw_only=True):
+    """The backlog of a tier, app or channel, or all of it."""
+
+    dimension: str
+    name: str
+    tasks: int
+    """The number of tasks with a backlog."""
+    held: int
+    """The part of the backlog that may not be sent now."""
+
+
+class TaskBacklog(Backlog, frozen=True, kw_only=True):
+    """The backlog of one task."""
 
     task: str
     app: str
@@ -61,24 +66,15 @@ class TaskBacklog(msgspec.Struct, frozen=True, kw_only=True):
     held_by: str
     weight: float
     cap: int
-    backlog: int
     in_flight: int | None
     retrying: int
     """Envelopes with targets that will be tried again."""
-    arrival_rate: float
-    service_rate: float
-    oldest_s: float | None
-    drain_s: float | None
-    done_s: float | None
-    done_at_capacity_s: float | None
-    held_back: dict[str, float]
     why: dict[str, int]
     """Milliseconds by cause, as the ledger counts them."""
     consumers: int | None
     """Consumers attached to its lane, by its broker's last answer; None if it did not answer."""
     entries: int | None
     """Entries in its lane."""
-    waits: Waits | None = None
 
 
 class AgeBand(msgspec.Struct, frozen=True):

@@ -157,7 +157,7 @@ class RowBuilder:
             positions[row : row + len(own_places)] = own_places
             code[row : row + len(own_codes)] = own_codes
         head = np.array(heads, dtype=np.int64)[piece]
-        targets, reasons, died = self._named_columns()
+        named = self._named_columns()
         of_head = _Columns(self._heads, head)
         columns = [
             of_head.texts("task"),
@@ -170,25 +170,26 @@ class RowBuilder:
             pa.array(OUTCOME_NAMES).take(pa.array(code)),
             pa.array(of_head.numbers("at_ms") * 1000).cast(pa.timestamp("us", tz="UTC")),
             pa.array(of_head.numbers("latency_ms")),
-            targets,
-            reasons,
+            named["target"],
+            named["reason"],
             pa.array(np.full(self.rows, self._topic, dtype=np.int32)),
             of_head.texts("record"),
-            died,
+            named["died_at"],
             self._id_column(),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=ROWS)
 
-    def _named_columns(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+    def _named_columns(self) -> dict[str, pa.Array]:
         """Return the columns target, reason and died_at."""
+        kinds = {"target": pa.string(), "reason": pa.string(), "died_at": DIED}
         if not self._names:
-            return pa.nulls(self.rows, pa.string()), pa.nulls(self.rows, pa.string()), pa.nulls(self.rows, DIED)
-        rows, targets, reasons, died = zip(*self._names, strict=True)
+            return {name: pa.nulls(self.rows, kind) for name, kind in kinds.items()}
+        rows, *columns = zip(*self._names, strict=True)
         index: npt.NDArray[np.int64] = np.full(self.rows, -1, dtype=np.int64)
         index[list(rows)] = np.arange(len(rows))
         where = pa.array(index, mask=index < 0)
-        texts = (pa.array(targets, pa.string()).take(where), pa.array(reasons, pa.string()).take(where))
-        return *texts, pa.array(died, DIED).take(where)
+        values = zip(kinds.items(), columns, strict=True)
+        return {name: pa.array(column, kind).take(where) for (name, kind), column in values}
 
     def _id_column(self) -> pa.Array:
         ids: list[str | None] = [None] * self.rows

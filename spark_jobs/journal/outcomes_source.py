@@ -111,28 +111,35 @@ class OutcomesSource(DataSource):
         return parse_options({**self.servers, **{name.lower(): text for name, text in self.options.items()}})
 
 
-class BatchReader(DataSourceReader):
-    """Reads everything that is stored when the query is planned."""
+class SpanReader:
+    """Reads the rows of a topic's part of a batch."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        assert isinstance(partition, SpanPartition)
+        pulsar, span = self._options.pulsar, partition.span
+        with connected(pulsar) as client:
+            yield from rows_of(span.topic, _records(client, pulsar, span))
+
+
+class BatchReader(SpanReader, DataSourceReader):
+    """Reads everything that is stored when the query is planned."""
 
     def partitions(self) -> Sequence[SpanPartition]:
         start, end = self._options.first_positions(), last_positions(self._options.pulsar)
         return _partitions(start, {str(topic): position for topic, position in end.items()})
 
-    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        return _rows(self._options.pulsar, partition)
 
-
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(SpanReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads micro-batches. An offset is the position of the last record of each topic.
 
     The driver reads bounded micro-batches once to find where they end: Pulsar does not count records.
     """
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+        super().__init__(options)
         self._until: dict[str, str] | None = None
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # pyspark's
@@ -160,9 +167,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[SpanPartition]:
         return _partitions(start, end)
 
-    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        return _rows(self._options.pulsar, partition)
-
     def _ends(self) -> dict[str, str]:
         return {str(topic): position for topic, position in last_positions(self._options.pulsar).items()}
 
@@ -170,12 +174,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _partitions(start: Mapping[str, str], end: Mapping[str, str]) -> Sequence[SpanPartition]:
     spans = [TopicSpan(int(topic), start.get(topic, ""), position) for topic, position in end.items()]
     return [SpanPartition(span) for span in spans if not span.empty]
-
-
-def _rows(pulsar: PulsarSettings, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-    assert isinstance(partition, SpanPartition)
-    with connected(pulsar) as client:
-        yield from rows_of(partition.span.topic, _records(client, pulsar, partition.span))
 
 
 def _records(client: Any, pulsar: PulsarSettings, span: TopicSpan) -> Iterator[tuple[Outcomes, str, Iterator[Piece]]]:

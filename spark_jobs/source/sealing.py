@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dispatcher.model.errors import AudienceMismatch, FairlaneError, InvalidInput, NotReady
 from dispatcher.model.task_control import Control
+from dispatcher.model.values import listed
 from dispatcher.wire.control import FORMAT, Sealed, TaskRecord
 from dispatcher.wire.submission import Submission
 from producers.control.change import TaskChange, change_tasks
@@ -201,5 +202,4 @@ def _digests(options: TaskOptions, base: str, record: TaskRecord) -> set[str]:
 
 
 def _listed(tasks: Sequence[str]) -> str:
-    more = f" and {len(tasks) - _LISTED:,} more" if len(tasks) > _LISTED else ""
-    return f"task{'s' if len(tasks) > 1 else ''} {', '.join(tasks[:_LISTED])}{more}"
+    return f"task{'s' if len(tasks) > 1 else ''} {listed(tasks, _LISTED)}"

@@ -3,6 +3,7 @@
 Each attempt has a writer of its own, so its envelopes count only if the job's commit names that writer.
 """
 
+import logging
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,21 +11,23 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dispatcher.clock import Clock
-from dispatcher.model.errors import InvalidInput
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotReady, TaskEnded
 from dispatcher.model.task import PushTask
 from dispatcher.wire.control import TaskRecord
+from dispatcher.wire.submission import Submission
 from producers.ports import LaneOpener, LaneWriter, Services
+from producers.submit.acceptance import accept, check_admitted, check_same
 from producers.submit.cutter import Block, bodies
 from producers.submit.validation import Refusal, Variables
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.digest import AudienceDigest
 from spark_jobs.source.rows import Rows, read_rows, split_batch
 from spark_jobs.source.task_options import TaskOptions
-from spark_jobs.source.tasks import ensure
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_log = logging.getLogger(__name__)
 _WRITER_LETTERS = 9
 KEPT_REFUSALS = 5
 """The maximum number of refused rows that an attempt reports."""
@@ -89,6 +92,38 @@ def write(services: Services, target: WriteTarget, batches: "Iterable[pa.RecordB
         return attempt.finish()
     finally:
         attempt.close()
+
+
+def ensure(services: Services, task: PushTask, *, first_stays: bool = False) -> Submission:
+    """Return the task of this id, and create it if there is none. Its lane can be written to unless it is sealed.
+
+    Any number of callers may do this at once: the first of several records in the control topic is the task. Raises
+    AudienceMismatch (another task has the id; with first_stays it is only logged), TaskEnded (it ended unsealed),
+    LimitReached, Unreachable.
+    """
+    assert task.id is not None
+    known = services.known.submission(task.id) or _create(services, task, task.id)
+    try:
+        check_same(task, known.record)
+    except AudienceMismatch as error:
+        if not first_stays:
+            raise
+        _log.warning("%s It stays as it was.", error.cause)
+    if known.stopped and not known.sealed:
+        raise TaskEnded(f"Task {task.id} is {known.stopped}; it accepts no more targets.", "Write under another id.")
+    if not known.sealed:
+        services.lanes.create(known.record.lane, known.record.partitions)
+    return known
+
+
+def _create(services: Services, task: PushTask, task_id: str) -> Submission:
+    record = accept(task, task_id, task.expected_targets, services.clock.wall_ms(), services.topics, services.options)
+    check_admitted(record, services.registry.submissions.admit(record))
+    services.registry.control.apply(services.control.append(record), record)
+    winner = services.known.submission(task_id)
+    if winner is None:
+        raise NotReady(f"Task {task_id} is stored, but the registry does not show it.", "Run the job again.")
+    return winner
 
 
 class _Attempt:

@@ -135,4 +135,5 @@ class EstateRecorder(NodeAsker):
 
 def _text(kind: str, asked: Question, reply: Reply) -> RecordedText:
     node, document = asked.key
-    return RecordedText(kind, "" if kind == CLUSTER else node, document, reply.body, reply.failure, reply.cut)
+    node = "" if kind == CLUSTER else node
+    return RecordedText(kind=kind, node=node, document=document, body=reply.body, failure=reply.failure, cut=reply.cut)

@@ -120,7 +120,7 @@ def _rows(part: str, figures: "Mapping[str, Figure]") -> list[dict[str, Any]]:
             "part": part,
             "name": name,
             "value": f"{figure.value:,.3g}" if isinstance(figure.value, float) else str(figure.value),
-            "reason": f"{figure.reason} (assumed)" if figure.assumed else figure.reason,
+            "reason": figure.why,
         }
         for name, figure in figures.items()
     ]

@@ -11,7 +11,7 @@ from estate.node_looks import ProbeLook, budget_of, node_looks, unseen_kinds
 from estate.verdicts import JudgeSettings, NodeLook
 
 BOUNDS = JudgeSettings()
-SPACE = NamespaceState(name="t/a", ensemble=2, write_quorum=2, ack_quorum=2, bundles=1, own_persistence=True)
+SPACE = NamespaceState(name="t/a", ensemble=2, write_quorum=2, ack_quorum=2, bundles=1)
 BOOKIE = BookieState(name="b:1", mode=BookieMode.WRITABLE, disk_used=0.4, broker_p99_ms=12.0)
 
 

@@ -50,7 +50,7 @@ def bookie(name: str, **fields: Any) -> BookieState:
 
 
 def namespace(ensemble: int = 2, write: int = 2, ack: int = 2, **fields: Any) -> NamespaceState:
-    usual: dict[str, Any] = {"name": "t/system", "bundles": 4, "own_persistence": True}
+    usual: dict[str, Any] = {"name": "t/system", "bundles": 4}
     return NamespaceState(ensemble=ensemble, write_quorum=write, ack_quorum=ack, **(usual | fields))
 
 

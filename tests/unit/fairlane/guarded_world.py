@@ -59,9 +59,7 @@ class EstateInMemory:
 
     def look(self) -> Estate:
         names = [f"b{number}:1" for number in range(1, self.bookies + 1)]
-        space = NamespaceState(
-            name="t/s", ensemble=self.ensemble, write_quorum=2, ack_quorum=2, bundles=1, own_persistence=True
-        )
+        space = NamespaceState(name="t/s", ensemble=self.ensemble, write_quorum=2, ack_quorum=2, bundles=1)
         return Estate(
             brokers=tuple(
                 BrokerLoad(name=f"k{number}:1", bookies_p99_ms={"b1:1": 1.0}) for number in range(1, self.brokers + 1)
