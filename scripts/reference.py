@@ -22,7 +22,8 @@ from estate.cluster import Estate, NamespaceState
 from estate.node_life import NodeRecord
 from fairlane.cli.base.exit_codes import MEANINGS
 from fairlane.cli.main import COMMANDS, cli
-from fairlane.estate.guard_metrics import GuardCollector, ProbeFigures
+from fairlane.estate.guard_metrics import GuardCollector
+from fairlane.estate.probes import ProbeFigures
 from fairlane.figures.signals import Signals, TierSignals
 from fairlane.push_settings import PUSH_CHANNELS
 from fairlane.settings import Settings

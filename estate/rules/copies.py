@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 from dispatcher.model.finding import Finding, Level, warn
 from estate.cluster import BookieMode, Estate, NamespaceState
+from estate.placement import SPREADING_BUNDLES
 from estate.rules.expectations import Expectations
 from estate.rules.nodes import is_standalone
 
-BUNDLES_OF_MANY_BROKERS = 64
-"""CRC32 is linear: with 4 to 32 bundles the partitions of a topic fall into 4 of them."""
 FEW_BROKERS = 4
 _OFFLOAD = "managedLedgerOffloadDriver"
 
@@ -76,13 +75,13 @@ def racks(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
 
 
 def bundles(estate: Estate) -> Iterator[Finding]:
-    few = [one for one in estate.namespaces if 0 < one.bundles < BUNDLES_OF_MANY_BROKERS]
+    few = [one for one in estate.namespaces if 0 < one.bundles < SPREADING_BUNDLES]
     if len(estate.brokers) > FEW_BROKERS and few:
         yield warn(
-            f"namespaces have fewer than {BUNDLES_OF_MANY_BROKERS} bundles",
+            f"namespaces have fewer than {SPREADING_BUNDLES} bundles",
             figure=f"{min(one.bundles for one in few)} bundles, {len(estate.brokers)} brokers",
             reason="the partitions of a large lane fall into 4 bundles, so it uses 4 brokers at most",
-            fix=f"Set pulsar.bundles to {BUNDLES_OF_MANY_BROKERS} before namespaces are created.",
+            fix=f"Set pulsar.bundles to {SPREADING_BUNDLES} before namespaces are created.",
         )
 
 

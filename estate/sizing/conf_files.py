@@ -46,8 +46,8 @@ def files_of(plan: ClusterPlan, site: Site) -> dict[str, str]:
         "autorecovery.conf": _properties(_autorecovery(site, bookie)),
         "zookeeper.conf": _properties(_zookeeper(site)),
         "fairlane.toml": f"# Set when the namespaces are created.\n[pulsar]\nbundles = {plan.bundles}\n",
-        "units/pulsar-broker.service": broker_unit(plan, layout, site),
-        "units/pulsar-bookie.service": bookie_unit(plan, layout, site),
+        "units/pulsar-broker.service": _broker_unit(plan, layout, site),
+        "units/pulsar-bookie.service": _bookie_unit(plan, layout, site),
         "units/pulsar-autorecovery.service": _autorecovery_unit(site),
         "units/pulsar-zookeeper.service": _zookeeper_unit(site),
         "README.md": _readme(plan, layout, site),
@@ -120,20 +120,16 @@ def _zookeeper(site: Site) -> dict[str, Figure]:
 
 
 # ---------------------------------------------------------------- units
-def broker_unit(plan: ClusterPlan, layout: Layout, site: Site) -> str:
+def _broker_unit(plan: ClusterPlan, layout: Layout, site: Site) -> str:
     """Return the systemd unit of a broker."""
-    memory = plan.broker_memory.broker
-    assert memory is not None, "a plan has the memory of brokers"
-    environment = {"PULSAR_BROKER_CONF": f"{site.folder}/broker.conf", "PULSAR_MEM": memory.flags}
+    environment = {"PULSAR_BROKER_CONF": f"{site.folder}/broker.conf", "PULSAR_MEM": plan.broker_memory.flags}
     weight = ["IOWeight=50"] if plan.needs.mixed else []
     return _unit("broker", site, environment, [*_pinning(layout.broker), *weight])
 
 
-def bookie_unit(plan: ClusterPlan, layout: Layout, site: Site) -> str:
+def _bookie_unit(plan: ClusterPlan, layout: Layout, site: Site) -> str:
     """Return the systemd unit of a bookie."""
-    memory = plan.bookie_memory.bookie
-    assert memory is not None, "a plan has the memory of bookies"
-    environment = {"PULSAR_BOOKKEEPER_CONF": f"{site.folder}/bookkeeper.conf", "BOOKIE_MEM": memory.flags}
+    environment = {"PULSAR_BOOKKEEPER_CONF": f"{site.folder}/bookkeeper.conf", "BOOKIE_MEM": plan.bookie_memory.flags}
     return _unit("bookie", site, environment, [*_pinning(layout.bookie), "IOWeight=500"])
 
 

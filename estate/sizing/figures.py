@@ -1,5 +1,6 @@
 """Figures with their reasons."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -16,6 +17,11 @@ class Figure:
     def why(self) -> str:
         """Return the reason, with a mark if it is assumed."""
         return f"{self.reason} (assumed)" if self.assumed else self.reason
+
+
+def texts_of(figures: Mapping[str, Figure]) -> dict[str, str]:
+    """Return settings as configuration files have them."""
+    return {name: str(figure.value) for name, figure in figures.items()}
 
 
 def mb(value: float) -> str:

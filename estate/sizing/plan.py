@@ -7,7 +7,7 @@ from dispatcher.model.errors import InvalidInput
 from estate.placement import bundles_for
 from estate.sizing.figures import Figure, mb
 from estate.sizing.load import BUSY_PART, LANE_WRITES, OUTCOME_DAYS, ClusterLoad, load_of
-from estate.sizing.memory import MemorySplit, split_memory
+from estate.sizing.memory import JavaMemory, MemorySplit, split_memory
 from estate.sizing.needs import GIB, ClusterNeeds, DiskKind
 
 DISK_BYTES_PER_S = {DiskKind.NVME: 1.0e9, DiskKind.SSD: 4.0e8, DiskKind.HDD: 1.2e8}
@@ -28,8 +28,8 @@ class ClusterPlan:
     load: ClusterLoad
     brokers: int
     bookies: int
-    broker_memory: MemorySplit
-    bookie_memory: MemorySplit
+    broker_memory: JavaMemory
+    bookie_memory: JavaMemory
     bundles: int
     figures: dict[str, Figure]
     """By name, in the order in which they are shown."""
@@ -47,14 +47,16 @@ def plan_cluster(needs: ClusterNeeds) -> ClusterPlan:
     wanted_brokers, wanted_bookies = _wanted_brokers(needs, load), _wanted_bookies(needs, load)
     brokers, bookies = _divided(needs, max(wanted_brokers.values()), max(wanted_bookies.values()))
     _require_copies(needs, brokers, bookies)
-    memory = split_memory(needs.machines.memory_bytes, broker=True, bookie=needs.mixed)
+    of_brokers = split_memory(needs.machines.memory_bytes, broker=True, bookie=needs.mixed)
     of_bookies = split_memory(needs.machines.memory_bytes, broker=needs.mixed, bookie=True)
+    assert of_brokers.broker is not None
+    assert of_bookies.bookie is not None
     bundles = bundles_for(brokers, LARGE_LANE_PARTITIONS)
     figures = {
         **_load_figures(needs, load),
         "brokers": Figure(brokers, _because(brokers, wanted_brokers, needs)),
         "bookies": Figure(bookies, _because(bookies, wanted_bookies, needs)),
-        **_memory_figures(needs, memory, of_bookies),
+        **_memory_figures(needs, of_brokers, of_bookies),
         **_share_figures(needs, load, brokers, bookies),
         "bundles of a namespace": Figure(bundles, _why_bundles(brokers, bundles)),
         "metadata writes for all lanes": Figure(needs.lanes * LANE_WRITES, f"{LANE_WRITES} for each lane"),
@@ -65,8 +67,8 @@ def plan_cluster(needs: ClusterNeeds) -> ClusterPlan:
         load=load,
         brokers=brokers,
         bookies=bookies,
-        broker_memory=memory,
-        bookie_memory=of_bookies,
+        broker_memory=of_brokers.broker,
+        bookie_memory=of_bookies.bookie,
         bundles=bundles,
         figures=figures,
         remarks=remarks,

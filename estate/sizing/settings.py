@@ -1,7 +1,6 @@
 """Settings of brokers and bookies that follow from a plan, each with its reason."""
 
 from estate.sizing.figures import Figure, mb
-from estate.sizing.memory import JavaMemory
 from estate.sizing.needs import MIB
 from estate.sizing.plan import ClusterPlan
 
@@ -16,9 +15,7 @@ PULSAR_AVG = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
 
 def broker_settings(plan: ClusterPlan) -> dict[str, Figure]:
     """Return the settings of brokers by their names."""
-    memory = plan.broker_memory.broker
-    assert memory is not None, "a plan has the memory of brokers"
-    return {**_storing(plan), **_caches(plan, memory), **_detection(plan), **_balancing(plan), **BROKER_FIXED}
+    return {**_storing(plan), **_caches(plan), **_detection(plan), **_balancing(plan), **BROKER_FIXED}
 
 
 def _storing(plan: ClusterPlan) -> dict[str, Figure]:
@@ -31,8 +28,8 @@ def _storing(plan: ClusterPlan) -> dict[str, Figure]:
     }
 
 
-def _caches(plan: ClusterPlan, memory: JavaMemory) -> dict[str, Figure]:
-    direct = memory.direct_bytes
+def _caches(plan: ClusterPlan) -> dict[str, Figure]:
+    direct = plan.broker_memory.direct_bytes
     ten_s = 10 * plan.load.in_bytes_per_s / plan.brokers
     cache = min(max(ten_s, direct / 5), direct / 3)
     envelope = plan.load.entry_bytes
@@ -44,10 +41,6 @@ def _caches(plan: ClusterPlan, memory: JavaMemory) -> dict[str, Figure]:
         ),
         "maxMessagePublishBufferSizeInMB": Figure(int(direct / 4 / MIB), "a quarter of direct memory, not the half"),
         "managedLedgerMaxReadsInFlightSizeInMB": Figure(int(reads / MIB), "15 % of direct memory; no bound by default"),
-        "managedLedgerCacheEvictionTimeThresholdMillis": Figure(10_000, "envelopes of the last 10 s come from memory"),
-        "managedLedgerCacheEvictionFrequency": Figure(
-            "1.0", "100 times a second costs 0.3 of a core with 10,000 lanes"
-        ),
         "dispatcherMaxReadBatchSize": Figure(batch, f"entries of {envelope:,} bytes, at most 5 MiB at a time"),
         "dispatcherMaxReadSizeBytes": Figure(MAX_READ_BYTES, "the largest message"),
     }
@@ -56,22 +49,7 @@ def _caches(plan: ClusterPlan, memory: JavaMemory) -> dict[str, Figure]:
 def _detection(plan: ClusterPlan) -> dict[str, Figure]:
     many = plan.brokers > 3
     why = "all clients at once make the load swing" if many else "few brokers cannot overload the others"
-    return {
-        "bookkeeperClientTimeoutInSeconds": Figure(5, "a stopped bookie costs each lane one of these; 30 s by default"),
-        "bookkeeperClientHealthCheckEnabled": Figure("true", "new ledgers avoid a bookie that failed"),
-        "bookkeeperClientHealthCheckIntervalSeconds": Figure(5, "by then, new lanes avoid it; 60 s by default"),
-        "bookkeeperClientHealthCheckErrorThresholdPerInterval": Figure(3, "errors in 5 s, not in a minute"),
-        "bookkeeperClientHealthCheckQuarantineTimeInSeconds": Figure(120, "half an hour empties a bookie for nothing"),
-        "bookkeeperClientQuarantineRatio": Figure("0.3" if many else "1.0", why),
-        "metadataStoreSessionTimeoutMillis": Figure(
-            10_000, "lanes of a killed broker wait for it: 13 s, not 31 to 60 s. Needs pauses of Java below it"
-        ),
-        "bookkeeperClientExposeStatsToPrometheus": Figure("true", "without it a slow bookie cannot be seen"),
-        "bookkeeperClientLimitStatsLogging": Figure("false", "the same: figures for each bookie"),
-        "managedLedgerPrometheusStatsLatencyRolloverSeconds": Figure(
-            10, "figures of the last 10 s, not the last minute"
-        ),
-    }
+    return {**BROKER_DETECTION, "bookkeeperClientQuarantineRatio": Figure("0.3" if many else "1.0", why)}
 
 
 def _balancing(plan: ClusterPlan) -> dict[str, Figure]:
@@ -88,7 +66,23 @@ def _balancing(plan: ClusterPlan) -> dict[str, Figure]:
     }
 
 
+BROKER_DETECTION = {
+    "bookkeeperClientTimeoutInSeconds": Figure(5, "a stopped bookie costs each lane one of these; 30 s by default"),
+    "bookkeeperClientHealthCheckEnabled": Figure("true", "new ledgers avoid a bookie that failed"),
+    "bookkeeperClientHealthCheckIntervalSeconds": Figure(5, "by then, new lanes avoid it; 60 s by default"),
+    "bookkeeperClientHealthCheckErrorThresholdPerInterval": Figure(3, "errors in 5 s, not in a minute"),
+    "bookkeeperClientHealthCheckQuarantineTimeInSeconds": Figure(120, "half an hour empties a bookie for nothing"),
+    "metadataStoreSessionTimeoutMillis": Figure(
+        10_000, "lanes of a killed broker wait for it: 13 s, not 31 to 60 s. Needs pauses of Java below it"
+    ),
+    "bookkeeperClientExposeStatsToPrometheus": Figure("true", "without it a slow bookie cannot be seen"),
+    "bookkeeperClientLimitStatsLogging": Figure("false", "the same: figures for each bookie"),
+    "managedLedgerPrometheusStatsLatencyRolloverSeconds": Figure(10, "figures of the last 10 s, not the last minute"),
+}
+"""Broker settings by which a node that is slow or lost is noticed."""
 BROKER_FIXED = {
+    "managedLedgerCacheEvictionTimeThresholdMillis": Figure(10_000, "envelopes of the last 10 s come from memory"),
+    "managedLedgerCacheEvictionFrequency": Figure("1.0", "100 times a second costs 0.3 of a core with 10,000 lanes"),
     "allowAutoTopicCreation": Figure("false", "a deleted topic must not come back by itself"),
     "allowAutoSubscriptionCreation": Figure("false", "the same for subscriptions"),
     "preciseDispatcherFlowControl": Figure("true", "without it a busy lane's batches flood the workers"),
@@ -115,13 +109,11 @@ BROKER_FIXED = {
 
 def bookie_settings(plan: ClusterPlan) -> dict[str, Figure]:
     """Return the settings of bookies by their names."""
-    memory = plan.bookie_memory.bookie
-    assert memory is not None, "a plan has the memory of bookies"
-    return {**_bookie_memory(plan, memory), **_read_ahead(plan), **_bookie_fixed(), **BOOKIE_SHIPPED}
+    return {**_bookie_memory(plan), **_read_ahead(plan), **BOOKIE_FIXED, **BOOKIE_SHIPPED}
 
 
-def _bookie_memory(plan: ClusterPlan, memory: JavaMemory) -> dict[str, Figure]:
-    direct = memory.direct_bytes
+def _bookie_memory(plan: ClusterPlan) -> dict[str, Figure]:
+    direct = plan.bookie_memory.direct_bytes
     index = plan.load.kept_entries / plan.bookies * INDEX_BYTES
     blocks = min(max(index, direct / 10), direct / 4)
     return {
@@ -145,20 +137,19 @@ def _read_ahead(plan: ClusterPlan) -> dict[str, Figure]:
     }
 
 
-def _bookie_fixed() -> dict[str, Figure]:
-    return {
-        "journalSyncData": Figure("true", "a power cut loses nothing"),
-        "journalAdaptiveGroupWrites": Figure("true", "one sync for many entries: what a RAID card's memory does"),
-        "ledgerStorageClass": Figure(
-            "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage", "the one that the caches above belong to"
-        ),
-        "httpServerEnabled": Figure("true", "`doctor`, `estate show` and the guard ask it. It has no authentication"),
-        "autoRecoveryDaemonEnabled": Figure("false", "a unit of its own: inside, it ends the bookie with its session"),
-        "statsProviderClass": Figure(
-            "org.apache.bookkeeper.stats.prometheus.PrometheusMetricsProvider", "the figures of boards and alerts"
-        ),
-        "prometheusStatsLatencyRolloverSeconds": Figure(10, "figures of the last 10 s, not the last minute"),
-    }
+BOOKIE_FIXED = {
+    "journalSyncData": Figure("true", "a power cut loses nothing"),
+    "journalAdaptiveGroupWrites": Figure("true", "one sync for many entries: what a RAID card's memory does"),
+    "ledgerStorageClass": Figure(
+        "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage", "the one that the caches above belong to"
+    ),
+    "httpServerEnabled": Figure("true", "`doctor`, `estate show` and the guard ask it. It has no authentication"),
+    "autoRecoveryDaemonEnabled": Figure("false", "a unit of its own: inside, it ends the bookie with its session"),
+    "statsProviderClass": Figure(
+        "org.apache.bookkeeper.stats.prometheus.PrometheusMetricsProvider", "the figures of boards and alerts"
+    ),
+    "prometheusStatsLatencyRolloverSeconds": Figure(10, "figures of the last 10 s, not the last minute"),
+}
 
 
 _SHIPPED = "as Pulsar ships it; the program's own default differs"

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from backends.redis.estate.guard_states import GuardStates
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
+from estate.capture.incidents import Incident
 from estate.cluster import Estate
 from estate.node_life import Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes
 from estate.node_looks import ProbeLook, budget_of, node_looks, unseen_kinds
@@ -21,16 +23,6 @@ _log = logging.getLogger(__name__)
 
 STANDBY_S = 0.25
 """Time between two looks at the election while another guard has it."""
-Capture = Callable[[str, str], None]
-"""Called with a reason and the name of the node that is found slow. It must return at once."""
-
-
-class States(Protocol):
-    """Stores the states of nodes. All methods raise Unreachable."""
-
-    def read(self) -> bytes | None: ...
-
-    def keep(self, guard: str, content: bytes) -> bool: ...
 
 
 class Followed(Protocol):
@@ -59,11 +51,12 @@ class GuardPorts:
     probes: Followed
     has_bundles: Callable[[str], bool]
     """Whether a broker has bundles."""
-    states: States
+    states: GuardStates
     held: Callable[[], bool]
     """Whether this guard is elected."""
     actions: Actions
-    capture: Capture
+    capture: Callable[[Incident], None]
+    """Called with the incident of a node that is found slow. It must return at once."""
     clock: Clock
 
 
@@ -172,7 +165,7 @@ class Guard:
     def _capture(self, before: Mapping[str, NodeRecord], after: Mapping[str, NodeRecord]) -> None:
         for key, node in after.items():
             if node.state == "suspect" and (key not in before or before[key].state != "suspect"):
-                self._ports.capture(f"guard: {node.kind} {node.name} is slow", node.name)
+                self._ports.capture(Incident(f"guard: {node.kind} {node.name} is slow", node.name))
 
     def _say(self, remarks: set[str], said_before: frozenset[str] = frozenset()) -> None:
         """Log what was not said at the look before, nor at this one."""

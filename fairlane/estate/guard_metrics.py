@@ -7,43 +7,14 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dispatcher.analysis.histogram import Histogram
 from estate.cluster import Estate
 from estate.node_life import Intent, NodeKind
 from estate.node_looks import budget_of
 from fairlane.estate.guard import Guard
+from fairlane.estate.probes import ProbeFigures
 from fairlane.worker.report.families import durations, labelled
 
-_BOUNDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 _RESULTS: Final = ("done", "refused", "unknown")
-
-
-class ProbeFigures:
-    """Figures of the brokers' probes, by host:port of the broker. Implements ProbeRecord."""
-
-    def __init__(self) -> None:
-        self.times: dict[str, Histogram] = {}
-        self.failures: dict[str, float] = {}
-
-    def took(self, key: str, seconds: float) -> None:
-        if broker := _broker_of(key):
-            self._probed(broker)
-            self.times[broker].add(seconds)
-
-    def failed(self, key: str) -> None:
-        if broker := _broker_of(key):
-            self._probed(broker)
-            self.failures[broker] += 1
-
-    def _probed(self, broker: str) -> None:
-        """Begin both figures of a broker at zero: Prometheus sees no increase in the first value of a series."""
-        self.times.setdefault(broker, Histogram(_BOUNDS))
-        self.failures.setdefault(broker, 0.0)
-
-
-def _broker_of(key: str) -> str:
-    kind, _, name = key.partition("/")
-    return name if kind == NodeKind.BROKER else ""
 
 
 class GuardCollector(Collector):

@@ -28,9 +28,9 @@ from fairlane.estate.capture.watch import incidents_watched
 from fairlane.estate.drains import BrokerDrainer
 from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
 from fairlane.estate.guard_actions import NodeActions
-from fairlane.estate.guard_metrics import GuardCollector, ProbeFigures
+from fairlane.estate.guard_metrics import GuardCollector
 from fairlane.estate.look import open_reader
-from fairlane.estate.probes import NodeProbe, ProbeRecord, Probes
+from fairlane.estate.probes import NodeProbe, ProbeFigures, Probes
 from fairlane.settings import Settings
 from fairlane.worker.report.metrics import MetricsServer
 
@@ -58,7 +58,7 @@ def judge_settings(estate: EstateSettings) -> JudgeSettings:
 class NodeProbes:
     """Probes every broker, and the bookies that are out of service."""
 
-    def __init__(self, settings: Settings, record: ProbeRecord) -> None:
+    def __init__(self, settings: Settings, record: ProbeFigures) -> None:
         self._settings = settings
         self._probes = Probes(record, SystemClock())
 
@@ -142,6 +142,6 @@ def _ports(
         states=GuardStates(view),
         held=held,
         actions=NodeActions(switch, drains, lambda: held() and not stop.is_set()),
-        capture=captures.capture,
+        capture=captures.report,
         clock=SystemClock(),
     )

@@ -7,9 +7,13 @@ from random import uniform
 from typing import Protocol
 
 from backends.pulsar.estate.node_probes import PROBE_LIMIT_S
+from dispatcher.analysis.histogram import Histogram
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
+from estate.node_life import NodeKind
 from estate.node_looks import ProbeLook
+
+_BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 class NodeProbe(Protocol):
@@ -22,12 +26,32 @@ class NodeProbe(Protocol):
     def close(self) -> None: ...
 
 
-class ProbeRecord(Protocol):
-    """Keeps the figures of probes, for metrics."""
+class ProbeFigures:
+    """Figures of the brokers' probes, by host:port of the broker."""
 
-    def took(self, key: str, seconds: float) -> None: ...
+    def __init__(self) -> None:
+        self.times: dict[str, Histogram] = {}
+        self.failures: dict[str, float] = {}
 
-    def failed(self, key: str) -> None: ...
+    def took(self, key: str, seconds: float) -> None:
+        if broker := _broker_of(key):
+            self._probed(broker)
+            self.times[broker].add(seconds)
+
+    def failed(self, key: str) -> None:
+        if broker := _broker_of(key):
+            self._probed(broker)
+            self.failures[broker] += 1
+
+    def _probed(self, broker: str) -> None:
+        """Begin both figures of a broker at zero: Prometheus sees no increase in the first value of a series."""
+        self.times.setdefault(broker, Histogram(_BOUNDS))
+        self.failures.setdefault(broker, 0.0)
+
+
+def _broker_of(key: str) -> str:
+    kind, _, name = key.partition("/")
+    return name if kind == NodeKind.BROKER else ""
 
 
 class ProbeThread:
@@ -38,7 +62,7 @@ class ProbeThread:
         key: str,
         make: Callable[[], NodeProbe],
         every_s: float,
-        record: ProbeRecord,
+        record: ProbeFigures,
         clock: Clock,
         random: Callable[[], float] = lambda: uniform(0.5, 1.5),
     ) -> None:
@@ -104,7 +128,7 @@ def _p90_ms(times_s: list[float]) -> float | None:
 class Probes:
     """The probes of all nodes that are followed."""
 
-    def __init__(self, record: ProbeRecord, clock: Clock) -> None:
+    def __init__(self, record: ProbeFigures, clock: Clock) -> None:
         self._record, self._clock = record, clock
         self._threads: dict[str, ProbeThread] = {}
 

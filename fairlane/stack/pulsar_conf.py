@@ -1,37 +1,16 @@
-"""The broker settings of the local stack. Each differs from Pulsar's default for the reason given beside it."""
+"""The broker settings of the local stack: those of every cluster, and those of a small one on a developer's machine."""
 
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from estate.sizing.figures import texts_of
+from estate.sizing.settings import BROKER_FIXED
 from fairlane.stack.ports import HOST
 
 BROKER_SETTINGS: dict[str, str] = {
-    # Topics and subscriptions are created by REST only: a force-deleted topic must not come back by itself.
-    "allowAutoTopicCreation": "false",
-    "allowAutoSubscriptionCreation": "false",
-    # Permits count messages, so without this a batch can exceed a consumer's queue many times over.
-    "preciseDispatcherFlowControl": "true",
-    "acknowledgmentAtBatchIndexLevelEnabled": "true",
-    # After a restart, acks of messages after the oldest unacked one are lost beyond this number of ranges.
-    "managedLedgerMaxUnackedRangesToPersist": "1000000",
-    "managedLedgerMaxBatchDeletedIndexToPersist": "1000000",
-    "managedLedgerPersistIndividualAckAsLongArray": "true",
-    "managedLedgerCursorPositionFlushSeconds": "5",
-    # Lanes are created and deleted by the thousand: bundles are set once and never split.
-    "loadBalancerAutoBundleSplitEnabled": "false",
-    "loadBalancerAutoUnloadSplitBundlesEnabled": "false",
-    # An idle lane may be a paused task: only Fairlane deletes lanes.
-    "brokerDeleteInactiveTopicsEnabled": "false",
-    # Deduplication drops new messages where batches are cut differently on a resume.
-    "brokerDeduplicationEnabled": "false",
+    **texts_of(BROKER_FIXED),
     "transactionCoordinatorEnabled": "false",
-    # No per-topic policies are used, and their system topic costs a reader in each namespace.
-    "systemTopicEnabled": "false",
-    "topicLevelPoliciesEnabled": "false",
-    # Retry a failed read (a broker short of memory) soon, not after 15 s.
-    "dispatcherReadFailureBackoffInitialTimeInMs": "100",
-    "dispatcherReadFailureBackoffMaxTimeInMs": "5000",
     # Small memory: one developer's machine, not a broker's.
     "webSocketServiceEnabled": "false",
     "managedLedgerCacheSizeMB": "128",
@@ -44,11 +23,6 @@ BROKER_SETTINGS: dict[str, str] = {
     "dbStorage_rocksDB_blockCacheSize": "16777216",
     # By default the bookie reads its files 4 kB at a time: 25 system calls for a batch of large envelopes.
     "readBufferSizeBytes": "131072",
-    # Messages published seconds ago are sent from memory, as long as the cache has room.
-    "managedLedgerCacheEvictionTimeThresholdMillis": "10000",
-    # Checks of all topics per second. The default of 100 wastes 0.3 of a core with 10,000 lanes.
-    # (If the configuration sets it, as the shipped one does, managedLedgerCacheEvictionIntervalMs is not read.)
-    "managedLedgerCacheEvictionFrequency": "1.0",
     "numHttpServerThreads": "8",
     "numExecutorThreadPoolSize": "4",
     "numCacheExecutorThreadPoolSize": "2",
@@ -56,9 +30,6 @@ BROKER_SETTINGS: dict[str, str] = {
     "topicOrderedExecutorThreadNum": "4",
     "bookkeeperNumberOfChannelsPerBookie": "4",
     "numWorkerThreadsForNonPersistentTopic": "1",
-    "exposeTopicLevelMetricsInPrometheus": "false",
-    # Statistics read by snapshots of the backlog: as old as the snapshots' interval, not a minute.
-    "statsUpdateFrequencyInSecs": "10",
     "statsUpdateInitialDelayInSecs": "10",
     # A clean stop unloads topics one by one; topics not unloaded by then are safe on disk all the same.
     "brokerShutdownTimeoutMs": "15000",

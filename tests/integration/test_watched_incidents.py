@@ -19,6 +19,7 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.settings import EstateSettings
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
+from estate.capture.incidents import Incident
 from estate.capture.lanes import facts_of
 from fairlane.estate.capture.automatic import AutomaticCaptures, captures_folder
 from fairlane.estate.capture.watch import incidents_watched
@@ -111,7 +112,7 @@ def test_a_bookie_that_stops_under_load_leaves_one_archive_with_the_lanes_it_sto
             with estate.paused(names[stopped]):
                 eventually(lambda: any(folder.glob("capture-*.gz")), 20, "there is an archive")
             for captures in both:
-                captures.capture(f"bookie {stopped} is slow", stopped)
+                captures.report(Incident(f"bookie {stopped} is slow", stopped))
         load.end()
     (archive,) = folder.iterdir()
     files = contents(archive)

@@ -32,7 +32,7 @@ def captures_folder(settings: Settings) -> Path:
 
 
 class AutomaticCaptures:
-    """Takes captures in a thread of its own. `capture` and `report` return at once and never raise.
+    """Takes captures in a thread of its own. `report` returns at once and never raises.
 
     Of all processes on one Redis, one takes a capture in each ten minutes. Without Redis, each process does. Times are
     those of Redis and of this process' monotonic clock: setting a clock of this machine changes nothing.
@@ -46,11 +46,6 @@ class AutomaticCaptures:
         self._thread: threading.Thread | None = None
         self._not_before_s = float("-inf")
         """Monotonic time before which this process takes none."""
-
-    def capture(self, reason: str, node: str) -> None:
-        """Take a capture of an incident, unless one was taken in the last ten minutes. node: the broker or bookie that
-        it is about, by its name in `fairlane estate show`; empty for none."""
-        self.report(Incident(reason, node))
 
     def report(self, incident: Incident) -> None:
         """Take a capture of an incident, unless one was taken in the last ten minutes."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from estate.sizing.figures import texts_of
+from estate.sizing.settings import BROKER_DETECTION
 from fairlane.stack import pulsar_conf
 from fairlane.stack.estate.shape import EstatePorts, EstateShape, host_of
 from fairlane.stack.ports import HOST
@@ -33,20 +35,7 @@ CLUSTER_SETTINGS: dict[str, str] = {
     # Together below the direct memory that a broker gets here.
     "managedLedgerCacheSizeMB": "64",
     "maxMessagePublishBufferSizeInMB": "64",
-    # A stopped bookie costs each lane one of these; the default is 30 s.
-    "bookkeeperClientTimeoutInSeconds": "5",
-    # New ledgers avoid a bookie that failed. With more than three brokers a ratio below 1 keeps all of them from
-    # leaving it at the same moment.
-    "bookkeeperClientHealthCheckEnabled": "true",
-    "bookkeeperClientHealthCheckIntervalSeconds": "5",
-    "bookkeeperClientHealthCheckErrorThresholdPerInterval": "3",
-    "bookkeeperClientHealthCheckQuarantineTimeInSeconds": "120",
-    # Lanes of a killed broker wait for the end of its session; the default is 30 s.
-    "metadataStoreSessionTimeoutMillis": "10000",
-    # A slow bookie is seen in the brokers' figures of that bookie, which neither default gives.
-    "bookkeeperClientExposeStatsToPrometheus": "true",
-    "bookkeeperClientLimitStatsLogging": "false",
-    "managedLedgerPrometheusStatsLatencyRolloverSeconds": "10",
+    **texts_of(BROKER_DETECTION),
     # The loopback interface has no speed.
     "loadBalancerOverrideBrokerNicSpeedGbps": "1",
 }

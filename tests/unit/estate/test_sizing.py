@@ -71,12 +71,10 @@ def test_caches_fit_into_direct_memory_and_every_figure_has_a_reason(need: Clust
     plan = plan_cluster(need)
     brokers, bookies = broker_settings(plan), bookie_settings(plan)
     assert all(figure.reason for figures in (plan.figures, brokers, bookies) for figure in figures.values())
-    assert plan.broker_memory.broker is not None
-    assert plan.bookie_memory.bookie is not None
     used = sum(int(brokers[name].value) for name in BROKER_CACHES) * MIB
-    assert used <= plan.broker_memory.broker.direct_bytes
+    assert used <= plan.broker_memory.direct_bytes
     caches = sum(int(bookies[name].value) for name in BOOKIE_CACHES) * MIB
-    assert caches + int(bookies["dbStorage_rocksDB_blockCacheSize"].value) <= plan.bookie_memory.bookie.direct_bytes
+    assert caches + int(bookies["dbStorage_rocksDB_blockCacheSize"].value) <= plan.bookie_memory.direct_bytes
     read_ahead = int(bookies["dbStorage_readAheadCacheBatchBytesSize"].value)
     assert 2 * read_ahead <= int(bookies["dbStorage_readAheadCacheMaxSizeMb"].value) * MIB
 

@@ -10,6 +10,7 @@ from backends.redis.job_locks import JobLocks
 from consumers.upkeep.held_jobs import HeldJobs
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
+from estate.capture.incidents import Incident
 from estate.cluster import BookieMode, BookieState, BrokerLoad, Estate, NamespaceState
 from estate.node_life import NodeKind, NodeRecord, decode_nodes
 from estate.node_looks import ProbeLook
@@ -111,8 +112,8 @@ class EstateInMemory:
         if error is not None:
             raise error
 
-    def capture(self, reason: str, node: str) -> None:
-        self.captured.append((reason, node))
+    def capture(self, incident: Incident) -> None:
+        self.captured.append((incident.reason, incident.node))
 
 
 @dataclass

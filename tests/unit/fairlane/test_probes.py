@@ -11,8 +11,8 @@ from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from estate.node_life import NodeKind, NodeRecord
 from estate.node_looks import ProbeLook
-from fairlane.estate.guard_metrics import GuardCollector, ProbeFigures
-from fairlane.estate.probes import NodeProbe, Probes
+from fairlane.estate.guard_metrics import GuardCollector
+from fairlane.estate.probes import NodeProbe, ProbeFigures, Probes
 from tests.unit.consumers.fakes import eventually
 from tests.unit.fairlane.guarded_world import GuardedWorld
 

@@ -78,7 +78,7 @@ def captures(turns: Turns, tmp_path: Path) -> Callable[..., AutomaticCaptures]:
 def captured(captures: AutomaticCaptures, *reasons: str) -> int:
     """Report incidents; return how many captures there are afterwards."""
     for reason in reasons:
-        captures.capture(reason, "")
+        captures.report(Incident(reason))
         captures.join(JOIN_S)
     return len(Taker.taken)
 
