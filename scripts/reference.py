@@ -186,7 +186,7 @@ def _verdict(row: Row) -> list[str]:
     return [status, row.code, row.detail, effect, wait, row.note + renewed]
 
 
-_SPACE = NamespaceState(name="t/n", ensemble=2, write_quorum=2, ack_quorum=2, bundles=1, own_persistence=True)
+_SPACE = NamespaceState(name="t/n", ensemble=2, write_quorum=2, ack_quorum=2, bundles=1)
 
 
 class _Guard:
