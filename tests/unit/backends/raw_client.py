@@ -13,9 +13,9 @@ class Client:
         self.results = list(results)
         self.failing = 0
         self.bodies: list[bytes] = []
-        """Of all records that were sent."""
+        """Bodies of all records that were sent."""
         self.stored: list[bytes] = []
-        """Of those whose result was Ok."""
+        """Bodies of the records whose result was Ok."""
 
     def create_producer(self, *_: object, **__: object) -> "Client":
         if self.failing:
