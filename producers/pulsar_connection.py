@@ -12,7 +12,7 @@ from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.dead_letter_topic import LetterTopic, read_dead_letters
-from backends.pulsar.outcome_records import read_invalid, read_outcome_records
+from backends.pulsar.outcome_topic import read_invalid, read_outcome_records
 from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
 from backends.redis.epochs import Epochs
 from backends.redis.estate.incidents import Incidents

@@ -7,25 +7,19 @@ from dispatcher.model.errors import NotFound
 from dispatcher.wire.topics import side_of_lane, task_of_lane
 
 
-class MissingLanes:
-    """Creates side lanes, and own lanes of tasks that left a shared one, when the first envelope is moved there."""
+def create_missing_lane(admin: PulsarAdmin, registry: Registry, topic: str) -> None:
+    """Create the topic and subscription of a lane that the first envelope is moved to, if either is missing: of a side
+    lane, or a lane of its own of a task that left a shared one. Provisioned lanes are left alone.
 
-    def __init__(self, admin: PulsarAdmin, registry: Registry) -> None:
-        self._admin = admin
-        self._registry = registry
-
-    def create(self, topic: str) -> None:
-        """Create a lane's topic and subscription if either is missing; provisioned lanes are left alone.
-
-        Raises Unreachable, and NotFound for the lane of a task that has ended: it was deleted and must not come back.
-        """
-        task = task_of_lane(topic)
-        if task is None:
-            if side_of_lane(topic) is not None:
-                self._admin.create_lane(topic, 0)
-                self._registry.sides.add(topic)
-            return
-        live = self._registry.tasks.named([task], LIVE_TASK, ended=False)
-        if not live:
-            raise NotFound(f"The lane {topic} does not exist: its task has ended.", "Nothing more is sent to it.")
-        self._admin.create_lane(topic, live[0].partitions)
+    Raises Unreachable, and NotFound for the lane of a task that has ended: it was deleted and must not come back.
+    """
+    task = task_of_lane(topic)
+    if task is None:
+        if side_of_lane(topic) is not None:
+            admin.create_lane(topic, 0)
+            registry.sides.add(topic)
+        return
+    live = registry.tasks.named([task], LIVE_TASK, ended=False)
+    if not live:
+        raise NotFound(f"The lane {topic} does not exist: its task has ended.", "Nothing more is sent to it.")
+    admin.create_lane(topic, live[0].partitions)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from backends.redis.client import Arg, pairs
+from backends.redis.epochs import REBUILD_STEP
 from backends.redis.registry.task_rows import VIEW_FIELDS, Row, Value, task_view
 from backends.redis.view import RedisView
 from dispatcher.analysis.why import counted_of
@@ -108,10 +109,7 @@ class BacklogReader:
     def _read_state(self, service: Any, claims: Any, ended: Any, pages: Sequence[Any]) -> BacklogState:
         at_ms, epoch, ready, settings, counters, pools, beats = service
         if not ready:
-            raise NotReady(
-                "The view in Redis is being rebuilt: its counts are not complete yet.",
-                "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
-            )
+            raise NotReady("The view in Redis is being rebuilt: its counts are not complete yet.", REBUILD_STEP)
         tasks = {task.view.id: task for page in pages for task in _tasks(page, at_ms)}
         gone = _tasks(ended, at_ms)
         self._cuts = _cuts([task.view.created_ms for task in tasks.values()])

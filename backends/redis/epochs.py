@@ -9,6 +9,8 @@ from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.view_form import FORM
 from dispatcher.model.view_home import held_elsewhere
 
+REBUILD_STEP = "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
@@ -75,10 +77,7 @@ class Epochs:
         """Raise NotReady while the view is being rebuilt, when sums over its tasks are too low. (A view that no worker
         has begun holds the tasks submitted so far.)"""
         if self._view.command("HGET", self._view.keys.epoch, "ready") == b"0":
-            raise NotReady(
-                "The view in Redis is being rebuilt and is not complete yet.",
-                "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
-            )
+            raise NotReady("The view in Redis is being rebuilt and is not complete yet.", REBUILD_STEP)
 
     def begin_epoch(
         self,

@@ -1,8 +1,8 @@
 """The registry's feed, which announces changes as they happen. Entries may be missed: no reconcile needs them."""
 
-from typing import Any
+from dataclasses import replace
 
-from backends.redis.client import Arg, translated, with_read_timeout
+from backends.redis.client import with_read_timeout
 from backends.redis.view import RedisView
 from dispatcher.model.view import FeedEntry
 
@@ -14,13 +14,12 @@ class Feed:
     """A reader of the feed with its own connection; for one thread. max_block_s: maximum time a watch may block."""
 
     def __init__(self, view: RedisView, max_block_s: float = 5.0) -> None:
-        self._client = with_read_timeout(view.client, max_block_s + _ANSWER_S)
-        self._key = view.keys.feed
+        self._view = replace(view, client=with_read_timeout(view.client, max_block_s + _ANSWER_S))
         self._max_block_ms = int(max_block_s * 1000)
 
     def last(self) -> bytes:
         """Return the id of the feed's last entry. Raises Unreachable."""
-        entries = self._command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
+        entries = self._view.command("XREVRANGE", self._view.keys.feed, "+", "-", "COUNT", 1)
         return bytes(entries[0][0]) if entries else _START
 
     def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
@@ -28,14 +27,11 @@ class Feed:
         first. Raises Unreachable."""
         start = self.last() if after is None else after
         block = max(1, min(block_ms, self._max_block_ms))
-        streams = self._command("XREAD", "COUNT", 1_000, "BLOCK", block, "STREAMS", self._key, start)
+        words = ("COUNT", 1_000, "BLOCK", block, "STREAMS", self._view.keys.feed, start)
+        streams = self._view.command("XREAD", *words)
         entries = streams[0][1] if streams else []
         changes = [FeedEntry(fields[b"kind"].decode(), fields[b"task"].decode()) for _, fields in entries]
         return (bytes(entries[-1][0]) if entries else start), changes
 
-    def _command(self, *words: Arg) -> Any:
-        with translated(self._client):
-            return self._client.execute_command(*words)  # type: ignore[no-untyped-call]  # the vendor's
-
     def close(self) -> None:
-        self._client.close()
+        self._view.close()

@@ -27,13 +27,9 @@ class SkippedRecords:
         self._view = view
         self.reader = reader
 
-    def note(self, reason: str) -> str:
-        """Return the note as it is stored."""
-        return note_of(self.reader, reason)
-
     def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
         """Keep positions with their reasons. For a position already kept, only reader and reason change."""
-        pairs = [(position, self.note(reason)) for position, reason in reasons.items()]
+        pairs = [(position, note_of(self.reader, reason)) for position, reason in reasons.items()]
         if pairs:
             self._view.call("keep_skipped", topic, *(word for pair in pairs for word in pair))
 

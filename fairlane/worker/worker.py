@@ -6,11 +6,12 @@ import queue
 import secrets
 import socket
 import threading
+from functools import partial
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.dead_letter_topic import DeadLetterTopic
 from backends.pulsar.lane_publisher import LanePublisher
-from backends.pulsar.missing_lanes import MissingLanes
+from backends.pulsar.missing_lanes import create_missing_lane
 from backends.redis.feed import Feed
 from backends.redis.letter_index import LetterIndex
 from backends.redis.view import CLAIM_MAX_MS, WITHOUT_TASK
@@ -125,8 +126,8 @@ class Worker:
         self._pulsar = open_pulsar(pulsar)
         self._lanes_client = pulsar_client.connect(pulsar)
         self._dead_letters = DeadLetterTopic(self._pulsar.client, topics)
-        self._missing = MissingLanes(self._pulsar.admin, self._redis.registry)
-        self._publisher = LanePublisher(self._pulsar.client, self._clock, create=self._missing.create)
+        create = partial(create_missing_lane, self._pulsar.admin, self._redis.registry)
+        self._publisher = LanePublisher(self._pulsar.client, self._clock, create=create)
         self._feed = Feed(self._redis.view)
 
     @property

@@ -8,7 +8,7 @@ from functools import cache
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from dispatcher.channels.submission.task_message import edited_message
-from dispatcher.model.errors import NotFound, TaskEnded
+from dispatcher.model.errors import TaskEnded
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.task import Message
 from dispatcher.model.task_control import Control, Override
@@ -16,6 +16,7 @@ from dispatcher.model.view import InFlight
 from dispatcher.wire.envelope import decode_message
 from dispatcher.wire.submission import Submission
 from producers.control.change import TaskChange, change_tasks
+from producers.control.known_tasks import no_such_task
 from producers.control.task_changes import Changes
 from producers.ports import Services
 
@@ -125,7 +126,7 @@ class Controls:
     def _known(self, task: str) -> Submission:
         submission = self._services().known.submission(task)
         if submission is None:
-            raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
+            raise no_such_task(task)
         return submission
 
     def _change(self, submission: Submission, controls: tuple[Control, ...]) -> list[str]:

@@ -1,6 +1,6 @@
 """Read tasks from the view in Redis, and tell a task that does not exist from one the view does not know yet."""
 
-from backends.redis.epochs import Epochs
+from backends.redis.epochs import REBUILD_STEP, Epochs
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.model.errors import NotFound, NotReady
 from dispatcher.model.view import TaskView
@@ -20,8 +20,10 @@ class KnownTasks:
         if view is not None:
             return view
         if self._epochs.ready():
-            raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
-        raise NotReady(
-            f"The view in Redis does not know task {task}, and is not complete.",
-            "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
-        )
+            raise no_such_task(task)
+        raise NotReady(f"The view in Redis does not know task {task}, and is not complete.", REBUILD_STEP)
+
+
+def no_such_task(task: str) -> NotFound:
+    """Return the error for an unknown id."""
+    return NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")

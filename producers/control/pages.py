@@ -1,22 +1,19 @@
 """Several pages of a list of tasks as one list."""
 
-from typing import Protocol
+from collections.abc import Callable
 
 from dispatcher.model.view import TaskView
 
 _PAGE = 500
 
 
-class TaskPages(Protocol):
-    """A call that returns one page and the cursor of the next (None after the last), as `PushClient.task_page`."""
-
-    def __call__(self, *, limit: int, cursor: str | None) -> tuple[list[TaskView], str | None]: ...
+TaskPage = tuple[list[TaskView], str | None]
+"""Tasks, and the cursor of the next page; None after the last."""
 
 
-def read_pages(
-    page: TaskPages, limit: int | None = None, cursor: str | None = None
-) -> tuple[list[TaskView], str | None]:
-    """Return at most `limit` tasks (None: all) from a cursor on, and the cursor that continues them."""
+def read_pages(page: Callable[..., TaskPage], limit: int | None = None, cursor: str | None = None) -> TaskPage:
+    """Return at most `limit` tasks (None: all) from a cursor on. page: takes `limit` and `cursor`, as
+    `PushClient.task_page`."""
     views: list[TaskView] = []
     while limit is None or len(views) < limit:
         size = _PAGE if limit is None else min(_PAGE, limit - len(views))

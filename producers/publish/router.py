@@ -234,29 +234,26 @@ class Router:
 
     def _drain(self) -> None:
         """Publish spilled messages as soon as there is room, until the router is closed or has failed."""
-        assert self._spill is not None
-        while self._wait_for(lambda: bool(self._spill)):
-            first, piece = self._spill.take()
+        spill = self._spill
+        assert spill is not None
+        while self._wait_for(lambda: len(spill) or None):
+            first, piece = spill.take()
             size = sum(map(len, piece))
-            reserved: list[int] = []
-            if not self._wait_for(lambda: self._reserved(reserved, first, len(piece), size)):  # noqa: B023  # called at once
+            index = self._wait_for(partial(self._reserve, first, len(piece), size))
+            if index is None:
                 return
-            self._spill.drop()
+            spill.drop()
             try:
-                self._hand_over(reserved[0], first, piece, size)
+                self._hand_over(index, first, piece, size)
             except FairlaneError:
                 return  # the senders get the error
 
-    def _wait_for(self, happened: Callable[[], bool]) -> bool:
-        """Wait for a condition; return False if the router was closed or failed meanwhile."""
+    def _wait_for(self, number: Callable[[], int | None]) -> int | None:
+        """Wait until there is a number and return it; None if the router was closed or failed meanwhile."""
         with self._room:
-            while not (self._closed or self._error or happened()):
+            while not (self._closed or self._error):
+                if (found := number()) is not None:
+                    return found
                 self._on_silence(self._rotation.silent_s(self._clock_s()))
                 self._room.wait(self._settings.late_s)
-            return not (self._closed or self._error)
-
-    def _reserved(self, reserved: list[int], first: int, messages: int, size: int) -> bool:
-        index = self._reserve(first, messages, size)
-        if index is not None:
-            reserved.append(index)
-        return index is not None
+            return None

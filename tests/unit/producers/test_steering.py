@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.missing_lanes import MissingLanes
+from backends.pulsar.missing_lanes import create_missing_lane
 from backends.redis.registry.registry import Registry
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
@@ -153,18 +153,17 @@ class Broker(PulsarAdmin):
 
 def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> None:
     broker, topics, registry = Broker(), Topics(), Registry(view_of(VirtualClock()))
-    lanes = MissingLanes(broker, registry)
     for name, partitions in (("live0", 0), ("live4", 4), ("ended", 0)):
         registry.control.apply(position(0), task_record(name, partitions=partitions))
     registry.control.apply(position(1), finished("ended"))
     wanted = [(topics.own_lane("live0"), 0), (topics.own_lane("live4"), 4), (topics.side_lane("shop", "http"), 0)]
     for lane, _ in wanted:
-        lanes.create(lane)
+        create_missing_lane(broker, registry, lane)
     for provisioned in (topics.shared_lane(1), topics.outcomes(0)):
-        lanes.create(provisioned)
+        create_missing_lane(broker, registry, provisioned)
     for gone in ("ended", "unknown"):
         with pytest.raises(NotFound):
-            lanes.create(topics.own_lane(gone))
+            create_missing_lane(broker, registry, topics.own_lane(gone))
     assert broker.created == wanted
     assert registry.sides.topics() == {topics.side_lane("shop", "http")}, "so that workers attach to it"
 
