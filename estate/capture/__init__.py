@@ -1,4 +1,4 @@
-"""Rules of captures: what is an incident, which lanes are recorded, how much of each text is kept.
+"""Rules of captures: what is an incident, which lanes are recorded.
 
 `fairlane.estate.capture` asks the servers and writes the archives.
 """

@@ -20,7 +20,6 @@ from backends.system_clock import SystemClock
 from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
 from estate.cluster import Estate
 from estate.node_life import NodeKind, NodeRecord
-from estate.node_looks import ProbeLook
 from estate.reading import estate_of
 from estate.verdicts import JudgeSettings
 from fairlane.estate.capture.automatic import AutomaticCaptures
@@ -55,12 +54,12 @@ def judge_settings(estate: EstateSettings) -> JudgeSettings:
     )
 
 
-class NodeProbes:
+class NodeProbes(Probes):
     """Probes every broker, and the bookies that are out of service."""
 
     def __init__(self, settings: Settings, record: ProbeFigures) -> None:
+        super().__init__(record, SystemClock())
         self._settings = settings
-        self._probes = Probes(record, SystemClock())
 
     def follow(self, estate: Estate, nodes: Mapping[str, NodeRecord]) -> None:
         """Probe the nodes of a look. Those of a kind that could not be listed are probed on."""
@@ -75,13 +74,7 @@ class NodeProbes:
             elif node.out_of_service and self._settings.estate.bookie_http is not None:
                 template = self._settings.estate.bookie_http
                 wanted[node.key] = partial(BookieProbe, template, node.name), BOOKIE_PROBE_S
-        self._probes.follow(wanted)
-
-    def take(self) -> Mapping[str, ProbeLook]:
-        return self._probes.take()
-
-    def close(self) -> None:
-        self._probes.close()
+        self.follow_only(wanted)
 
 
 def guard_name() -> str:

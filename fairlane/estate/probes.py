@@ -132,7 +132,7 @@ class Probes:
         self._record, self._clock = record, clock
         self._threads: dict[str, ProbeThread] = {}
 
-    def follow(self, wanted: Mapping[str, tuple[Callable[[], NodeProbe], float]]) -> None:
+    def follow_only(self, wanted: Mapping[str, tuple[Callable[[], NodeProbe], float]]) -> None:
         """Probe these nodes, and no others. wanted: by key, how a probe is made and the seconds between two."""
         for key in self._threads.keys() - wanted.keys():
             self._threads.pop(key).stop()
@@ -145,4 +145,4 @@ class Probes:
         return {key: thread.take() for key, thread in self._threads.items()}
 
     def close(self) -> None:
-        self.follow({})
+        self.follow_only({})

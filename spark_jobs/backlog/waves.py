@@ -5,27 +5,28 @@ from itertools import pairwise
 
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import TIERS
-from spark_jobs.backlog.facts import Facts
+from spark_jobs.backlog.facts import Facts, Fields
 from spark_jobs.backlog.journal import JournalFacts, quantile_s
 from spark_jobs.backlog.report import AGE_BANDS_S, Growth, MissingSnapshots, ReportSeries
 from spark_jobs.backlog.snapshots import DIMENSIONS
 
 GAP_TIMES = 2.5
 """Two snapshots have a gap between them if they are this many times as far apart as they should be."""
+_TIERS = [str(tier) for tier in TIERS]
 Backlogs = dict[str, dict[str, list[int]]]
 
 
 def series_of(facts: Facts) -> ReportSeries:
     """Return the series that pictures are drawn from."""
     heat_ms = sorted({row["at_ms"] for row in facts.heat} | ({facts.times.last_ms} if facts.heat else set()))
-    wanted_shares, actual_shares, sent = _shares(facts)
+    actual_shares, sent = _actual_shares(facts)
     backlog = backlogs(facts)
     totals = [sum(column) for column in zip(*backlog.get("tier", {}).values(), strict=True)]
     wait_ms, waits = _waits(facts.journal)
     return ReportSeries(
         times_ms=facts.times.grid,
         backlog=backlog,
-        wanted=wanted_shares,
+        wanted={tier: [total[tier]["wanted"] for total in _totals(facts)] for tier in _TIERS},
         got=actual_shares,
         service=sent,
         arrival=_arrival(facts.times.grid, totals or [0] * len(facts.times.grid), sent),
@@ -43,9 +44,8 @@ def backlogs(facts: Facts) -> Backlogs:
     for row in facts.over_time:
         levels = backlog_by_name[row["dimension"]].setdefault(row["name"], [0] * len(index_of))
         levels[index_of[row["at_ms"]]] = row["backlog"]
-    backlog_by_name["tier"] = {
-        str(tier): backlog_by_name["tier"][str(tier)] for tier in TIERS if str(tier) in backlog_by_name["tier"]
-    }
+    of_tiers = backlog_by_name["tier"]
+    backlog_by_name["tier"] = {tier: of_tiers[tier] for tier in _TIERS if tier in of_tiers}
     return backlog_by_name
 
 
@@ -74,24 +74,26 @@ def heat_at(facts: Facts, at_ms: int) -> dict[int, int]:
 Line = list[float | None]
 
 
-def _shares(facts: Facts) -> tuple[dict[str, Line], dict[str, Line], Line]:
-    """Return shares wanted and got by tier, and targets/s, in the time span before each time of the grid.
+def _totals(facts: Facts) -> list[dict[str, Fields]]:
+    """Return the rows of all tiers in the total, by tier, at each time of the grid."""
+    return [{row["tier"]: row for row in one["tiers"] if row["pool"] == TOTAL} for one in facts.service]
+
+
+def _actual_shares(facts: Facts) -> tuple[dict[str, Line], Line]:
+    """Return shares got by tier, and targets/s, in the time span before each time of the grid.
 
     A rebuilt view counts from zero: nothing is known for that time span.
     """
-    tiers = [str(tier) for tier in TIERS]
-    totals = [{row["tier"]: row for row in one["tiers"] if row["pool"] == TOTAL} for one in facts.service]
-    wanted_shares: dict[str, Line] = {tier: [total[tier]["wanted"] for total in totals] for tier in tiers}
-    actual_shares: dict[str, Line] = {tier: [None] for tier in tiers}
+    shares: dict[str, Line] = {tier: [None] for tier in _TIERS}
     rates: Line = [None]
-    for (before, earlier), (after, later) in pairwise(zip(facts.service, totals, strict=True)):
-        spent = {tier: later[tier]["granted"] - earlier[tier]["granted"] for tier in tiers}
+    for (before, earlier), (after, later) in pairwise(zip(facts.service, _totals(facts), strict=True)):
+        spent = {tier: later[tier]["granted"] - earlier[tier]["granted"] for tier in _TIERS}
         total, seconds = sum(spent.values()), (after["at_ms"] - before["at_ms"]) / 1000
         same = after["epoch"] == before["epoch"] and min(spent.values()) >= 0
         rates.append(total / seconds if same else None)
-        for tier in tiers:
-            actual_shares[tier].append(spent[tier] / total if same and total else None)
-    return wanted_shares, actual_shares, rates
+        for tier in _TIERS:
+            shares[tier].append(spent[tier] / total if same and total else None)
+    return shares, rates
 
 
 def _arrival(times_ms: list[int], backlog: list[int], service: Line) -> Line:

@@ -21,8 +21,8 @@ from producers.connection import Connection
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
 from spark_jobs.journal.tables import invalid_targets, reading
-from spark_jobs.session.flows import flow_entries
 from spark_jobs.session.folders import delete_folder
+from spark_jobs.session.servers import flow_entries
 from spark_jobs.session.stage_progress import Progress, watched
 from spark_jobs.source.columns import columns_of
 from spark_jobs.source.sealing import no_rows
@@ -102,6 +102,11 @@ class Ingested:
     rejects: str
     """The folder of the rows left out; empty if there are none."""
 
+    @classmethod
+    def of(cls, by_reason: Mapping[str, int], tasks: Iterable[str] = (), rejects: str = "") -> "Ingested":
+        left_out = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
+        return cls(tuple(sorted(tasks)), Counts.of(by_reason), left_out, rejects)
+
 
 def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None" = None) -> "DataFrame":
     """Return the audience with Fairlane's column names, and a column with the reason why a row is left out.
@@ -129,8 +134,7 @@ def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
     by_reason = {row[REASON] or _GOOD: row["count"] for row in counts}
     if not by_reason:
         raise no_rows()
-    reasons = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
-    return Ingested((), Counts.of(by_reason), reasons, "")
+    return Ingested.of(by_reason)
 
 
 def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[[Progress], None]) -> Ingested:
@@ -157,9 +161,7 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
     task = options.task if options.task.split else replace(options.task, refused=counts.refused)
     target = WriteTarget(task, rules.columns, task.task)
     commit_write(target, [attempt.written for attempt in attempts], strict=True)
-    tasks = sorted({name for attempt in attempts for name in attempt.written.parts})
-    reasons = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
-    return Ingested(tuple(tasks), counts, reasons, rejects)
+    return Ingested.of(by_reason, {name for attempt in attempts for name in attempt.written.parts}, rejects)
 
 
 def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPause]:

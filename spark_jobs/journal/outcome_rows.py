@@ -213,12 +213,3 @@ class _Columns:
         numbers: npt.NDArray[np.int64] = np.array([getattr(head, name) for head in self._heads], dtype=np.int64)
         taken: npt.NDArray[np.int64] = numbers[self._of_row]
         return taken
-
-
-def rows_of(topic: int, records: Iterator[tuple[Outcomes, str, Iterator[Piece]]]) -> Iterator[pa.RecordBatch]:
-    """Yield batches of about FULL_ROWS rows, from (record, its position, the pieces of it to include)."""
-    builder = RowBuilder(topic)
-    for record, position, pieces in records:
-        yield from builder.batches(record, position, pieces)
-    if builder.rows:
-        yield builder.take()

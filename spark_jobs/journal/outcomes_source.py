@@ -11,7 +11,8 @@ stored twice, so a target may have two rows; the first in the order of (topic, r
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -19,8 +20,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.outcome import Outcomes, read_record
-from spark_jobs.journal.first_outcomes import Piece, final_pieces
-from spark_jobs.journal.outcome_rows import ROWS, rows_of
+from spark_jobs.journal.first_outcomes import final_pieces
+from spark_jobs.journal.outcome_rows import ROWS, RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, reached, read_span
 from spark_jobs.session.frames import spark_schema
 from spark_jobs.session.servers import NAMES, servers_of
@@ -120,8 +121,14 @@ class SpanReader:
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, SpanPartition)
         pulsar, span = self._options.pulsar, partition.span
+        builder = RowBuilder(span.topic)
         with connected(pulsar) as client:
-            yield from rows_of(span.topic, _records(client, pulsar, span))
+            for stored in chain.from_iterable(read_span(client, pulsar, span)):
+                record = read_record(stored.body)
+                if isinstance(record, Outcomes):
+                    yield from builder.batches(record, stored.position, final_pieces(record))
+        if builder.rows:
+            yield builder.take()
 
 
 class BatchReader(SpanReader, DataSourceReader):
@@ -174,11 +181,3 @@ class StreamReader(SpanReader, DataSourceStreamReader, SupportsTriggerAvailableN
 def _partitions(start: Mapping[str, str], end: Mapping[str, str]) -> Sequence[SpanPartition]:
     spans = [TopicSpan(int(topic), start.get(topic, ""), position) for topic, position in end.items()]
     return [SpanPartition(span) for span in spans if not span.empty]
-
-
-def _records(client: Any, pulsar: PulsarSettings, span: TopicSpan) -> Iterator[tuple[Outcomes, str, Iterator[Piece]]]:
-    for records in read_span(client, pulsar, span):
-        for stored in records:
-            record = read_record(stored.body)
-            if isinstance(record, Outcomes):
-                yield record, stored.position, final_pieces(record)

@@ -21,8 +21,8 @@ from dispatcher.model.flow_pause import FlowPause, flow_parts
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, SCHEMAS, TASKS
 from spark_jobs.journal.log import JournalLog, TableFile
 from spark_jobs.session.failures import JobFailed, translated
-from spark_jobs.session.flows import flow_entries
 from spark_jobs.session.frames import spark_schema
+from spark_jobs.session.servers import flow_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,7 +110,7 @@ def invalid_targets(
 
     died_at is the provider's time of death, or that of the record where the provider says none. repeats: False: each
     target of an app and a channel once, with its latest time of death. flows: the last entry of each flow
-    (spark_jobs.session.flows); None: ask Redis, whose address is found as for a write. Raises Unreachable if it does
+    (spark_jobs.session.servers); None: ask Redis, whose address is found as for a write. Raises Unreachable if it does
     not answer.
     """
     from pyspark.sql import functions as f

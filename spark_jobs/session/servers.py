@@ -2,15 +2,20 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from backends.addresses import usable
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.model.field_errors import invalid_input
+from dispatcher.model.flow_pause import FlowPause
 from producers.settings import ConnectionSettings, ProducerOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -73,6 +78,19 @@ def servers_of(values: Mapping[str, str]) -> Servers:
         _read(RedisSettings, values, "redis"),
         _read(ProducerOptions, values, "producer"),
     )
+
+
+def flow_entries(spark: "SparkSession", servers: Servers | None = None) -> Mapping[str, FlowPause]:
+    """Return the last entry of each flow. servers: None: those of the session.
+
+    Raises Unreachable if Redis does not answer, and NotConfigured without its address.
+    """
+    from producers.connection import Connection
+
+    if servers is None:
+        servers = servers_of(given_values(dict(spark.sparkContext.getConf().getAll())))
+    with closing(Connection(servers)) as connection:
+        return connection.registry.service.flow_entries()
 
 
 def _read(model: type[T], values: Mapping[str, str], group: str) -> T:

@@ -14,7 +14,6 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from dispatcher.model.errors import FairlaneError
-from estate.capture.shares import longest_that_fits
 
 MAX_ARCHIVE_BYTES = 20_000_000
 KEPT_ARCHIVES = 20
@@ -113,6 +112,20 @@ def _cut(entries: Sequence[ArchiveEntry], budget: int) -> list[ArchiveEntry]:
         entry if size <= longest else _shortened(entry, size, longest)
         for entry, size in zip(entries, sizes, strict=True)
     ]
+
+
+def longest_that_fits(sizes: Sequence[int], budget: int) -> int:
+    """Return the largest size to which the texts can be cut so that all together keep to a budget.
+
+    Smaller texts stay whole. If all fit, it is the size of the largest one.
+    """
+    left, count = budget, len(sizes)
+    for size in sorted(sizes):
+        if size * count > left:
+            return max(0, left // count)
+        left -= size
+        count -= 1
+    return max(sizes, default=0)
 
 
 def _shortened(entry: ArchiveEntry, size: int, longest: int) -> ArchiveEntry:

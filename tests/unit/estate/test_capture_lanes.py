@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from backends.pulsar.estate.lane_stats import LaneStats
 from estate.capture.incidents import Incident, blocked_lanes, joined, stuck_lanes
 from estate.capture.lanes import MAX_CANDIDATES, MAX_LANES, LaneFacts, candidates, chosen, facts_of, summary
-from estate.capture.shares import longest_that_fits
+from fairlane.estate.capture.archive import longest_that_fits
 from tests.records import lane_stats
 from tests.unit.tasks import task_view
 

@@ -47,7 +47,7 @@ def probing(figures: ProbeFigures, **by_key: Scripted) -> Iterator[Probes]:
     def make(probe: Scripted) -> Callable[[], NodeProbe]:
         return lambda: probe
 
-    probes.follow({f"broker/{key}": (make(probe), EVERY_S) for key, probe in by_key.items()})
+    probes.follow_only({f"broker/{key}": (make(probe), EVERY_S) for key, probe in by_key.items()})
     try:
         yield probes
     finally:
@@ -94,7 +94,7 @@ def test_nodes_that_are_not_followed_any_more_are_not_probed() -> None:
     figures, probe = ProbeFigures(), Scripted(0.001)
     with probing(figures, one=probe) as probes:
         eventually(lambda: probe.made > 0)
-        probes.follow({})
+        probes.follow_only({})
         eventually(lambda: probe.closed)
         assert probes.take() == {}
 
