@@ -66,7 +66,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     hold_ms: float = 0.0
     """Time for which its probes must be well before it is released; 0 if it was never isolated."""
     stale_ms: float = 0.0
-    """Remaining time in which its p99 may be of before it came back. Looks do not count, and its probation waits."""
+    """Remaining time in which its p99 may be from before it came back. Looks do not count, and its probation waits."""
     probation_ms: float = 0.0
     """Time until its release is forgotten. If it is isolated before, it is held twice as long."""
 

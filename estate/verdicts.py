@@ -32,7 +32,7 @@ class JudgeSettings:
     longest_hold_ms: float = 3_600_000.0
     """That time doubles with each isolation, up to this."""
     stale_ms: float = 20_000.0
-    """Time for which the brokers' figures may still be of before a bookie came back: two windows of 10 s."""
+    """Time for which the brokers' figures may still be from before a bookie came back: two windows of 10 s."""
     longest_look_ms: float = 10_000.0
     """A look counts for at most this time, so that a clock that jumps releases nothing early."""
 
@@ -248,8 +248,8 @@ def _back(node: NodeRecord, event: str, settings: JudgeSettings) -> NodeRecord:
 
 
 def _with_old_figures(node: NodeRecord, settings: JudgeSettings) -> NodeRecord:
-    """Return a node that is not judged for a while, since what brokers say of it may be of before it came back. The
-    guard's own probes of a broker are always of now."""
+    """Return a node that is not judged for a while: the brokers' figures may still be from before it came back. The
+    guard's own probes of a broker are always current."""
     return msgspec.structs.replace(node, stale_ms=settings.stale_ms) if node.kind is NodeKind.BOOKIE else node
 
 

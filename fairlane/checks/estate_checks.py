@@ -1,6 +1,7 @@
 """Findings about the Pulsar estate: every broker and every bookie is asked, all at once."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 from backends.pulsar.estate.questions import Depth
 from backends.pulsar.provision import BROKER_SETTINGS
@@ -9,14 +10,14 @@ from dispatcher.model.finding import Finding
 from estate.cluster import Estate
 from estate.reading import estate_of
 from estate.rules.check import check_estate
-from fairlane.estate.look import expectations, open_reader, read_guarded
+from fairlane.estate.look import estate_reader, expectations, read_guarded
 from fairlane.settings import Settings
 
 
 def estate_findings(settings: Settings) -> Iterator[Finding]:
     """Yield the findings of all nodes. Raises no error that a finding can report."""
     try:
-        with open_reader(settings) as reader:
+        with closing(estate_reader(settings)) as reader:
             estate = estate_of(reader.read(Depth.SETTINGS | Depth.TOPICS | Depth.STORAGE))
     except FairlaneError as error:
         yield Finding("warn", f"Brokers and bookies were not looked at. {error.cause}", error.next_step)

@@ -147,12 +147,12 @@ class Guard:
         self._ports.probes.follow(estate, self.nodes)
         remarks = {*verdict.remarks, *_blind(estate)}
         self._capture(before, verdict.nodes)
-        said_before = self._logged
+        logged_before = self._logged
         self._say(remarks)
         if verdict.command is not None:
             bookies = [one.name for one in estate.bookies]
-            ends = self._obey(verdict.command, budget, bookies, said_before)
-            self._say(remarks | ends, said_before)
+            ends = self._obey(verdict.command, budget, bookies, logged_before)
+            self._say(remarks | ends, logged_before)
 
     def _keep(self, nodes: Mapping[str, NodeRecord]) -> bool:
         """Store the states. Return False, and forget them, if another guard is elected by now."""
@@ -167,19 +167,19 @@ class Guard:
             if node.state == "suspect" and (key not in before or before[key].state != "suspect"):
                 self._ports.capture(Incident(f"guard: {node.kind} {node.name} is slow", node.name))
 
-    def _say(self, remarks: set[str], said_before: frozenset[str] = frozenset()) -> None:
-        """Log what was not said at the look before, nor at this one."""
-        for remark in sorted(remarks - self._logged - said_before):
+    def _say(self, remarks: set[str], logged_before: frozenset[str] = frozenset()) -> None:
+        """Log the remarks that were logged neither at the look before nor at this one."""
+        for remark in sorted(remarks - self._logged - logged_before):
             _log.warning("%s", remark)
         self._logged = frozenset(remarks)
 
     # ------------------------------------------------------------ commands
-    def _obey(self, command: Command, budget: Budget, bookies: list[str], said_before: frozenset[str]) -> set[str]:
-        """Carry out a command, or say what would be done. Return what is to be said, but once, about it."""
+    def _obey(self, command: Command, budget: Budget, bookies: list[str], logged_before: frozenset[str]) -> set[str]:
+        """Carry out a command, or report what would be done. Return the remarks about it, each to be logged once."""
         what = f"{_VERBS[command.node.kind, command.intent]} {command.node.kind} {command.node.name}"
         if not self._settings.acts:
             return {f"would {what}; --act is not given"}
-        if not any(remark.startswith(f"could not {what}") for remark in said_before):
+        if not any(remark.startswith(f"could not {what}") for remark in logged_before):
             _log.warning("to %s: %s", what, command.reason)
         try:
             self._act(command, budget, bookies)

@@ -6,7 +6,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 
 from backends.pulsar.estate.bookie_switch import BookieSwitch
@@ -28,7 +28,7 @@ from fairlane.estate.drains import BrokerDrainer
 from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
 from fairlane.estate.guard_actions import NodeActions
 from fairlane.estate.guard_metrics import GuardCollector
-from fairlane.estate.look import open_reader
+from fairlane.estate.look import estate_reader
 from fairlane.estate.probes import NodeProbe, ProbeFigures, Probes
 from fairlane.settings import Settings
 from fairlane.worker.report.metrics import MetricsServer
@@ -125,8 +125,8 @@ def _ports(
     opened: ExitStack,
 ) -> GuardPorts:
     template = settings.estate.bookie_http
-    switch = None if template is None else opened.enter_context(BookieSwitch(template))
-    reader = opened.enter_context(open_reader(settings))
+    switch = None if template is None else opened.enter_context(closing(BookieSwitch(template)))
+    reader = opened.enter_context(closing(estate_reader(settings)))
     drains = BrokerDrainer(settings)
     return GuardPorts(
         look=lambda: estate_of(reader.read(Depth.SETTINGS)),

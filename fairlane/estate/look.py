@@ -11,7 +11,7 @@ from estate.rules.expectations import Expectations
 from fairlane.settings import Settings
 
 
-def open_reader(settings: Settings) -> EstateReader:
+def estate_reader(settings: Settings) -> EstateReader:
     """Return what asks all nodes of the estate. Raises NotConfigured; Unreachable if the local stack's Pulsar has
     ended."""
     return EstateReader(settings.pulsar, topics(settings.pulsar), settings.estate.bookie_http)

@@ -40,10 +40,10 @@ class MoveFacts:
 def facts_of(
     answers: Sequence[BrokerBundles], listed: Mapping[str, Sequence[str]], wanted: Collection[str] = ()
 ) -> MoveFacts:
-    """Return the facts of all brokers' answers. Owners are as of now; loads are the last that any broker measured.
+    """Return the facts of all brokers' answers. Owners are current; loads are the last that any broker measured.
 
     listed: the topics of namespaces, for bundles whose topics are too new to be measured. wanted: bundles whose topics
-    are told even if no broker owns them now.
+    are returned even if no broker owns them.
     """
     measured = _measured(answers)
     owned = {bundle for answer in answers for bundle in answer.owned}

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from typing import Self
 
 import urllib3
 
@@ -22,12 +21,6 @@ class BookieSwitch:
         bookie_url(bookie_http, "host:0")
         self._template = bookie_http
         self._http = urllib3.PoolManager(retries=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self._http.clear()

@@ -1,4 +1,4 @@
-"""Bundles and their owners as they are now, and the calls that move them."""
+"""Bundles and their current owners, and the calls that move them."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -88,7 +88,7 @@ class BundleAdmin:
             admin.close()
 
     def topics(self, namespaces: Iterable[str]) -> dict[str, list[str]]:
-        """Return all topics of namespaces, each partition by itself. Unlike loads, they are as of now."""
+        """Return all topics of namespaces, each partition by itself. Unlike loads, they are current."""
         with ThreadPoolExecutor(_PARALLEL, "topics") as pool:
             names = list(namespaces)
             return dict(zip(names, pool.map(self._any.topics_and_partitions, names), strict=True))

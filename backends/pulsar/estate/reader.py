@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 from backends.pulsar.admin import make_pool
@@ -33,12 +33,6 @@ class NodeAsker:
         self._template = bookie_http
         self._limit_s = limit_s
         self._http = make_pool(settings, connections)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self._http.clear()

@@ -96,7 +96,8 @@ class CaptureTaker:
     def _read_estate(self, incident: Incident, gathered: _Gathered) -> list[str]:
         """Read the nodes and, at the same time, the lanes. Return the topics of the lanes recorded."""
         bookie_http = self._settings.estate.bookie_http
-        with EstateRecorder(self._settings.pulsar, self._namespaces, bookie_http, self._limit_s) as recorder:
+        recorder = EstateRecorder(self._settings.pulsar, self._namespaces, bookie_http, self._limit_s)
+        with closing(recorder):
             nodes = recorder.find()
             gathered.texts += nodes.texts
             with ThreadPoolExecutor(1, "capture-nodes") as pool:

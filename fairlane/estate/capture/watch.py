@@ -3,8 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Self
+from contextlib import closing, contextmanager
 
 from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, answered_lanes
 from backends.pulsar.client import topics
@@ -46,12 +45,6 @@ class IncidentWatch:
         self._workers = Workers(self._view)
         self._report = report
         self._stuck_ms = stuck_ms
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self._lanes.close()
@@ -126,7 +119,7 @@ def incidents_watched(
     Raises NotConfigured; Unreachable if a server of the local stack has ended.
     """
     stop = threading.Event()
-    with IncidentWatch(settings, report) as watch:
+    with closing(IncidentWatch(settings, report)) as watch:
         thread = threading.Thread(target=watch.run, args=(stop, active), name="incidents", daemon=True)
         thread.start()
         try:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -39,7 +39,7 @@ def look(
     limit_s = settings.pop("limit_s", 2.0)
     template = settings.pop("template", f"http://{{host}}:{port}" if bookies else None)
     pulsar = PulsarSettings(url="pulsar://b:1", admin_url=f"http://{names[0]}", **settings)
-    with EstateReader(pulsar, Topics(namespaces=1), template, limit_s) as reader:
+    with closing(EstateReader(pulsar, Topics(namespaces=1), template, limit_s)) as reader:
         return estate_of(reader.read(depth))
 
 
@@ -109,7 +109,7 @@ def test_a_bookie_that_no_list_names_is_gone(open_servers: ExitStack) -> None:
 
 def test_a_wrong_address_of_the_cluster_is_one_broker_that_does_not_answer() -> None:
     pulsar = PulsarSettings(url="pulsar://b:1", admin_url="http://127.0.0.1:9")
-    with EstateReader(pulsar, Topics(), None) as reader:
+    with closing(EstateReader(pulsar, Topics(), None)) as reader:
         estate = estate_of(reader.read())
     assert [one.name for one in estate.brokers] == ["127.0.0.1:9"]
     assert "refused" in estate.brokers[0].failure
@@ -123,7 +123,7 @@ def test_a_broker_that_is_known_is_asked_when_the_configured_one_is_gone(open_se
         names = [configured.enter_context(serving(first)), open_servers.enter_context(serving(second))]
         first["brokers"] = second["brokers"] = names
         pulsar = PulsarSettings(url="pulsar://b:1", admin_url=f"http://{names[0]}")
-        reader = open_servers.enter_context(EstateReader(pulsar, Topics(namespaces=1), None))
+        reader = open_servers.enter_context(closing(EstateReader(pulsar, Topics(namespaces=1), None)))
         assert not estate_of(reader.read()).unread
         configured.close()
         estate = estate_of(reader.read())

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def watching(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             "pulsar": {"url": "pulsar://p:1", "admin_url": f"http://{address}"},
             "redis": {"url": "redis://r:1"},
         }
-        yield opened.enter_context(IncidentWatch(Settings(**fields), world.reported.append))
+        yield opened.enter_context(closing(IncidentWatch(Settings(**fields), world.reported.append)))
 
 
 def test_a_stall_that_a_submission_noted_is_reported_once_with_its_partitions(
