@@ -16,7 +16,7 @@ OTHER = [*TARGETS[:6], *(f"o{number}" for number in range(9))]
 GROWN = [*TARGETS, "more", "and", "more", "of", "it"]
 AUDIENCES = {"same": TARGETS, "grown": GROWN, "other": OTHER, "shorter": TARGETS[:9], "none": []}
 MAKES: dict[str, Make] = {"list": as_list, "stream": as_stream, "file": as_file}
-STEPS = 40
+STEPS = 34
 """More than a submission has."""
 
 
@@ -45,10 +45,12 @@ def test_a_submitter_that_stops_anywhere_and_wakes_after_another_one_does_no_har
     for stops_at in range(STEPS):
         world = FakeService(ready=True)
         first = Submitter(world, TARGETS, MAKES[one], stops_at)
+        stopped = first.stopped
         second_comes(world, empties, folds)
         second = Submitter(world, AUDIENCES[audience], MAKES[two])
         first.wakes()
         judge(world, [first, second, *complete(world, [TARGETS, AUDIENCES[audience]])])
+    assert not stopped, "STEPS is less than a submission has"
 
 
 @pytest.mark.parametrize("audience", ["grown", "other"])
