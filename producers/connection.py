@@ -23,6 +23,7 @@ from producers.control.known_tasks import KnownTasks
 from producers.failures import Failure
 from producers.letters.dead_letters import DeadLetterBox
 from producers.letters.invalid import InvalidFilter, chosen_targets, doubted_by, latest
+from producers.letters.replay import LetterRecords, Replays
 from producers.outcomes import TargetOutcome, outcomes
 from producers.owner import OwnerProcess
 from producers.ports import Services
@@ -122,12 +123,13 @@ class Connection:
             result = submit(task, targets, allow_empty=True).result
             return 0 if result is None else result.refused
 
+        def letters() -> LetterRecords:
+            return self._connected().dead_letters()
+
         return DeadLetterBox(
-            lambda: self._connected().dead_letters(),
+            letters,
             self.registry.tasks,
-            SystemClock(),
-            send_again,
-            self._definition,
+            lambda: Replays(letters(), SystemClock(), send_again, self._definition),
             LetterIndex(self._view).set_without_task,
         )
 

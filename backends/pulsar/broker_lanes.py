@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -26,21 +25,14 @@ class BrokerAnswer(NamedTuple):
     """Why it did not answer."""
 
 
-@dataclass(frozen=True)
-class Broker:
-    """One broker, at the address where it answers."""
-
-    name: str
-    admin: PulsarAdmin
-
-
 class BrokerLanes:
     """Queries every broker of the cluster in parallel."""
 
     def __init__(self, settings: PulsarSettings, names: Topics) -> None:
         self._settings = settings
         self._namespaces = [*names.task_namespaces(), names.shared_namespace]
-        self._brokers: list[Broker] = []
+        self._brokers: dict[str, PulsarAdmin] = {}
+        """Each broker, at the address where it answers."""
         self.measured_every_s: int | None = None
 
     def find(self) -> list[str]:
@@ -50,7 +42,7 @@ class BrokerLanes:
             names, conf = admin.brokers(), admin.runtime_configuration()
         self.close()
         self.measured_every_s = int(conf.get(MEASURED_EVERY, 0)) or None
-        self._brokers = [Broker(name, PulsarAdmin(self._at(name, alone=len(names) == 1))) for name in names]
+        self._brokers = {name: PulsarAdmin(self._at(name, alone=len(names) == 1)) for name in names}
         return names
 
     def read(self) -> list[BrokerAnswer]:
@@ -58,12 +50,12 @@ class BrokerLanes:
         if not self._brokers:
             self.find()
         with ThreadPoolExecutor(len(self._brokers) or 1) as threads:
-            return list(threads.map(self._ask, self._brokers))
+            return list(threads.map(self._ask, self._brokers.keys(), self._brokers.values()))
 
     def close(self) -> None:
-        for broker in self._brokers:
-            broker.admin.close()
-        self._brokers = []
+        for admin in self._brokers.values():
+            admin.close()
+        self._brokers = {}
 
     def _at(self, broker: str, *, alone: bool) -> PulsarSettings:
         """Return the settings for one broker. A single broker is reached at the configured address: the name it has for
@@ -73,13 +65,13 @@ class BrokerLanes:
         address = urlsplit(self._settings.admin_address)
         return self._settings.model_copy(update={"admin_url": urlunsplit(address._replace(netloc=broker))})
 
-    def _ask(self, broker: Broker) -> BrokerAnswer:
+    def _ask(self, broker: str, admin: PulsarAdmin) -> BrokerAnswer:
         try:
-            return BrokerAnswer(broker.name, lanes_of(broker.admin.topic_statistics(), self._namespaces))
+            return BrokerAnswer(broker, lanes_of(admin.topic_statistics(), self._namespaces))
         except Refused:
             raise
         except FairlaneError as error:
-            return BrokerAnswer(broker.name, None, error.cause)
+            return BrokerAnswer(broker, None, error.cause)
 
 
 def answered_lanes(answers: Iterable[BrokerAnswer]) -> Iterator[tuple[str, LaneStats]]:

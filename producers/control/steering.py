@@ -33,11 +33,6 @@ class PlannedChange:
         return reduce(lambda task, control: control.applied(task), self.controls, self.task)
 
     @property
-    def fields(self) -> dict[str, str]:
-        """The new values by name, as they will be stored."""
-        return {control.name: control.text for control in self.controls}
-
-    @property
     def changes(self) -> dict[str, tuple[str, str]]:
         """Return each field's value before and after, as `fairlane task set` takes them. An end changes the `state`."""
         after = self.after

@@ -6,10 +6,9 @@ from functools import lru_cache
 from itertools import islice
 
 from backends.redis.registry.tasks import TaskTable
-from dispatcher.clock import Clock
 from dispatcher.letters.book import LetterBook, LetterState
 from dispatcher.model.errors import InvalidInput
-from producers.letters.replay import LetterRecords, OnProgress, Replay, Replays, Submit, TaskOf, is_replayable
+from producers.letters.replay import LetterRecords, OnProgress, Replay, Replays, is_replayable
 from producers.letters.selection import (
     DeadTarget,
     LetterFilter,
@@ -38,16 +37,12 @@ class DeadLetterBox:
         self,
         records: Callable[[], LetterRecords],
         tasks: TaskTable,
-        clock: Clock,
-        submit: Submit,
-        task_of: TaskOf,
+        replays: Callable[[], Replays],
         store_without_task: StoreWithoutTask,
     ) -> None:
         self._records = records
         self._tasks = tasks
-        self._clock = clock
-        self._submit = submit
-        self._task_of = task_of
+        self._replays = replays
         self._store_without_task = store_without_task
         self._app_of = lru_cache(maxsize=10_000)(self._app)
 
@@ -81,14 +76,12 @@ class DeadLetterBox:
         """
         check_limit(limit)
         rows = (row for row in self._rows(chosen) if row.state is LetterState.REPLAYING or _may_be_replayed(row))
-        replays = Replays(self._records(), self._clock, self._submit, self._task_of)
-        return replays.replay(islice(rows, limit), on_progress)
+        return self._replays().replay(islice(rows, limit), on_progress)
 
     def drop(self, chosen: LetterFilter = LetterFilter(), *, limit: int | None = None) -> int:
         """Mark the open letters as not needed any more, and return their number. limit: the maximum number."""
         check_limit(limit)
-        replays = Replays(self._records(), self._clock, self._submit, self._task_of)
-        dropped = replays.drop(islice(in_state(self._rows(chosen), LetterState.OPEN), limit))
+        dropped = self._replays().drop(islice(in_state(self._rows(chosen), LetterState.OPEN), limit))
         if chosen.without_task or (chosen.task is None and chosen.app is None):
             self._count_without_task()
         return dropped

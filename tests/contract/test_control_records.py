@@ -29,9 +29,9 @@ CHANGES: dict[str, ControlRecord] = {
 @pytest.mark.parametrize("record", CHANGES.values(), ids=CHANGES)
 def test_workers_hear_of_every_change_at_once(registry: Registry, record: ControlRecord) -> None:
     registry.control.apply(position(1), task_record())
-    before = registry.service.version()
+    before = registry.service.read_state().version
     registry.control.apply(position(2), record)
-    assert registry.service.version() == before + 1
+    assert registry.service.read_state().version == before + 1
 
 
 @pytest.mark.parametrize("seal_comes", ["before the end", "after it", "after it, and is stored before it"])

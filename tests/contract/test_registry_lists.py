@@ -103,17 +103,17 @@ def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
 
 def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
-    version = registry.service.version()
+    version = registry.service.read_state().version
     registry.control.apply(
         position(2),
         Checkpoint(format=FORMAT, task="t1", writer="0", sequence=1, targets=10, refused=0, consumed=10, digest="d"),
     )
-    assert registry.service.version() == version + 1
+    assert registry.service.read_state().version == version + 1
     registry.control.apply(
         position(3),
         Checkpoint(format=FORMAT, task="t1", writer="0", sequence=2, targets=20, refused=0, consumed=20, digest="d"),
     )
-    assert registry.service.version() == version + 1
+    assert registry.service.read_state().version == version + 1
 
 
 def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:

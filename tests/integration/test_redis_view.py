@@ -308,14 +308,14 @@ def test_a_waiting_reader_is_woken_by_a_change(view: RedisView) -> None:
     feed, registry = Feed(view, max_block_s=20), Registry(view)
     place, changes = feed.watch(None, 1)
     assert changes == []
-    version = registry.service.version()
+    version = registry.service.read_state().version
 
     thread = threading.Thread(target=lambda: registry.control.apply("1", capacity(1)))
     thread.start()
     place, changes = feed.watch(place, 20_000)
     thread.join()
     assert changes == [FeedEntry("globals")]
-    assert registry.service.version() > version
+    assert registry.service.read_state().version > version
 
     registry.control.apply("1", capacity(1))
     Epochs(view).begin_epoch("e", 0, 1)

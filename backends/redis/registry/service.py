@@ -19,7 +19,7 @@ class RegistryState(NamedTuple):
     now_ms: int
     """Redis' time."""
     version: int
-    """Grows with every change."""
+    """Grows with every change; it restarts when the registry is wiped."""
     sides: frozenset[str]
     """All side lanes."""
     paused: frozenset[str]
@@ -73,10 +73,6 @@ class ServiceTable:
     def forget_flows(self) -> int:
         """Remove entries of flows that mean nothing any more; return their number."""
         return int(self._view.call("forget_flows"))
-
-    def version(self) -> int:
-        """Return the version, which grows with every change; it restarts when the registry is wiped."""
-        return int(self._view.command("GET", self._view.keys.version) or 0)
 
     def read_state(self) -> RegistryState:
         """Return the registry state that a worker watches, in one call."""
