@@ -1,5 +1,8 @@
 """The pace of lease calls, how much they ask for, and rates over half a second."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from dispatcher.engine.settings import EngineSettings
 
 
@@ -59,17 +62,15 @@ class Horizon:
         self._given_back = given_back
 
 
+@dataclass(slots=True, eq=False)
 class RateWindow:
     """Counts per half second: the current window and the one before."""
 
-    __slots__ = ("before", "count", "since_s")
+    LENGTH_S: ClassVar = 0.5
 
-    LENGTH_S = 0.5
-
-    def __init__(self) -> None:
-        self.since_s = 0.0
-        self.count = 0
-        self.before = 0
+    since_s: float = 0.0
+    count: int = 0
+    before: int = 0
 
     def add(self, count: int, now_s: float) -> None:
         if now_s - self.since_s >= self.LENGTH_S:

@@ -1,6 +1,7 @@
 """Turn credit into batches: the scheduler picks for as long as a channel has room."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
@@ -34,17 +35,15 @@ class PickedBatch(Batch, gc=False, kw_only=True):
     sent_s: float = 0.0
 
 
+@dataclass(slots=True, eq=False)
 class _Load:
     """The batches and targets under way in one flow, and their limits."""
 
-    __slots__ = ("batch_limit", "batches", "max_batches", "max_targets", "targets")
-
-    def __init__(self, batch_limit: int, max_batches: int, max_targets: int) -> None:
-        self.batch_limit = batch_limit
-        self.max_batches = max_batches
-        self.max_targets = max_targets
-        self.batches = 0
-        self.targets = 0
+    batch_limit: int
+    max_batches: int
+    max_targets: int
+    batches: int = 0
+    targets: int = 0
 
     def add(self, batches: int, targets: int) -> bool:
         """Count started batches and their targets; negative numbers count finished ones. Return whether the flow has

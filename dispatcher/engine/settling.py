@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -24,49 +25,42 @@ Publish = Callable[[Done], None]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
-    """The remaining steps for some deliveries of one lane. `pending` counts the unstored things of the current step."""
+    """The remaining steps for some deliveries of one lane."""
 
-    __slots__ = ("acks", "draft", "lane", "pending", "record", "refused", "sent_s", "steps", "targets", "task")
-
-    def __init__(
-        self, lane: LaneBuffer, task: str, steps: list[list[Publish]], acks: list[Delivery], targets: int
-    ) -> None:
-        self.refused: EnvelopeRun | None = None
-        """The run to ask the ledger about again if a step is impossible."""
-        self.lane = lane
-        self.task = task
-        self.steps = [step for step in steps if step]
-        self.acks = acks
-        self.targets = targets
-        self.pending = 0
-        self.draft: Draft | None = None
-        self.record: Publish | None = None
-        """The step that stores the outcomes."""
-        self.sent_s = 0.0
+    lane: LaneBuffer
+    task: str
+    steps: list[list[Publish]]
+    acks: list[Delivery]
+    targets: int
+    refused: EnvelopeRun | None = None
+    """The run to ask the ledger about again if a step is impossible."""
+    pending: int = 0
+    """Unstored things of the current step."""
+    draft: Draft | None = None
+    record: Publish | None = None
+    """The step that stores the outcomes."""
+    sent_s: float = 0.0
 
 
+@dataclass(slots=True, eq=False)
 class _Receipt:
     """One published thing whose receipt is awaited."""
 
-    __slots__ = ("job", "publish", "wait_s")
-
-    def __init__(self, job: _Job, publish: Publish) -> None:
-        self.job = job
-        self.publish = publish
-        self.wait_s = 0.0
+    job: _Job
+    publish: Publish
+    wait_s: float = 0.0
 
 
+@dataclass(slots=True, eq=False)
 class _OpenRecord:
     """Outcomes of one task from one lane under one claim, collected for one record."""
 
-    __slots__ = ("draft", "due_s", "lane", "since_s")
-
-    def __init__(self, lane: LaneBuffer, draft: Draft, since_s: float, linger_s: float) -> None:
-        self.lane = lane
-        self.draft = draft
-        self.since_s = since_s
-        self.due_s = since_s + linger_s
+    lane: LaneBuffer
+    draft: Draft
+    since_s: float
+    due_s: float
 
 
 class Settling(EnginePart):
@@ -137,7 +131,7 @@ class Settling(EnginePart):
             app = part.deliveries[0].envelope.app
             draft = Draft(part.task, part.claim, part.channel, app, self._settings.named_targets)
             now_s, linger_s = self._clock.monotonic_s(), self._settings.settle_linger_s
-            open_record = self._open_records[key] = _OpenRecord(lane, draft, now_s, linger_s)
+            open_record = self._open_records[key] = _OpenRecord(lane, draft, now_s, now_s + linger_s)
             self._unrecorded.add(draft, now_s)
         return open_record
 
@@ -163,10 +157,19 @@ class Settling(EnginePart):
             for delay_s, envelopes in draft.next_attempts.items()
         ]
         letters: list[Publish] = [partial(ports.dead_letters.publish, letter) for letter in draft.letters]
-        record = partial(ports.outcomes.publish, draft.task, stored)
-        job = _Job(lane, draft.task, [letters, [record], again], draft.acks, draft.targets)
-        job.draft, job.record, job.sent_s = draft, record, open_record.since_s
-        self._advance(job)
+        record: Publish = partial(ports.outcomes.publish, draft.task, stored)
+        self._advance(
+            _Job(
+                lane=lane,
+                task=draft.task,
+                steps=[step for step in (letters, [record], again) if step],
+                acks=draft.acks,
+                targets=draft.targets,
+                draft=draft,
+                record=record,
+                sent_s=open_record.since_s,
+            )
+        )
 
     def _give_up(self, lane: LaneBuffer, draft: Draft) -> None:
         """Leave the envelopes unacked for the next worker: no fold could read their record, and its outcomes would be
@@ -251,9 +254,16 @@ class Settling(EnginePart):
         self, lane: LaneBuffer, steps: list[list[Publish]], part: EnvelopeRun, *, may_be_refused: bool = False
     ) -> None:
         self._count_unsettled(part.task, part.targets)
-        job = _Job(lane, part.task, steps, part.deliveries, part.targets)
-        job.refused = part if may_be_refused else None
-        self._advance(job)
+        self._advance(
+            _Job(
+                lane=lane,
+                task=part.task,
+                steps=steps,
+                acks=part.deliveries,
+                targets=part.targets,
+                refused=part if may_be_refused else None,
+            )
+        )
 
     def _count_unsettled(self, task: str, targets: int) -> None:
         self._unsettled.add(task, targets)

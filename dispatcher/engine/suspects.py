@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dispatcher.engine.buffers import LaneBuffer
 from dispatcher.engine.lanes import WorkingSet
@@ -15,14 +16,12 @@ from dispatcher.wire.outcome import sound_text
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class SuspectGroup:
     """Envelopes and returned credit that were in one call."""
 
-    __slots__ = ("given_back", "parts")
-
-    def __init__(self, parts: list[tuple[LaneBuffer, EnvelopeRun]], given_back: list[GivenBack]) -> None:
-        self.parts = parts
-        self.given_back = given_back
+    parts: list[tuple[LaneBuffer, EnvelopeRun]]
+    given_back: list[GivenBack]
 
     @property
     def is_single(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from heapq import nsmallest
 from itertools import islice
+from operator import attrgetter
 
 from dispatcher.model.tier import MILLI, TIERS, Tier
 from dispatcher.scheduling.sharing import share_out
@@ -36,21 +37,19 @@ class RotationSettings:
     swaps: int = 64
 
 
+@dataclass(slots=True, eq=False)
 class Candidate:
     """A lane that may be attached."""
 
-    __slots__ = ("chunk", "name", "need", "since_s", "tier", "time", "weight")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.need = LaneNeed.IDLE
-        self.tier = Tier.HIGH
-        self.weight = MILLI
-        self.chunk = 1
-        self.time = 0.0
-        """Targets sent per weight, as seen by this worker."""
-        self.since_s = 0.0
-        """When it was attached."""
+    name: str
+    need: LaneNeed = LaneNeed.IDLE
+    tier: Tier = Tier.HIGH
+    weight: int = MILLI
+    chunk: int = 1
+    time: float = 0.0
+    """Targets sent per weight, as seen by this worker."""
+    since_s: float = 0.0
+    """When it was attached."""
 
 
 class LaneRotation:
@@ -178,20 +177,16 @@ class LaneRotation:
         return chosen
 
     def _turns_of_tier(self, lanes: list[Candidate], part: int, now_s: float) -> list[Candidate]:
-        attached = sorted((lane for lane in lanes if lane.name in self.chosen), key=_time)[:part]
+        attached = sorted((lane for lane in lanes if lane.name in self.chosen), key=attrgetter("time"))[:part]
         waiting = [lane for lane in lanes if lane.name not in self.chosen]
         settings = self._settings
         free = part - len(attached)
         swaps = max(2, min(settings.swaps, part // settings.swap_part))
-        first = nsmallest(free + swaps, waiting, key=_time)
+        first = nsmallest(free + swaps, waiting, key=attrgetter("time"))
         leaving = [lane for lane in reversed(attached) if now_s - lane.since_s >= settings.hold_s]
         pairs = zip(first[free:], leaving[:swaps], strict=False)
         swapped = {out.name: into for into, out in pairs if out.time - into.time > _margin(out)}
         return first[:free] + [swapped.get(lane.name, lane) for lane in attached]
-
-
-def _time(lane: Candidate) -> float:
-    return lane.time
 
 
 def _margin(lane: Candidate) -> float:

@@ -1,25 +1,22 @@
 """A bound on targets that no single outcome topic or task can exhaust."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 
+@dataclass(slots=True, eq=False)
 class _TopicTargets:
     """Targets of the tasks of one outcome topic."""
 
-    __slots__ = ("targets",)
-
-    def __init__(self) -> None:
-        self.targets = 0
+    targets: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _TaskTargets:
     """Targets of one task."""
 
-    __slots__ = ("targets", "topic")
-
-    def __init__(self, topic: _TopicTargets) -> None:
-        self.targets = 0
-        self.topic = topic
+    topic: _TopicTargets
+    targets: int = 0
 
 
 class SharedBound:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from dispatcher.clock import Clock
 from dispatcher.model.errors import NotFound
@@ -10,26 +11,22 @@ from dispatcher.testing.logs import Receipts
 from dispatcher.wire.envelope import Envelope
 
 
+@dataclass(slots=True, eq=False)
 class _Message:
     """An envelope in a topic."""
 
-    __slots__ = ("acked", "envelope", "holder")
-
-    def __init__(self, envelope: Envelope) -> None:
-        self.envelope = envelope
-        self.holder: MemoryLanes | None = None
-        """The consumer that has it, if any."""
-        self.acked = False
+    envelope: Envelope
+    holder: "MemoryLanes | None" = None
+    """The consumer that has it, if any."""
+    acked: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class _Topic:
-    __slots__ = ("consumers", "messages", "waiting")
-
-    def __init__(self) -> None:
-        self.messages: list[_Message] = []
-        self.waiting: deque[_Message] = deque()
-        """Without a holder and not acked; in order."""
-        self.consumers: dict[MemoryLanes, None] = {}
+    messages: list[_Message] = field(default_factory=list)
+    waiting: deque[_Message] = field(default_factory=deque)
+    """Without a holder and not acked; in order."""
+    consumers: "dict[MemoryLanes, None]" = field(default_factory=dict)
 
 
 class MemoryBroker:

@@ -1,6 +1,7 @@
 """Tell a storm of dead targets from usual ones: many at once are probably our fault, such as a sandbox credential."""
 
 from collections import deque
+from dataclasses import dataclass
 
 WINDOW_S = 60.0
 BUCKET_S = 5.0
@@ -17,14 +18,13 @@ MIN_DEAD_ALONE = 20
 """Minimum dead targets if not a single target in the window was sent."""
 
 
+@dataclass(slots=True, eq=False)
 class _Bucket:
     """Answers of BUCKET_S."""
 
-    __slots__ = ("dead", "from_s", "sent")
-
-    def __init__(self, from_s: float) -> None:
-        self.from_s = from_s
-        self.dead = self.sent = 0
+    from_s: float
+    dead: int = 0
+    sent: int = 0
 
 
 class StormGuard:

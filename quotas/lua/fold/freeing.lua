@@ -31,7 +31,7 @@ do
       add_lost_try(state, lost_ms)
       words[#words + 1], words[#words + 2] = open_field(run.writer, sequence), pack_open(state)
     end
-    each_open('HSET', task, words)
+    in_pages('HSET', open_key(task), words)
   end
 
   -- Frees a run that is touched and not final, except envelopes recorded with open targets.

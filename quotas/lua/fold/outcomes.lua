@@ -78,8 +78,8 @@ local function write_envelopes(counts, writer, envelopes)
     end
   end
   counts.has_open = counts.has_open or #opened > 0
-  each_open('HSET', counts.task, opened)
-  each_open('HDEL', counts.task, closed)
+  in_pages('HSET', open_key(counts.task), opened)
+  in_pages('HDEL', open_key(counts.task), closed)
   set_bits(final_key(counts.task, writer), final)
   set_bits(touched_key(counts.task, writer), touched)
 end
@@ -106,7 +106,7 @@ local function fold_run(counts, run)
     count_code(counts, run.code, count_positions(state.open, state.size))
     closed[#closed + 1] = open_field(writer, sequence)
   end
-  each_open('HDEL', task, closed)
+  in_pages('HDEL', open_key(task), closed)
   count_code(counts, run.code, (count - final - #closed) * run.size)
   write_bits(final_key(task, writer), first, count, true)
   write_bits(touched_key(task, writer), first, count, true)

@@ -1,6 +1,7 @@
 -- library
 -- include: lane_times.lua
 -- include: app_parts.lua
+-- include: pages.lua
 -- Announced demand of lanes. P:demand (sorted set): when a lane is forgotten. P:demand_of (hash), while a lane has
 -- demand: `<kind> <tier> <weight> <targets> <targets_until_ms> <until_ms> <held_until_ms> <part> <0 or 1: waiting>
 -- <app or -> <pool,pool>`; for a lane that went idle ahead of its tier, whose virtual times are kept for DEBT_MS:
@@ -45,11 +46,8 @@ local function write_demand(lane, demand)
 end
 
 local function save_demand()
-  for from = 1, #call.written, 1000 do
-    local to = math.min(from + 999, #call.written)
-    redis.call('HSET', P .. ':demand_of', unpack(call.written, from, to))
-    redis.call('ZADD', P .. ':demand', unpack(call.due, from, to))
-  end
+  in_pages('HSET', P .. ':demand_of', call.written)
+  in_pages('ZADD', P .. ':demand', call.due)
   redis.call('PEXPIRE', P .. ':demand', POOL_KEPT_MS)
   redis.call('PEXPIRE', P .. ':demand_of', POOL_KEPT_MS)
 end
@@ -129,10 +127,8 @@ local function forget_demand_of_all()
 end
 
 local function load_demand(lanes)
-  for from = 1, #lanes, 1000 do
-    local to, names = math.min(from + 999, #lanes), {}
-    for i = from, to do names[#names + 1] = lanes[i].name end
-    local values = redis.call('HMGET', P .. ':demand_of', unpack(names))
-    for i = from, to do lanes[i].demand, lanes[i].before = read_demand(values[i - from + 1]) end
-  end
+  local names = {}
+  for i, lane in ipairs(lanes) do names[i] = lane.name end
+  local values = in_pages('HMGET', P .. ':demand_of', names)
+  for i, lane in ipairs(lanes) do lane.demand, lane.before = read_demand(values[i]) end
 end

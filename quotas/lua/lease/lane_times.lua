@@ -1,6 +1,7 @@
 -- library
 -- include: pools.lua
 -- include: app_parts.lua
+-- include: pages.lua
 -- constants: FRESH_WEIGHT, RETRY_WEIGHT
 -- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`. owed: how much further
 -- than a window the lane may lag, because it had backlog while no worker held it; at most LONGEST_WAIT_WINDOWS, which
@@ -36,11 +37,7 @@ local function read_time(text)
 end
 
 local function load_times(pool, names)
-  for from = 1, #names, 1000 do
-    local to = math.min(from + 999, #names)
-    local values = redis.call('HMGET', P .. ':vt:' .. pool.name, unpack(names, from, to))
-    for i = from, to do pool.lanes[names[i]] = read_time(values[i - from + 1]) end
-  end
+  for i, text in ipairs(in_pages('HMGET', P .. ':vt:' .. pool.name, names)) do pool.lanes[names[i]] = read_time(text) end
 end
 
 local function save_times(pool)
@@ -49,9 +46,7 @@ local function save_times(pool)
     args[#args + 1] = lane
     args[#args + 1] = string.format('%s %.0f %.0f %.0f', entry.tier, entry.time, entry.carry, entry.owed)
   end
-  for from = 1, #args, 1000 do
-    redis.call('HSET', P .. ':vt:' .. pool.name, unpack(args, from, math.min(from + 999, #args)))
-  end
+  in_pages('HSET', P .. ':vt:' .. pool.name, args)
   if #args > 0 then redis.call('PEXPIRE', P .. ':vt:' .. pool.name, POOL_KEPT_MS) end
 end
 

@@ -2,6 +2,7 @@
 -- include: keys.lua
 -- include: integers.lua
 -- include: call.lua
+-- include: pages.lua
 -- include: flow_pauses.lua
 -- constants: DEFAULT_WEIGHTS
 -- The settings of the whole service (P:globals); for apps and channels, only those that a call needs.
@@ -66,11 +67,7 @@ function call.factor_of(name, now)
 end
 
 local function read_globals(fields)
-  for from = 1, #fields, 1000 do
-    local to = math.min(from + 999, #fields)
-    local values = redis.call('HMGET', P .. ':globals', unpack(fields, from, to))
-    for i = from, to do call.globals[fields[i]] = values[i - from + 1] end
-  end
+  for i, value in ipairs(in_pages('HMGET', P .. ':globals', fields)) do call.globals[fields[i]] = value end
 end
 
 -- Reads the caps of the quota groups that were read, and what they count.

@@ -2,6 +2,7 @@
 -- include: bits.lua
 -- include: call.lua
 -- include: groups.lua
+-- include: pages.lua
 -- State of envelopes: bitmaps by sequence, `final` (all targets have an outcome) and `touched` (attempt 0 is claimed or
 -- recorded; it covers `final`), and P:open:<task> (hash `<writer>:<sequence>`) for envelopes recorded with open
 -- targets, and for those of which a claim ended without a record: msgpack of {last recorded round or -1, size, open
@@ -49,23 +50,11 @@ local function write_open(task, field, state)
   redis.call('HSET', open_key(task), field, pack_open(state))
 end
 
--- Runs a command on a task's open envelopes, with these arguments, a page at a time; returns the answers in order.
-local function each_open(command, task, words)
-  local answers = {}
-  for from = 1, #words, 1000 do
-    local page = redis.call(command, open_key(task), unpack(words, from, math.min(from + 999, #words)))
-    if type(page) == 'table' then
-      for _, answer in ipairs(page) do answers[#answers + 1] = answer end
-    end
-  end
-  return answers
-end
-
 -- Returns the open states of envelopes by sequence; envelopes without one are left out.
 local function open_states_of(task, writer, sequences)
   local states, fields = {}, {}
   for i, sequence in ipairs(sequences) do fields[i] = open_field(writer, sequence) end
-  for i, packed in ipairs(each_open('HMGET', task, fields)) do states[sequences[i]] = read_open(packed) end
+  for i, packed in ipairs(in_pages('HMGET', open_key(task), fields)) do states[sequences[i]] = read_open(packed) end
   return states
 end
 
