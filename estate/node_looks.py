@@ -5,10 +5,8 @@ from dataclasses import dataclass, replace
 
 from estate.cluster import BookieMode, BookieState, BrokerLoad, Estate
 from estate.node_life import NodeKind, NodeRecord
+from estate.rules.nodes import DISK_FULL
 from estate.verdicts import Budget, JudgeSettings, NodeLook
-
-FULL_DISK = 0.9
-"""A bookie with a disk that is used beyond this share is not well enough to be released."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def _bookie(bookie: BookieState, nodes: Mapping[str, NodeRecord], probes: Probes
 
 
 def _is_well(bookie: BookieState) -> bool:
-    return bookie.answered and (bookie.disk_used is None or bookie.disk_used < FULL_DISK)
+    return bookie.answered and (bookie.disk_used is None or bookie.disk_used < DISK_FULL)
 
 
 def _syncs(bookie: BookieState, settings: JudgeSettings) -> bool:

@@ -128,14 +128,8 @@ def compare_ratios(settings: QuarantineSettings, ratios: Sequence[float], seeds:
     rows = []
     for ratio in ratios:
         results = [play_quarantine(replace(settings, ratio=ratio), seed) for seed in seeds]
-        rows.append(
-            RatioRow(
-                ratio,
-                std_dev=fmean(result.std_dev for result in results),
-                overloaded_minutes=fmean(result.overloaded_minutes for result in results),
-                quarantines=fmean(result.quarantines for result in results),
-            )
-        )
+        names = ("std_dev", "overloaded_minutes", "quarantines")
+        rows.append(RatioRow(ratio, **{name: fmean(getattr(result, name) for result in results) for name in names}))
     return rows
 
 

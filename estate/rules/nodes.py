@@ -8,6 +8,7 @@ from estate.cluster import BookieMode, Estate, LoadManager
 from estate.rules.expectations import Expectations
 
 DISK_FULL = 0.90
+"""A bookie with a disk that is used up to here is reported, and not well enough to be released by a guard."""
 METADATA_SLOW_MS = 300.0
 STANDALONE = "isRunningStandalone"
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.pulsar.estate.bundles import BrokerBundles, TopicLoad
-from estate.balance import Goal, Piece, loads_of, pieces_of
+from estate.balance import Goal, loads_of, pieces_of
 from estate.cluster import BrokerLoad, BundleLoad, Estate, Usage
 from estate.placement import hash_of, parse_range
 
@@ -26,10 +26,6 @@ class MoveFacts:
     def brokers(self) -> list[str]:
         """Return the brokers that answered."""
         return [broker.name for broker in self.estate.brokers if broker.answered]
-
-    def pieces(self, goal: Goal, tenant: str) -> list[Piece]:
-        """Return the bundles of a tenant with their weights."""
-        return pieces_of(self.estate, goal, tenant)
 
     def fixed(self, goal: Goal, tenant: str) -> dict[str, float]:
         """Return the load of each broker by other tenants, which is not moved."""

@@ -6,7 +6,6 @@ name once it is complete, and never changes afterwards.
 """
 
 import fcntl
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dispatcher.model.errors import InvalidInput, Refused
+from spark_jobs.journal.log import sync
 
 FOLDER = "backlog"
 _TEXTS, _RATE, _COUNT = pa.string(), pa.float64(), pa.int64()
@@ -247,8 +247,7 @@ def _write_parquet(spool: Path, home: Path) -> int:
     if not count:
         temporary.unlink()
         return 0
-    with temporary.open("rb") as written:
-        os.fsync(written.fileno())
+    sync(temporary)
     temporary.replace(home)
     return count
 

@@ -74,10 +74,10 @@ def balance(
 
 
 def _balance(mover: "Mover", facts: "MoveFacts", goal: str, at_once: int, *, dry_run: bool, split: bool) -> int:
-    from estate.balance import Goal, hot_bundles, plan_balance, require_no_worse
+    from estate.balance import Goal, hot_bundles, pieces_of, plan_balance, require_no_worse
 
     kind, tenant = Goal(goal), mover.settings.pulsar.tenant
-    pieces = facts.pieces(kind, tenant)
+    pieces = pieces_of(facts.estate, kind, tenant)
     plan = require_no_worse(plan_balance(pieces, facts.brokers(), fixed=facts.fixed(kind, tenant)))
     hot = hot_bundles(pieces, plan)
     if split and hot and not dry_run:
