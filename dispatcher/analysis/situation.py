@@ -74,7 +74,8 @@ def sent_rate(beats: Sequence[WorkerBeat]) -> float:
 
 
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:
-    """Return the task as the forecast sees it. `whole`: include targets that are expected and not yet published."""
+    """Return the task as the forecast sees it. `with_unpublished`: include targets that are expected and not yet
+    published."""
     weight, start_s = max(1, round(task.weight * 1000)), max(0, task.start_ms - now_ms) / 1000
     on_hold = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
     targets = task.targets

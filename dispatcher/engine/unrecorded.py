@@ -1,6 +1,5 @@
 """Outcomes that a worker knows and that no outcome topic has stored yet."""
 
-from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -42,8 +41,5 @@ class UnrecordedOutcomes:
         late = list(takewhile(lambda item: now_s - item[1] >= LATE_S, self._since.items()))
         if not late:
             return None
-        return LateRecords(late[0][1], sum(draft.targets for draft, _ in late), _tasks(draft for draft, _ in late))
-
-
-def _tasks(drafts: Iterable[Draft]) -> list[str]:
-    return list(dict.fromkeys(draft.task for draft in drafts))[:MAX_TASKS]
+        tasks = dict.fromkeys(draft.task for draft, _ in late)
+        return LateRecords(late[0][1], sum(draft.targets for draft, _ in late), list(tasks)[:MAX_TASKS])

@@ -195,7 +195,7 @@ def document(name: str, title: str, words: str, height: float, body: Iterable[st
 
 
 def ticks(maximum: float, about: int) -> list[float]:
-    """Return about `about` round numbers above 0 and up to `most`."""
+    """Return about `about` round numbers above 0 and up to `maximum`."""
     step = 10.0**-3
     while True:
         for factor in (1, 2, 5):

@@ -1,6 +1,6 @@
 """A courier in memory with scripted channels, which answers at once or on command."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from dispatcher.clock import Clock
 from dispatcher.ports import Batch
@@ -19,14 +19,13 @@ def all_sent(_envelope: Envelope) -> Report:
 class MemoryCourier:
     """Implements dispatcher.ports.Courier. `script` returns the provider's answer to an envelope."""
 
-    def __init__(self, clock: Clock, script: Script = all_sent, limits: Mapping[str, int] | None = None) -> None:
+    def __init__(self, clock: Clock, script: Script = all_sent) -> None:
         self.calls: list[Envelope] = []
         """Every envelope the provider was called for."""
         self.paused: set[str] = set()
         """Channels that answer only when `answer` is called."""
         self._clock = clock
         self._script = script
-        self._limits = limits or {}
         self._waiting: list[tuple[Batch, Sent]] = []
 
     def send(self, batch: Batch, sent: Sent) -> None:
@@ -38,8 +37,8 @@ class MemoryCourier:
     def flow(self, channel: str, _app: str, /) -> str:
         return channel
 
-    def batch_limit(self, channel: str) -> int:
-        return self._limits.get(channel, 100)
+    def batch_limit(self, _channel: str, /) -> int:
+        return 100
 
     @property
     def waiting(self) -> list[Batch]:

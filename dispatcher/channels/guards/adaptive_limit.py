@@ -8,9 +8,9 @@ import math
 
 WINDOW_S = 1.0
 MIN_ANSWERS = 10
-"""A window lasts until it has as many."""
+"""Minimum answers in a window, which lasts until it has them."""
 SAMPLES = 100
-"""Answers of a window that are looked at, about."""
+"""Approximate number of answers in a window that are compared."""
 TOLERANCE = 2.0
 """Answers that take as many times longer than usual are no reason to send less."""
 LEAST_GRADIENT = 0.5

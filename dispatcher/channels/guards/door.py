@@ -97,9 +97,9 @@ class Door:
 
     def _fill(self, gained: float) -> None:
         if gained:
-            most = max(1.0, self._rate(self._now_s) * BURST_S)
-            self.lost += max(0.0, self._tokens + gained - most)
-            self._tokens = min(self._tokens + gained, most)
+            limit = max(1.0, self._rate(self._now_s) * BURST_S)
+            self.lost += max(0.0, self._tokens + gained - limit)
+            self._tokens = min(self._tokens + gained, limit)
 
     def _rate(self, now_s: float) -> float:
         return sum([grant.rate for grant in self._grants if grant.start_s <= now_s < grant.end_s])
