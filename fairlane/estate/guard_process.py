@@ -15,20 +15,19 @@ from backends.pulsar.estate.questions import Depth
 from backends.redis.estate.guard_states import GUARD_JOB, GuardStates
 from backends.redis.job_locks import JobLocks
 from backends.redis.view import RedisView, open_view
-from backends.settings import EstateSettings, require_addresses
+from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
 from estate.cluster import Estate
 from estate.node_life import NodeKind, NodeRecord
 from estate.reading import estate_of
-from estate.verdicts import JudgeSettings
 from fairlane.estate.capture.automatic import AutomaticCaptures
 from fairlane.estate.capture.watch import incidents_watched
 from fairlane.estate.drains import BrokerDrainer
 from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
 from fairlane.estate.guard_actions import NodeActions
 from fairlane.estate.guard_metrics import GuardCollector
-from fairlane.estate.look import estate_reader
+from fairlane.estate.look import estate_reader, judge_settings
 from fairlane.estate.probes import NodeProbe, ProbeFigures, Probes
 from fairlane.settings import Settings
 from fairlane.worker.report.metrics import MetricsServer
@@ -40,18 +39,6 @@ ELECTION = JobLockSettings(ttl_s=3.0, period_s=0.5)
 BROKER_PROBE_S = 1.0
 BOOKIE_PROBE_S = 0.1
 """A bookie that stops for 0.4 s again and again is caught by nearly every stop. Only isolated ones are probed."""
-
-
-def judge_settings(estate: EstateSettings) -> JudgeSettings:
-    """Return the bounds of verdicts that the settings say."""
-    release_ms = estate.release_s * 1000
-    return JudgeSettings(
-        slow_ms=estate.slow_ms,
-        slow_ratio=estate.slow_ratio,
-        release_ms=release_ms,
-        longest_hold_ms=max(release_ms, JudgeSettings.longest_hold_ms),
-        longest_look_ms=2_000 * max(estate.look_s, 5.0),
-    )
 
 
 class NodeProbes(Probes):

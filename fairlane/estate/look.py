@@ -4,10 +4,12 @@ from contextlib import closing
 
 from backends.pulsar.client import topics
 from backends.pulsar.estate.reader import EstateReader
+from backends.settings import EstateSettings
 from dispatcher.model.errors import FairlaneError
 from estate.guarded import Guarded
 from estate.node_life import decode_nodes
 from estate.rules.expectations import Expectations
+from estate.verdicts import JudgeSettings
 from fairlane.settings import Settings
 
 
@@ -27,6 +29,18 @@ def expectations(settings: Settings) -> Expectations:
         system_namespace=topics(settings.pulsar).system_namespace,
         system_brokers=estate.system_brokers,
         system_bookies=estate.system_bookies,
+    )
+
+
+def judge_settings(estate: EstateSettings) -> JudgeSettings:
+    """Return the bounds of verdicts that the settings say."""
+    release_ms = estate.release_s * 1000
+    return JudgeSettings(
+        slow_ms=estate.slow_ms,
+        slow_ratio=estate.slow_ratio,
+        release_ms=release_ms,
+        longest_hold_ms=max(release_ms, JudgeSettings.longest_hold_ms),
+        longest_look_ms=2_000 * max(estate.look_s, 5.0),
     )
 
 

@@ -17,8 +17,7 @@ from estate.node_life import NodeKind
 from estate.reading import estate_of
 from estate.rules.wrong import slow_bookies, what_is_wrong
 from estate.stages import ServiceStage, StageTime, stages_of
-from estate.verdicts import JudgeSettings
-from fairlane.estate.look import estate_reader, read_guarded
+from fairlane.estate.look import estate_reader, judge_settings, read_guarded
 from fairlane.settings import Settings
 
 Row = dict[str, Any]
@@ -50,7 +49,7 @@ class EstateViewer:
         self._settings = settings
         self._with_stages = with_stages
         self._reader = estate_reader(settings)
-        self._judge = JudgeSettings(slow_ms=settings.estate.slow_ms, slow_ratio=settings.estate.slow_ratio)
+        self._judge = judge_settings(settings.estate)
 
     def __enter__(self) -> Self:
         return self

@@ -6,8 +6,7 @@ from backends.settings import EstateSettings, PulsarSettings, RedisSettings
 from estate.guarded import Guarded
 from estate.node_life import NodeKind, NodeRecord
 from fairlane.checks import estate_checks
-from fairlane.estate.guard_process import judge_settings
-from fairlane.estate.look import read_guarded
+from fairlane.estate.look import judge_settings, read_guarded
 from fairlane.settings import Settings
 
 HELD = NodeRecord(kind=NodeKind.BOOKIE, name="b:1", state="isolated", by_guard=True)
