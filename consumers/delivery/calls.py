@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import NamedTuple, cast
 
 from consumers.delivery.faults import FaultLog
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from consumers.delivery.loop_watch import CHANNEL
 from consumers.delivery.paced_parts import PacedParts
@@ -18,7 +19,7 @@ from consumers.delivery.slots import Slot, Slots
 from dispatcher.channels.calls import ProviderCall
 from dispatcher.channels.guards.door import Load
 from dispatcher.channels.guards.stall import StallWatch
-from dispatcher.channels.guards.trouble import KEPT_S, FlowGate, Trouble
+from dispatcher.channels.guards.trouble import KEPT_S, Trouble
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import flow_name
 from dispatcher.ports import AnyChannel, Batch, BatchChannel
@@ -51,7 +52,7 @@ class ChannelQueue:
         channel: AnyChannel,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
-        gate: FlowGate,
+        gate: FleetGate,
         figures: FlowFigures | None = None,
     ) -> None:
         """`figures`: those of the flow; None if the channel keeps them itself."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable
 from dispatcher.channels.guards.payload_guard import MessageRefusal, MessageRefused
-from dispatcher.channels.guards.trouble import FlowGate, LocalGate
 from dispatcher.clock import Clock
 
 
@@ -17,13 +17,8 @@ class ChannelContext:
     """Given to channels that have a method `use`, before they are opened."""
 
     clock: Clock
-    gate: FlowGate
+    gate: FleetGate
     message_refused: MessageRefused = _go_on
     """Called for a task whose message the provider refuses for everybody."""
     figures: FlowTable = field(default_factory=FlowTable)
     """The figures of all flows."""
-
-
-def local_context(clock: Clock) -> ChannelContext:
-    """Return the context of a worker that shares nothing with others."""
-    return ChannelContext(clock, LocalGate(clock))

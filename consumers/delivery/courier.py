@@ -10,11 +10,11 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from consumers.delivery.calls import ChannelLoad
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable
 from consumers.delivery.flows import ChannelFlows
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
 from consumers.delivery.pending import Sent, not_started
-from dispatcher.channels.guards.trouble import FlowGate, LocalGate
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.ports import AnyChannel, Batch
@@ -39,14 +39,14 @@ class ChannelCourier:
         channels: Mapping[str, AnyChannel],
         clock: Clock,
         loop: asyncio.AbstractEventLoop | None = None,
-        gate: FlowGate | None = None,
+        gate: FleetGate | None = None,
         figures: FlowTable | None = None,
     ) -> None:
         """`loop` is the event loop, which the courier closes; the default is a new one of asyncio. `gate`: the default
         knows no pauses of other workers. `figures`: of all flows, shared with the channels that keep them."""
         self._clock = clock
         self._loop = loop or asyncio.new_event_loop()
-        gate = gate or LocalGate(clock)
+        gate = gate or FleetGate(clock)
         table = figures or FlowTable()
         self._flows = {
             name: ChannelFlows(channel, self._loop, clock, gate, table) for name, channel in channels.items()

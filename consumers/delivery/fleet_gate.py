@@ -46,7 +46,7 @@ class _Closed(NamedTuple):
 
 
 class FleetGate:
-    """Implements FlowGate. What it has met is in `outbox`, for whom stores pauses for all workers.
+    """Decides which flows may send. Its `outbox` has what is to be stored for all workers.
 
     A flow that this worker reports is closed at once, before other workers know of it. As soon as the view has a newer
     entry of the flow, that one counts. `update` is called by another thread.
@@ -73,7 +73,11 @@ class FleetGate:
 
     # ------------------------------------------------------------- event loop
     def closed(self, flow: str) -> Trouble | None:
-        """See FlowGate.closed. A pause without an end counts as one that is checked again soon."""
+        """Return why the flow must not send now, with the seconds that are left; None if it may. Asked before each
+        request.
+
+        A pause without an end counts as one that is checked again soon.
+        """
         closed = self._fleet.get(flow) or self._local.get(flow)
         if closed is None:
             return None
@@ -88,11 +92,11 @@ class FleetGate:
         return None
 
     def any_closed(self) -> bool:
-        """See FlowGate.any_closed."""
+        """Return whether any flow may be closed; if not, no flow need be asked about."""
         return bool(self._fleet or self._local)
 
     def report(self, trouble: Trouble) -> None:
-        """See FlowGate.report. The first report of a trouble is passed on."""
+        """Note what a channel reports, often many times for one cause. The first report of a trouble is passed on."""
         if self.closed(trouble.flow) is not None:
             return
         now_s, here_s = self._clock.monotonic_s(), trouble.for_s
@@ -105,11 +109,16 @@ class FleetGate:
         self.outbox.put(trouble)
 
     def probing(self, flow: str) -> bool:
-        """See FlowGate.probing."""
+        """Return whether the provider of a flow did not work and has not answered since: then a channel sends one
+        request, and others after its answer."""
         return self._breaker.is_probed(flow) and self.closed(flow) is None
 
     def answered(self, flow: str, row: Row) -> bool:
-        """See FlowGate.answered. Pauses the flow if more targets are dead than is likely."""
+        """Note an answer of the provider by its row of the verdict table. Pause the flow if more targets are dead
+        than is likely.
+
+        Return whether its verdict may be recorded: False for a dead target while the flow is suspected.
+        """
         if row.effect is not Effect.DOWN:
             self._breaker.works(flow)
         if row.effect is not Effect.SENT and not row.guarded:
@@ -130,11 +139,11 @@ class FleetGate:
         return False
 
     def any_paced(self) -> bool:
-        """See FlowGate.any_paced."""
+        """Return whether any flow may have a cap; if not, no flow need be asked about."""
         return self._doors.any_paced
 
     def is_paced(self, flow: str) -> bool:
-        """See FlowGate.is_paced."""
+        """Return whether the flow has a cap. Then each of its requests must `enter`."""
         with self._lock:
             return self._doors.is_paced(flow, self._clock.monotonic_s())
 
@@ -144,7 +153,8 @@ class FleetGate:
             return dict(self._doors.by_pool)
 
     async def enter(self, flow: str, until_s: float) -> bool:
-        """See FlowGate.enter."""
+        """Wait until the cap lets a request of the flow leave, at most until a monotonic time. Return whether it may
+        leave, now."""
         keeper = self._keepers.get(flow)
         if keeper is None:
             keeper = self._keepers[flow] = DoorKeeper(
@@ -153,12 +163,13 @@ class FleetGate:
         return await keeper.enter(until_s)
 
     def wait_s(self, flow: str, load: Load) -> float:
-        """See FlowGate.wait_s."""
+        """Return the seconds until the cap lets requests of the flow leave; 0: they leave now. inf: nothing is
+        granted. For channels that do not `enter` with each request."""
         with self._lock:
             return self._doors.wait_s(flow, self._clock.monotonic_s(), load)
 
     def stalled(self, flow: str, load: Load) -> None:
-        """See FlowGate.stalled."""
+        """Note that this much has left while the provider was stopped. It reaches the provider now."""
         with self._lock:
             self._doors.stalled(flow, load)
 
@@ -171,7 +182,7 @@ class FleetGate:
             return self._doors.left(flow, now_s)
 
     def renewed(self, flow: str, credential: str) -> None:
-        """See FlowGate.renewed."""
+        """Note that the flow uses this version of its credential from now on."""
         if self._credentials.get(flow) == credential:
             return
         self._credentials[flow] = credential

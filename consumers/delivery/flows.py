@@ -3,9 +3,9 @@
 import asyncio
 
 from consumers.delivery.calls import ChannelLoad, ChannelQueue, targets_per_request
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures, FlowTable
 from consumers.delivery.pending import Sent
-from dispatcher.channels.guards.trouble import FlowGate
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import flow_name, flow_parts
 from dispatcher.ports import AnyChannel, Batch
@@ -24,7 +24,7 @@ class ChannelFlows:
     """
 
     def __init__(
-        self, channel: AnyChannel, loop: asyncio.AbstractEventLoop, clock: Clock, gate: FlowGate, figures: FlowTable
+        self, channel: AnyChannel, loop: asyncio.AbstractEventLoop, clock: Clock, gate: FleetGate, figures: FlowTable
     ) -> None:
         self.channel = channel
         self._figures = figures

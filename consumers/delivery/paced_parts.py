@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.pending import Part
 from dispatcher.channels.guards.door import Load
-from dispatcher.channels.guards.trouble import FlowGate
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import flow_name
 from dispatcher.wire.envelope import Envelope
@@ -38,7 +38,7 @@ class _Line:
 class PacedParts:
     """Waiting parts, each a single envelope, by flow. The flows take turns."""
 
-    def __init__(self, channel: str, targets_per_request: int, gate: FlowGate, clock: Clock) -> None:
+    def __init__(self, channel: str, targets_per_request: int, gate: FleetGate, clock: Clock) -> None:
         self._channel = channel
         self._targets_per_request = targets_per_request
         self._gate = gate

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from consumers.delivery.calls import ChannelQueue
-from dispatcher.channels.guards.trouble import LocalGate
+from consumers.delivery.fleet_gate import FleetGate
 from dispatcher.clock import VirtualClock
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
@@ -50,7 +50,7 @@ class UseByCheck:
 async def _is_sent(batch: Batch, now_s: float) -> bool:
     clock, provider = VirtualClock(), Provider()
     reports: list[Report | None] = []
-    calls = ChannelQueue(provider, asyncio.get_running_loop(), clock, LocalGate(clock))
+    calls = ChannelQueue(provider, asyncio.get_running_loop(), clock, FleetGate(clock))
     calls.put(batch, lambda _, found: reports.extend(found))
     clock.advance(now_s)
     assert await calls.idle(DEADLINE_S)

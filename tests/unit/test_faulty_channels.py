@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.delivery.calls import ChannelQueue
+from consumers.delivery.fleet_gate import FleetGate
 from dispatcher import retry
-from dispatcher.channels.guards.trouble import LocalGate
 from dispatcher.engine import settling as engine_settling
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
@@ -50,7 +50,7 @@ class Channel:
 def through_calls(worker: Worker, channel: Channel) -> Iterator[None]:
     """The worker's batches go through the real calls of that channel, each to its end."""
     loop = asyncio.new_event_loop()
-    queue = ChannelQueue(channel, loop, worker.world.clock, LocalGate(worker.world.clock))
+    queue = ChannelQueue(channel, loop, worker.world.clock, FleetGate(worker.world.clock))
 
     def send(batch: Batch, sent: Any) -> None:
         queue.put(batch, sent)

@@ -6,7 +6,8 @@ from typing import Any
 
 from backends.extras import require_packages
 from backends.system_clock import SystemClock
-from consumers.delivery.context import ChannelContext, local_context
+from consumers.delivery.context import ChannelContext
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.push import access
 from consumers.delivery.push.access import AppAccess
 from consumers.delivery.push.apns import ApnsProvider
@@ -44,7 +45,8 @@ class PushChannel:
         self._providers = {app: make_provider(settings) for app, settings in self._settings.apps.items()}
         self.busy_targets = BUSY * max(map(self._max_requests, self._providers), default=1)
         """Targets that keep an app busy."""
-        self._context = local_context(SystemClock())
+        clock = SystemClock()
+        self._context = ChannelContext(clock, FleetGate(clock))
         self._senders: dict[str, Sender] = {}
         self._watching: asyncio.Task[None] | None = None
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from consumers.delivery.http2.port import Fate, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.push.access import Access, AppAccess
@@ -15,7 +16,7 @@ from dispatcher.channels.calls import ProviderCall, TargetResults
 from dispatcher.channels.guards.door import ONE
 from dispatcher.channels.guards.payload_guard import MessageRefusal, MessageRefused, PayloadGuard
 from dispatcher.channels.guards.stall import StallWatch
-from dispatcher.channels.guards.trouble import KEPT_S, KINDS, RECHECKED_AFTER_S, FlowGate, Trouble
+from dispatcher.channels.guards.trouble import KEPT_S, KINDS, RECHECKED_AFTER_S, Trouble
 from dispatcher.channels.template import MissingVariable
 from dispatcher.channels.verdict_table import Answer, Effect, Row, wait_of
 from dispatcher.clock import Clock
@@ -60,7 +61,7 @@ class Sender:
         access: AppAccess,
         clock: Clock,
         *,
-        gate: FlowGate,
+        gate: FleetGate,
         message_refused: MessageRefused,
         figures: FlowFigures,
         keeps_ids: bool = False,
@@ -103,7 +104,7 @@ class Sender:
 class CallRun:
     """One call of a sender."""
 
-    def __init__(self, sender: Sender, gate: FlowGate, call: ProviderCall, latest_s: float) -> None:
+    def __init__(self, sender: Sender, gate: FleetGate, call: ProviderCall, latest_s: float) -> None:
         """`latest_s`: monotonic time after which no request begins."""
         self._sender = sender
         self._gate = gate

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from consumers.delivery.courier import ChannelCourier
-from dispatcher.channels.guards.trouble import FlowGate
+from consumers.delivery.fleet_gate import FleetGate
 from dispatcher.clock import VirtualClock
 from dispatcher.ports import AnyChannel, Batch
 from dispatcher.wire.envelope import Envelope
@@ -102,7 +102,7 @@ def office(
     make_loop: Callable[[VirtualClock], asyncio.AbstractEventLoop] = lambda _: asyncio.new_event_loop(),
     clock: VirtualClock | None = None,
     let_go: Callable[[], None] = lambda: None,
-    gate: FlowGate | None = None,
+    gate: FleetGate | None = None,
     **beside: AnyChannel,
 ) -> Iterator[Office]:
     """A courier with this channel, x, and others. let_go: ends the calls under way."""

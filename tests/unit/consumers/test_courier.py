@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from consumers.delivery.calls import ChannelQueue
-from dispatcher.channels.guards.trouble import LocalGate, Trouble
+from consumers.delivery.fleet_gate import FleetGate
+from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
@@ -52,9 +53,9 @@ def test_no_more_calls_than_the_channel_wants_are_under_way() -> None:
     assert channel.most_running == 3
 
 
-def paused(*apps: str) -> LocalGate:
+def paused(*apps: str) -> FleetGate:
     """A gate that is closed for these apps on x."""
-    gate = LocalGate(VirtualClock())
+    gate = FleetGate(VirtualClock())
     for app in apps:
         gate.report(Trouble(channel="x", app=app, kind=PauseKind.HAND, for_s=60.0, reason="by hand"))
     return gate
@@ -102,7 +103,7 @@ async def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_no
     """The worker may stall between the two; its lease is over when it continues."""
     channel, clock = Channel(), VirtualClock()
     reported: list[Sequence[Report | None]] = []
-    calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, LocalGate(clock))
+    calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, FleetGate(clock))
     calls.put(batch([envelope(0), envelope(1)], use_by_s=2.0), lambda _batch, reports: reported.append(reports))
     assert calls.in_flight.calls == 1
     clock.advance(2.0)
@@ -128,7 +129,7 @@ class Stalling(VirtualClock):
 async def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> None:
     channel, clock = Channel(concurrency=1), Stalling()
     reported: list[Sequence[Report | None]] = []
-    calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, LocalGate(clock))
+    calls = ChannelQueue(channel, asyncio.get_running_loop(), clock, FleetGate(clock))
     channel.gate.clear()
     for number, use_by_s in enumerate((60.0, 2.0, 60.0)):
         calls.put(batch([envelope(number)], use_by_s=use_by_s), lambda _batch, reports: reported.append(reports))

@@ -15,8 +15,8 @@ import pytest
 from consumers.delivery import courier as courier_module
 from consumers.delivery.calls import ChannelQueue
 from consumers.delivery.courier import ChannelCourier
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
-from dispatcher.channels.guards.trouble import LocalGate
 from dispatcher.clock import VirtualClock
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
@@ -65,7 +65,7 @@ class Watched:
         self.blocks.name = "sms"
         clock = VirtualClock()
         self.queues = [
-            ChannelQueue(channel, self.loop, clock, LocalGate(clock)) for channel in (self.waits, self.blocks)
+            ChannelQueue(channel, self.loop, clock, FleetGate(clock)) for channel in (self.waits, self.blocks)
         ]
         self.reported = threading.Semaphore(0)
 

@@ -15,9 +15,10 @@ from backends.system_clock import SystemClock
 from consumers.delivery.channel_registry import load_channels
 from consumers.delivery.context import ChannelContext
 from consumers.delivery.courier import ChannelCourier
+from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable
 from dispatcher.channels.guards.payload_guard import MessageRefusal
-from dispatcher.channels.guards.trouble import LocalGate, Trouble
+from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.channels.verdict_table import Effect, Row
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
@@ -41,7 +42,7 @@ def rigged(*names: str, **settings: Any) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("at", rigs, indirect=True)
 
 
-class RecordingGate(LocalGate):
+class RecordingGate(FleetGate):
     """Remembers what was reported."""
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class RecordingGate(LocalGate):
         super().renewed(flow, credential)
 
     def open_all(self) -> None:
-        self._closed.clear()
+        self._local.clear()
         self.troubles.clear()
 
 

@@ -199,7 +199,7 @@ async def test_a_proxy_that_refuses_leaves_everything_unsent(name: str, tmp_path
 
 # ---------------------------------------------------------------- closed flows
 async def test_a_closed_flow_sends_nothing_and_does_not_spin(at: Rig) -> None:
-    trouble = Trouble(channel=at.name, app="shop", kind=PauseKind.LIMIT, for_s=600.0, reason="too fast")
+    trouble = Trouble(channel=at.name, app="shop", kind=PauseKind.DOWN, for_s=600.0, reason="down")
     at.gate.report(trouble)
     began_s = time.monotonic()
     verdicts = await at.deliver(at.targets(3))
