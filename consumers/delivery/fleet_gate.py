@@ -23,7 +23,7 @@ ENDS_AGAIN_S = 60.0
 """How long this worker does not end another pause of a flow for its new credential: another worker may lack it."""
 LIMITED_S = 2.0
 """How long a flow that sends too fast is closed here, until the fleet has halved its rate or paused it."""
-_BLAMED = (PauseKind.CREDENTIALS, PauseKind.SUSPECT)
+BLAMED = (PauseKind.CREDENTIALS, PauseKind.SUSPECT)
 """Kinds of pauses that new credentials end."""
 
 
@@ -188,7 +188,7 @@ class FleetGate:
         self._credentials[flow] = credential
         self._guards.pop(flow, None)
         local, fleet = self._local.get(flow), self._fleet.get(flow)
-        if local is not None and local.trouble.kind in _BLAMED:
+        if local is not None and local.trouble.kind in BLAMED:
             self._local.pop(flow, None)
         if fleet is not None:
             self._end_if_renewed(flow, fleet.trouble)
@@ -261,7 +261,7 @@ class FleetGate:
     def _end_if_renewed(self, flow: str, trouble: Trouble) -> None:
         """Ask for the end of a pause that is due to another version of the credential than the present one."""
         credential, now_s = self._credentials.get(flow), self._clock.monotonic_s()
-        is_blamed = trouble.kind in _BLAMED and credential not in (None, "", trouble.credential)
+        is_blamed = trouble.kind in BLAMED and credential not in (None, "", trouble.credential)
         if is_blamed and trouble.credential and now_s >= self._ended_s.get(flow, -math.inf) + ENDS_AGAIN_S:
             self._ended_s[flow] = now_s
             self.outbox.put(Renewed(flow, credential or ""))

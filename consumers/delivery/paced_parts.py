@@ -4,16 +4,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from consumers.delivery.door_keeper import LONGEST_WAIT_S, SHORTEST_WAIT_S
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.pending import Part
 from dispatcher.channels.guards.door import Load
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import flow_name
 from dispatcher.wire.envelope import Envelope
-
-LONGEST_WAIT_S = 0.05
-SHORTEST_WAIT_S = 0.0005
-"""Bounds of the time until the doors are looked at again."""
 
 
 class Turn(NamedTuple):

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dispatcher.model.tier import MILLI, Tier
+from dispatcher.model.view import TaskView
 from dispatcher.ports import LaneInfo
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import Topics, stable_hash
-from simulator.run.audience import SimTask, TaskControls
+from simulator.run.audience import SimTask
 from simulator.run.worker import SimWorker
 
 RETRY_CHUNK = 100
@@ -16,8 +17,8 @@ RETRY_CHUNK = 100
 class LaneDirectory:
     """The lanes of live tasks, and the retry lanes."""
 
-    def __init__(self, controls: Mapping[str, TaskControls], topics: Topics, seed: int) -> None:
-        self._controls = controls
+    def __init__(self, views: Mapping[str, TaskView], topics: Topics, seed: int) -> None:
+        self._views = views
         self._seed = seed
         self._tasks: dict[str, SimTask] = {}
         self._moved: dict[str, SimTask] = {}
@@ -59,12 +60,12 @@ class LaneDirectory:
             infos: dict[str, LaneInfo] = {}
             shared: dict[str, int] = {}
             for name, task in self._tasks.items():
-                state = self._controls[name]
+                weight = round(self._views[name].weight * MILLI)
                 if task.shared:
-                    shared[task.lane] = shared.get(task.lane, 0) + state.milli
-                infos[task.lane] = task.info(state, shared.get(task.lane, state.milli))
+                    weight = shared[task.lane] = shared.get(task.lane, 0) + weight
+                infos[task.lane] = task.info(self._views[name], weight)
             for name, task in self._moved.items():
-                infos[task.lane] = task.info(self._controls[name], self._controls[name].milli)
+                infos[task.lane] = task.info(self._views[name], round(self._views[name].weight * MILLI))
             self._infos = [*self._retry, *infos.values()]
         return self._infos
 

@@ -4,17 +4,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 
+from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.analysis.laws import CapSince
 from dispatcher.model.pools import TOTAL, Cap
 from dispatcher.model.service_settings import Setting
 from dispatcher.model.task_control import Control
 from dispatcher.model.tier import Tier
+from dispatcher.model.view import TaskView
 from dispatcher.ports import Ledger
-from dispatcher.wire.control import FORMAT, Checkpoint, Sealed
+from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Sealed
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.topics import Topics
 from simulator.run.agenda import Agenda, SimClock
-from simulator.run.audience import SimTask, TaskControls
+from simulator.run.audience import SimTask
 from simulator.run.network import Network
 from simulator.run.ports import SimDeadLetters
 from simulator.run.registry import LaneDirectory
@@ -56,13 +58,13 @@ class SimService:
         self.clock = SimClock(self.agenda)
         self.world = World(self.clock, Topics(outcome_partitions=1))
         self.topics, self.broker, self.log = self.world.topics, self.world.broker, self.world.outcomes
-        self.controls: dict[str, TaskControls] = {}
-        """The last controls set, by task."""
-        self.journal = RunJournal(self.agenda, lambda task: self.controls[task].tier, self._is_capped, excused)
+        self.views: dict[str, TaskView] = {}
+        """As of the last change, by task."""
+        self.journal = RunJournal(self.agenda, lambda task: self.views[task].tier, self._is_capped, excused)
         self.ledger = WatchedLedger(make_ledger(self.world), self.journal)
         self.network = Network(self.agenda, Random(seed), scenario.faults)
         self.dead_letters = SimDeadLetters(self.network)
-        self.lanes = LaneDirectory(self.controls, self.topics, seed)
+        self.lanes = LaneDirectory(self.views, self.topics, seed)
         self.tasks: dict[str, SimTask] = {}
         self.accepted: dict[str, int] = {}
         """Targets published, by task. An expired or cancelled task takes no more."""
@@ -116,7 +118,7 @@ class SimService:
     def _is_capped(self, task: str) -> bool:
         """Return whether a task is capped, by itself or together with others."""
         shared = [self.caps[pool][-1].cap for pool in self.tasks[task].spec.pools if pool in self.caps]
-        return bool(self.controls[task].cap) or any(cap.rate for cap in shared)
+        return bool(self.views[task].cap) or any(cap.rate for cap in shared)
 
     def _note_cap(self, name: str, cap: Cap) -> None:
         self.caps.setdefault(name, []).append(CapSince(self.agenda.now_us, cap))
@@ -127,13 +129,13 @@ class SimService:
         now_ms = self.clock.wall_ms()
         self.tasks[task.name] = task
         self.broker.create(task.lane)
-        self.controls[task.name] = task.controls()
-        self.world.write(task.record(now_ms))
+        record = task.record(now_ms, self.topics)
+        self._write(task.name, record)
         self._note_cap(f"task/{task.name}", task.spec.cap)
         self._block(task.name, "channel paused", blocked=self._paused.get(task.spec.channel, False))
         self.lanes.add(task)
         self._lanes_changed()
-        self._publish(task, 0, task.expires_ms(now_ms))
+        self._publish(task, 0, record.expires_ms)
 
     def _publish(self, task: SimTask, first_target: int, expires_ms: int) -> None:
         spec, chunk = task.spec, task.spec.envelope_targets
@@ -145,7 +147,7 @@ class SimService:
             return
         envelopes = list(task.envelopes(first_target, part, self.clock.wall_ms(), expires_ms))
         self.broker.publish(task.lane, envelopes)
-        self.journal.publish(task.name, self.controls[task.name].tier, part, chunk)
+        self.journal.publish(task.name, self.views[task.name].tier, part, chunk)
         published = self.accepted[task.name] = first_target + part
         sequence = -(-published // chunk)
         self.world.write(
@@ -184,11 +186,10 @@ class SimService:
         """Change a control of a task. A task in a shared lane gets a lane of its own."""
         if name not in self.tasks or name in self.ended:
             return
-        leaves = self.controls[name].shared and control.needs_own_lane
+        leaves = self.views[name].shared and control.needs_own_lane
         lane = Control("lane", self.topics.own_lane(name))
         for each in (lane, control) if leaves else (control,):
-            self.world.write(each.record(name, self.clock.wall_ms()))
-            self.controls[name] = each.applied(self.controls[name])
+            self._write(name, each.record(name, self.clock.wall_ms()))
         if leaves:
             self.broker.create(lane.value)
             self.lanes.move(name, lane.value)
@@ -198,6 +199,11 @@ class SimService:
             self._note_cap(f"task/{name}", control.value)
         self.lanes.changed()
         self._lanes_changed()
+
+    def _write(self, task: str, record: ControlRecord) -> None:
+        """Write a record of a task, and read the task as the registry now shows it."""
+        self.world.write(record)
+        [self.views[task]] = self.world.registry.tasks.named([task], TASK_VIEW)
 
     def _block(self, task: str, why: str, *, blocked: bool) -> None:
         if blocked:

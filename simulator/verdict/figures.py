@@ -18,7 +18,6 @@ from simulator.verdict.result import (
     Result,
     TaskFigure,
     TierFigure,
-    ViolationFigure,
     Windows,
 )
 
@@ -114,7 +113,7 @@ class Figures:
         needed = envelopes_each * sum(spec.envelope_targets for spec in specs)
         if len(tasks) < 2 or sum(sums) < needed:
             return None
-        weights = [self.run.service.controls[name].weight for name in tasks]
+        weights = [self.run.service.views[name].weight for name in tasks]
         return round(laws.jain([total / weight for total, weight in zip(sums, weights, strict=True)]), 4)
 
     def _tasks_of(self, tier: str) -> list[str]:
@@ -203,13 +202,13 @@ class Figures:
 
     def _task(self, name: str) -> TaskFigure:
         service, amounts = self.run.service, self.by_task[name]
-        task, controls = service.tasks[name], service.controls[name]
+        task, view = service.tasks[name], service.views[name]
         ended_us = service.ended.get(name)
         return TaskFigure(
             task=name,
             entry=task.spec.name,
-            tier=controls.tier,
-            weight=controls.weight,
+            tier=view.tier,
+            weight=view.weight,
             targets=task.spec.targets,
             sent=sum(amount.targets for amount in amounts),
             arrived_s=task.arrives_s,
@@ -285,7 +284,7 @@ def result_of(run: SimulatedRun) -> Result:
             **{name: journal.counts[name] for name in ("granted", "used", "returned", "expired", "held")},
         },
         expectations=check_expectations(figures),
-        violations=[ViolationFigure(one.rule, one.at_s, one.what) for one in journal.violations],
+        violations=journal.violations,
         violation_count=sum(count for name, count in journal.counts.items() if name.startswith("violation:")),
         replay=run.replay,
     )

@@ -12,6 +12,7 @@ from dispatcher.ports import Batch
 from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status, Want
 from simulator.run.agenda import Agenda
 from simulator.verdict.gaps import GapWatch, TierCall
+from simulator.verdict.result import Violation
 
 GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
 ATTEMPTS = 64
@@ -28,16 +29,6 @@ class Amount(NamedTuple):
     targets: int
     size: int
     """The largest envelope."""
-
-
-class Violation(NamedTuple):
-    """A violated invariant."""
-
-    rule: str
-    """The invariant."""
-    at_s: float
-    what: str
-    """The observation, as text."""
 
 
 @dataclass(slots=True)

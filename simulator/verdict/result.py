@@ -81,7 +81,7 @@ class Checked(msgspec.Struct, frozen=True):
     met: bool
 
 
-class ViolationFigure(msgspec.Struct, frozen=True):
+class Violation(msgspec.Struct, frozen=True):
     """An invariant that did not hold."""
 
     rule: str
@@ -113,7 +113,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     ledger: dict[str, int]
     """granted = used + returned + expired + held, in targets; calls: of all workers."""
     expectations: list[Checked]
-    violations: list[ViolationFigure]
+    violations: list[Violation]
     """The first 100 violations at most."""
     violation_count: int
     """The number of all violations."""

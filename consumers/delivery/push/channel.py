@@ -7,7 +7,7 @@ from typing import Any
 from backends.extras import require_packages
 from backends.system_clock import SystemClock
 from consumers.delivery.context import ChannelContext
-from consumers.delivery.fleet_gate import FleetGate
+from consumers.delivery.fleet_gate import BLAMED, FleetGate
 from consumers.delivery.push import access
 from consumers.delivery.push.access import AppAccess
 from consumers.delivery.push.apns import ApnsProvider
@@ -25,8 +25,6 @@ from dispatcher.model.flow_pause import PauseKind
 BUSY = 4
 """Targets in the channel for each request that may be under way. With 2, a worker had 700 of 1,000 under way: the next
 batch came too late."""
-BLAMED = (PauseKind.CREDENTIALS, PauseKind.SUSPECT)
-"""Reasons of pauses that new credentials end."""
 MakeProvider = Callable[[AppSettings], Provider]
 
 
