@@ -20,8 +20,6 @@ from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 from hyperframe.frame import GoAwayFrame
 
-LARGEST_STREAM = 2**31 - 1
-
 
 class Cut(enum.Enum):
     """How the server treats the requests that it holds, once they are enough."""
