@@ -115,7 +115,7 @@ class ChannelQueue:
         for start in starts:
             self._wait(Part(pending, start, envelopes[start : start + self.call_limit]))
         if not self._quick:
-            self._start_calls()
+            self.start()
 
     def _wait(self, part: Part) -> None:
         """Let a part wait for a call. One of capped flows waits for their doors, each envelope by itself."""
@@ -126,10 +126,6 @@ class ChannelQueue:
         part.pending.missing += len(part.envelopes) - 1
         for index, envelope in enumerate(part.envelopes):
             self._paced.add(Part(part.pending, part.start + index, [envelope]))
-
-    def start(self) -> None:
-        """Start the calls of all batches put so far."""
-        self._start_calls()
 
     async def idle(self, deadline_s: float) -> bool:
         """Wait until no call is in progress or waiting. Return False at the deadline."""
@@ -161,7 +157,7 @@ class ChannelQueue:
         self._finished.hand_over()
 
     # ------------------------------------------------------------- calls
-    def _start_calls(self) -> None:
+    def start(self) -> None:
         """Start as many calls as there are free slots. While calls finish immediately, start only one, whose task also
         makes the others."""
         slots = 1 if self._quick else self._limit()
@@ -189,7 +185,7 @@ class ChannelQueue:
 
     def _doors_opened(self) -> None:
         self._door_timer = None
-        self._start_calls()
+        self.start()
 
     def _next_call(self) -> Call | None:
         """Return the next call; None if only late parts were left, and those that wait for the door of a cap.
@@ -297,14 +293,14 @@ class ChannelQueue:
         slot.quick = self._quick = False
         self._slots.limit(slot)
         if self._waiting or self._paced.count:
-            self._start_calls()
+            self.start()
 
     def _free(self, slot: Slot, _task: object) -> None:
         """Free the slot: the channel answered or failed, maybe too late to count, or the task was cancelled."""
         self._running.discard(slot)
         if not slot.call.settled:
             self._settle(slot.call, unanswered(slot.call, "the call was cancelled"))
-        self._start_calls()
+        self.start()
 
     async def _answer(self, slot: Slot) -> Sequence[Report | None]:
         """Return the channel's answer, or UNKNOWN for all with the reason why there is no valid answer.

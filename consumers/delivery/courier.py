@@ -14,7 +14,7 @@ from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable
 from consumers.delivery.flows import ChannelFlows
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
-from consumers.delivery.pending import Sent, not_started
+from consumers.delivery.pending import Sent, hand_over
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.ports import AnyChannel, Batch
@@ -209,7 +209,7 @@ class ChannelCourier:
             flows = self._flows.get(batch.channel)
             if flows is None:
                 self._note_missing(batch.channel)
-                not_started(batch, sent)
+                hand_over(batch, sent, [None] * len(batch.deliveries))  # not started, which costs no attempt
             else:
                 flows.put(batch, sent)
         for flows in self._flows.values():

@@ -16,6 +16,11 @@ MAX_IDLE_FLOWS = 1_000
 MAX_BATCHES = 256
 
 
+def busy_batches(concurrency: int) -> int:
+    """Return how many batches keep that many calls busy: one for each, and some that wait."""
+    return concurrency * 5 // 4 + 1
+
+
 class ChannelFlows:
     """Queues of one channel, by flow.
 
@@ -43,9 +48,9 @@ class ChannelFlows:
 
     @property
     def batch_count(self) -> int:
-        """The number of batches that keep a flow busy: one for each slot, and some that wait. Where the number of
-        targets is bounded, a batch may be a single target, as calls take several."""
-        return MAX_BATCHES if self.target_count else self.channel.concurrency * 5 // 4 + 1
+        """The number of batches that keep a flow busy. Where the number of targets is bounded, a batch may be a single
+        target, as calls take several."""
+        return MAX_BATCHES if self.target_count else busy_batches(self.channel.concurrency)
 
     def name(self, app: str) -> str:
         """Return the flow of an app's envelopes."""

@@ -116,8 +116,3 @@ def hand_over(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> Non
         sent(batch, reports)
     except Exception:
         _log.exception("The report of a batch of the lane %s could not be handed to the engine", batch.lane)
-
-
-def not_started(batch: Batch, sent: Sent) -> None:
-    """Report the whole batch as not started, which costs no attempt."""
-    hand_over(batch, sent, [None] * len(batch.deliveries))

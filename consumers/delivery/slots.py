@@ -13,18 +13,16 @@ class Slot:
     __slots__ = ("call", "quick", "task", "until_s")
 
     def __init__(self, call: Call) -> None:
-        self.call = call
-        self.quick = True
-        """True while the call was not late and did not yield to the event loop."""
         self.task: asyncio.Task[None] | None = None
-        self.until_s = math.inf
-        """When the call ends, by the loop's clock."""
+        self.begin(call)
 
     def begin(self, call: Call) -> None:
         """Make the next call."""
         self.call = call
         self.quick = True
+        """True while the call was not late and did not yield to the event loop."""
         self.until_s = math.inf
+        """When the call ends, by the loop's clock."""
 
     @property
     def is_cancelled(self) -> bool:

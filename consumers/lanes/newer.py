@@ -33,19 +33,18 @@ class NewerSettings:
     """Maximum messages refused within again_s in a task's own lane."""
 
 
+@dataclass(slots=True)
 class _NewerLane:
     """A lane in which an envelope of a later version was received."""
 
-    __slots__ = ("count_from_s", "left_s", "left_until_s", "named_until_s", "refused", "wait_s")
-
-    def __init__(self) -> None:
-        self.wait_s = self.count_from_s = 0.0
-        self.left_until_s = 0.0
-        """When the worker may come back to it."""
-        self.named_until_s = 0.0
-        """Until when `names` returns it."""
-        self.left_s = float("-inf")
-        self.refused = 0
+    wait_s: float = 0.0
+    count_from_s: float = 0.0
+    left_until_s: float = 0.0
+    """When the worker may come back to it."""
+    named_until_s: float = 0.0
+    """Until when `names` returns it."""
+    left_s: float = float("-inf")
+    refused: int = 0
 
     def is_known(self, now_s: float) -> bool:
         """Return whether the last time the lane was left is still remembered."""

@@ -74,11 +74,7 @@ class Rebuilder:
     ) -> None:
         """`held`: whether this worker holds the job. `restore` puts the newest snapshot, if there is one, into the view
         of an epoch, and ends the restore; it raises Unreachable."""
-        self._epochs = ports.epochs
-        self._control = ports.control
-        self._outcomes = ports.outcomes
-        self._open_control = ports.open_control
-        self._cursor = ports.cursor
+        self._ports = ports
         self._held = held
         self._clock = clock
         self._new_id = new_id
@@ -106,21 +102,21 @@ class Rebuilder:
         views.
         """
         self.check_home()
-        epoch = self._epochs.epoch()
+        epoch = self._ports.epochs.epoch()
         if epoch is not None and epoch.ready:
-            self._control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
+            self._ports.control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
 
     def check_home(self) -> None:
         """Raise Refused if the view has moved to another Redis and no worker here has read that yet.
 
         It may have been adopted there while no worker ran. Call this before anything is granted. Raises Unreachable.
         """
-        epoch = self._epochs.epoch()
+        epoch = self._ports.epochs.epoch()
         if epoch is None or not epoch.announced:
             return  # announcing reveals it
-        views = read_views(self._open_control(self._cursor()), epoch.id)
+        views = read_views(self._ports.open_control(self._ports.cursor()), epoch.id)
         if views.is_elsewhere(self._settings.address):
-            self._epochs.refuse_epoch(epoch.id, views.address)
+            self._ports.epochs.refuse_epoch(epoch.id, views.address)
             raise held_elsewhere(views.address, self._settings.address)
 
     def announce_claims(self) -> None:
@@ -130,11 +126,11 @@ class Rebuilder:
         """
         claim_ms = min(self._settings.claim_max_ms, MAX_CLAIM_MS)
         if claim_ms > CLAIM_MAX_MS:
-            self._control.append(self._started(NO_EPOCH, "", claim_ms))
+            self._ports.control.append(self._started(NO_EPOCH, "", claim_ms))
 
     def step(self) -> float:
         """Take the next step. Return the seconds until the next check. Raises Unreachable."""
-        epoch = self._epochs.epoch()
+        epoch = self._ports.epochs.epoch()
         if epoch is not None and (epoch.foreign or epoch.deposed):
             return self._settings.poll_s
         if epoch is None or epoch.broken:
@@ -159,7 +155,7 @@ class Rebuilder:
         """Begin an epoch, always with the wait: only the control topic can tell that there were no earlier claims."""
         epoch, replaces = self._new_id(), "" if broken is None else broken.id
         settings, restoring = self._settings, self._restore is not None
-        if self._epochs.begin_epoch(
+        if self._ports.epochs.begin_epoch(
             epoch, settings.claim_max_ms, settings.partitions, restoring=restoring, replaces=replaces
         ):
             if broken is not None:
@@ -172,13 +168,13 @@ class Rebuilder:
 
         Workers that read an address other than their own stop.
         """
-        before = self._before(epoch.id, self._control.append(self._started(epoch.id, "")))
+        before = self._before(epoch.id, self._ports.control.append(self._started(epoch.id, "")))
         if before.is_elsewhere(self._settings.address) and not epoch.adopted:
             _log.error("another Redis, %s, holds the view of this installation; none is built here", before.address)
-            self._epochs.refuse_epoch(epoch.id, before.address)
+            self._ports.epochs.refuse_epoch(epoch.id, before.address)
             return 0.0
         if before.number >= max(1, number_of(epoch.id)):
-            self._epochs.renumber(epoch.id, before.number)
+            self._ports.epochs.renumber(epoch.id, before.number)
             return 0.0
         if before.epochs:
             claim_ms = max(epoch.claim_ms, before.claim_ms)
@@ -188,8 +184,8 @@ class Rebuilder:
     def _name(self, epoch: Epoch, *, first: bool = False, claim_ms: int = 0) -> float:
         """Announce the address of the view. A view of 0.2 has none, and the server of any view may get another name."""
         claim_ms = max(claim_ms, epoch.claim_ms)
-        position = self._control.append(self._started(epoch.id, self._settings.address, claim_ms))
-        self._epochs.epoch_announced(epoch.id, first=first, position=position, claim_ms=claim_ms)
+        position = self._ports.control.append(self._started(epoch.id, self._settings.address, claim_ms))
+        self._ports.epochs.epoch_announced(epoch.id, first=first, position=position, claim_ms=claim_ms)
         return 0.0
 
     def _started(self, epoch: str, address: str, claim_ms: int = 0) -> EpochStarted:
@@ -201,7 +197,7 @@ class Rebuilder:
         Claims are made only under an epoch that is ready, and an epoch is announced before it is ready. So without
         another epoch there is no claim.
         """
-        reader = self._open_control(None)
+        reader = self._ports.open_control(None)
         views, reached = EarlierViews(), ""
         try:
             while reached < position:
@@ -220,9 +216,9 @@ class Rebuilder:
 
     def _mark(self, epoch: str) -> float:
         mark = EpochMark(OUTCOME_FORMAT, epoch)
-        self._control.append(mark)
+        self._ports.control.append(mark)
         for partition in range(self._settings.partitions):
-            self._outcomes.append(partition, mark)
+            self._ports.outcomes.append(partition, mark)
         self._marked_s = self._clock.monotonic_s()
-        self._epochs.epoch_marked(epoch)
+        self._ports.epochs.epoch_marked(epoch)
         return 0.0

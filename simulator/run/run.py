@@ -8,6 +8,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from consumers.delivery.flows import busy_batches
 from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.shared import EnginePorts
@@ -236,7 +237,7 @@ def _engine_settings(scenario: Scenario) -> EngineSettings:
             )
         changed[name] = type(getattr(known, name))(value)
     channels = {spec.channel for spec in scenario.tasks}
-    batches = {name: scenario.channel(name).concurrency * 5 // 4 + 1 for name in sorted(channels)}
+    batches = {name: busy_batches(scenario.channel(name).concurrency) for name in sorted(channels)}
     changed |= {"lease_ms": scenario.lease_ms, "claim_ms": scenario.claim_ms, "channel_batches": batches}
     return replace(known, **changed)
 

@@ -1,15 +1,14 @@
 """Compute the printed figures of a run from its events."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import accumulate
 
 from dispatcher.analysis import laws
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import TIERS
-from dispatcher.wire.outcome import OUTCOME_NAMES
-from simulator.run.outcomes import read_outcomes
+from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, Run, decode_record
 from simulator.run.run import SimulatedRun
 from simulator.verdict.journal import Amount
 from simulator.verdict.result import (
@@ -20,6 +19,7 @@ from simulator.verdict.result import (
     TierFigure,
     Windows,
 )
+from spark_jobs.journal.first_outcomes import FirstOutcomes
 
 FORMAT = 1
 MIN_WINDOW_US = 250_000
@@ -235,7 +235,7 @@ def check_outcomes(run: SimulatedRun) -> None:
     """
     service, journal = run.service, run.service.journal
     records = [body for _, body in service.log.read(0, None)] if run.done else []
-    read = read_outcomes(records, service.accepted)
+    read = _outcomes_in_topic(records, service.accepted)
     for name, total in service.accepted.items():
         counts = list(service.world.counts(name).values())
         if sum(counts) > total:
@@ -248,6 +248,25 @@ def check_outcomes(run: SimulatedRun) -> None:
     if run.scenario.until == "done" and not run.done:
         missing = [name for name in run.expected if name not in service.ended]
         journal.violate("all done", f"{len(missing)} tasks have not ended, such as {', '.join(missing[:3])}")
+
+
+def _outcomes_in_topic(records: Iterable[bytes], accepted: Mapping[str, int]) -> Mapping[str, Counter[str]]:
+    """Count each task's targets by their first final outcome, by the journal's rule and independently of the fold.
+
+    `accepted` holds the targets published, by task.
+    """
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    first = FirstOutcomes()
+    for body in records:
+        record = decode_record(body)
+        if isinstance(record, CloseTask) and first.close(record):
+            of_task = counts[record.task]
+            of_task[OUTCOME_NAMES[record.code]] += accepted[record.task] - of_task.total()
+        elif isinstance(record, Outcomes):
+            for piece in first.of(record):
+                codes = {piece.code: piece.count * piece.size} if isinstance(piece, Run) else Counter(piece.codes)
+                counts[record.task].update({OUTCOME_NAMES[code]: count for code, count in codes.items()})
+    return counts
 
 
 def result_of(run: SimulatedRun) -> Result:
