@@ -102,11 +102,18 @@ class Lease:
                     raise
 
     def _take_again(self) -> None:
-        """Take the lease as a new submitter after Redis was emptied; the topic shows that nobody came between."""
-        before, self.submitter = self.submitter, new_submitter()
-        lease = self.take_known()
-        if self.take_over(lease.since_ms).ahead.before != before:
-            raise _taken_over(self._task, "another process")
+        """Take the lease as a new submitter after Redis was emptied; the topic shows that nobody came between.
+
+        The new name is ours from then on only: a window that waits to be announced would count under it.
+        """
+        again = Lease(self._services, self._task)
+        try:
+            if again.take_over(again.take_known().since_ms).ahead.before != self.submitter:
+                raise _taken_over(self._task, "another process")
+        except FairlaneError:
+            again.close(done=False)
+            raise
+        self.submitter = again.submitter
 
     def _renew(self) -> SubmitLease:
         return self._services.registry.submissions.hold_submission("renew", self._task, self.submitter)

@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.model.errors import AudienceMismatch, BeingSubmitted
@@ -85,6 +85,10 @@ def test_one_that_takes_over_late_does_no_harm_to_one_that_took_over_before() ->
         max_size=4,
     ),
     st.lists(st.sampled_from(["fold", "empty", "rebuild", "wait", "wake", ""]), min_size=4, max_size=4),
+)
+@example(  # the third, taken over, finds Redis emptied while a second window of it waits to be announced
+    [("grown", "file", 3, True), ("grown", "file", 6, True), ("grown", "file", 8, False), ("other", "file", 4, False)],
+    ["fold", "fold", "fold", "empty"],
 )
 def test_any_number_of_submitters_that_stop_and_die(
     submitters: list[tuple[str, str, int, bool]], between: list[str]
