@@ -86,6 +86,13 @@ def test_the_watcher_may_forget_a_pause_while_the_event_loop_looks_at_it(at: Gat
     assert at.is_closed()
 
 
+def test_a_shorter_trouble_does_not_end_a_longer_one(at: Gate) -> None:
+    at.report(PauseKind.CREDENTIALS, 60.0)
+    at.report(PauseKind.DOWN, 1.0)
+    at.clock.advance(30.0)
+    assert at.is_closed()
+
+
 def test_a_report_closes_the_flow_here_at_once_and_is_passed_on_once(at: Gate) -> None:
     for _ in range(3):
         at.report(for_s=30.0)
