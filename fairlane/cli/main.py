@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -93,27 +93,9 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
 )
 @click.pass_context
-def cli(
-    ctx: click.Context,
-    config: str | None,
-    log_level: str | None,
-    *,
-    log_json: bool | None,
-    pulsar_url: str | None,
-    pulsar_admin_url: str | None,
-    redis_url: str | None,
-) -> None:
+def cli(ctx: click.Context, /, **given: Any) -> None:
     """Fairlane dispatches mass push notifications by priority: one lane per task, one capacity shared by quota."""
-    ctx.obj = Invocation(
-        options_of(
-            config,
-            log_level,
-            log_json=log_json,
-            pulsar_url=pulsar_url,
-            pulsar_admin_url=pulsar_admin_url,
-            redis_url=redis_url,
-        )
-    )
+    ctx.obj = Invocation(options_of(**given))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
