@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PY := .venv/bin/python
+# Every command and worker would compile the whole program again.
+unexport PYTHONDONTWRITEBYTECODE
 # More processes than cores, since they mostly wait; one Pulsar serves them all. The tests of one file stay together,
 # and those of Spark (tests/conftest.py); long files come first, unit tests fill what is left.
 PYTEST := $(PY) -m pytest -n 6 --dist loadfile --no-loadscope-reorder --durations=25

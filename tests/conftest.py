@@ -5,11 +5,12 @@ import gc
 import inspect
 import logging
 import os
+import re
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
-from fnmatch import fnmatch
+from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,12 +74,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs servers by what it asks for, so that `-m "not needs_stack"` can be relied on. Spark and the seeds
     take one process for minutes each: they begin first, so that all processes end together."""
     items.sort(key=lambda item: not is_spark(item.path) and item.path.parent.name != "simulation")
+    is_thorough = re.compile("|".join(translate(form) for one in THOROUGH for form in (one, f"{one}::*"))).match
     for item in items:
         if asks_for(item, "stack") or asks_for(item, "estate"):
             item.add_marker("needs_stack")
         if asks_for(item, "estate"):
             item.add_marker("alone")
-        if any(fnmatch(item.nodeid, pattern) or item.nodeid.startswith(f"{pattern}::") for pattern in THOROUGH):
+        if is_thorough(item.nodeid) is not None:
             item.add_marker("thorough")
 
 
