@@ -6,7 +6,7 @@ PY := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 # More processes than cores, since they mostly wait; one Pulsar serves them all. The tests of one file stay together,
 # and those of Spark (tests/conftest.py); long files come first, unit tests fill what is left.
-PYTEST := $(PY) -m pytest -n 6 --dist loadfile --no-loadscope-reorder --durations=25
+PYTEST := $(PY) -m pytest -n 5 --dist loadfile --no-loadscope-reorder --durations=25
 CLASSES := .venv/share/fairlane/classes
 # Folders with tests that run alone: the others need not be read again.
 ALONE := tests/acceptance tests/exploration tests/integration tests/simulation
