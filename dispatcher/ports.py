@@ -285,7 +285,7 @@ class ControlLog(Protocol):
 
 
 class LaneTopics(Protocol):
-    """The topics of lanes. All methods raise Unreachable."""
+    """The topics of lanes. Every method raises Unreachable if Pulsar cannot be reached."""
 
     def list_topics(self, namespace: str) -> Sequence[str]:
         """Return the full names of the topics."""

@@ -42,7 +42,7 @@ Call = tuple[str, Sequence[Arg]]
 
 
 class RedisSnapshots:
-    """Reads and restores the parts of a snapshot. All methods raise Unreachable."""
+    """Reads and restores the parts of a snapshot. Every method raises Unreachable if Redis cannot be reached."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None) -> None:
         """`folder` holds the scripts; the default is this package's."""

@@ -17,7 +17,7 @@ _RECEIPT_S = 30.0
 
 
 class SnapshotTopics:
-    """Creates, lists, reads and deletes snapshots. All methods raise Unreachable."""
+    """Creates, lists, reads and deletes snapshots. Every method raises Unreachable if Pulsar cannot be reached."""
 
     def __init__(self, client: pulsar.Client, admin: PulsarAdmin, topics: Topics) -> None:
         self._client = client

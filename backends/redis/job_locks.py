@@ -7,7 +7,7 @@ from backends.redis.view import RedisView
 
 
 class JobLocks:
-    """Takes, renews and releases the locks. All methods raise Unreachable."""
+    """Takes, renews and releases the locks. Every method raises Unreachable if Redis cannot be reached."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view

@@ -101,7 +101,7 @@ class Keys:
     control = _Name()
     """Hash: cursor of the control topic's fold."""
     restated = _Name()
-    """Time when old records were last restated (wall ms)."""
+    """Key of the time (Unix ms) when records were last published again, before the topic would drop them."""
     tasks = _Name()
     """Sorted set of live tasks by created_ms."""
     ended = _Name()

@@ -24,7 +24,7 @@ class LetterSpan(NamedTuple):
 
 
 class LetterIndex:
-    """The index in Redis. All methods raise Unreachable."""
+    """The index in Redis. Every method raises Unreachable if Redis cannot be reached."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view

@@ -11,7 +11,7 @@ MAX_REASON = 200
 
 
 class SkippedRecord(NamedTuple):
-    """A record that was skipped."""
+    """A record of a topic that a version could not read: where it is, which version skipped it, and why."""
 
     position: str
     reader: str
@@ -20,7 +20,7 @@ class SkippedRecord(NamedTuple):
 
 
 class SkippedRecords:
-    """The positions, in Redis. All methods raise Unreachable."""
+    """The positions, in Redis. Every method raises Unreachable if Redis cannot be reached."""
 
     def __init__(self, view: RedisView, reader: str = "") -> None:
         """reader: this version, which does not look at a record twice."""

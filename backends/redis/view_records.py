@@ -33,7 +33,7 @@ Fields = Mapping[str, str]
 
 class ViewRecords:
     """Records of the view, each with its original position. Only pauses keep their time; in other changes `at_ms` is 0.
-    All methods raise Unreachable."""
+    Every method raises Unreachable if Redis cannot be reached."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view

@@ -18,7 +18,7 @@ _decode = msgspec.msgpack.Decoder(WorkerBeat).decode
 
 
 class Workers:
-    """Stores and reads heartbeats. All methods raise Unreachable."""
+    """Stores and reads heartbeats. Every method raises Unreachable if Redis cannot be reached."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view

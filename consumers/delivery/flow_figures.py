@@ -58,7 +58,7 @@ class FlowFigures:
 
 
 class FlowTable:
-    """The figures of all flows of a worker."""
+    """Requests, answers and limits of each flow (an app on a channel) that a worker serves."""
 
     def __init__(self) -> None:
         self.flows: dict[tuple[str, str], FlowFigures] = {}

@@ -86,7 +86,7 @@ class Finished:
         self._batches.append(pending)
 
     def hand_over(self) -> None:
-        """Hand over all that are finished."""
+        """Pass each finished batch and its reports to the engine, and forget the batch."""
         batches, self._batches = self._batches, []
         for pending in batches:
             hand_over(pending.batch, pending.sent, pending.reports)

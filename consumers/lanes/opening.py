@@ -197,8 +197,8 @@ def _configuration(queue: int, settings: OpenSettings) -> Any:
 
 
 def batch_messages(queue: int) -> int:
-    """Return the maximum messages of one batch_receive.
+    """Return the maximum number of messages of one batch_receive. queue: the size of the client's receive queue.
 
-    It is well below what the client may prefetch, so that a full batch need not wait.
+    It is well below that, so that a full batch has usually been prefetched.
     """
     return max(1, min(_MAX_BATCH, queue // 4))

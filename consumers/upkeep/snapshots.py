@@ -41,7 +41,8 @@ _LIST = ""
 
 
 class SnapshotStore(Protocol):
-    """Stores snapshots by number (wall ms of their beginning). All methods raise Unreachable."""
+    """Stores snapshots by number (wall ms of their beginning). Every method raises Unreachable if
+    their server cannot be reached."""
 
     def numbers(self) -> list[str]:
         """Return the numbers, newest first, including those of incomplete snapshots."""

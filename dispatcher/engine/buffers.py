@@ -311,7 +311,7 @@ class LaneBuffer:
         return reopened > 0
 
     def take_laps(self) -> list[EnvelopeRun]:
-        """Take out the runs that must go round their retry lane again."""
+        """Remove and return the runs that are published to their retry lane again, because they are not due yet."""
         laps, self.laps = self.laps, []
         for part in laps:
             self._move(part, OUT)

@@ -11,7 +11,7 @@ from dispatcher.wire.outcome import Report
 
 
 class LaneReady(msgspec.Struct, frozen=True, gc=False):
-    """An attached lane that was empty has something to drain. Harmless if it is wrong or repeated."""
+    """An attached lane that was empty has messages to receive. A wrong or repeated event does no harm."""
 
     lane: str
 

@@ -17,7 +17,7 @@ _BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 class NodeProbe(Protocol):
-    """One kind of probe of one node."""
+    """Checks once whether one broker or bookie works, and how long that takes."""
 
     def once(self) -> float:
         """Return the seconds that it took. Raises FairlaneError."""

@@ -31,12 +31,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class StackOptions:
-    """Required ports (None: the usual one, or a free one after it), and how long to wait."""
+    """How the local stack starts. A port that is None is the usual one, or the next free one above it."""
 
     pulsar_port: int | None = None
     pulsar_web_port: int | None = None
     redis_port: int | None = None
     ready_timeout_s: float = 120.0
+    """How long the servers may take until they answer."""
     usual: StackPorts = USUAL_PORTS
     estate: EstateRequest | None = None
     """An estate in place of the standalone Pulsar."""

@@ -115,7 +115,8 @@ class LaneWatcher:
         self._refused = refused
 
     def round(self, changes: Sequence[FeedEntry]) -> None:
-        """Apply the changes, do what is due, and report the resulting lanes. Raises Unreachable."""
+        """Apply the changes, read the view again if that is due, and tell the engine which lanes there are. Raises
+        Unreachable."""
         if self._version is not None:
             self._version += len(changes)
         due = self._clock.monotonic_s() >= self._read_at_s

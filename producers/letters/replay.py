@@ -50,7 +50,7 @@ OnProgress = Callable[[str, int, int], None]
 
 
 class LetterRecords(Protocol):
-    """The dead-letter topic. All methods raise Unreachable."""
+    """The dead-letter topic. Every method raises Unreachable if Pulsar cannot be reached."""
 
     def letters(self, since_ms: int = 0, task: str | None = None) -> Iterator[DeadLetter]:
         """Yield letters up to the topic's present end, each target once."""

@@ -88,9 +88,9 @@ class ProducerSettings:
 
     @property
     def partition_bytes(self) -> int:
-        """The maximum bytes of one partition that are unconfirmed.
+        """The maximum number of unconfirmed bytes of one partition.
 
-        This is its part of the memory, so that a stalled partition takes nothing from the others.
+        This is its share of the memory, so that a stalled partition cannot use up that of the others.
         """
         return self.memory_bytes // self.partitions
 

@@ -67,7 +67,7 @@ def gaps_of(facts: Facts) -> list[MissingSnapshots]:
 
 
 def heat_at(facts: Facts, at_ms: int) -> dict[int, int]:
-    """Return targets by age band at one time."""
+    """Return the number of waiting targets by age band, at the time of one snapshot."""
     return {row["band"]: row["targets"] for row in facts.heat if row["at_ms"] == at_ms}
 
 

@@ -172,9 +172,12 @@ def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPa
 def suppressed_targets(
     spark: "SparkSession", options: IngestOptions, flows: Mapping[str, FlowPause]
 ) -> "DataFrame | None":
-    """Return each suppressed target once (per channel, if the table has it), with a flag; None if there is none.
+    """Return the targets that must not get the message; None if no table and no journal is to be used.
 
-    flows: as in invalid_targets.
+    Each is one row, with the column SUPPRESSED_FLAG. Where a table has a column `channel`, only rows of the task's
+    channel, or of none, count.
+    flows: the pauses of apps on channels, by channel and app: while a provider calls too many targets dead, its reports
+    do not count.
     """
     from pyspark.sql import functions as f
 

@@ -82,8 +82,9 @@ class WriteTarget(NamedTuple):
 def write(services: Services, target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Written:
     """Publish all rows, and return once they are stored.
 
-    Raises InvalidInput (a bad row, unless bad rows are refused), TaskEnded, AudienceMismatch, LimitReached,
-    Unreachable.
+    Raises InvalidInput for a bad row, unless the target says that bad rows are skipped and counted; TaskEnded if the
+    task accepts no more targets; AudienceMismatch if the rows are not those of an earlier attempt; LimitReached if the
+    app is at its limit; Unreachable.
     """
     attempt = _Attempt(services, target)
     try:

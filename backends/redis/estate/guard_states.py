@@ -7,7 +7,7 @@ GUARD_JOB = "estate-guard"
 
 
 class GuardStates:
-    """Stores and reads the states. All methods raise Unreachable."""
+    """Stores and reads the states. Every method raises Unreachable if Redis cannot be reached."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view

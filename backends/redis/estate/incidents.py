@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder(IncidentNote).decode
 
 
 class Incidents:
-    """Notes of incidents, and the turns of captures. All methods raise Unreachable."""
+    """Notes of incidents, and the turns of captures. Every method raises Unreachable if Redis cannot be reached."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view

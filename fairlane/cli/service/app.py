@@ -44,7 +44,7 @@ def list_apps(ctx: click.Context, output: Output) -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output, name: str) -> None:
-    """Show one app: its settings, and what is in flight."""
+    """Show one app: its caps, weight and limits, and its tasks and targets."""
     show_usage(ctx, output, apps, "app", name)
 
 
@@ -57,7 +57,7 @@ def show(ctx: click.Context, output: Output, name: str) -> None:
 @dry_run_option
 @click.pass_context
 def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap, channel: str | None) -> None:
-    """Limit an app to RATE targets per second, with bursts of BURST targets; `none` as RATE removes the cap."""
+    """Cap an app at RATE targets per second, with bursts of up to BURST targets; `none` as RATE removes the cap."""
     where = f" on channel {channel}" if channel else ""
     done = f"app {name}{where}: {cap_words(cap)}"
     change_service(ctx, trial, lambda service: service.cap_app(name, cap, channel), done)
@@ -69,7 +69,8 @@ def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap, channel: str | No
 @dry_run_option
 @click.pass_context
 def weight(ctx: click.Context, trial: Trial, name: str, number: float) -> None:
-    """Give an app a share of W (1 by default) among the apps of each tier, where `fairlane tier sharing` is `apps`."""
+    """Set an app's weight among the apps of each tier to W (1 before it is set). Used while `fairlane tier sharing` is
+    `apps`."""
     change_service(ctx, trial, lambda service: service.weigh_app(name, number), f"app {name} weight={number:g}")
 
 
@@ -81,9 +82,9 @@ def weight(ctx: click.Context, trial: Trial, name: str, number: float) -> None:
 )
 @click.pass_context
 def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None) -> None:
-    """Limit an app's live tasks or queued targets. Submissions over a limit are refused (exit code 5).
+    """Limit how many live tasks and queued targets an app may have. Submissions over a limit are refused (exit code 5).
 
-    The app '*' (quoted for the shell) means every app without limits of its own.
+    The app '*' (quote it in the shell) means every app without limits of its own.
     """
     if tasks is None and targets is None:
         raise click.UsageError("Give --tasks, --targets or both.")

@@ -17,7 +17,7 @@ COLUMNS = ("channel", "paused", "paused_apps", "cap", "cap_burst", "tasks", "que
 
 _name = click.argument("name", metavar="NAME", shell_complete=channel_names)
 _app = click.option(
-    "--app", metavar="APP", shell_complete=app_names, help="Only this app on the channel; others go on."
+    "--app", metavar="APP", shell_complete=app_names, help="Only this app on the channel; other apps continue."
 )
 
 
@@ -82,7 +82,7 @@ def check(invocation: Invocation, output: Output, name: str, app: str, target: s
 @dry_run_option
 @click.pass_context
 def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
-    """Limit a channel to RATE targets per second, with bursts of BURST targets; `none` as RATE removes the cap."""
+    """Cap a channel at RATE targets per second, with bursts of up to BURST targets; `none` as RATE removes the cap."""
     change_service(ctx, trial, lambda service: service.cap_channel(name, cap), f"channel {name}: {cap_words(cap)}")
 
 
@@ -98,7 +98,7 @@ def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
 def pause(
     ctx: click.Context, trial: Trial, name: str, app: str | None, for_s: float | None, reason: str | None
 ) -> None:
-    """Pause a channel, or one app on it, until `fairlane channel resume` or the end of --for.
+    """Pause a channel, or one app on it, until `fairlane channel resume` or until --for has passed.
 
     Targets already in flight are still sent."""
     if app is None:
@@ -123,7 +123,7 @@ def pause(
 @dry_run_option
 @click.pass_context
 def resume(ctx: click.Context, trial: Trial, name: str, app: str | None, *, confirm_dead: bool) -> None:
-    """Resume a paused channel, or one app on it that an operator or a worker has paused."""
+    """Resume a paused channel, or one app on it, whether an operator or a worker paused it."""
     if app is None:
         if confirm_dead:
             raise click.UsageError("--confirm-dead needs --app: only one app on a channel is suspected.")

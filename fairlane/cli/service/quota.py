@@ -24,7 +24,7 @@ def quota() -> None:
 @output_option
 @click.pass_context
 def list_quotas(ctx: click.Context, output: Output) -> None:
-    """List the quota groups with their caps and their apps, as CHANNEL/APP."""
+    """List the quota groups: apps that share one cap, shown as CHANNEL/APP."""
     with client_of(ctx) as client:
         settings = client.globals()
     capped = {pool.removeprefix("quota/") for pool in settings.caps if pool.startswith("quota/")}
@@ -72,7 +72,7 @@ def cap(ctx: click.Context, trial: Trial, group: str, cap: Cap, unit: str) -> No
 @dry_run_option
 @click.pass_context
 def join(ctx: click.Context, trial: Trial, group: str, channel: str, app: str) -> None:
-    """Put what APP sends on CHANNEL into a quota group, which is made if it is new, and out of any other."""
+    """Add what APP sends on CHANNEL to quota group GROUP, creating it if needed, and remove it from any other group."""
     done = f"app {app} on channel {channel} is in quota group {group}"
     change_service(ctx, trial, lambda service: service.join_quota(group, channel, app), done)
 
@@ -83,6 +83,6 @@ def join(ctx: click.Context, trial: Trial, group: str, channel: str, app: str) -
 @dry_run_option
 @click.pass_context
 def leave(ctx: click.Context, trial: Trial, channel: str, app: str) -> None:
-    """Take what APP sends on CHANNEL out of its quota group. A group without apps has no effect."""
+    """Remove what APP sends on CHANNEL from its quota group. An empty group keeps its cap and has no effect."""
     done = f"app {app} on channel {channel} is in no quota group"
     change_service(ctx, trial, lambda service: service.leave_quota(channel, app), done)

@@ -57,7 +57,7 @@ def show(ctx: click.Context, output: Output) -> None:
 @dry_run_option
 @click.pass_context
 def set_weights(ctx: click.Context, trial: Trial, weights: tuple[tuple[str, str], ...]) -> None:
-    """Change the weights: high=6 medium=3 low=1. Tiers not named keep theirs."""
+    """Set the weights of tiers, such as high=6 medium=3 low=1. Tiers that are not named keep theirs."""
     try:
         given = {name: float(text) for name, text in weights}
     except ValueError as error:
@@ -73,7 +73,11 @@ def set_weights(ctx: click.Context, trial: Trial, weights: tuple[tuple[str, str]
 @dry_run_option
 @click.pass_context
 def sharing(ctx: click.Context, trial: Trial, shared_by: str) -> None:
-    """Share each tier by the weights of its tasks, or by the weights of apps and then of their tasks."""
+    """Choose how the capacity of each tier is shared.
+
+    tasks: by the weights of its tasks. apps: by the weights of apps, then by the weights of their tasks. `fairlane tier
+    show` has the present choice.
+    """
     change_service(
         ctx,
         trial,

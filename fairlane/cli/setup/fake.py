@@ -40,8 +40,14 @@ def _serving_options(port: int) -> Callable[[F], F]:
     return with_options(
         click.option("--host", default="127.0.0.1", help="Address to serve on."),
         click.option("--port", type=click.IntRange(0, 65_535), default=port, help="0 picks a free port."),
-        click.option("--rules", type=a_file, help="TOML or JSON file of rules; docs/delivery.md describes them."),
-        click.option("--folder", type=a_folder, help="Where to write keys.  [default: in Fairlane's home]"),
+        click.option(
+            "--rules",
+            type=a_file,
+            help="TOML or JSON file of rules that decide how it answers; docs/delivery.md describes them.",
+        ),
+        click.option(
+            "--folder", type=a_folder, help="Where to write keys and certificates.  [default: below the setting `home`]"
+        ),
         click.option(
             "--ca-file", type=a_file, help="Where to write the CA certificate.  [default: ca.pem in the folder]"
         ),
@@ -77,7 +83,7 @@ def fcm(invocation: Invocation, /, project_id: str, output: Output, **given: Any
 
 @fake.command()
 @_serving_options(2197)
-@click.option("--topic", default="com.example.app", help="Bundle id of the app.")
+@click.option("--topic", default="com.example.app", help="APNs topic: the bundle id of the app.")
 @output_option
 @pass_invocation
 def apns(invocation: Invocation, /, topic: str, output: Output, **given: Any) -> None:

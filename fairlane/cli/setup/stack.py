@@ -88,7 +88,7 @@ def down(invocation: Invocation, *, wipe: bool) -> None:
 @output_option
 @pass_invocation
 def status(invocation: Invocation, output: Output) -> int:
-    """Show the servers with their addresses and logs. Exits with 1 if the stack is not running."""
+    """Show the local servers, their addresses and the paths of their logs. Exits with 1 unless all are running."""
     state = _local_stack(invocation.settings()).status()
     output.emit_record(_record(state))
     return OK if state.running else FAILURE

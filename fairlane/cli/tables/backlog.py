@@ -149,7 +149,7 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
     help="Forecast the time to drain at this rate (targets/s) instead of the capacity in force.",
 )
 @click.option("--top", type=click.IntRange(1, 1_000), default=20, help="Number of tasks shown.")
-@click.option("--master", default="local[*]", help="Spark's master.")
+@click.option("--master", default="local[*]", help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL.")
 @tables_option
 @report_option("Output format; html is a single page with charts; redirect it to a file.")
 @click.pass_context
@@ -163,9 +163,9 @@ def report(
     tables: Path | None,
     output: str,
 ) -> None:
-    """Report backlog, rates, ages and time to drain by tier, app, channel and task, and what holds each of them back.
+    """Report backlog, rates, ages and time to drain by tier, app, channel and task, and what holds each of these back.
 
-    A Spark job over the snapshots of `fairlane backlog snapshot` and, where there is one, the outcome journal.
+    Runs a Spark job over the snapshots of `fairlane backlog snapshot` and, if there is one, the outcome journal.
     """
     from spark_jobs.session.requirements import require_spark
 

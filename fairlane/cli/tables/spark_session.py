@@ -58,7 +58,7 @@ def spark_options(command: F) -> F:
         "--master",
         metavar="URL",
         default="local[*]",
-        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL. spark-submit takes precedence.",
+        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL. Ignored under spark-submit.",
     )
     @click.option("--memory", metavar="SIZE", default="1g", help="Memory of Spark's driver and executors.")
     @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="Additional Spark setting; may be repeated.")

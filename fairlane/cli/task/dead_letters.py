@@ -43,24 +43,30 @@ def filter_options(command: F) -> F:
         return command(*args, chosen=chosen, **rest)
 
     return with_options(
-        click.option("--task", "task_id", metavar="ID", help="Letters of this task.", shell_complete=task_ids),
-        click.option("--app", help="Letters of this app. Filters combine.", shell_complete=app_names),
-        click.option("--error", metavar="TEXT", help="Letters whose reason contains this text."),
-        click.option("--since", type=Moment(), help="Given up since then: a time, or how long ago (2h)."),
-        click.option("--until", type=Moment(), help="Given up before then: a time, or how long ago (2h)."),
-        click.option("--without-task", is_flag=True, help="Messages that were not envelopes, which have no task."),
+        click.option("--task", "task_id", metavar="ID", help="Only letters of this task.", shell_complete=task_ids),
+        click.option("--app", help="Only letters of this app. Filters combine.", shell_complete=app_names),
+        click.option("--error", metavar="TEXT", help="Only letters whose reason contains this text."),
+        click.option(
+            "--since", type=Moment(), help="Only letters given up at or after this: a time, or how long ago (2h)."
+        ),
+        click.option("--until", type=Moment(), help="Only letters given up before this: a time, or how long ago (2h)."),
+        click.option(
+            "--without-task",
+            is_flag=True,
+            help="Only messages that were not envelopes. They have no task, and cannot be sent again.",
+        ),
     )(called)  # type: ignore[return-value]  # the same command, with options
 
 
 _reading_options = with_options(
     filter_options,
-    click.option("--state", type=click.Choice(STATES), default="open", help="Letters in this state."),
+    click.option("--state", type=click.Choice(STATES), default="open", help="Only letters in this state."),
 )
 _changing_options = with_options(
     filter_options,
-    click.option("--all", "everything", is_flag=True, help="All letters, without a filter."),
+    click.option("--all", "everything", is_flag=True, help="All letters; required if no filter is given."),
     click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
-    click.option("--dry-run", is_flag=True, help="Show which letters are meant, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Show which letters would be changed, and change nothing."),
     click.option("--limit", type=click.IntRange(1), help="Maximum number of targets, the oldest first."),
     output_option,
     click.pass_context,
@@ -114,11 +120,11 @@ def replay(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Send dead letters again, as a new task for each task that they are of.
+    """Send dead letters again, as one new task for each original task.
 
     The new task has the message, channel and options of the old one, and the targets with their variables. Each letter
-    is sent again once: of two operators one sends it. If the command is interrupted, run it again: it finishes what it
-    began.
+    is sent again at most once, even if two operators run this at the same time. If the command is interrupted, run it
+    again: it continues where it stopped.
     """
     from fairlane.cli.base.progress import replaying
 
