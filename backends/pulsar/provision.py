@@ -18,8 +18,8 @@ from backends.pulsar.policies import (
     differing,
 )
 from backends.settings import PulsarSettings
+from dispatcher.analysis.finding import Finding, SettingRule, at_least, is_word
 from dispatcher.model.errors import FairlaneError, NotFound, Refused
-from dispatcher.model.finding import Finding, SettingRule, at_least, is_word
 from dispatcher.model.values import listed
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dispatcher.model.finding import Finding, Level
+from dispatcher.analysis.finding import Finding, Level
 from estate.cluster import Estate
 from estate.rules import copies, nodes, settings
 from estate.rules.expectations import Expectations

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dispatcher.model.finding import Finding, Level, warn
+from dispatcher.analysis.finding import Finding, Level, warn
 from estate.cluster import BookieMode, Estate, NamespaceState
 from estate.placement import SPREADING_BUNDLES
 from estate.rules.expectations import Expectations

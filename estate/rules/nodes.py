@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from dispatcher.model.finding import Finding, Level, warn
+from dispatcher.analysis.finding import Finding, Level, warn
 from estate.cluster import BookieMode, Estate, LoadManager
 from estate.rules.expectations import Expectations
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dispatcher.model.finding import Finding, Level, SettingRule, at_least, at_most, is_word, number_in, warn
+from dispatcher.analysis.finding import Finding, Level, SettingRule, at_least, at_most, is_word, number_in, warn
 from estate.cluster import BrokerLoad, Estate, LoadManager
 from estate.rules.nodes import is_standalone
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dispatcher.model.finding import Level
+from dispatcher.analysis.finding import Level
 from estate.cluster import Estate
 from estate.node_life import NodeKind
 from estate.rules import nodes

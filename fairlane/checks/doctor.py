@@ -12,9 +12,9 @@ from backends.pulsar import provision
 from backends.redis import client as redis_client
 from backends.redis.keys import Keys
 from backends.redis.view import WITHOUT_TASK
+from dispatcher.analysis.finding import Finding
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
-from dispatcher.model.finding import Finding
 from dispatcher.model.values import listed
 from fairlane.checks.estate_checks import estate_findings
 from fairlane.checks.sentinel_checks import sentinel_findings

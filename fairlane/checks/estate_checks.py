@@ -5,8 +5,8 @@ from contextlib import closing
 
 from backends.pulsar.estate.questions import Depth
 from backends.pulsar.provision import BROKER_SETTINGS
+from dispatcher.analysis.finding import Finding
 from dispatcher.model.errors import FairlaneError
-from dispatcher.model.finding import Finding
 from estate.cluster import Estate
 from estate.reading import estate_of
 from estate.rules.check import check_estate

@@ -5,7 +5,7 @@ from typing import Any
 
 from backends.redis.client import RedisClient
 from backends.redis.sentinel import FollowingPool, State
-from dispatcher.model.finding import Finding
+from dispatcher.analysis.finding import Finding
 
 _ENOUGH = 3
 _SLACK_S = 3

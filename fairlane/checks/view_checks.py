@@ -10,9 +10,9 @@ from backends.redis.registry.task_rows import IDLE_TASK, IdleTask
 from backends.redis.skipped_records import SkippedRecord, SkippedRecords
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
+from dispatcher.analysis.finding import Finding
 from dispatcher.analysis.served import Served, waiting_tasks
 from dispatcher.model.errors import FairlaneError, Refused
-from dispatcher.model.finding import Finding
 from dispatcher.model.flow_pause import PauseKind, flow_name, flow_parts
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.values import duration, listed

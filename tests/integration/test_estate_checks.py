@@ -10,8 +10,8 @@ import pytest
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.estate.provision import SYSTEM_GROUP, provision_estate
 from backends.settings import EstateSettings, OffloadSettings
+from dispatcher.analysis.finding import Finding
 from dispatcher.model.errors import InvalidInput, Refused
-from dispatcher.model.finding import Finding
 from dispatcher.wire.topics import SUBSCRIPTION
 from fairlane.checks.estate_checks import estate_findings
 from fairlane.settings import Settings

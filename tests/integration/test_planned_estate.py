@@ -24,7 +24,7 @@ from backends.pulsar.estate.provision import provision_estate
 from backends.system_clock import SystemClock
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
-from dispatcher.model.finding import Finding
+from dispatcher.analysis.finding import Finding
 from dispatcher.wire.topics import Topics
 from fairlane.checks.doctor import examine
 from fairlane.cli.base import exit_codes

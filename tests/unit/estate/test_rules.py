@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.model.finding import Level
+from dispatcher.analysis.finding import Level
 from estate.cluster import (
     BookieMode,
     BookieState,

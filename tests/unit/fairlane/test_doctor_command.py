@@ -4,7 +4,7 @@ import pytest
 
 from backends.settings import PulsarSettings
 from backends.system_clock import SystemClock
-from dispatcher.model.finding import Finding
+from dispatcher.analysis.finding import Finding
 from fairlane.checks import doctor
 from fairlane.settings import Settings
 from tests.unit.command_line import CommandLine
