@@ -85,6 +85,7 @@ THOROUGH = (
     "tests/integration/test_submit_resume.py::test_a_killed_submission*[[]more]",
     "tests/integration/test_task_controls.py::test_a_start_time_is_waited_for[[]medium]",
     "tests/integration/test_two_versions.py::test_a_worker_stands_by*",
+    "tests/integration/test_watched_estate.py",
     "tests/integration/test_watched_incidents.py",
     "tests/integration/test_worker_cut_off.py",
     "tests/integration/test_worker_hangs.py::test_a_channel_that_exits*",
