@@ -14,10 +14,7 @@ from dispatcher.wire.lease import LaneKind
 
 def beat(worker: str = "w", state: str = "serving", **fields: Any) -> WorkerBeat:
     """A heartbeat of a worker of an unknown form that has nothing."""
-    plain = WorkerBeat(
-        id=worker, host="host", pid=1, state=state, started_ms=0, seen_ms=0, version="0.1.0", lanes=0, in_flight=0,
-        buffered=0, rate=0.0, tiers={},
-    )  # fmt: skip
+    plain = WorkerBeat(id=worker, host="host", pid=1, state=state, started_ms=0, seen_ms=0, version="0.1.0")
     return structs.replace(plain, **fields)
 
 

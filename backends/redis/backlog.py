@@ -14,6 +14,7 @@ from backends.redis.client import Arg, pairs
 from backends.redis.epochs import REBUILD_STEP
 from backends.redis.registry.task_rows import VIEW_FIELDS, Row, Value, task_view
 from backends.redis.view import RedisView
+from backends.redis.workers import judged_beats
 from dispatcher.analysis.why import counted_of
 from dispatcher.model.errors import NotReady
 from dispatcher.model.view import TaskView, WorkerBeat
@@ -31,7 +32,6 @@ _BIG_ARGUMENT = 32 * 1024
 10,000 tasks, other clients waited 130 ms when all pages came in one read, and wait 15 ms this way."""
 _FIRST, _LAST = "-inf", "+inf"
 
-_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 _row = msgspec.msgpack.Decoder(tuple[str, str, int, list[str | bool]]).decode
 _claim = msgspec.msgpack.Decoder(list[Any]).decode
 
@@ -121,7 +121,7 @@ class BacklogReader:
             settings=_texts(settings),
             counters={name: int(value) for name, value in _texts(counters).items()},
             pools={pool.decode(): {n: int(v) for n, v in _texts(fields).items()} for pool, fields in pairs(pools)},
-            beats=[msgspec.structs.replace(_beat(beat), seen_ms=seen_ms) for seen_ms, beat in pairs(beats)],
+            beats=judged_beats(beats, at_ms),
             tasks=list(tasks.values()),
             ended=gone,
             in_flight=_in_flight(claims),

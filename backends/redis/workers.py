@@ -1,5 +1,8 @@
 """Heartbeats of the workers, and the times without any worker."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
 from backends.redis.client import pairs
@@ -7,10 +10,10 @@ from backends.redis.view import RedisView
 from dispatcher.analysis.why import TimeSpan
 from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.model.view import SUSPECT_MS, WorkerBeat
+from dispatcher.model.view_form import GONE
 
 BEAT_KEPT_S = 60.0
 """How long a heartbeat is kept, so that a lost worker remains visible."""
-STOPPED_KEPT_S = 3_600.0
 LOST_MS = 10_000
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -49,11 +52,19 @@ class Workers:
         return [*_spans(gaps), *([TimeSpan(*map(int, waited))] if all(waited) else [])]
 
     def workers(self) -> list[WorkerBeat]:
-        """Return all present and recent workers by id; seen_ms is Redis' time. A worker not seen for 3 s is `suspect`,
-        after 10 s `lost`, unless it reported that it stopped. Lost and stopped workers have rate 0."""
+        """Return all present and recent workers by id."""
         now_ms, *rows = self._view.call("read_workers")
-        beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs(rows)]
-        return sorted(beats, key=lambda beat: beat.id)
+        return judged_beats(rows, now_ms)
+
+
+def judged_beats(rows: Sequence[Any], now_ms: int) -> list[WorkerBeat]:
+    """Parse heartbeats as scripts return them: when each was seen (Redis' time), and its body. Return them by id.
+
+    A worker not seen for 3 s is `suspect`, after 10 s `lost`, unless it reported that it stopped. Lost and stopped
+    workers have rate 0.
+    """
+    beats = [_judged(_decoded(body), seen_ms, now_ms) for seen_ms, body in pairs(rows)]
+    return sorted(beats, key=lambda beat: beat.id)
 
 
 def _spans(gaps: bytes | None) -> list[TimeSpan]:
@@ -65,26 +76,12 @@ def _decoded(body: bytes) -> WorkerBeat:
     try:
         return _decode(body)
     except DECODING_ERRORS:
-        return WorkerBeat(
-            id="unreadable",
-            host="",
-            pid=0,
-            state="serving",
-            started_ms=0,
-            seen_ms=0,
-            version="",
-            lanes=0,
-            in_flight=0,
-            buffered=0,
-            rate=0.0,
-            tiers={},
-            form=0,
-        )
+        return WorkerBeat(id="unreadable", host="", pid=0, state="serving", started_ms=0, seen_ms=0, version="", form=0)
 
 
 def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:
     state = beat.state
     if state != "stopped" and now_ms - seen_ms > SUSPECT_MS:
         state = "lost" if now_ms - seen_ms > LOST_MS else "suspect"
-    rate = 0.0 if state in ("lost", "stopped") else beat.rate
+    rate = 0.0 if state in GONE else beat.rate
     return msgspec.structs.replace(beat, state=state, rate=rate, seen_ms=seen_ms)

@@ -7,10 +7,13 @@ from typing import NamedTuple
 from dispatcher.analysis.forecast import Forecast, ForecastTask, Shares, forecast
 from dispatcher.channels.specs import SPECS
 from dispatcher.model.pools import CapUnit
+from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 RATES_KNOWN_MS = 5_000
 """Heartbeats carry rates over the last 3 s, so once a task has been sent for this long, they show the workers' rate."""
+SENDING = ("serving", "draining")
+"""States of workers that send."""
 _WORKERS_LIMIT = 0.9
 """Below this part of the rate that capacity and caps allow, the workers are the limit."""
 _ETA_WORK = 40_000
@@ -70,7 +73,13 @@ class Situation(NamedTuple):
 
 def sent_rate(beats: Sequence[WorkerBeat]) -> float:
     """Return the targets/s that live workers send."""
-    return sum(beat.rate for beat in beats if beat.state in ("serving", "draining"))
+    return sum(beat.rate for beat in beats if beat.state in SENDING)
+
+
+def tier_rates(beats: Sequence[WorkerBeat]) -> dict[str, float]:
+    """Return the targets/s of each tier that live workers send."""
+    sending = [beat.tiers for beat in beats if beat.state in SENDING]
+    return {str(tier): sum(tiers[tier].rate for tiers in sending if tier in tiers) for tier in TIERS}
 
 
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:

@@ -9,6 +9,7 @@ from dispatcher.analysis.served import Served
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.pools import Pool
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from dispatcher.model.view_form import GONE
 
 SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "unknown"
 CHANNEL_PAUSED = "channel_paused"
@@ -142,7 +143,7 @@ class Counted(NamedTuple):
 
 def unrecorded_by(task: str, beats: Iterable[WorkerBeat]) -> list[UnrecordedBy]:
     """Return the workers that report outcomes of the task that Pulsar has not stored."""
-    late = ((beat.id, beat.unrecorded) for beat in beats if beat.state not in ("stopped", "lost"))
+    late = ((beat.id, beat.unrecorded) for beat in beats if beat.state not in GONE)
     return [UnrecordedBy(worker, outcomes.since_ms) for worker, outcomes in late if outcomes and task in outcomes.tasks]
 
 

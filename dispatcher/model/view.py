@@ -164,15 +164,15 @@ class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of its last heartbeat."""
     version: str
     """Its Fairlane version."""
-    lanes: int
+    lanes: int = 0
     """Lanes that it is attached to."""
-    in_flight: int
+    in_flight: int = 0
     """Targets that are being sent."""
-    buffered: int
+    buffered: int = 0
     """Targets that are prefetched."""
-    rate: float
+    rate: float = 0.0
     """Targets/s sent recently."""
-    tiers: dict[str, TierStats]
+    tiers: dict[str, TierStats] = {}
     """By tier name, since the worker started."""
     metrics_port: int = 0
     """Port of its metrics; 0: none."""
@@ -189,8 +189,23 @@ class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def channels(self) -> frozenset[str] | None:
         """The worker's channels; None if it does not report them (0.2.0 and older), so it may have any."""
-        names = self.extra.get("channels")
-        return frozenset(map(str, names)) if isinstance(names, list) else None
+        names = self._names("channels")
+        return None if names is None else frozenset(names)
+
+    @property
+    def holds(self) -> tuple[str, ...] | None:
+        """The tiers whose lanes it holds; None if it does not name any, so it holds those of all tiers."""
+        return self._names("holds")
+
+    @property
+    def newer(self) -> tuple[str, ...]:
+        """The lanes that it leaves to workers of a newer version."""
+        return self._names("newer") or ()
+
+    def _names(self, field: str) -> tuple[str, ...] | None:
+        """Return a list of names in `extra`; None if there is none, or a newer version has something else there."""
+        names = self.extra.get(field)
+        return tuple(map(str, names)) if isinstance(names, list) else None
 
     @property
     def unrecorded(self) -> Unrecorded | None:

@@ -17,6 +17,7 @@ FORM = 4
 open envelope had a list of positions (now dispatcher/wire/positions.py); up to form 3, no tries and due times of its
 targets (dispatcher/wire/groups.py)."""
 GONE = ("stopped", "lost")
+"""States of workers that do nothing any more."""
 MAX_NAMED = 5
 
 

@@ -17,7 +17,7 @@ from dispatcher.model.flow_pause import PauseKind, flow_name, flow_parts
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.values import duration, listed
 from dispatcher.model.view import ENDED_STATES, Globals, TaskView, WorkerBeat
-from dispatcher.model.view_form import ViewRole, judge
+from dispatcher.model.view_form import GONE, ViewRole, judge
 from fairlane.screen.times import local_moment
 from fairlane.settings import Settings
 from producers.connection import Connection
@@ -70,8 +70,8 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
 
 def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
     """Yield a finding if workers leave lanes to workers of a newer version."""
-    serving = [beat for beat in beats if beat.is_live and beat.extra.get("newer")]
-    lanes = sorted({lane for beat in serving for lane in beat.extra["newer"]})
+    serving = [beat for beat in beats if beat.is_live and beat.newer]
+    lanes = sorted({lane for beat in serving for lane in beat.newer})
     if not lanes:
         return
     shown = listed(lanes, _SHOWN_LANES)
@@ -87,7 +87,7 @@ def unrecorded_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
     """Yield a warning for each worker whose outcomes Pulsar does not store: it is cut off, or a topic is missing."""
     for beat in beats:
         late = beat.unrecorded
-        if late is None or beat.state in ("stopped", "lost"):
+        if late is None or beat.state in GONE:
             continue
         shown = listed(late.tasks, _SHOWN_TASKS)
         yield Finding(
@@ -104,7 +104,7 @@ def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> 
     """Yield a warning for each channel of live tasks that no live worker has; one warning in all if no worker runs."""
     beats = list(beats)
     served = Served.by(beats)
-    if all(beat.state in ("stopped", "lost") for beat in beats):
+    if all(beat.state in GONE for beat in beats):
         counts = [task.targets.pending for task in tasks if task.targets.pending and not task.ended]
         if counts:
             number = "1 task" if len(counts) == 1 else f"{len(counts):,} tasks"

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from backends.redis.registry.task_rows import LiveTask
 from dispatcher.analysis.forecast import ForecastTask, Shares, TaskKind, rates_of
 from dispatcher.analysis.served import Served, WaitingTasks, waiting_of
-from dispatcher.analysis.situation import sendable, shares_of, targets_per_request
+from dispatcher.analysis.situation import sendable, shares_of, targets_per_request, tier_rates
 from dispatcher.model.tier import TIERS
-from dispatcher.model.view import Globals, TierStats, WorkerBeat
+from dispatcher.model.view import Globals, WorkerBeat
 
 WINDOW_S = 6.0
 """Window over which arrivals are counted. The send rate comes from heartbeats, over the last 3 s."""
@@ -130,11 +130,10 @@ class SignalMeter:
         lacking = {waiting.channel for waiting in missing}
         jobs = [job for job in jobs if job.channel not in lacking]
         backlog = {tier: sum(job.pending for job in jobs if job.tier == tier) for tier in map(str, TIERS)}
-        alive = [beat for beat in state.beats if beat.state in ("serving", "draining")]
-        rates = {tier: sum(beat.tiers.get(tier, TierStats()).rate for beat in alive) for tier in backlog}
+        rates = tier_rates(state.beats)
         arrivals = self._arrivals(state.at_s, {tier: round(targets) for tier, targets in backlog.items()}, rates)
         load = _Load(jobs, shares, backlog, rates, arrivals)
-        serving = sum(beat.state == "serving" for beat in alive)
+        serving = sum(beat.state == "serving" for beat in state.beats)
         caps = load.binding_caps()
         limited_by, needed = load.limit(serving, caps)
         tiers = [load.signals(tier) for tier in backlog]

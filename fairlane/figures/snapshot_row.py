@@ -1,6 +1,6 @@
 """Builds the row of one snapshot of the backlog; spark_jobs.backlog.snapshot_files describes its columns."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,14 +9,14 @@ from backends.pulsar.broker_lanes import BrokerAnswer, answered_lanes
 from backends.pulsar.estate.lane_stats import LaneStats
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from backends.redis.keys import BUCKET_UNIT
+from dispatcher.analysis.situation import tier_rates
 from dispatcher.analysis.why import held_now
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.tier import MILLI, TIERS
-from dispatcher.model.view import SUSPECT_MS, Globals, TaskView, WorkerBeat
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.wire.topics import side_of_lane, task_of_lane
 
-_ALIVE = ("serving", "draining")
 Row = dict[str, Any]
 
 
@@ -48,7 +48,7 @@ def snapshot_row(backlog: BacklogState, brokers: Sequence[BrokerAnswer], taken: 
         "paused_channels": sorted(settings.paused_channels),
         "measured_every_s": taken.measured_every_s,
         "brokers": [{"broker": b.broker, "answered": b.lanes is not None, "failure": b.failure} for b in brokers],
-        "workers": [_worker(beat, backlog.at_ms) for beat in backlog.beats],
+        "workers": list(map(_worker, backlog.beats)),
         "tiers": _tiers(backlog, settings),
         "tasks": [_task(task, backlog.in_flight, settings) for task in backlog.tasks],
         "ended": [_task(task, backlog.in_flight, settings) for task in backlog.ended],
@@ -93,12 +93,11 @@ def _task(task: BacklogTask, in_flight: ClaimedTargets, settings: Globals) -> Ro
     }
 
 
-def _worker(beat: WorkerBeat, now_ms: int) -> Row:
-    silent = beat.state != "stopped" and now_ms - beat.seen_ms > SUSPECT_MS
+def _worker(beat: WorkerBeat) -> Row:
     return {
         "worker": beat.id,
         "host": beat.host,
-        "state": "suspect" if silent else beat.state,
+        "state": beat.state,
         "lanes": beat.lanes,
         "in_flight": beat.in_flight,
         "buffered": beat.buffered,
@@ -151,7 +150,7 @@ def _pool(pool: str, read: BacklogState, settings: Globals, ready: Iterable[Task
         if total or pool in settings.pools_of(task.app, task.channel):
             backlog[task.tier] += task.targets.pending
     weights = sum(settings.tier_weights[tier] for tier, targets in backlog.items() if targets)
-    rates = _rates(read.beats, read.at_ms)
+    rates = tier_rates(read.beats)
     stored = read.pools.get(pool, {})
     cap = (settings.capacity, settings.burst) if total else settings.cap(pool)
     return [
@@ -174,16 +173,6 @@ def _pool(pool: str, read: BacklogState, settings: Globals, ready: Iterable[Task
         }
         for tier in map(str, TIERS)
     ]
-
-
-def _rates(beats: Iterable[WorkerBeat], now_ms: int) -> Mapping[str, float]:
-    """Return the targets/s per tier that the live workers send."""
-    rates = dict.fromkeys(map(str, TIERS), 0.0)
-    for beat in beats:
-        if beat.state in _ALIVE and now_ms - beat.seen_ms <= SUSPECT_MS:
-            for tier, stats in beat.tiers.items():
-                rates[tier] += stats.rate
-    return rates
 
 
 def _part(one: float, total: float) -> float:

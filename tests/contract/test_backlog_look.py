@@ -8,11 +8,12 @@ import pytest
 
 from backends.redis import backlog
 from backends.redis.backlog import BacklogReader
+from backends.redis.workers import Workers
 from dispatcher.model.errors import NotReady
 from dispatcher.wire.control import FORMAT, GlobalChange
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import EPOCH, LawWorld, ask_own, mixed, run, task_record
-from tests.records import finished
+from tests.records import beat, finished
 
 
 @pytest.fixture
@@ -140,3 +141,13 @@ def test_counts_that_are_not_right_yet_are_not_told(world: LawWorld) -> None:
     world.view.client.hset(world.view.keys.epoch, "ready", "0")
     with pytest.raises(NotReady):
         BacklogReader(world.view).read()
+
+
+def test_a_heartbeat_that_cannot_be_read_does_not_end_the_snapshots(world: LawWorld) -> None:
+    workers = Workers(world.view)
+    workers.beat(beat("w-1"))
+    workers.beat(beat("w-2"))
+    world.view.command("SET", world.view.keys.worker("w-2"), b"\xc1")
+    assert [(beat.id, beat.state) for beat in BacklogReader(world.view).read().beats] == [
+        ("unreadable", "serving"), ("w-1", "serving"),
+    ]  # fmt: skip

@@ -12,7 +12,6 @@ from msgspec import msgpack
 from backends.redis.keys import COUNT_FIELDS
 from backends.redis.workers import Workers
 from dispatcher.clock import VirtualClock
-from dispatcher.model.view import WorkerBeat
 from dispatcher.wire.control import ControlRecord, encode_control
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.wire.positions import mask_of
@@ -35,6 +34,7 @@ from tests.exploration.plain_view import (
 )
 from tests.exploration.worker import NAME
 from tests.exploration.world import UNRECORDED
+from tests.records import beat
 
 T = TypeVar("T")
 Name = tuple[int, int]
@@ -180,24 +180,9 @@ class LedgerMachine:
     def report(self, state: int, worker: int) -> int:
         """A heartbeat reports outcomes that no topic has, known before this view granted anything."""
         extra = {"unrecorded": {"since_ms": STARTED_MS - 1, "targets": 1, "tasks": [TASK]}}
-        beat = WorkerBeat(
-            id=f"{NAME}{worker}",
-            host="",
-            pid=1,
-            state="serving",
-            started_ms=0,
-            seen_ms=0,
-            version="",
-            lanes=0,
-            in_flight=0,
-            buffered=0,
-            rate=0.0,
-            tiers={},
-            extra=extra,
-        )
 
         def report() -> None:
-            Workers(self._world.view).beat(beat)
+            Workers(self._world.view).beat(beat(f"{NAME}{worker}", extra=extra))
             self._store.delete(key_of("workers"))  # the world knows who lives
 
         return self._do(("report", state, worker), state, report)

@@ -24,7 +24,7 @@ from dispatcher.wire.control import ControlChange, ControlRecord, GlobalChange, 
 from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import ALL_SENT, RETRY, EpochMark, OutcomeRecord, Outcomes, Report, Verdict, decode_record
-from fairlane.worker.report.heartbeat import LIVE_KEPT_S, Heartbeat, WorkerIdentity
+from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
 from simulator.world import World
 from tests.contract.registry_records import task_record
 from tests.records import lane_info
@@ -167,7 +167,7 @@ class Worker:
     def beat(self) -> None:
         """Send a heartbeat."""
         if self.alive:
-            self.heart.beat("serving", LIVE_KEPT_S)
+            self.heart.beat("serving")
 
     def die(self) -> None:
         """SIGKILL."""

@@ -82,7 +82,7 @@ def test_a_worker_that_stops_gives_up_what_it_has_not_recorded(world: EngineWorl
     world.add_task("t", 20, chunk=10)
     world.run(within_s=30.0)
     assert unrecorded(worker) is not None
-    worker.heart.beat("stopped", 60.0)
+    worker.heart.beat("stopped")
     assert unrecorded(worker) is None
 
 

@@ -7,6 +7,7 @@ import click
 
 from dispatcher.analysis.situation import job_of_view
 from dispatcher.model.errors import NotReady
+from dispatcher.model.view_form import GONE
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, output_option, say
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals, signals_without_counts
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 APART_S = 2.0
 """Time between the two readings from which arrivals are computed."""
-GONE = ("stopped", "lost")
-"""States of workers that will not restore the counts."""
 
 
 @click.command()

@@ -26,7 +26,6 @@ from fairlane.worker.report.service_view import ServiceView
 _log = logging.getLogger(__name__)
 _PERIOD_S, _REBUILT_S = 1.0, 0.05
 _SAY_AGAIN_S = 60.0
-LIVE_KEPT_S, STOPPED_KEPT_S = 60.0, 60.0
 
 
 def raise_form(views: Epochs, partitions: int) -> None:
@@ -86,7 +85,7 @@ class Standby:
         if judged.role is ViewRole.STAND_BY:
             if not self._started_ms:
                 self._metrics = self._serve_metrics()
-            self._beat("standby", LIVE_KEPT_S)
+            self._beat("standby")
         elif judged.role is ViewRole.REBUILD:
             _log.warning("%s", judged.why)
             raise_form(self._views, self._partitions)
@@ -97,7 +96,7 @@ class Standby:
             self._metrics.close()
         if self._started_ms:
             try:
-                self._beat("stopped", STOPPED_KEPT_S)
+                self._beat("stopped")
             except Unreachable as error:
                 _log.debug("the heartbeat cannot be stored: %s", error)
 
@@ -106,7 +105,7 @@ class Standby:
             self._logged_s = time.monotonic()
             _log.warning("on standby, serving nothing: %s", why)
 
-    def _beat(self, state: str, kept_s: float) -> None:
+    def _beat(self, state: str) -> None:
         beat = WorkerBeat(
             id=self._name,
             host=socket.gethostname(),
@@ -115,14 +114,9 @@ class Standby:
             started_ms=self._started_ms,
             seen_ms=0,
             version=__version__,
-            lanes=0,
-            in_flight=0,
-            buffered=0,
-            rate=0.0,
-            tiers={},
             form=FORM,
         )
-        now_ms = self._beats.beat(beat, kept_s)
+        now_ms = self._beats.beat(beat)
         self._started_ms = self._started_ms or now_ms
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from backends.redis.workers import Workers
+from backends.redis.workers import BEAT_KEPT_S, Workers
 from dispatcher.clock import ServiceClock
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, Unreachable
@@ -19,7 +19,9 @@ from dispatcher.model.view_form import FORM, older_workers
 from fairlane.worker.live_lanes import ALL_TIERS, Peer
 
 _log = logging.getLogger(__name__)
-LIVE_KEPT_S = 60.0
+PERIOD_S = 1.0
+COUNT_EVERY_S = 3.0
+"""Minimum time between two counts of the workers. The count divides the jobs, which need not be quick."""
 MAX_NEWER = 50
 """Maximum lanes with envelopes of a later version that a heartbeat names."""
 RATE_BEATS = 3
@@ -56,7 +58,6 @@ class Heartbeat:
         stats: EngineStats,
         state: Callable[[], str],
         clock: ServiceClock,
-        period_s: float = 1.0,
         count: Callable[[], None] = lambda: None,
         newer_lanes: Callable[[], Sequence[str]] = list,
     ) -> None:
@@ -70,7 +71,6 @@ class Heartbeat:
         self._stats = stats
         self._state = state
         self._clock = clock
-        self._period_s = period_s
         self._store_counts = count
         self._newer_lanes = newer_lanes
         self._started_ms = clock.wall_ms()
@@ -95,13 +95,14 @@ class Heartbeat:
     def run(self, stop: threading.Event) -> None:
         """Send beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
         while not stop.is_set():
-            self.beat(self._state(), LIVE_KEPT_S)
-            stop.wait(self._period_s)
-        self.beat(STOPPED, STOPPED_KEPT_S)
+            self.beat(self._state())
+            stop.wait(PERIOD_S)
+        self.beat(STOPPED)
 
-    def beat(self, state: str, kept_s: float) -> None:
+    def beat(self, state: str) -> None:
         """Send one heartbeat, and store the other counts. Does nothing if Redis does not answer."""
         beat, asked_s = self._beat(state), self._clock.monotonic_s()
+        kept_s = STOPPED_KEPT_S if state == STOPPED else BEAT_KEPT_S
         try:
             self._clock.sync(self._beats.beat(beat, kept_s), asked_s)
             self._count()
@@ -119,9 +120,9 @@ class Heartbeat:
             _log.debug("figures are not stored: %s", error)
 
     def _count(self) -> None:
-        """Count the workers, every few beats. The count divides the jobs, which need not be quick."""
+        """Count the workers, every few beats."""
         now_s = self._clock.monotonic_s()
-        if now_s - self._count_at_s < 3 * self._period_s:
+        if now_s - self._count_at_s < COUNT_EVERY_S:
             return
         self._count_at_s = now_s
         beats = self._beats.workers()
@@ -193,5 +194,4 @@ class Heartbeat:
 
 
 def _peer(beat: WorkerBeat) -> Peer:
-    extra = beat.extra
-    return Peer(beat.id, tuple(extra.get("holds", ALL_TIERS)), tuple(extra.get("newer", ())), beat.channels)
+    return Peer(beat.id, ALL_TIERS if beat.holds is None else beat.holds, beat.newer, beat.channels)

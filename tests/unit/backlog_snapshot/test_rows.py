@@ -30,9 +30,9 @@ def task(name: str, tier: str, pending: int, sent: int = 0, **fields: Any) -> Ba
     return BacklogTask(view, claims=1, open=2, why={"cap_total": 7})
 
 
-def beat(name: str, seen_ms: int = NOW_MS, **rates: float) -> WorkerBeat:
+def beat(name: str, state: str = "serving", **rates: float) -> WorkerBeat:
     tiers = {tier: TierStats(rate=rate) for tier, rate in rates.items()}
-    return records.beat(name, seen_ms=seen_ms, rate=sum(rates.values()), tiers=tiers)
+    return records.beat(name, state, rate=sum(rates.values()), tiers=tiers)
 
 
 def look(*tasks: BacklogTask, **fields: Any) -> BacklogState:
@@ -82,7 +82,7 @@ def test_a_pool_counts_the_tasks_that_draw_from_it() -> None:
 
 
 def test_shares_got_are_those_of_the_workers_that_are_there() -> None:
-    beats = [beat("w", high=30.0, low=10.0), beat("gone", NOW_MS - 10_000, low=500.0)]
+    beats = [beat("w", high=30.0, low=10.0), beat("gone", "suspect", low=500.0)]
     row = snapshot_row(look(beats=beats), [], TAKEN)
     assert tiers_of(row, "total", "got") == {"high": 0.75, "medium": 0.0, "low": 0.25}
     assert [worker["state"] for worker in row["workers"]] == ["serving", "suspect"]

@@ -12,6 +12,7 @@ from dispatcher.engine.stats import EngineStats
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import WorkerBeat
 from fairlane.checks.view_checks import newer_findings
+from fairlane.worker.live_lanes import Peer
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
 from tests.records import beat
 from tests.unit.views import LostRedis, view_of
@@ -74,7 +75,7 @@ def test_workers_are_not_taken_for_lost_because_redis_was(redis: Redis) -> None:
     def second(number: int) -> None:
         """The other worker beats after this one."""
         if not redis.gone:
-            redis.workers.beat(beat("b"), 60.0)
+            redis.workers.beat(beat("b"))
         redis.gone = 10 <= number < 40
         seen.append({peer.id for peer in mine.peers()})
 
@@ -86,9 +87,9 @@ def test_workers_are_not_taken_for_lost_because_redis_was(redis: Redis) -> None:
 def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor(redis: Redis) -> None:
     lanes = [f"lane-{number:03d}" for number in range(60)]
     mine, peer = (heart(redis, name, "0.2.0", lanes=lanes) for name in "ab")
-    peer.beat("serving", 60.0)
+    peer.beat("serving")
     mine.run(Seconds(redis.clock, 1, lambda _second: None))
-    mine.beat("serving", 60.0)
+    mine.beat("serving")
     assert [peer.newer for peer in mine.peers()] == [tuple(lanes[:50])] * 2
     (finding,) = newer_findings(redis.workers.workers())
     assert finding.what.startswith("50 lanes hold envelopes of a later version (lane-000, lane-001, ")
@@ -98,8 +99,8 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor(redis: Redi
 
 def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known(redis: Redis) -> None:
     mine = heart(redis, channels=frozenset({"null", "http"}))
-    redis.workers.beat(beat("b", version="0.2.0"), 60.0)
-    redis.workers.beat(beat("c", extra={"channels": ["x"]}), 60.0)
+    redis.workers.beat(beat("b", version="0.2.0"))
+    redis.workers.beat(beat("c", extra={"channels": ["x"]}))
     mine.run(Seconds(redis.clock, 1, lambda _second: None))
     assert {peer.id: peer.channels for peer in mine.peers()} == {"a": {"http", "null"}, "b": None, "c": {"x"}}
     assert redis.seen("a").channels == frozenset({"http", "null"})
@@ -111,7 +112,7 @@ def test_a_worker_that_is_gone_is_seen_to_be(redis: Redis) -> None:
 
     def second(number: int) -> None:
         if number < 10:
-            redis.workers.beat(beat("b"), 60.0)
+            redis.workers.beat(beat("b"))
         seen.append({peer.id for peer in mine.peers()})
 
     mine.run(Seconds(redis.clock, 20, second))
@@ -132,3 +133,14 @@ def test_a_workers_rate_is_over_three_seconds_however_its_envelopes_fall(redis: 
 
     mine.run(Seconds(redis.clock, 30, second))
     assert set(rates[6:]) == {100.0}
+
+
+def test_what_a_newer_version_reports_in_another_form_ends_no_worker(redis: Redis) -> None:
+    mine = heart(redis)
+    redis.workers.beat(beat("b", extra={"holds": 3, "newer": {"lane": 1}, "channels": "null"}))
+    redis.workers.beat(beat("c", extra={"holds": [["high"]], "newer": [["lane"], 5]}))
+    mine.run(Seconds(redis.clock, 1, lambda _second: None))
+    by_id = {peer.id: peer for peer in mine.peers()}
+    assert len({*mine.peers()}) == 3  # each can be compared
+    assert by_id["b"] == Peer("b")
+    assert list(newer_findings(redis.workers.workers()))
