@@ -105,16 +105,16 @@ def judge(world: FakeService, submitters: Sequence[Submitter]) -> None:
             assert delivered == each.targets
             assert each.result.accepted == len(each.targets)
     world.fold()
-    submissions = world.services().known
-    views = []
-    for ready in (True, False):
-        world.ready = ready
-        known = submissions.submission("t")
+    world.complete_view()
+    records = []
+    for _ in ("in the view", "in the topic"):
+        known = world.services().known.submission("t")
         assert known is not None
         assert known.sealed
         assert known.published == len(delivered)
-        views.append(structs.asdict(known.record))
-    assert views[0] == views[1]
+        records.append(structs.asdict(known.record))
+        world.view.wipe()
+    assert records[0] == records[1]
 
 
 def delivered_of(world: FakeService) -> list[str]:

@@ -10,7 +10,7 @@ from producers.submit.report import Watchers
 from producers.submit.submit import submit
 from tests.contract.registry_records import position
 from tests.edits import edit_text
-from tests.unit.producers.fake_service import FakeService, View
+from tests.unit.producers.fake_service import FakeService
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
 AUDIENCE = ["a", "b", "c"]
@@ -52,7 +52,8 @@ def test_a_record_that_was_applied_late_dispositions_one_that_came_after_it() ->
     world = submitted()
     record = world.records[0]
     assert isinstance(record, TaskRecord)
-    world.view, world.ready = View(), True
-    world.apply(position(9), structs.replace(record, submitter="other"))
+    world.view.wipe()
+    world.complete_view()
+    world.registry.control.apply(position(9), structs.replace(record, submitter="other"))
     known = world.services().known.submission_at("t", position(0))
     assert (known.position, known.record) == (position(0), record)

@@ -126,7 +126,7 @@ def test_caps_that_cannot_be_read(text: str) -> None:
 
 
 def test_without_redis_a_setting_is_stored_and_the_caller_told_so(world: FakeService) -> None:
-    world.redis_gone = True
+    world.redis.gone = True
     with pytest.raises(Unreachable, match=r"is stored.*on its own"):
         controls_of(world).set_capacity(1)
     assert len(world.records) == 1

@@ -15,7 +15,7 @@ from tests.unit.producers.test_submit import push, run, sent, slabs
 
 def test_without_redis_a_new_task_is_not_accepted(world: FakeService) -> None:
     """Whether its app may have one more is not known then."""
-    world.redis_gone = True
+    world.redis.gone = True
     with pytest.raises(Unreachable):
         run(world, push(id=None), ["a"])
     assert (world.records, world.lanes) == ([], {})

@@ -32,7 +32,7 @@ def second_comes(world: FakeService, empties: bool, folds: bool) -> None:
     if folds:
         world.fold()
     if empties:
-        world.empty_redis()
+        world.view.wipe()
 
 
 @pytest.mark.parametrize("empties", [False, True], ids=["", "redis-emptied"])
@@ -112,10 +112,10 @@ def happen(world: FakeService, what: str, running: list[Submitter]) -> None:
         case "fold":
             world.fold()
         case "empty":
-            world.empty_redis()
+            world.view.wipe()
         case "rebuild":
             world.fold()
-            world.ready = True
+            world.complete_view()
         case "wait":
             world.clock.advance(6)
         case "wake":
@@ -126,15 +126,11 @@ def happen(world: FakeService, what: str, running: list[Submitter]) -> None:
 def test_whoever_submits_what_another_submits_is_told_who_that_is() -> None:
     world = FakeService(ready=True)
     first = Submitter(world, TARGETS, stops_at=8)
-    holder, lease = world.view.leases["t"]
-
-    def renewed(step: str) -> None:
-        world.view.leases["t"] = holder, lease.__class__("ours", "host:7", lease.since_ms, world.clock.wall_ms() + 5000)
-
-    world.fault = renewed
+    lease = world.view.keys.submitting("t")
+    world.fault = lambda step: world.view.command("HSET", lease, "until_ms", world.clock.wall_ms() + 5_000)
     second = Submitter(world, TARGETS)
     assert isinstance(second.error, BeingSubmitted)
-    assert "is being submitted by host:7 since" in str(second.error)
+    assert "is being submitted by another process since" in str(second.error)
     world.fault = lambda step: None
     first.wakes()
     assert first.result is not None
