@@ -1,7 +1,7 @@
 """Settings of the channels `fcm` and `apns`: by channel, and by app."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
@@ -54,16 +54,6 @@ class PushApp(SettingGroup):
         if value is not None and not value.get_secret_value().startswith(_PROXIES):
             raise ValueError("it must be an address such as http://HOST:PORT")
         return value
-
-    def plain(self) -> dict[str, Any]:
-        """Return the settings as plain values, with secrets in clear text."""
-        proxy, ca_file = self.proxy, self.ca_file
-        return {
-            **self.model_dump(),
-            "credentials": self.credentials.get_secret_value(),
-            "proxy": None if proxy is None else proxy.get_secret_value(),
-            "ca_file": None if ca_file is None else str(ca_file),
-        }
 
 
 class FcmApp(PushApp):
@@ -133,9 +123,3 @@ class ApnsChannelSettings(PushChannelGroup):
 
 PushChannelSettings = FcmChannelSettings | ApnsChannelSettings
 PUSH_CHANNELS: dict[str, type[PushChannelSettings]] = {"fcm": FcmChannelSettings, "apns": ApnsChannelSettings}
-
-
-def plain_settings(settings: PushChannelSettings) -> dict[str, Any]:
-    """Return a channel's settings as plain values, with secrets in clear text."""
-    apps = {name: app.plain() for name, app in settings.apps.items()}
-    return {**settings.model_dump(exclude={"apps"}), "apps": apps}

@@ -1,6 +1,7 @@
 """Groups of settings that belong to the program itself; those of the servers are in backends.settings."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
@@ -17,6 +18,20 @@ class SettingGroup(BaseModel):
     """Base class of setting groups: frozen, and unknown names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def plain(self) -> dict[str, Any]:
+        """Return the settings as plain values, with secrets in clear text."""
+        return {name: _plain(getattr(self, name)) for name in type(self).model_fields}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, SettingGroup):
+        return value.plain()
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return str(value) if isinstance(value, Path) else value
 
 
 class WorkerSettings(SettingGroup):

@@ -18,7 +18,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from backends.addresses import Address
 from backends.settings import EstateSettings, Name, PulsarSettings, RedisSettings
 from dispatcher.model.errors import InvalidInput
-from fairlane.push_settings import PUSH_CHANNELS, PushChannelSettings, plain_settings
+from fairlane.push_settings import PUSH_CHANNELS, PushChannelSettings
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
 from fairlane.stack.addresses import addresses_in_force
 from fairlane.stack.homes import default_cache, default_home
@@ -127,15 +127,8 @@ class Settings(BaseSettings):
 
     def channel_settings(self) -> dict[str, Values]:
         """Return, by channel name, the channel's settings as plain values, with secrets in clear text."""
-        headers = {name: value.get_secret_value() for name, value in self.http.headers.items()}
-        secret = self.http.signing_secret
-        http = {
-            **self.http.model_dump(),
-            "headers": headers,
-            "signing_secret": None if secret is None else secret.get_secret_value(),
-        }
-        push = {name: plain_settings(settings) for name, settings in self._push.items()}
-        return {"http": http, **self.channels, **push}
+        push = {name: settings.plain() for name, settings in self._push.items()}
+        return {"http": self.http.plain(), **self.channels, **push}
 
 
 class GivenSource(PydanticBaseSettingsSource):

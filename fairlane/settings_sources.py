@@ -32,6 +32,9 @@ REMOVED = {
 }
 """Messages for settings of earlier versions, by name."""
 
+Leaf = tuple[tuple[str, ...], Any, str]
+"""The path of a setting, its value and its description."""
+
 
 @dataclass(frozen=True)
 class SettingRow:
@@ -146,21 +149,15 @@ def _field(path: tuple[str, ...]) -> FieldInfo | None:
 def explain_settings(settings: Settings, options: Values | None = None) -> list[SettingRow]:
     """Return a row for every setting, in the order of the groups."""
     sources = Sources(options or {})
-    push = settings.push_channels()
-    others = {name: values for name, values in settings.channels.items() if name not in push}
-    found = [*_leaves(settings.model_copy(update={"channels": others}), ())]
-    found += [leaf for name, model in push.items() for leaf in _leaves(model, ("channels", name))]
     return [
         SettingRow(".".join(path), masked(path[-1], value), sources.of(path), description)
-        for path, value, description in found
+        for path, value, description in _all_leaves(settings)
     ]
 
 
 def secret_values(settings: Settings) -> Iterator[str]:
     """Yield the values that `explain_settings` hides, as they are, and the passwords in addresses."""
-    channels = {name: values for name, values in settings.channels.items() if name not in settings.push_channels()}
-    models = [settings.model_copy(update={"channels": channels}), *settings.push_channels().values()]
-    for path, value, _ in (leaf for model in models for leaf in _leaves(model, ())):
+    for path, value, _ in _all_leaves(settings):
         yield from _secrets(path[-1], value)
 
 
@@ -187,7 +184,15 @@ def _credentials(address: str) -> Iterator[str]:
     yield from (value for text in found for value in {text, unquote(text)} if value)
 
 
-def _leaves(model: BaseModel, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+def _all_leaves(settings: Settings) -> Iterator[Leaf]:
+    push = settings.push_channels()
+    others = {name: values for name, values in settings.channels.items() if name not in push}
+    yield from _leaves(settings.model_copy(update={"channels": others}), ())
+    for name, model in push.items():
+        yield from _leaves(model, ("channels", name))
+
+
+def _leaves(model: BaseModel, above: tuple[str, ...]) -> Iterator[Leaf]:
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)
         path = (*above, info.alias or name)

@@ -1,5 +1,7 @@
 """Every server a worker talks to, opened from the settings and closed in order."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +14,19 @@ from backends.redis.epochs import Epochs
 from backends.redis.job_locks import JobLocks
 from backends.redis.registry.registry import Registry
 from backends.redis.skipped_records import SkippedRecords
-from backends.redis.view import RedisView, open_view
+from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
 from backends.redis.view_records import ViewRecords
 from backends.redis.workers import Workers
-from backends.settings import PulsarSettings, RedisSettings
+from backends.settings import PulsarSettings
 from dispatcher.wire.topics import Topics
 from fairlane import __version__
+from fairlane.settings import Settings
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
+
+CLOSE_S = 5.0
+"""How long a part may take to close."""
 
 
 class RedisSide:
@@ -44,12 +50,12 @@ class RedisSide:
         return None if epoch is None else epoch.id
 
 
-def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, observe: Observe | None = None) -> RedisSide:
+def open_redis(settings: Settings, claim_max_ms: int = CLAIM_MAX_MS, observe: Observe | None = None) -> RedisSide:
     """Connect to Redis. Raises Unreachable."""
-    view = open_view(settings, claim_max_ms=claim_max_ms, observe=observe)
+    view = open_view(settings.redis, claim_max_ms=claim_max_ms, observe=observe)
     view.ping()
     view.scripts.check()
-    return RedisSide(view, topics)
+    return RedisSide(view, pulsar_client.topics(settings.pulsar))
 
 
 @dataclass(frozen=True)
@@ -74,3 +80,15 @@ def open_pulsar(settings: PulsarSettings) -> PulsarSide:
     topics = pulsar_client.topics(settings)
     client = pulsar_client.connect(settings)
     return PulsarSide(topics, client, ControlTopic(client, topics), OutcomeTopic(client, topics), PulsarAdmin(settings))
+
+
+@contextmanager
+def opened_servers(settings: Settings) -> Iterator[tuple[RedisSide, PulsarSide]]:
+    """Connect to both. Raises Unreachable, and NotFound if Pulsar is not provisioned."""
+    redis = open_redis(settings)
+    with closing(redis.view):
+        pulsar = open_pulsar(settings.pulsar)
+        try:
+            yield redis, pulsar
+        finally:
+            pulsar.close(CLOSE_S)

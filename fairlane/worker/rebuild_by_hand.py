@@ -5,14 +5,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from backends.pulsar import client as pulsar_client
 from backends.redis.epochs import Epoch, Epochs
 from backends.redis.view import CLAIM_MAX_MS
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, NotReady, Refused, Unreachable
 from dispatcher.model.view_form import ViewRole, judge
 from fairlane.settings import Settings
-from fairlane.worker.connections import PulsarSide, RedisSide, open_pulsar, open_redis
+from fairlane.worker.connections import CLOSE_S, PulsarSide, RedisSide, opened_servers
 from fairlane.worker.process.standby import raise_form
 from fairlane.worker.process.threads import Threads
 from fairlane.worker.shared_jobs import SharedJobs, snapshot_topics, snapshotter
@@ -32,13 +31,7 @@ def rebuild(
     Raises Refused while workers of an older version run, or if another Redis holds the view and `adopt` is not set.
     Raises Unreachable, also when the view is not complete in time: the next worker, or the next call, continues.
     """
-    redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
-    pulsar = open_pulsar(settings.pulsar)
-    over = threading.Event()
-    threads = Threads(over)
-    try:
-        if full:
-            delete_snapshots(pulsar)
+    with opened_servers(settings) as (redis, pulsar):
         judged = judge(redis.epochs.form(), redis.workers.workers())
         if judged.role is ViewRole.STAND_BY:
             raise Refused(f"The view cannot be rebuilt now: {judged.why}.")
@@ -48,6 +41,8 @@ def rebuild(
         jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, claim_max_ms)
         if not adopt:
             jobs.rebuilder.check_home()
+        if full:
+            delete_snapshots(pulsar)
         jobs.rebuilder.announce_claims()
         if judged.role is ViewRole.REBUILD:
             raise_form(redis.epochs, settings.pulsar.outcome_partitions)
@@ -55,24 +50,20 @@ def rebuild(
             _begin_adopted(redis, settings.pulsar.outcome_partitions, claim_max_ms)
         elif wipe:
             redis.view.wipe()
-        jobs.start(threads, housekeeping=False)
-        return _await_ready(redis.epochs, over, progress, time.monotonic() + timeout_s)
-    finally:
-        threads.join(5.0)
-        pulsar.close(5.0)
-        redis.view.close()
+        over = threading.Event()
+        threads = Threads(over)
+        try:
+            jobs.start(threads, housekeeping=False)
+            return _await_ready(redis.epochs, over, progress, time.monotonic() + timeout_s)
+        finally:
+            threads.join(CLOSE_S)
 
 
 def snapshot(settings: Settings) -> str:
     """Store a snapshot of the view now; return its number. Workers must run. Raises Unreachable, NotReady, Refused."""
-    redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
-    pulsar = open_pulsar(settings.pulsar)
-    try:
+    with opened_servers(settings) as (redis, pulsar):
         redis.epochs.check_form()
         number = snapshotter(redis, pulsar, lambda: True, SystemClock(), 0.0).take(threading.Event())
-    finally:
-        pulsar.close(5.0)
-        redis.view.close()
     if not number:
         raise NotReady("The view is not complete, so no snapshot was stored.", "See `fairlane registry status`.")
     return number

@@ -39,7 +39,7 @@ from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.lease import ChannelTerms
 from fairlane import __version__
 from fairlane.settings import Settings
-from fairlane.worker.connections import open_pulsar, open_redis
+from fairlane.worker.connections import CLOSE_S, open_pulsar, open_redis
 from fairlane.worker.inbox import EngineInbox
 from fairlane.worker.lease_caller import LeaseThread
 from fairlane.worker.live_lanes import LiveLaneSettings
@@ -58,7 +58,6 @@ from fairlane.worker.watcher import LaneWatcher, WatchSettings
 _log = logging.getLogger(__name__)
 _LEASE_MS = 2_000
 _MARGIN_MS = 1_000
-_CLOSE_S = 5.0
 _LEAVE_S = 3.0
 """How long the threads of a hung worker may take to release their locks."""
 _END_WITHIN_S = 90.0
@@ -120,12 +119,11 @@ class Worker:
 
     # ------------------------------------------------------------- construction
     def _connect(self) -> None:
-        pulsar, redis = self._settings.pulsar, self._settings.redis
-        topics = pulsar_client.topics(pulsar)
-        self._redis = open_redis(redis, topics, self._claim_max_ms, self._calls.note)
+        pulsar = self._settings.pulsar
+        self._redis = open_redis(self._settings, self._claim_max_ms, self._calls.note)
         self._pulsar = open_pulsar(pulsar)
         self._lanes_client = pulsar_client.connect(pulsar)
-        self._dead_letters = DeadLetterTopic(self._pulsar.client, topics)
+        self._dead_letters = DeadLetterTopic(self._pulsar.client, self._pulsar.topics)
         create = partial(create_missing_lane, self._pulsar.admin, self._redis.registry)
         self._publisher = LanePublisher(self._pulsar.client, self._clock, create=create)
         self._feed = Feed(self._redis.view)
@@ -330,21 +328,21 @@ class Worker:
         within_s = self._settings.worker.drain_timeout_s
         _log.info("worker %s drains for at most %g s", self.id, within_s)
         self._inbox.put(Drain(within_s))
-        self._over.wait(within_s + _CLOSE_S)
+        self._over.wait(within_s + CLOSE_S)
         return self._engine.drained
 
     def _close(self) -> None:
         """Close the parts, each before those that it uses."""
-        self._courier.stop(_CLOSE_S)
-        self._lanes.stop(_CLOSE_S)
-        self._publisher.stop(_CLOSE_S)
+        self._courier.stop(CLOSE_S)
+        self._lanes.stop(CLOSE_S)
+        self._publisher.stop(CLOSE_S)
         self._leases.wake()
-        late = self._threads.join(_CLOSE_S)
+        late = self._threads.join(CLOSE_S)
         if late:
             _log.warning("threads that did not stop in time: %s", ", ".join(late))
         self.state = "stopped"
-        self._dead_letters.close(_CLOSE_S)
-        self._pulsar.close(_CLOSE_S)
+        self._dead_letters.close(CLOSE_S)
+        self._pulsar.close(CLOSE_S)
         pulsar_client.close(self._lanes_client)
         self._feed.close()
         self._redis.view.close()

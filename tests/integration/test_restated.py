@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import topics
-from backends.redis.view import CLAIM_MAX_MS
 from backends.redis.view_records import ViewRecords
 from dispatcher.wire.control import Restated
 from fairlane import PushClient, PushTask, Settings
@@ -15,7 +14,7 @@ from tests.integration.worker_crew import audience
 
 def restated(settings: Settings, task: str) -> list[Restated]:
     """Return the records that the housekeeper would write now, and empty the view."""
-    redis = open_redis(settings.redis, topics(settings.pulsar), CLAIM_MAX_MS)
+    redis = open_redis(settings)
     records = ViewRecords(redis.view)
     found = [*records.settings(), *records.of_tasks([task])]
     redis.view.wipe()

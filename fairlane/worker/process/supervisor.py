@@ -5,7 +5,6 @@ Processes are spawned, never forked: the Pulsar client's threads do not survive 
 
 import logging
 import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -83,27 +82,32 @@ class Supervisor:
         if process is not None and process.is_alive():
             return
         if process is not None:
-            self._note_death(member, process)
+            process.join()
+            self._note_end(member, f"ended ({_reason(process.exitcode)})")
         if self._clock.monotonic_s() >= member.due_s:
-            member.process = self._start(member.name)
-            member.process.start()
-            member.started_s = self._clock.monotonic_s()
+            self._start_process(member)
 
-    def _note_death(self, member: _Member, process: BaseProcess) -> None:
-        process.join()
+    def _start_process(self, member: _Member) -> None:
+        process, member.started_s = self._start(member.name), self._clock.monotonic_s()
+        try:
+            process.start()
+        except OSError as error:  # too many processes, or no memory: the other workers go on
+            self._note_end(member, f"cannot be started ({error})")
+        else:
+            member.process = process
+
+    def _note_end(self, member: _Member, what: str) -> None:
         now_s = self._clock.monotonic_s()
         steady = now_s - member.started_s >= self._settings.steady_s
         member.wait_s = self._settings.backoff.after(0 if steady else member.wait_s)
         member.due_s = now_s + member.wait_s
         member.process = None
-        _log.error(
-            "worker %s ended (%s); starting it again in %.1f s", member.name, _reason(process.exitcode), member.wait_s
-        )
+        _log.error("worker %s %s; starting it again in %.1f s", member.name, what, member.wait_s)
 
     def _stop_all(self) -> int:
         alive = [member.process for member in self._members if member.process is not None]
         for process in alive:
-            _signal(process, signal.SIGTERM)
+            process.terminate()
         deadline_s = self._clock.monotonic_s() + self._settings.drain_s + self._settings.kill_after_s
         for process in alive:
             process.join(max(0.0, deadline_s - self._clock.monotonic_s()))
@@ -115,14 +119,9 @@ class Supervisor:
         return 0 if all(process.exitcode == 0 for process in alive) else 1
 
 
-def _signal(process: BaseProcess, number: signal.Signals) -> None:
-    if process.pid is not None and process.is_alive():
-        os.kill(process.pid, number)
-
-
 def _reason(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
-        return f"killed by {signal.Signals(-exit_code).name}"
+        return f"killed by signal {-exit_code}: {signal.strsignal(-exit_code)}"
     return f"exit code {exit_code}{': a part of it hung' if exit_code == Hung.exit_code else ''}"
 
 

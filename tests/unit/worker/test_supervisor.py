@@ -1,5 +1,6 @@
 """The supervisor keeps its workers alive and takes them down in order."""
 
+import errno
 import os
 import signal
 import threading
@@ -38,8 +39,17 @@ def wrongly_set() -> None:
     os._exit(InvalidInput.exit_code)
 
 
+class Unstartable(BaseProcess):
+    def start(self) -> None:
+        raise BlockingIOError(errno.EAGAIN, "no more processes")
+
+
 class Run:
-    def __init__(self, target: Callable[[], None], settings: SupervisorSettings, count: int = 2) -> None:
+    def __init__(
+        self, target: Callable[[], None], settings: SupervisorSettings, count: int = 2, failing: int = 0
+    ) -> None:
+        """failing: how many starts fail."""
+        self.failing = failing
         self.started: list[BaseProcess] = []
         self.target = target
         self.stop = threading.Event()
@@ -50,6 +60,9 @@ class Run:
 
     def start(self, name: str) -> BaseProcess:
         process = spawned(self.target, name)
+        if self.failing:
+            self.failing -= 1
+            return Unstartable()
         self.started.append(process)
         return process
 
@@ -90,6 +103,22 @@ def test_a_worker_that_ended_itself_is_followed_by_another_and_the_log_says_why(
     run.await_started(2)
     run.end()
     assert "worker w0 ended (exit code 6: a part of it hung); starting it again" in caplog.text
+
+
+def test_a_worker_that_cannot_be_started_is_started_later(caplog: pytest.LogCaptureFixture) -> None:
+    run = Run(obedient, QUICK, count=1, failing=2)
+    run.await_started(1)
+    run.end()
+    assert caplog.text.count("worker w0 cannot be started ([Errno 11] no more processes); starting it again") == 2
+
+
+def test_a_worker_that_a_signal_without_a_name_ended_is_followed_by_another(caplog: pytest.LogCaptureFixture) -> None:
+    run = Run(obedient, QUICK, count=1)
+    run.await_started(1)
+    os.kill(run.started[0].pid or 0, signal.SIGRTMIN + 1)
+    run.await_started(2)
+    run.end()
+    assert f"worker w0 ended (killed by signal {signal.SIGRTMIN + 1}: Real-time signal 1)" in caplog.text
 
 
 def test_wrong_settings_end_all_at_once_with_the_exit_code_of_one_worker(caplog: pytest.LogCaptureFixture) -> None:
