@@ -100,6 +100,17 @@ class ServiceState:
     beats: Sequence[WorkerBeat]
 
 
+def wanted_shares(weights: Mapping[str, float], backlog: Mapping[str, float]) -> dict[str, float | None]:
+    """Return the share by weight of each tier that has a backlog; None for the others."""
+    total = sum(weights[tier] for tier, targets in backlog.items() if targets)
+    return {tier: weights[tier] / total if targets else None for tier, targets in backlog.items()}
+
+
+def drain_s(backlog: float, rate: float) -> float | None:
+    """Return the time to send the backlog at this rate. 0: there is no backlog. None: none of it is being sent."""
+    return 0.0 if not backlog else backlog / rate if rate else None
+
+
 def job_of_live(task: LiveTask, now_ms: int) -> ForecastTask:
     held = task.state not in ("running", "scheduled") or (task.hold and not task.sealed)
     pending, start_s = float(task.pending), max(0, task.start_ms - now_ms) / 1000
@@ -200,7 +211,6 @@ class _Load:
 
     def signals(self, tier: str) -> TierSignals:
         backlog, rate, total = self.backlog[tier], self.rates[tier], sum(self.rates.values())
-        weights = sum(self.shares.tier_weights[name] for name, targets in self.backlog.items() if targets)
         spare = self._possible(tier)[tier] - rate if self.shares.capacity < math.inf else None
         return TierSignals(
             tier=tier,
@@ -208,8 +218,8 @@ class _Load:
             backlog=round(backlog),
             arrival_rate=self.arrivals[tier],
             rate=rate,
-            drain_s=0.0 if not backlog else backlog / rate if rate else None,
-            wanted=self.shares.tier_weights[tier] / weights if backlog else 0.0,
+            drain_s=drain_s(backlog, rate),
+            wanted=wanted_shares(self.shares.tier_weights, self.backlog)[tier] or 0.0,
             actual=rate / total if total else 0.0,
             spare=None if spare is None else max(0.0, spare),
         )

@@ -16,6 +16,7 @@ from dispatcher.model.service_settings import globals_of
 from dispatcher.model.tier import MILLI, TIERS
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.wire.topics import side_of_lane, task_of_lane
+from fairlane.figures.signals import wanted_shares
 
 Row = dict[str, Any]
 
@@ -149,7 +150,7 @@ def _pool(pool: str, read: BacklogState, settings: Globals, ready: Iterable[Task
     for task in ready:
         if total or pool in settings.pools_of(task.app, task.channel):
             backlog[task.tier] += task.targets.pending
-    weights = sum(settings.tier_weights[tier] for tier, targets in backlog.items() if targets)
+    wanted = wanted_shares(settings.tier_weights, backlog)
     rates = tier_rates(read.beats)
     stored = read.pools.get(pool, {})
     cap = (settings.capacity, settings.burst) if total else settings.cap(pool)
@@ -168,12 +169,8 @@ def _pool(pool: str, read: BacklogState, settings: Globals, ready: Iterable[Task
             "backlog": backlog[tier],
             "granted": read.counters.get(f"granted:{tier}", 0) if total else None,
             "rate": rates[tier] if total else None,
-            "wanted": settings.tier_weights[tier] / weights if backlog[tier] else 0.0,
-            "got": _part(rates[tier], sum(rates.values())) if total else None,
+            "wanted": wanted[tier] or 0.0,
+            "got": rates[tier] / (sum(rates.values()) or 1.0) if total else None,
         }
         for tier in map(str, TIERS)
     ]
-
-
-def _part(one: float, total: float) -> float:
-    return one / total if total else 0.0

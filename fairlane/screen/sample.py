@@ -9,6 +9,7 @@ from dispatcher.analysis.situation import job_of_view, sendable
 from dispatcher.clock import Clock
 from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from fairlane.figures.signals import drain_s, wanted_shares
 
 WINDOW_S = 3.0
 """Window of rates and shares."""
@@ -127,12 +128,6 @@ class Sampler:
         )
 
 
-def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str, float | None]:
-    """Return the share by weight of each tier that has a backlog; None for the others."""
-    total = sum(weights[tier] for tier, targets in backlog.items() if targets)
-    return {tier: weights[tier] / total if targets else None for tier, targets in backlog.items()}
-
-
 def tier_figures(settings: Globals, sending: list[TaskView], rates: dict[str, float]) -> list[TierFigures]:
     """Return the figures of every tier, highest first."""
     backlog = {tier: sum(task.targets.pending for task in sending if task.tier == tier) for tier in map(str, TIERS)}
@@ -145,7 +140,7 @@ def tier_figures(settings: Globals, sending: list[TaskView], rates: dict[str, fl
             actual=rates[tier] / total if total else None,
             rate=rates[tier],
             backlog=backlog[tier],
-            drain_s=0.0 if not backlog[tier] else backlog[tier] / rates[tier] if rates[tier] else None,
+            drain_s=drain_s(backlog[tier], rates[tier]),
         )
         for tier in map(str, TIERS)
     ]

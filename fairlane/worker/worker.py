@@ -49,7 +49,7 @@ from fairlane.worker.process.watchdog import Signs, Watchdog, channel_part, exit
 from fairlane.worker.report.call_times import CallTimes
 from fairlane.worker.report.flow_metrics import FlowCollector
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
-from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector
+from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector, serve_metrics
 from fairlane.worker.report.send_notes import SendNotes
 from fairlane.worker.report.service_view import ServiceView
 from fairlane.worker.shared_jobs import SharedJobs
@@ -262,16 +262,12 @@ class Worker:
         return LiveLaneSettings(me=self.id, tiers=worker.tiers, rotation=RotationSettings(max_lanes=worker.max_lanes))
 
     def _serve_metrics(self) -> MetricsServer | None:
-        settings = self._settings.worker
-        if settings.metrics_port < 0:
-            return None
-        service = ServiceView(self._redis.registry, self._redis.epochs, self._redis.workers, self._clock)
-        collectors = (
+        return serve_metrics(
+            self._settings.worker,
             EngineCollector(self._engine.stats, self._calls, __version__),
             FlowCollector(self._flows.flows, self._gate.doors),
-            ServiceCollector(service),
+            ServiceCollector(ServiceView(self._redis.registry, self._redis.epochs, self._redis.workers, self._clock)),
         )
-        return MetricsServer(settings.metrics_port, settings.metrics_host, collectors)
 
     # ------------------------------------------------------------- life
     def run(self, stop: threading.Event) -> int:

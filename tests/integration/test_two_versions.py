@@ -9,11 +9,13 @@ from backends.redis.epochs import Epochs
 from backends.redis.skipped_records import CONTROL, SkippedRecords
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
-from dispatcher.model.errors import NotReady
+from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.view_form import FORM
 from dispatcher.wire.control import ControlChange, GlobalChange
 from fairlane import PushClient, PushTask, Settings
-from fairlane.worker.connections import open_pulsar
+from fairlane.worker.connections import open_pulsar, opened_servers
+from fairlane.worker.rebuild_by_hand import rebuild
+from fairlane.worker.shared_jobs import snapshot_topics
 from tests.actors import running
 from tests.formats.frozen import put_view
 from tests.integration.worker_crew import audience, crew, eventually
@@ -30,6 +32,16 @@ def write_nonsense(settings: Settings) -> None:
     pulsar = open_pulsar(settings.pulsar)
     pulsar.control.append_many(NONSENSE)  # type: ignore[arg-type]
     pulsar.close(5.0)
+
+
+def a_refused_rebuild_keeps_the_snapshots(settings: Settings) -> None:
+    with opened_servers(settings) as (_, pulsar):
+        snapshots = snapshot_topics(pulsar)
+        snapshots.write("1", [])
+        with pytest.raises(Refused, match="cannot be rebuilt now: workers of an older version serve the view"):
+            rebuild(settings, lambda _: None, 10, wipe=True, full=True)
+        assert snapshots.numbers() == ["1"]
+        snapshots.delete("1")
 
 
 def older_worker(view: RedisView) -> object:
@@ -64,6 +76,7 @@ def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_vie
                 client.submit(task, audience(10))
             assert "workers of an older version serve the view: stop old (0.1.0)" in members.log_of("new")
             assert Epochs(view).form() == 1
+            a_refused_rebuild_keeps_the_snapshots(fresh_settings)
         members.await_serving("new")
         assert Epochs(view).form() == FORM
         assert client.submit(task, audience(10)).wait(timeout_s=60).targets.sent == 10

@@ -12,7 +12,7 @@ from functools import partial
 
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
-from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
+from backends.redis.view import CLAIM_MAX_MS, open_view
 from backends.redis.workers import Workers
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import NotReady, Refused, Unreachable
@@ -20,7 +20,7 @@ from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM, ViewDecision, ViewRole, judge
 from fairlane import __version__
 from fairlane.settings import Settings
-from fairlane.worker.report.metrics import MetricsServer, ServiceCollector
+from fairlane.worker.report.metrics import MetricsServer, ServiceCollector, serve_metrics
 from fairlane.worker.report.service_view import ServiceView
 
 _log = logging.getLogger(__name__)
@@ -123,17 +123,10 @@ class Standby:
 def stand_by(settings: Settings, name: str, stop: threading.Event) -> bool:
     """Wait until a worker of this version may serve. Return False if `stop` is set first. Raises Unreachable."""
     with closing(open_view(settings.redis)) as view:
-        metrics = partial(_serve_metrics, settings, view)
-        return Standby(Epochs(view), Workers(view), name, settings.pulsar.outcome_partitions, metrics).wait(stop)
-
-
-def _serve_metrics(settings: Settings, view: RedisView) -> MetricsServer | None:
-    """Serve the metrics of the service as a whole."""
-    worker = settings.worker
-    if worker.metrics_port < 0:
-        return None
-    service = ServiceView(Registry(view), Epochs(view), Workers(view), SystemClock())
-    return MetricsServer(worker.metrics_port, worker.metrics_host, [ServiceCollector(service)])
+        epochs, workers = Epochs(view), Workers(view)
+        service = ServiceCollector(ServiceView(Registry(view), epochs, workers, SystemClock()))
+        metrics = partial(serve_metrics, settings.worker, service)
+        return Standby(epochs, workers, name, settings.pulsar.outcome_partitions, metrics).wait(stop)
 
 
 class FormWatch:

@@ -8,12 +8,7 @@ from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dispatcher.engine.stats import EngineStats
@@ -22,6 +17,7 @@ from dispatcher.model.flow_pause import FlowPause, flow_parts
 from dispatcher.model.tier import MILLI
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from fairlane.figures.signals import TierSignals
+from fairlane.setting_groups import WorkerSettings
 from fairlane.worker.report.call_times import CallTimes
 from fairlane.worker.report.families import durations, labelled
 from fairlane.worker.report.service_view import ServiceView
@@ -149,6 +145,13 @@ def _paused_flows(paused: Mapping[str, FlowPause]) -> Metric:
     for flow, pause in paused.items():
         family.add_metric([*flow_parts(flow), str(pause.kind)], 1)
     return family
+
+
+def serve_metrics(settings: WorkerSettings, *collectors: Collector) -> "MetricsServer | None":
+    """Serve the figures where the settings say; None if they say not to. Raises InvalidInput if the port is taken."""
+    if settings.metrics_port < 0:
+        return None
+    return MetricsServer(settings.metrics_port, settings.metrics_host, collectors)
 
 
 class MetricsServer:

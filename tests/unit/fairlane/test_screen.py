@@ -18,8 +18,9 @@ from fairlane.cli.service.tier import waits_of
 from fairlane.demo.fake_fcm import FakeCounts, through_fcm
 from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.demo.start import read_jobs
+from fairlane.figures.signals import wanted_shares
 from fairlane.screen.render import line, screen
-from fairlane.screen.sample import Sample, Sampler, wanted_shares
+from fairlane.screen.sample import Sample, Sampler
 from fairlane.screen.waits import merged, quantile_ms
 from tests import records
 from tests.unit.tasks import task_view
