@@ -87,6 +87,10 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
         ("app", "limit", "shop", "--tasks", "many"), ("tier", "sharing", "teams"),
         ("capacity", "set", "0:5"), ("capacity", "set", "many"), ("capacity", "set", "--", "-1"),
         ("tier", "set", "high=nan"),
+        ("channel", "pause", "null", "--for", "10m"), ("channel", "pause", "null", "--reason", "why"),
+        ("channel", "resume", "null", "--confirm-dead"), ("channel", "pause", "null", "--app", "a/b"),
+        ("channel", "pause", "null", "--app", "shop", "--for", "31d"),
+        ("channel", "pause", "null", "--app", "shop", "--for", "soon"),
     ],
 )  # fmt: skip
 def test_values_that_make_no_sense(fairlane: CommandLine, words: tuple[str, ...]) -> None:
@@ -158,20 +162,6 @@ def test_a_paused_app_is_shown_with_its_reason_until_it_is_resumed(fairlane: Com
     assert fairlane.data("task", "show", "app-waits")["targets"]["sent"] == 0
     assert fairlane("channel", "resume", "null", "--app", "shop").code == 0
     assert fairlane("task", "wait", "app-waits", "--timeout", "30s").code == 0
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("pause", "null", "--for", "10m"), ("pause", "null", "--reason", "why"), ("resume", "null", "--confirm-dead"),
-        ("pause", "null", "--app", "a/b"), ("pause", "null", "--app", "shop", "--for", "31d"),
-        ("pause", "null", "--app", "shop", "--for", "soon"),
-    ],
-)  # fmt: skip
-def test_pauses_that_make_no_sense(fairlane: CommandLine, words: tuple[str, ...]) -> None:
-    result = fairlane("channel", *words)
-    assert (result.code, result.out) == (2, ""), result
-    assert "internal error" not in result.err
 
 
 def test_why_names_what_holds_a_task_back_as_the_largest_part(fairlane: CommandLine) -> None:

@@ -15,7 +15,8 @@ from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import ALL_SENT, ClaimsEnded, Report
 from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from quotas.ledger import RedisLedger
-from tests.contract.ledger_worlds import LawWorld, Place, change, own_lane, sealed, setting, task_record
+from tests.contract.ledger_worlds import LawWorld, Place, own_lane, setting, task_record
+from tests.contract.registry_records import change, sealed
 from tests.records import lane_info
 from tests.unit.engine_world import Worker
 

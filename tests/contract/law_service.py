@@ -29,7 +29,6 @@ from tests.contract.ledger_worlds import (
     Worlds,
     ask,
     back_of,
-    change,
     mixed,
     own_lane,
     request,
@@ -38,9 +37,9 @@ from tests.contract.ledger_worlds import (
     task_record,
     want,
 )
+from tests.contract.registry_records import change
 from tests.thorough import TIMES
 
-"""Factor for the number of examples of every stateful law; read before tests lose their FAIRLANE_ variables."""
 DEMAND_MS = 400
 BACKLOG = 2_000
 """Targets that a lane is said to be able to send."""

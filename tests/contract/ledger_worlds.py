@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,10 +17,10 @@ from dispatcher.analysis.why import counted_of
 from dispatcher.clock import VirtualClock
 from dispatcher.model.tier import Tier
 from dispatcher.ports import FoldResult
-from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord
-from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
+from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange, TaskRecord
+from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status, Want
 from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
-from dispatcher.wire.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
+from dispatcher.wire.outcome import ClaimsEnded, EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
 from dispatcher.wire.topics import Topics, side_of_lane, task_of_lane
 from simulator.redis.server import MemoryRedis
 from simulator.world import FIRST_VIEW, World, counts_in, view_in
@@ -53,6 +54,7 @@ class LawWorld(EngineWorld):
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self._others = count(1)
         super().__init__(topics=TOPICS, view=place.view, lua=place.lua)
         self._grant_after(0)
         self.advance(0)
@@ -83,7 +85,7 @@ class LawWorld(EngineWorld):
         self.apply(task_record(task, tier, **fields))
 
     def seal(self, task: str, targets: int, writers: Sequence[str] = ("0",)) -> None:
-        self.apply(sealed(task, targets, writers))
+        self.apply(registry_records.sealed(task, targets, writers))
 
     def end(self, task: str) -> None:
         self.apply(finished(task))
@@ -98,6 +100,25 @@ class LawWorld(EngineWorld):
     def statuses(self, number: int, *asks: LaneAsk, **fields: Any) -> list[tuple[int, int]]:
         """(status, count) of the pieces of the first want that a worker asks for."""
         return statuses(self.lease(number, *asks, **fields))
+
+    def granted(self, number: int, *asks: LaneAsk, **fields: Any) -> int:
+        """How many envelopes of the first want are granted."""
+        return sum(count for status, count in self.statuses(number, *asks, **fields) if status == Status.GRANTED)
+
+    def by_another(self, asked: LaneAsk) -> list[list[Piece]]:
+        """The pieces of each want, asked for by a worker that has asked for nothing yet."""
+        return self.lease(1, asked, worker=f"another-{next(self._others)}").lanes[0]
+
+    def word(self, asked: LaneAsk) -> list[tuple[int, int, str]]:
+        """(status, count, lane) of the pieces of the first of these wants."""
+        return [(piece.status, piece.count, piece.lane) for piece in self.by_another(asked)[0]]
+
+    def end_claims(self) -> list[str]:
+        """End the claims that are due, as the housekeeper does; their names."""
+        due = self.ledger.due_claims()
+        for partition, claims in due.items():
+            fold(self, ClaimsEnded(RECORD_FORMAT, claims), partition=partition)
+        return [name for claims in due.values() for name in claims]
 
     def record(self, task: str, *parts: Run | Mixed, claim: str = "w.1") -> FoldResult:
         """Fold an outcome record of these parts."""
@@ -213,20 +234,13 @@ def task_record(task: str, tier: str = "high", *, shared: bool = False, **fields
     return registry_records.task_record(task, shared=shared, tier=Tier(tier), **plain | fields)
 
 
-def change(task: str, field: str, value: str) -> ControlChange:
-    return ControlChange(FORMAT, task, field, value, 0)
-
-
 def setting(field: str, value: str) -> GlobalChange:
     return GlobalChange(FORMAT, field, value, 0)
 
 
-def capacity(targets_s: int) -> GlobalChange:
-    return setting("capacity", str(targets_s))
-
-
-def sealed(task: str, targets: int, writers: Sequence[str] = ("0",)) -> Sealed:
-    return Sealed(format=FORMAT, task=task, targets=targets, refused=0, digest="", writers=list(writers))
+def set_cap(world: LawWorld, field: str, cap: str) -> None:
+    """field: a setting, or `task` for the cap of task t."""
+    world.apply(registry_records.change("t", "cap", cap) if field == "task" else setting(field, cap))
 
 
 def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Want:

@@ -1,5 +1,7 @@
 """Control records for tests of the registry."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from backends.redis.registry.registry import Registry
@@ -47,7 +49,7 @@ def change(task: str, field: str, value: str) -> ControlChange:
     return ControlChange(FORMAT, task, field, value, 0)
 
 
-def sealed(task: str, targets: int, writers: tuple[str, ...] = ("0",)) -> Sealed:
+def sealed(task: str, targets: int, writers: Sequence[str] = ("0",)) -> Sealed:
     return Sealed(format=FORMAT, task=task, targets=targets, refused=3, digest="seal", writers=list(writers))
 
 

@@ -6,10 +6,10 @@ from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.model.pools import Cap, Limits
 from dispatcher.model.view import Admission
-from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, GlobalChange, TaskRecord
+from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange, TaskRecord
 from tests.contract.registry_records import placed, position, ready, sealed, task_record
 from tests.integration.worker_crew import eventually
-from tests.records import finished
+from tests.records import checkpoint, finished
 
 ADMITTED = Admission()
 
@@ -90,10 +90,7 @@ def test_queued_targets_are_what_is_expected_or_published_less_what_is_settled(
     set_to(registry, limit__targets__shop="1000")
     assert accept(registry, 2, "t1", 400) == ADMITTED
     assert accept(registry, 3, "t2", -1) == ADMITTED
-    registry.control.apply(
-        position(4),
-        Checkpoint(format=FORMAT, task="t2", writer="0", sequence=3, targets=300, refused=0, consumed=300, digest="d"),
-    )
+    registry.control.apply(position(4), checkpoint("t2", 3, targets=300))
 
     def there_is(queued: int) -> bool:
         return accept(registry, 5, "huge", 10**9) == Admission("targets", 1_000, queued)

@@ -9,7 +9,8 @@ from dispatcher.testing.logs import position
 from dispatcher.wire.control import ControlChange, Finished, decode_control
 from dispatcher.wire.lease import Closable, Status
 from dispatcher.wire.outcome import CloseTask, Outcome, OutcomeRecord, decode_record
-from tests.contract.ledger_worlds import LawWorld, ask_own, change, in_process_worlds, outcomes, run
+from tests.contract.ledger_worlds import LawWorld, ask_own, in_process_worlds, outcomes, run
+from tests.contract.registry_records import change
 
 WHY = "envelopes were lost"
 

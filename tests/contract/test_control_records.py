@@ -4,9 +4,10 @@ import pytest
 
 from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
-from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange
+from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange
 from tests.contract.registry_records import change, position, ready, sealed, task_record
 from tests.edits import edit_text
+from tests.records import checkpoint, finished
 
 CHANGES: dict[str, ControlRecord] = {
     "weight": change("t1", "weight", "2500"),
@@ -17,11 +18,9 @@ CHANGES: dict[str, ControlRecord] = {
     "stop": change("t1", "stopped", "no credential"),
     "close": change("t1", "close", "envelopes were lost"),
     "edit": change("t1", "override", edit_text(1, {"title": "Sale"})),
-    "more to send": Checkpoint(
-        format=FORMAT, task="t1", writer="0", sequence=1, targets=10, refused=0, consumed=10, digest="d"
-    ),
+    "more to send": checkpoint("t1", 1, targets=10),
     "seal": sealed("t1", 10),
-    "end": Finished(format=FORMAT, task="t1", state="completed", counts=[10, 0, 0, 0, 0], at_ms=77),
+    "end": finished("t1", 10, at_ms=77),
     "setting": GlobalChange(FORMAT, "capacity", "500", 0),
 }
 
@@ -39,7 +38,7 @@ def test_nothing_of_its_envelopes_is_kept_of_an_ended_task(
     registry: Registry, view: RedisView, seal_comes: str
 ) -> None:
     """Two workers may apply the two records in either order."""
-    end = Finished(format=FORMAT, task="t1", state="completed", counts=[10, 0, 0, 0, 0], at_ms=77)
+    end = finished("t1", 10, at_ms=77)
     log: list[tuple[int, ControlRecord]] = [(2, sealed("t1", 10, ("a",))), (3, end)]
     if seal_comes == "after it":
         log = [(2, end), (3, log[0][1])]

@@ -1,7 +1,6 @@
 """Pauses of one app on a channel: written once, obeyed by the ledger, kept until they are over."""
 
 import queue
-from itertools import count
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import KEPT_MS, FlowPause, PauseKind, confirmed, ended
 from dispatcher.model.service_settings import Setting
 from dispatcher.wire.control import GlobalChange, decode_control
-from dispatcher.wire.lease import LaneAsk, Status
+from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY
 from quotas.snapshots import RedisSnapshots
 from tests.contract.away_log import AwayLog
@@ -25,7 +24,6 @@ from tests.contract.registry_records import position
 from tests.contract.test_snapshots import empty, snapshot_of
 
 FLOW = "null/shop"
-_numbers = count(1)
 
 
 def entry(kind: PauseKind, since_ms: int, until_ms: int = 0, **fields: Any) -> FlowPause:
@@ -39,12 +37,6 @@ def record(entry: FlowPause, flow: str = FLOW) -> GlobalChange:
 def pause(world: LawWorld, for_ms: int = 0, flow: str = FLOW) -> None:
     now_ms = world.clock.wall_ms()
     world.apply(record(entry(PauseKind.LIMIT, now_ms, now_ms + for_ms if for_ms else 0), flow))
-
-
-def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int, str]]:
-    """(status, count, lane) of the pieces of the first want."""
-    answer = world.lease(1, asked, worker=f"w{next(_numbers)}")
-    return [(piece.status, piece.count, piece.lane) for piece in answer.lanes[0][0]]
 
 
 @pytest.fixture
@@ -63,20 +55,20 @@ def tasks(world: LawWorld) -> LawWorld:
 def test_nothing_of_a_paused_flow_is_granted_in_any_lane_and_other_apps_go_on(tasks: LawWorld) -> None:
     pause(tasks)
     side = TOPICS.side_lane("shop", "null")
-    assert word(tasks, ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
-    assert word(tasks, ask_retry(want("own", 0, 1, attempt=1)))[0][0] == Status.MOVE
-    assert word(tasks, ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, side)]
-    assert word(tasks, ask_side(want("small", 1, 5))) == [(Status.PARKED, 5, "")]
+    assert tasks.word(ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
+    assert tasks.word(ask_retry(want("own", 0, 1, attempt=1)))[0][0] == Status.MOVE
+    assert tasks.word(ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, side)]
+    assert tasks.word(ask_side(want("small", 1, 5))) == [(Status.PARKED, 5, "")]
     assert tasks.held() == {}, "it spends nothing"
-    assert word(tasks, ask_own("others", 0, 5)) == [(Status.GRANTED, 5, "")]
+    assert tasks.word(ask_own("others", 0, 5)) == [(Status.GRANTED, 5, "")]
 
 
 def test_a_pause_is_over_at_its_end_by_the_clock_of_redis(tasks: LawWorld) -> None:
     pause(tasks, for_ms=1_500)
     tasks.advance(1_499)
-    assert word(tasks, ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
+    assert tasks.word(ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
     tasks.advance(1)
-    assert word(tasks, ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
+    assert tasks.word(ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
 
 
 @pytest.mark.parametrize("make", [ended, confirmed])
@@ -84,12 +76,12 @@ def test_a_pause_is_over_when_it_is_ended(tasks: LawWorld, make: object) -> None
     pause(tasks)
     assert callable(make)
     tasks.apply(record(make(tasks.clock.wall_ms(), "by hand")))
-    assert word(tasks, ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
+    assert tasks.word(ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
 
 
 def test_a_pause_of_the_same_app_on_another_channel_stops_nothing(tasks: LawWorld) -> None:
     pause(tasks, flow="sms/shop")
-    assert word(tasks, ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
+    assert tasks.word(ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
 
 
 def test_workers_read_the_entries_that_mean_something(registry: Registry) -> None:

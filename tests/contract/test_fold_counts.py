@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.ports import FoldResult
-from dispatcher.wire.control import Checkpoint, ControlRecord
+from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import Closable, Status
 from dispatcher.wire.outcome import (
     OUTCOME_NAMES,
@@ -27,7 +27,6 @@ from tests.contract.ledger_worlds import (
     LawWorld,
     Worlds,
     ask_own,
-    change,
     fold,
     mixed,
     outcomes,
@@ -35,6 +34,8 @@ from tests.contract.ledger_worlds import (
     statuses,
     task_record,
 )
+from tests.contract.registry_records import change
+from tests.records import checkpoint
 
 
 def truth(records: list[Outcomes]) -> dict[str, int]:
@@ -126,7 +127,7 @@ def test_a_close_that_a_rebuild_reads_before_the_control_topic_closes_all_that_i
     """A cancelled, unsealed task of which 100 of 5,000 had an outcome ends as cancelled, with all 5,000."""
     controls: list[ControlRecord] = [
         task_record("t"),
-        Checkpoint(format=1, task="t", writer="0", sequence=3, targets=300, refused=0, consumed=300, digest="d"),
+        checkpoint("t", 3, targets=300),
         change("t", "cancelled", "1"),
     ]
     world.restart_epoch(0)
@@ -135,7 +136,7 @@ def test_a_close_that_a_rebuild_reads_before_the_control_topic_closes_all_that_i
     assert fold(world, outcomes("t", run(0, 100)), CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == []
     rest: list[ControlRecord] = [
         *controls,
-        Checkpoint(format=1, task="t", writer="0", sequence=50, targets=5_000, refused=0, consumed=5_000, digest="d"),
+        checkpoint("t", 50, targets=5_000),
         EpochMark(1, "again"),
     ]
     for record in rest:
@@ -184,14 +185,14 @@ def test_a_task_shows_when_its_first_target_had_an_outcome(live: LawWorld) -> No
 
 
 def test_a_task_closed_behind_its_last_checkpoint_has_no_fewer_targets_than_outcomes(live: LawWorld) -> None:
-    live.apply(Checkpoint(format=1, task="t", writer="0", sequence=1, targets=2, refused=0, consumed=0, digest="d"))
+    live.apply(checkpoint("t", 1, targets=2))
     fold(live, outcomes("t", run(0, 5)), CloseTask(1, "t", Outcome.CANCELLED, 5))
     [view] = live.registry.tasks.named(["t"], TASK_VIEW)
     assert (view.targets.sent, view.targets.total, view.targets.pending) == (5, 5, 0)
 
 
 def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_end(live: LawWorld) -> None:
-    live.apply(Checkpoint(format=1, task="t", writer="s1", sequence=1, targets=10, refused=0, consumed=10, digest="d"))
+    live.apply(checkpoint("t", 1, writer="s1", targets=10))
     assert fold(live, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
     live.seal("t", 4, ["s2"])
     assert live.ledger.closable() == []

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dispatcher.wire.lease import GivenBack, Status
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, crowd_of
-from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own, change, given_back, run, setting, statuses
+from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own, given_back, run, set_cap, statuses
 
 WINDOW_S = 0.25
 CAPS = ["capacity", "cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null", "task"]
@@ -41,22 +41,17 @@ def test_time_at_a_lower_rate_is_not_paid_at_a_higher_one_that_is_set_after_it(
 ) -> None:
     """The bucket is empty at first, and not read between the changes, of which the last is 50 ms ago."""
 
-    def set_rate(rate: int) -> None:
-        cap = f"{rate}:2000"
-        world.apply(change("t", "cap", cap) if field == "task" else setting(field, cap))
-
     def granted(number: int) -> int:
-        pieces = world.statuses(number, ask_own("t", 10_000 * number, 9_000))
-        return sum(count for status, count in pieces if status == Status.GRANTED)
+        return world.granted(number, ask_own("t", 10_000 * number, 9_000))
 
     world.add("t")
-    set_rate(rates[0])
+    set_cap(world, field, f"{rates[0]}:2000")
     granted(1)
     world.advance(200_000)
     assert 1_000 <= granted(2) <= 2_000
     for rate in rates[1:]:
         world.advance(900 if rate == 300 else 0)
-        set_rate(rate)
+        set_cap(world, field, f"{rate}:2000")
     world.advance(50)
     assert granted(3) <= 20 * 0.9 + 300 * 0.05 + 1
     world.advance(1_000)
@@ -66,9 +61,8 @@ def test_time_at_a_lower_rate_is_not_paid_at_a_higher_one_that_is_set_after_it(
 @pytest.mark.parametrize("field", CAPS)
 def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world: LawWorld, field: str) -> None:
     """By five minutes: it goes on from there at its rate; what the bucket held is all that it holds."""
-    world.add("t", cap=1_000 if field == "task" else 0)
-    if field != "task":
-        world.set_global(field, "1000")
+    world.add("t")
+    set_cap(world, field, "1000")
     granted = iter(range(1, 100))
 
     def grants() -> int:
@@ -76,8 +70,7 @@ def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world
         found = 0
         for number in (next(granted) for _ in range(3)):
             world.advance(50)
-            pieces = world.statuses(number, ask_own("t", 1_000 * number, 900))
-            found += sum(count for status, count in pieces if status == Status.GRANTED)
+            found += world.granted(number, ask_own("t", 1_000 * number, 900))
         return found
 
     for _ in range(4):
@@ -149,9 +142,8 @@ def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(live: LawW
 
 @pytest.mark.parametrize("field", ["capacity", "cap:channel:null", "task"])
 def test_what_is_given_back_to_a_full_bucket_is_not_saved_up(world: LawWorld, field: str) -> None:
-    world.add("t", cap=1_000 if field == "task" else 0)
-    if field != "task":
-        world.set_global(field, "1000")
+    world.add("t")
+    set_cap(world, field, "1000")
     world.lease(1, ask_own("t", 0, 900))
     world.advance(250)
     granted = world.statuses(2, ask_own("t", 1_000, 900))[0][1]

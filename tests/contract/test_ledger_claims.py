@@ -29,12 +29,6 @@ from tests.contract.ledger_worlds import (
 GRANTED, HELD, DROP, REPUBLISH = Status.GRANTED, Status.HELD, Status.DROP, Status.REPUBLISH
 
 
-def end_claims(world: LawWorld) -> None:
-    """End the claims that are due, as the housekeeper does."""
-    for partition, claims in world.ledger.due_claims().items():
-        fold(world, ClaimsEnded(1, claims), partition=partition)
-
-
 def test_a_claimed_envelope_is_held_from_others(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 10, 20))
     answer = live.lease(1, ask_own("t", 0, 40), worker="other")
@@ -75,7 +69,7 @@ def test_a_call_made_again_after_its_answer_was_forgotten_still_holds_what_it_cl
     assert live.claims("t") == 1
     assert_tallied(live)
     live.advance(3_000)
-    end_claims(live)
+    live.end_claims()
     assert live.claims("t") == 0
     assert live.statuses(2, ask_own("t", 0, 8)) == [(GRANTED, 8)]
     assert_tallied(live)
@@ -93,7 +87,7 @@ def test_a_claim_that_is_closed_when_its_tasks_tombstone_has_expired_leaves_noth
     client, keys = live.view.client, live.view.keys
     client.delete(keys.task("t"), keys.touched("t", "0"))
     live.advance(3_000)
-    end_claims(live)
+    live.end_claims()
     assert not client.exists(keys.task("t"), keys.touched("t", "0"), keys.claim("w.1", "t"), keys.claims)
 
 
@@ -229,10 +223,7 @@ def test_what_is_given_back_after_a_step_of_the_clock_is_refunded(world: LawWorl
         world.advance(100)
     world.advance(60_000)
     world.ledger.lengthen_claims(60_000)
-    world.lease(
-        3,
-        given_back=[given_back("t", 0, 1, "w.2")],
-    )
+    world.lease(3, given_back=[given_back("t", 0, 1, "w.2")])
     assert world.stats()["returned:high"] == world.stats()["granted:high"]
 
 
@@ -248,7 +239,7 @@ def test_a_due_claim_is_named_again_after_a_while(live: LawWorld) -> None:
 def test_a_record_of_an_ended_claim_counts_and_leaves_the_next_claim_alone(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 0, 10))
     live.advance(3_000)
-    end_claims(live)
+    live.end_claims()
     live.lease(2, ask_own("t", 0, 10))
     live.record("t", run(0, 4), claim="w.1")
     assert live.counts("t")["sent"] == 4
@@ -265,7 +256,7 @@ def test_a_doubled_record_does_not_end_a_claim_on_other_envelopes(live: LawWorld
     fold(live, record, record)
     assert live.claims("t") == 1
     live.advance(3_000)
-    end_claims(live)
+    live.end_claims()
     assert live.statuses(2, ask_own("t", 0, 10)) == [(DROP, 5), (GRANTED, 5)]
 
 
@@ -275,7 +266,7 @@ def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(li
     answer = live.lease(2, ask_own("t", 0, 10), given_back=[back], claim_ms=60_000)
     assert statuses(answer) == [(HELD, 3), (GRANTED, 4), (HELD, 3)]
     live.advance(3_000)
-    end_claims(live)
+    live.end_claims()
     again = live.lease(3, ask_own("t", 0, 10))
     assert statuses(again) == [(GRANTED, 3), (HELD, 4), (GRANTED, 3)]
 
@@ -291,10 +282,7 @@ def test_giving_back_what_is_recorded_or_of_a_claim_that_ended_changes_nothing(l
 
 def test_giving_all_back_ends_the_claim(live: LawWorld) -> None:
     live.lease(1, ask_own("t", 0, 4))
-    live.lease(
-        2,
-        given_back=[given_back("t", 0, 4)],
-    )
+    live.lease(2, given_back=[given_back("t", 0, 4)])
     assert live.claims("t") == 0
     live.advance(10_000)
     assert live.ledger.due_claims() == {}
@@ -308,7 +296,7 @@ def test_the_next_attempt_waits_for_the_fold_and_is_claimed_on_its_own(live: Law
     assert live.statuses(3, retry) == [(GRANTED, 1)]
     assert live.statuses(1, retry, worker="other") == [(HELD, 1)]
     live.advance(3_000)
-    end_claims(live)
+    live.end_claims()
     assert live.statuses(2, retry, worker="other") == [(GRANTED, 1)]
 
 

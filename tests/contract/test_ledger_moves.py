@@ -1,10 +1,8 @@
 """Envelopes held back by a paused channel or a cap leave shared lanes, and wait where they delay no other task."""
 
-from itertools import count
-
 import pytest
 
-from dispatcher.wire.lease import LaneAsk, Piece, Status
+from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import (
     SHARED_LANE,
@@ -20,22 +18,6 @@ from tests.contract.ledger_worlds import (
 )
 
 SIDE = TOPICS.side_lane("shop", "null")
-_numbers = count(1)
-
-
-def answer(world: LawWorld, asked: LaneAsk) -> list[list[Piece]]:
-    """The pieces of each want."""
-    return world.lease(1, asked, worker=f"w{next(_numbers)}").lanes[0]
-
-
-def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int, str]]:
-    """(status, count, lane) of the pieces of the first want."""
-    return [(piece.status, piece.count, piece.lane) for piece in answer(world, asked)[0]]
-
-
-def retried(world: LawWorld, task: str) -> None:
-    """Envelope 0 of the task waits for its next attempt."""
-    world.record(task, mixed(0, [RETRY]))
 
 
 def paused(world: LawWorld, value: str = "1") -> None:
@@ -49,7 +31,7 @@ def tasks(world: LawWorld) -> LawWorld:
     world.add("other", "low", shared=True, channel="log")
     world.set_capacity(1_000)
     for task in ("own", "small", "other"):
-        retried(world, task)
+        world.record(task, mixed(0, [RETRY]))
     world.lease(1, worker="the first: the buckets begin to fill")
     world.advance(1_000)
     return world
@@ -57,12 +39,12 @@ def tasks(world: LawWorld) -> LawWorld:
 
 def test_a_paused_channel_stops_every_lane_and_spends_nothing(tasks: LawWorld) -> None:
     paused(tasks)
-    assert word(tasks, ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
-    assert word(tasks, ask_retry(want("own", 0, 1, attempt=1))) == [(Status.MOVE, 1, own_lane("own"))]
-    assert word(tasks, ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, SIDE)]
-    assert word(tasks, ask_retry(want("small", 0, 1, attempt=1), tier="low")) == [(Status.MOVE, 1, SIDE)]
-    assert word(tasks, ask_side(want("small", 1, 5))) == [(Status.PARKED, 5, "")]
-    assert word(tasks, ask_shared(want("other", 1, 1)))[0][0] == Status.GRANTED
+    assert tasks.word(ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
+    assert tasks.word(ask_retry(want("own", 0, 1, attempt=1))) == [(Status.MOVE, 1, own_lane("own"))]
+    assert tasks.word(ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, SIDE)]
+    assert tasks.word(ask_retry(want("small", 0, 1, attempt=1), tier="low")) == [(Status.MOVE, 1, SIDE)]
+    assert tasks.word(ask_side(want("small", 1, 5))) == [(Status.PARKED, 5, "")]
+    assert tasks.word(ask_shared(want("other", 1, 1)))[0][0] == Status.GRANTED
     assert tasks.sides() == {SIDE}
     assert not any(name.startswith("granted:high") for name in tasks.stats())
     assert (tasks.claims("own"), tasks.claims("small")) == (0, 0)
@@ -72,8 +54,8 @@ def test_a_channel_that_goes_on_is_sent_from_where_it_waits(tasks: LawWorld) -> 
     paused(tasks)
     paused(tasks, "0")
     tasks.advance(1_000)
-    assert word(tasks, ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
-    assert word(tasks, ask_side(want("small", 1, 5)))[0][0] == Status.GRANTED
+    assert tasks.word(ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
+    assert tasks.word(ask_side(want("small", 1, 5)))[0][0] == Status.GRANTED
     assert tasks.sides() == set()
 
 
@@ -87,8 +69,8 @@ def test_what_is_cancelled_or_expired_is_recorded_on_a_paused_channel_too(tasks:
         status = Status.CANCELLED
     else:
         tasks.advance(100)
-    assert word(tasks, ask_shared(want("brief", 0, 2))) == [(status, 2, "")]
-    assert word(tasks, ask_side(want("brief", 2, 2))) == [(status, 2, "")]
+    assert tasks.word(ask_shared(want("brief", 0, 2))) == [(status, 2, "")]
+    assert tasks.word(ask_side(want("brief", 2, 2))) == [(status, 2, "")]
     assert tasks.claims("brief") == 2
     assert tasks.held() == {}, "it spends nothing"
 
@@ -100,29 +82,29 @@ CAPS = ["cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null"]
 def test_a_cap_holds_back_in_its_own_lanes_and_moves_out_of_those_of_many(tasks: LawWorld, cap: str) -> None:
     tasks.set_global(cap, "100")
     small = [want("small", 1, 500), want("other", 1, 3)]
-    held, others = answer(tasks, ask_shared(*small))
+    held, others = tasks.by_another(ask_shared(*small))
     if cap == "cap:app:shop":
         assert held[-1].status == Status.MOVE
     else:
         assert [piece.status for piece in others][-1] == Status.GRANTED
     assert (held[-1].status, held[-1].lane) == (Status.MOVE, SIDE)
     assert sum(piece.count for piece in held if piece.status == Status.GRANTED) <= 5
-    high = word(tasks, ask_own("own", 1, 500))
+    high = tasks.word(ask_own("own", 1, 500))
     assert [piece[0] for piece in high] == [Status.GRANTED, Status.NO_CREDIT]
-    assert word(tasks, ask_retry(want("own", 0, 1, attempt=1))) == [(Status.MOVE, 1, own_lane("own"))]
-    assert word(tasks, ask_side(want("small", 10, 500)))[-1][0] == Status.NO_CREDIT
+    assert tasks.word(ask_retry(want("own", 0, 1, attempt=1))) == [(Status.MOVE, 1, own_lane("own"))]
+    assert tasks.word(ask_side(want("small", 10, 500)))[-1][0] == Status.NO_CREDIT
 
 
 def test_a_cap_with_room_moves_nothing(tasks: LawWorld) -> None:
     tasks.set_global("cap:channel:null", "10000")
-    assert word(tasks, ask_shared(want("small", 1, 20))) == [(Status.GRANTED, 20, "")]
-    assert word(tasks, ask_retry(want("own", 0, 1, attempt=1))) == [(Status.GRANTED, 1, "")]
+    assert tasks.word(ask_shared(want("small", 1, 20))) == [(Status.GRANTED, 20, "")]
+    assert tasks.word(ask_retry(want("own", 0, 1, attempt=1))) == [(Status.GRANTED, 1, "")]
     assert tasks.sides() == set()
 
 
 def test_want_of_capacity_moves_nothing(tasks: LawWorld) -> None:
     tasks.set_global("cap:channel:null", "100000")
-    pieces = word(tasks, ask_shared(want("small", 1, 5_000)))
+    pieces = tasks.word(ask_shared(want("small", 1, 5_000)))
     assert [status for status, _, _ in pieces] == [Status.GRANTED, Status.NO_CREDIT]
     assert tasks.sides() == set()
 
@@ -130,8 +112,8 @@ def test_want_of_capacity_moves_nothing(tasks: LawWorld) -> None:
 def test_a_task_with_a_lane_of_its_own_leaves_a_shared_lane_for_that(tasks: LawWorld) -> None:
     tasks.change("small", "lane", own_lane("small"))
     paused(tasks)
-    assert word(tasks, ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, own_lane("small"))]
-    assert word(tasks, ask_side(want("small", 1, 5))) == [(Status.MOVE, 5, own_lane("small"))]
+    assert tasks.word(ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, own_lane("small"))]
+    assert tasks.word(ask_side(want("small", 1, 5))) == [(Status.MOVE, 5, own_lane("small"))]
 
 
 def test_a_side_lane_has_the_weight_of_one_task(world: LawWorld) -> None:

@@ -7,16 +7,16 @@ import msgspec
 
 from dispatcher.wire.control import ControlChange, GlobalChange
 from dispatcher.wire.groups import MAX_TRIES, TargetGroup
-from dispatcher.wire.lease import GivenBack, LaneAsk, LeaseAnswer, Piece, Status, Want
+from dispatcher.wire.lease import LaneAsk, LeaseAnswer, Piece, Status, Want
 from dispatcher.wire.outcome import RETRY, UNKNOWN, UNSENT, ClaimsEnded, Mixed
 from tests.contract.ledger_worlds import (
     LawWorld,
     ask_own,
     ask_retry,
     fold,
+    given_back,
     mixed,
     outcomes,
-    own_lane,
     statuses,
     want,
 )
@@ -162,9 +162,8 @@ def test_a_first_round_of_a_lost_claim_ends_as_any_other(live: LawWorld) -> None
 def test_what_is_given_back_costs_no_try(live: LawWorld) -> None:
     live.record("t", OPEN)
     live.lease(1, copy_of(A, REST), ask_own("t", 1, 4))
-    own = GivenBack(claim="w.1", lane=own_lane("t"), task="t", writer="0", attempt=0, first=1, count=4, size=1)
-    later = msgspec.structs.replace(own, attempt=1, first=0, count=1)
-    answer = live.lease(2, copy_of(A, REST), ask_own("t", 1, 4), given_back=[own, later])
+    back = [given_back("t", 1, 4), given_back("t", 0, 1, attempt=1)]
+    answer = live.lease(2, copy_of(A, REST), ask_own("t", 1, 4), given_back=back)
     assert answer.lanes == [[[Piece(GRANTED, 1)]], [[Piece(GRANTED, 4)]]]
 
 
@@ -196,6 +195,6 @@ def test_a_lease_names_the_time_in_which_targets_were_paused_since_their_first_c
     (want,) = plain.wants
     aged = msgspec.structs.replace(plain, wants=[msgspec.structs.replace(want, first_ms=early.first_ms)])
     assert piece_of(live.lease(1, plain)) == Piece(GRANTED, 1)
-    own = GivenBack(claim="w.1", lane=plain.lane, task="t", writer="0", attempt=1, first=0, count=1, size=2)
-    piece = piece_of(live.lease(2, aged, given_back=[own]))
+    back = given_back("t", 0, 1, lane=plain.lane, attempt=1, size=2)
+    piece = piece_of(live.lease(2, aged, given_back=[back]))
     assert [(one.positions, one.paused_ms) for one in piece.groups] == [("1", 25_000), ("2", 20_000)]

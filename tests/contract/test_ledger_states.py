@@ -32,11 +32,6 @@ def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int]]:
     return world.statuses(1, asked, worker=str(next(_numbers)))
 
 
-def retried(world: LawWorld, task: str) -> None:
-    """Envelope 0 of the task waits for its next attempt."""
-    world.record(task, mixed(0, [RETRY]))
-
-
 @pytest.mark.parametrize(
     "waits",
     ["paused", "scheduled", "held"],
@@ -47,7 +42,7 @@ def test_a_waiting_task_is_kept_out_and_spends_nothing(world: LawWorld, waits: s
     world.set_capacity(1_000)
     if waits == "paused":
         world.change("t", "paused", "1")
-    retried(world, "t")
+    world.record("t", mixed(0, [RETRY]))
     assert word(world, ask_own("t", 1, 5)) == [(Status.PARKED, 5)]
     answer = world.lease(900, ask_retry(want("t", 0, 1, attempt=1)), worker="other")
     piece = answer.lanes[0][0][0]
@@ -169,7 +164,7 @@ def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(
     """Claimed, so that it is recorded once; without a lease, so that it costs nothing."""
     world.add("t", "low", shared=True, expires_ms=world.clock.wall_ms() + SOON_MS)
     world.set_capacity(1_000)
-    retried(world, "t")
+    world.record("t", mixed(0, [RETRY]))
     if how != "expired":
         world.change("t", how, "1")
     else:
@@ -183,7 +178,7 @@ def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(
 
 def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(world: LawWorld) -> None:
     world.add("t", "low", shared=True)
-    retried(world, "t")
+    world.record("t", mixed(0, [RETRY]))
     world.seal("t", 5)
     world.change("t", "cancelled", "1")
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
@@ -194,7 +189,7 @@ def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(worl
 
 
 def test_envelopes_of_a_cancelled_task_leave_the_retry_lane(live: LawWorld) -> None:
-    retried(live, "t")
+    live.record("t", mixed(0, [RETRY]))
     live.change("t", "cancelled", "1")
     answer = live.lease(1, ask_retry(want("t", 0, 1, attempt=1)))
     piece = answer.lanes[0][0][0]
@@ -214,14 +209,14 @@ def test_a_waiting_task_does_not_block_those_behind_it_in_a_lane_of_many(world: 
     world.add("goes")
     world.change("waits", "paused", "1")
     for task in ("waits", "goes"):
-        retried(world, task)
+        world.record(task, mixed(0, [RETRY]))
     asked = ask_retry(want("waits", 0, 1, attempt=1), want("goes", 0, 1, attempt=1))
     answer = world.lease(1, asked)
     assert [statuses(answer, 0, index) for index in (0, 1)] == [[(Status.MOVE, 1)], [(Status.GRANTED, 1)]]
 
 
 def test_an_ended_task_is_dropped_everywhere(live: LawWorld) -> None:
-    retried(live, "t")
+    live.record("t", mixed(0, [RETRY]))
     live.end("t")
     assert word(live, ask_own("t", 0, 9)) == [(Status.DROP, 9)]
     assert word(live, ask_retry(want("t", 0, 1, attempt=1))) == [(Status.DROP, 1)]

@@ -5,8 +5,8 @@ import random
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from dispatcher.wire.lease import GivenBack, Status
-from dispatcher.wire.outcome import RETRY, ClaimsEnded, CloseTask, Mixed, Outcome, Run
+from dispatcher.wire.lease import Status
+from dispatcher.wire.outcome import RETRY, CloseTask, Mixed, Outcome, Run
 from tests.contract.law_service import check
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
@@ -15,6 +15,7 @@ from tests.contract.ledger_worlds import (
     ask,
     ask_retry,
     fold,
+    given_back,
     mixed,
     outcomes,
     own_lane,
@@ -53,12 +54,7 @@ class Tally(RuleBasedStateMachine):
             ask(own_lane(task), want(task, rng.randint(0, 50), rng.choice([1, 10, 60]), size=size)) for task in TASKS
         ]
         asks.append(ask_retry(want(rng.choice([*TASKS]), rng.randint(0, 20), 3, attempt=1, size=1)))
-        back = [
-            GivenBack(
-                claim=c, lane=own_lane(t), task=t, writer="0", attempt=a, first=f, count=rng.randint(1, n), size=s
-            )
-            for c, t, a, f, n, s in self._some(rng)
-        ]
+        back = [given_back(t, f, rng.randint(1, n), c, attempt=a, size=s) for c, t, a, f, n, s in self._some(rng)]
         asked = request(self.number, *asks, given_back=back, lease_ms=lease_ms, claim_ms=1_500)
         for lane, wants in zip(asks, self.world.ledger.lease(asked).lanes, strict=True):
             wanted, place = lane.wants[0], lane.wants[0].first
@@ -85,8 +81,7 @@ class Tally(RuleBasedStateMachine):
 
     @rule()
     def end_claims(self) -> None:
-        for partition, claims in self.world.ledger.due_claims().items():
-            fold(self.world, ClaimsEnded(1, claims), partition=partition)
+        self.world.end_claims()
 
     @rule(task=st.sampled_from([*TASKS]))
     def close(self, task: str) -> None:

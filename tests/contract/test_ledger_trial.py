@@ -1,14 +1,11 @@
 """A trial send: before its go, exactly the first envelopes of a task are granted, wherever they are."""
 
-from itertools import count
-
 import pytest
 
-from dispatcher.wire.lease import LaneAsk, Status
+from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import LawWorld, ask_own, ask_retry, mixed, own_lane, want
 
-_numbers = count(1)
 FIRST, CHUNK = 25, 10
 """Three envelopes; the third has five targets."""
 
@@ -19,44 +16,37 @@ def trial(world: LawWorld) -> LawWorld:
     return world
 
 
-def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int, str]]:
-    """(status, count, lane) of the pieces of the first want, asked for by a new worker."""
-
-    answer = world.lease(1, asked, worker=f"w{next(_numbers)}")
-    return [(piece.status, piece.count, piece.lane) for piece in answer.lanes[0][0]]
-
-
 def go(world: LawWorld, paused: str = "0") -> None:
     world.change("t", "paused", paused)
 
 
 def test_only_the_first_envelopes_are_granted_in_a_retry_lane(trial: LawWorld) -> None:
-    assert word(trial, ask_retry(want("t", 0, 5, size=CHUNK))) == [
+    assert trial.word(ask_retry(want("t", 0, 5, size=CHUNK))) == [
         (Status.GRANTED, 3, ""),
         (Status.MOVE, 2, own_lane("t")),
     ]
 
 
 def test_nothing_is_granted_in_the_tasks_own_lane_but_the_first_envelopes(trial: LawWorld) -> None:
-    assert word(trial, ask_own("t", 3, 1_000)) == [(Status.PARKED, 1_000, "")]
+    assert trial.word(ask_own("t", 3, 1_000)) == [(Status.PARKED, 1_000, "")]
 
 
 def test_a_target_of_the_first_ones_is_tried_again_before_the_go(trial: LawWorld) -> None:
     trial.record("t", mixed(0, [RETRY] * CHUNK), mixed(4, [RETRY] * CHUNK))
-    assert word(trial, ask_retry(want("t", 0, 1, attempt=1, size=CHUNK)))[0][0] == Status.GRANTED
-    assert word(trial, ask_retry(want("t", 4, 1, attempt=1, size=CHUNK)))[0][0] == Status.MOVE
+    assert trial.word(ask_retry(want("t", 0, 1, attempt=1, size=CHUNK)))[0][0] == Status.GRANTED
+    assert trial.word(ask_retry(want("t", 4, 1, attempt=1, size=CHUNK)))[0][0] == Status.MOVE
 
 
 def test_after_the_go_everything_is_granted(trial: LawWorld) -> None:
     go(trial)
-    assert word(trial, ask_own("t", 3, 100)) == [(Status.GRANTED, 100, "")]
-    assert word(trial, ask_retry(want("t", 0, 1, size=CHUNK))) == [(Status.MOVE, 1, own_lane("t"))]
+    assert trial.word(ask_own("t", 3, 100)) == [(Status.GRANTED, 100, "")]
+    assert trial.word(ask_retry(want("t", 0, 1, size=CHUNK))) == [(Status.MOVE, 1, own_lane("t"))]
 
 
 def test_a_pause_stops_the_first_targets_too(trial: LawWorld) -> None:
     go(trial, paused="1")
-    assert word(trial, ask_retry(want("t", 0, 1, size=CHUNK))) == [(Status.MOVE, 1, own_lane("t"))]
-    assert word(trial, ask_own("t", 0, 1)) == [(Status.PARKED, 1, "")]
+    assert trial.word(ask_retry(want("t", 0, 1, size=CHUNK))) == [(Status.MOVE, 1, own_lane("t"))]
+    assert trial.word(ask_own("t", 0, 1)) == [(Status.PARKED, 1, "")]
 
 
 @pytest.mark.parametrize("what", ["the channel is paused", "its audience is not complete", "a cap", "its own cap"])
@@ -71,14 +61,14 @@ def test_what_else_holds_them_back_leaves_them_where_workers_find_them(trial: La
     else:
         trial.add("t2", first=FIRST, chunk=CHUNK, hold_until_sealed=True)
     task = "t2" if what == "its audience is not complete" else "t"
-    pieces = word(trial, ask_retry(want(task, 0, 3, size=CHUNK)))
+    pieces = trial.word(ask_retry(want(task, 0, 3, size=CHUNK)))
     assert pieces[-1][0] == Status.HELD
     assert sum(count for _, count, _ in pieces) == 3
 
 
 def test_cancelled_first_targets_end_like_all_others(trial: LawWorld) -> None:
     trial.change("t", "cancelled", "1")
-    assert word(trial, ask_retry(want("t", 0, 1, size=CHUNK))) == [(Status.MOVE, 1, own_lane("t"))]
+    assert trial.word(ask_retry(want("t", 0, 1, size=CHUNK))) == [(Status.MOVE, 1, own_lane("t"))]
 
 
 def test_it_waits_for_its_go_from_the_beginning_and_says_so(trial: LawWorld) -> None:

@@ -22,8 +22,6 @@ from tests.contract.ledger_worlds import (
     ask_shared,
     ask_side,
     back_of,
-    capacity,
-    change,
     fold,
     in_process_worlds,
     mixed,
@@ -31,12 +29,12 @@ from tests.contract.ledger_worlds import (
     own_lane,
     request,
     run,
-    sealed,
     setting,
     task_record,
     want,
 )
 from tests.contract.memory_twins import contents_of
+from tests.contract.registry_records import change, sealed
 from tests.records import finished
 
 OWN, SHARED = ("t0", "t1", "t2"), ("s0", "s1")
@@ -90,7 +88,7 @@ class Twins(RuleBasedStateMachine):
     def tasks(self, rng: random.Random, rate: int) -> None:
         for task in TASKS:
             self.apply(_random_task(rng, task))
-        self.apply(capacity(rate))
+        self.apply(setting("capacity", str(rate)))
         if rng.random() < 0.5:
             self.apply(setting("cap:channel:null", rng.choice(["20", "1000", "300:9"])))
         if rng.random() < 0.3:
@@ -205,7 +203,7 @@ class Twins(RuleBasedStateMachine):
 
     @rule(rate=st.sampled_from([0, 100, 5_000]))
     def set_capacity(self, rate: int) -> None:
-        self.apply(capacity(rate))
+        self.apply(setting("capacity", str(rate)))
 
     @rule(
         field=st.sampled_from(

@@ -9,7 +9,7 @@ import pytest
 
 from dispatcher.channels.guards.door import Doors
 from dispatcher.wire.lease import ChannelTerms, GivenBack, Status
-from tests.contract.ledger_worlds import LawWorld, ask, given_back, own_lane, setting, want
+from tests.contract.ledger_worlds import LawWorld, ask, ask_own, given_back, own_lane, setting, want
 
 CAP = 2_000
 POOL = "quota/project"
@@ -165,19 +165,18 @@ def test_a_group_that_rested_reaches_its_cap_within_a_minute(world: LawWorld) ->
 
 def test_apps_outside_of_the_group_and_caps_with_a_burst_are_not_paced(capped: LawWorld) -> None:
     capped.add("out", app="news")
-    assert capped.lease(1, ask(own_lane("out"), want("out", 0, 50)), worker="x").paces == []
+    assert capped.lease(1, ask_own("out", 0, 50), worker="x").paces == []
     capped.advance(250)
     capped.apply(setting("cap:quota:project", f"{CAP}:700"))
-    assert capped.lease(1, ask(own_lane("a"), want("a", 0, 50)), worker="y").paces == []
+    assert capped.lease(1, ask_own("a", 0, 50), worker="y").paces == []
     capped.apply(setting("cap:quota:project", str(CAP)))
-    (pace,) = capped.lease(1, ask(own_lane("a"), want("a", 100, 50)), worker="z").paces
+    (pace,) = capped.lease(1, ask_own("a", 100, 50), worker="z").paces
     assert (pace.pool, pace.flow, pace.count) == (POOL, "null/shop", 50)
 
 
 def test_an_app_that_left_its_group_is_capped_by_it_no_longer(capped: LawWorld) -> None:
     capped.apply(setting("quota:null:bank", ""))
-    answer = capped.lease(1, ask(own_lane("b"), want("b", 0, 100_000)), worker="x")
-    assert [(piece.status, piece.count) for piece in answer.lanes[0][0]] == [(Status.GRANTED, 100_000)]
+    assert capped.statuses(1, ask_own("b", 0, 100_000), worker="x") == [(Status.GRANTED, 100_000)]
 
 
 def test_what_is_given_back_is_not_granted_again(capped: LawWorld) -> None:
@@ -197,8 +196,7 @@ def test_what_is_given_back_is_not_granted_again(capped: LawWorld) -> None:
 def own_count(world: LawWorld, number: int, back: int = 0) -> int:
     """Return the targets of app `shop` that call `number` grants, while it gives some of the last call back."""
     unused = [given_back("a", 10_000 * (number - 1), back, f"w.{number - 1}")] if back else []
-    answer = world.lease(number, ask(own_lane("a"), want("a", 10_000 * number, 9_000)), given_back=unused)
-    return sum(piece.count for piece in answer.lanes[0][0] if piece.status == Status.GRANTED)
+    return world.granted(number, ask_own("a", 10_000 * number, 9_000), given_back=unused)
 
 
 @pytest.mark.parametrize("terms", [ChannelTerms(3_000, 0), ChannelTerms(3_000, 10)])

@@ -16,9 +16,7 @@ from backends.redis.view_records import ViewRecords
 from dispatcher.model.task_control import Control, edited_message, edits_of
 from dispatcher.wire.control import (
     FORMAT,
-    Checkpoint,
     ControlRecord,
-    Finished,
     GlobalChange,
     encode_control,
 )
@@ -100,8 +98,7 @@ def test_the_present_message_is_the_last_edit_or_the_submitted_one(registry: Reg
     assert message() == [{"title": "Sale"}]
     registry.control.apply(position(2), change("t1", "override", edit_text(1, {"body": "b"})))
     assert message() == [{"body": "b"}]
-    ended = Finished(format=FORMAT, task="t1", state="completed", counts=[0] * 5, at_ms=1)
-    registry.control.apply(position(3), ended)
+    registry.control.apply(position(3), finished("t1"))
     assert message() == [{}]
 
 
@@ -126,10 +123,8 @@ def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Regist
 
 def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Registry, view: RedisView) -> None:
     registry.control.apply_all(placed(task_record(), change("t1", "stopped", "stopped first")))
-    registry.control.apply(
-        position(3),
-        finished("t1", 1, 0, 0, 0, 2, state="failed", at_ms=5, reason="no credential"),
-    )
+    ended = finished("t1", 1, 0, 0, 0, 2, state="failed", at_ms=5, reason="no credential")
+    registry.control.apply(position(3), ended)
     before = task_of(registry)
     assert (before.state, before.reason) == ("failed", "no credential")
     assert [task.id for task in registry.tasks.page(TaskSelection(state="failed"), TASK_VIEW).tasks] == ["t1"]
@@ -303,9 +298,8 @@ RECORDS = st.one_of(
     st.builds(change, _tasks, st.just("paused"), st.sampled_from(["0", "1"])),
     st.builds(change, _tasks, st.just("cancelled"), st.just("1")),
     st.builds(
-        lambda task, writer, n: Checkpoint(
-            format=FORMAT, task=task, writer=writer, sequence=n, targets=n * 10, refused=n % 3, consumed=n,
-            digest=str(n),
+        lambda task, writer, n: checkpoint(
+            task, n, writer=writer, targets=n * 10, refused=n % 3, consumed=n, digest=str(n)
         ),
         _tasks,
         st.sampled_from(["0", "w"]),
@@ -313,7 +307,7 @@ RECORDS = st.one_of(
     ),
     st.builds(sealed, _tasks, _small, st.sampled_from([("0",), ("w", "x")])),
     st.builds(
-        lambda task, state, counts: Finished(format=FORMAT, task=task, state=state, counts=counts, at_ms=9),
+        lambda task, state, counts: finished(task, *counts, state=state, at_ms=9),
         _tasks,
         st.sampled_from(["completed", "cancelled"]),
         st.lists(_small, min_size=5, max_size=5),

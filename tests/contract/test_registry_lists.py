@@ -9,9 +9,9 @@ from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.registry.tasks import ANY, LIVE, TaskSelection
 from dispatcher.analysis.why import Switch
 from dispatcher.model.tier import Tier
-from dispatcher.wire.control import FORMAT, Checkpoint, ControlChange, GlobalChange
+from dispatcher.wire.control import FORMAT, ControlChange, GlobalChange
 from tests.contract.registry_records import placed, position, task_record
-from tests.records import finished
+from tests.records import checkpoint, finished
 
 
 def listed(registry: Registry, **wanted: Any) -> list[str]:
@@ -104,15 +104,9 @@ def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
 def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
     version = registry.service.read_state().version
-    registry.control.apply(
-        position(2),
-        Checkpoint(format=FORMAT, task="t1", writer="0", sequence=1, targets=10, refused=0, consumed=10, digest="d"),
-    )
+    registry.control.apply(position(2), checkpoint("t1", 1, targets=10))
     assert registry.service.read_state().version == version + 1
-    registry.control.apply(
-        position(3),
-        Checkpoint(format=FORMAT, task="t1", writer="0", sequence=2, targets=20, refused=0, consumed=20, digest="d"),
-    )
+    registry.control.apply(position(3), checkpoint("t1", 2, targets=20))
     assert registry.service.read_state().version == version + 1
 
 

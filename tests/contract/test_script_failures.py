@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError
-from dispatcher.wire.control import Checkpoint, ControlRecord
+from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import LaneAsk, Status
 from dispatcher.wire.outcome import RETRY, ClaimsEnded, CloseTask, Outcome, OutcomeRecord, encode_record
 from simulator.redis.commands import Answer, Commands
@@ -27,20 +27,19 @@ from tests.contract.ledger_worlds import (
     ask_own,
     ask_retry,
     ask_shared,
-    change,
     fold,
     given_back,
     mixed,
     outcomes,
     own_lane,
     run,
-    sealed,
     setting,
     statuses,
     task_record,
     want,
 )
-from tests.records import finished
+from tests.contract.registry_records import change, sealed
+from tests.records import checkpoint, finished
 
 PARTITION = TOPICS.partition_of("a")
 Act = Callable[[LawWorld], object]
@@ -160,9 +159,7 @@ ACTS: dict[str, Act] = {
     "move": _applies(change("s1", "lane", own_lane("s1"))),
     "setting": _applies(setting("cap:app:shop", "3")),
     "end": _applies(finished("a")),
-    "checkpoint": _applies(
-        Checkpoint(format=1, task="a", writer="0", sequence=5, targets=5, refused=0, consumed=5, digest="d")
-    ),
+    "checkpoint": _applies(checkpoint("a", 5, targets=5)),
     "heartbeat": lambda world: world.ledger.due_claims(),
     "sweep": _sweep,
 }

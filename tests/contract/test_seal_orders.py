@@ -5,7 +5,8 @@ from itertools import count, permutations, takewhile
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import FORMAT, CloseTask
-from tests.contract.ledger_worlds import LawWorld, Worlds, ask, fold, outcomes, own_lane, run, sealed, task_record, want
+from tests.contract.ledger_worlds import LawWorld, Worlds, ask, fold, outcomes, own_lane, run, task_record, want
+from tests.contract.registry_records import sealed
 
 WINNER, LATER = sealed("t", 4, ["a", "b"]), sealed("t", 2, ["b"])
 DONE = outcomes("t", run(0, 2, writer="a"))

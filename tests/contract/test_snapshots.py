@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from backends.redis.epochs import Epochs
 from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.model.errors import Unreachable
-from dispatcher.wire.control import MAIN_WRITER, Checkpoint, ControlChange
+from dispatcher.wire.control import MAIN_WRITER, ControlChange
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
 from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
@@ -17,7 +17,7 @@ from dispatcher.wire.snapshot import Chunk, Cursors, OpenPart, Packer, Part, Tas
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own, ask_retry, mixed, outcomes, run, statuses, want
-from tests.records import finished
+from tests.records import checkpoint, finished
 
 PLACE = "{:020d}".format
 
@@ -92,9 +92,7 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: LawWorld) -> 
     world.add("shared", shared=True, tier="low")
     world.add("done")
     world.set_capacity(500)
-    world.apply(
-        Checkpoint(format=1, task="own", writer=MAIN_WRITER, sequence=3, targets=30, refused=1, consumed=31, digest="d")
-    )
+    world.apply(checkpoint("own", 3, targets=30, refused=1, consumed=31, digest="d"))
     world.apply(ControlChange(1, "own", "weight", "2500", 0))
     world.apply(ControlChange(1, "shared", "paused", "1", 0))
     world.seal("done", 0)
@@ -180,9 +178,7 @@ def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(live: LawWorld
     if known == "by the seal":
         live.seal("t", 3, ["0", "s1"])
     else:
-        live.apply(
-            Checkpoint(format=1, task="t", writer="s1", sequence=3, targets=3, refused=0, consumed=3, digest="d")
-        )
+        live.apply(checkpoint("t", 3, writer="s1", targets=3))
     live.record("t", run(0, 2, writer="s1"))
     restore(live)
     live.seal("t", 3, ["0", "s1"])

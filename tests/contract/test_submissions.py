@@ -10,7 +10,6 @@ from backends.redis.view_records import ViewRecords
 from dispatcher.wire.control import (
     FORMAT,
     Announced,
-    Checkpoint,
     ControlRecord,
     Sealed,
     TakenOver,
@@ -20,6 +19,7 @@ from dispatcher.wire.control import (
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import WrittenAhead, written_ahead
 from tests.contract.registry_records import placed, position, ready, sealed, submission_of, task_record
+from tests.records import checkpoint
 
 
 def of(submitter: str) -> TaskRecord:
@@ -134,9 +134,7 @@ def test_the_view_has_what_is_announced_behind_the_last_checkpoint(registry: Reg
     assert [end.targets for end in ahead(registry).ends] == [10, 20, 40]
     registry.control.apply_all(
         placed(
-            Checkpoint(
-                format=FORMAT, task="t1", writer="0", sequence=2, targets=20, refused=0, consumed=20, digest="d20"
-            ),
+            checkpoint("t1", 2, targets=20, consumed=20, digest="d20"),
             announced("b", 40, 50),
             first=6,
         )

@@ -16,14 +16,6 @@ def hold_unrecorded(world: LawWorld, task: str) -> None:
     world.view.client.hset(world.view.keys.unrecorded, task, "|a|")
 
 
-def end_due_claims(world: LawWorld) -> list[str]:
-    """Fold the ends of all claims that are due."""
-    ended = [(partition, member) for partition, due in world.ledger.due_claims().items() for member in due]
-    for partition, member in ended:
-        fold(world, ClaimsEnded(1, [member]), partition=partition)
-    return [member for _, member in ended]
-
-
 def make_ready(world: LawWorld) -> None:
     world.view.client.hset(world.view.keys.epoch, "ready", "1")
 
@@ -36,7 +28,7 @@ def test_a_new_view_holds_a_task_until_the_fold_has_read_what_live_workers_had_y
     make_ready(world)
     found = world.lease(1, ask_own("t", 0, 1), ask_own("u", 0, 1))
     assert [statuses(found, 0), statuses(found, 1)] == [[(HELD, 1)], [(GRANTED, 1)]]
-    assert end_due_claims(world) == []
+    assert world.end_claims() == []
     world.beat("a")
     ((partition, due),) = world.ledger.due_claims().items()
     assert world.statuses(2, ask_own("t", 0, 1)) == [(HELD, 1)]
@@ -48,9 +40,9 @@ def test_a_new_view_holds_a_task_no_longer_than_the_worker_lives(live: LawWorld)
     hold_unrecorded(live, "t")
     make_ready(live)
     live.advance(5_000)
-    assert end_due_claims(live) == []
+    assert live.end_claims() == []
     live.advance(1)
-    assert len(end_due_claims(live)) == 1
+    assert len(live.end_claims()) == 1
     assert live.statuses(1, ask_own("t", 0, 1)) == [(GRANTED, 1)]
 
 
@@ -72,5 +64,5 @@ def test_a_cancelled_task_is_not_closed_while_a_live_worker_has_yet_to_record_it
     hold_unrecorded(live, "t")
     assert live.ledger.closable() == []
     live.beat("a")
-    end_due_claims(live)
+    live.end_claims()
     assert [found.task for found in live.ledger.closable()] == ["t"]

@@ -11,10 +11,9 @@ import pytest
 
 from dispatcher.analysis.laws import CapSince, overshoot
 from dispatcher.model.pools import Cap
-from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY, UNKNOWN, UNSENT, ClaimsEnded
 from tests.contract.ledger_crowd import assert_tallied
-from tests.contract.ledger_worlds import LawWorld, ask_own, change, fold, mixed, outcomes, setting
+from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, set_cap
 
 SIZE = 100
 REFUNDED = ["capacity", "cap:app:shop", "task"]
@@ -22,14 +21,9 @@ REFUNDED = ["capacity", "cap:app:shop", "task"]
 PACED = ["cap:channel:null", "cap:app_channel:shop/null"]
 
 
-def set_cap(world: LawWorld, field: str, cap: str) -> None:
-    world.apply(change("t", "cap", cap) if field == "task" else setting(field, cap))
-
-
 def granted(world: LawWorld, number: int, first: int, count: int = 1) -> int:
     """Ask for envelopes. Return how many are granted."""
-    pieces = world.statuses(number, ask_own("t", first, count, size=SIZE))
-    return sum(count for status, count in pieces if status == Status.GRANTED)
+    return world.granted(number, ask_own("t", first, count, size=SIZE))
 
 
 def report(sequence: int, sent: int, code: int = UNSENT) -> Sequence[int]:
@@ -149,8 +143,7 @@ def test_no_second_sees_more_sent_than_the_cap_however_much_is_unsent(world: Law
         step_ms = rng.choice([0, 5, 40, 100, 300])
         world.advance(step_ms)
         now_ms += step_ms
-        pieces = world.statuses(number, ask_own("t", first, rng.choice([1, 20, 400]), size=size))
-        count = sum(count for status, count in pieces if status == Status.GRANTED)
+        count = world.granted(number, ask_own("t", first, rng.choice([1, 20, 400]), size=size))
         sent[now_ms] = sent.get(now_ms, 0) + count * size
         claimed += [(f"w.{number}", sequence, now_ms) for sequence in range(first, first + count)]
         first += count
