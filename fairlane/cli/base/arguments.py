@@ -71,53 +71,33 @@ def parse_fraction(text: str) -> float:
     raise ValueError(f"{text!r} is not a fraction; write for example 5% or 0.05")
 
 
-class _Parsed(Parameter):
+class Parsed(Parameter):
     """A value of a type, from a text."""
 
-    kind: type
-    parse: Callable[[str], Any]
+    def __init__(self, name: str, kind: type, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._kind = kind
+        self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            return value if isinstance(value, self.kind) else self.parse(str(value))
+            return value if isinstance(value, self._kind) else self._parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-class Duration(_Parsed):
-    """Seconds, from text like 15m."""
-
-    name, kind, parse = "duration", float, staticmethod(parse_duration_s)
-
-
-class ByteSize(_Parsed):
-    """Bytes, from text like 512MiB."""
-
-    name, kind, parse = "bytes", int, staticmethod(parse_bytes)
-
-
-class Count(_Parsed):
-    """A number, from text like 100M."""
-
-    name, kind, parse = "number", float, staticmethod(parse_count)
-
-
-class Time(_Parsed):
-    """A moment, from ISO 8601 or from +15m."""
-
-    name, kind, parse = "time", datetime, staticmethod(lambda text: parse_time(text, datetime.now(UTC)))
-
-
-class Fraction(_Parsed):
-    """A fraction: 5% or 0.05."""
-
-    name, kind, parse = "part", float, staticmethod(parse_fraction)
-
-
-class Moment(_Parsed):
-    """A moment, from ISO 8601 or from how long ago it was, like 2h."""
-
-    name, kind, parse = "time", datetime, staticmethod(lambda text: parse_past(text, datetime.now(UTC)))
+DURATION = Parsed("duration", float, parse_duration_s)
+"""Seconds, from text like 15m."""
+BYTE_SIZE = Parsed("bytes", int, parse_bytes)
+"""Bytes, from text like 512MiB."""
+COUNT = Parsed("number", float, parse_count)
+"""A number, from text like 100M."""
+FRACTION = Parsed("part", float, parse_fraction)
+"""A fraction: 5% or 0.05."""
+TIME = Parsed("time", datetime, lambda text: parse_time(text, datetime.now(UTC)))
+"""A moment, from ISO 8601 or from +15m."""
+MOMENT = Parsed("time", datetime, lambda text: parse_past(text, datetime.now(UTC)))
+"""A moment, from ISO 8601 or from how long ago it was, like 2h."""
 
 
 class Hours(click.FloatRange):

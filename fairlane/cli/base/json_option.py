@@ -12,13 +12,16 @@ def read_object(text: str | None, name: str) -> Any:
     if text is None:
         return None
     if not text.lstrip().startswith("{"):
-        try:
-            text = Path(text).read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise InvalidInput(
-                f"{name}: {text} cannot be read: {error}.", "Name a JSON file, or give the object."
-            ) from error
+        text = read_file(text, name, "Name a JSON file, or give the object.")
     return parse_object(text, f"{name}:", '{"de": {"body": "Hallo"}}')
+
+
+def read_file(path: str, name: str, next_step: str) -> str:
+    """Return the text of a file that the option --name names. Raises InvalidInput."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"{name}: {path} cannot be read: {error}.", next_step) from error
 
 
 def parse_object(text: str, subject: str, example: str = '{"body": "Hi"}') -> Any:

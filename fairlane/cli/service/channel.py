@@ -4,7 +4,7 @@ import click
 
 from dispatcher.model.pools import Cap
 from dispatcher.model.values import duration
-from fairlane.cli.base.arguments import CapText, Duration, cap_words
+from fairlane.cli.base.arguments import DURATION, CapText, cap_words
 from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import Invocation, pass_invocation
@@ -90,7 +90,7 @@ def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
 @_name
 @_app
 @click.option(
-    "--for", "for_s", metavar="DURATION", type=Duration(), help="Resume after this time, such as 10m. Only with --app."
+    "--for", "for_s", metavar="DURATION", type=DURATION, help="Resume after this time, such as 10m. Only with --app."
 )
 @click.option("--reason", metavar="TEXT", help="Shown wherever the pause is. Only with --app.")
 @dry_run_option

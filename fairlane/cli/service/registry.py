@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlane.cli.base.arguments import Duration
+from fairlane.cli.base.arguments import DURATION
 from fairlane.cli.base.exit_codes import REFUSED
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import pass_settings
@@ -55,7 +55,7 @@ def status(settings: "Settings", output: Output) -> None:
 @registry.command()
 @click.option("--wipe", is_flag=True, help="Empty the view first. Nothing is lost; sending pauses until it is rebuilt.")
 @click.option("--full", is_flag=True, help="Delete the snapshots first, so that everything is read.")
-@click.option("--timeout", type=Duration(), default="10m", help="Maximum time to wait for completion.")
+@click.option("--timeout", type=DURATION, default="10m", help="Maximum time to wait for completion.")
 @output_option
 @pass_settings
 def rebuild(settings: "Settings", *, wipe: bool, full: bool, timeout: float, output: Output) -> None:
@@ -68,7 +68,7 @@ def rebuild(settings: "Settings", *, wipe: bool, full: bool, timeout: float, out
 
 @registry.command()
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--timeout", type=Duration(), default="10m", help="Maximum time to wait for completion.")
+@click.option("--timeout", type=DURATION, default="10m", help="Maximum time to wait for completion.")
 @output_option
 @pass_settings
 def adopt(settings: "Settings", *, yes: bool, timeout: float, output: Output) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlane.cli.base.arguments import Duration, named_values
+from fairlane.cli.base.arguments import DURATION, named_values
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import Invocation, pass_settings
 from fairlane.cli.base.output import Output, output_option
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--drain-timeout",
-    type=Duration(),
+    type=DURATION,
     help="How long a worker may take to finish, such as 20s; others take over the rest.",
 )
 @click.pass_context

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from fairlane.cli.base.arguments import ByteSize
+from fairlane.cli.base.arguments import BYTE_SIZE
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, say
 from producers.publish.tuning import FIXED, ProducerNeeds
@@ -19,8 +19,8 @@ def tune() -> None:
 @tune.command()
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Partitions of the topic.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=50_000.0, help="Messages per second.")
-@click.option("--message-bytes", type=ByteSize(), default="1000", help="Size of a typical message.")
-@click.option("--memory", type=ByteSize(), default="64MiB", help="Memory for unconfirmed messages.")
+@click.option("--message-bytes", type=BYTE_SIZE, default="1000", help="Size of a typical message.")
+@click.option("--memory", type=BYTE_SIZE, default="64MiB", help="Memory for unconfirmed messages.")
 @click.option("--receiver-queue", type=click.IntRange(1), default=1_000, help="Messages that a consumer prefetches.")
 @output_option
 def producer(

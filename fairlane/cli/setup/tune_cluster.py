@@ -9,7 +9,7 @@ import click
 
 from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base import exit_codes
-from fairlane.cli.base.arguments import ByteSize, Count
+from fairlane.cli.base.arguments import BYTE_SIZE, COUNT
 from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option, say
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ZOOKEEPERS = "zookeeper-1:2181,zookeeper-2:2181,zookeeper-3:2181"
 _load = with_options(
-    click.option("--targets-per-s", type=Count(), required=True, help="Targets per second at the busiest time."),
+    click.option("--targets-per-s", type=COUNT, required=True, help="Targets per second at the busiest time."),
     click.option(
         "--machines",
         required=True,
@@ -27,10 +27,10 @@ _load = with_options(
     ),
     click.option("--mixed", is_flag=True, help="Run a broker and a bookie on each machine, instead of one of them."),
     click.option("--chunk", type=click.IntRange(1, 500), default=500, help="Targets of an envelope."),
-    click.option("--target-bytes", type=ByteSize(), default="64", help="Size of a target with its variables."),
+    click.option("--target-bytes", type=BYTE_SIZE, default="64", help="Size of a target with its variables."),
     click.option("--copies", type=click.IntRange(1, 5), default=2, help="Bookies that store each entry."),
-    click.option("--lanes", type=Count(), default="10k", help="Lanes at the same time."),
-    click.option("--backlog", type=Count(), default="100M", help="Targets that wait at the same time."),
+    click.option("--lanes", type=COUNT, default="10k", help="Lanes at the same time."),
+    click.option("--backlog", type=COUNT, default="100M", help="Targets that wait at the same time."),
 )
 _site = with_options(
     click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fairlane.cli.base.arguments import Duration
+from fairlane.cli.base.arguments import DURATION
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, report_option, say
@@ -48,9 +48,9 @@ def backlog() -> None:
 
 
 @backlog.command()
-@click.option("--every", "every_s", type=Duration(), default="10s", help="Time between two snapshots.")
+@click.option("--every", "every_s", type=DURATION, default="10s", help="Time between two snapshots.")
 @click.option("--once", is_flag=True, help="Take one snapshot and print it.")
-@click.option("--file-every", "file_s", type=Duration(), default="5m", help="Time span of one Parquet file.")
+@click.option("--file-every", "file_s", type=DURATION, default="5m", help="Time span of one Parquet file.")
 @click.option("--keep-days", type=click.IntRange(0), default=14, help="Days to keep snapshots; 0 keeps all.")
 @tables_option
 @output_option
@@ -138,9 +138,9 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
 
 
 @backlog.command()
-@click.option("--since", "since_s", type=Duration(), default="24h", help="How far back to look.")
+@click.option("--since", "since_s", type=DURATION, default="24h", help="How far back to look.")
 @click.option(
-    "--recent", "recent_s", type=Duration(), default="5m", help="Measure rates over only this last part of the period."
+    "--recent", "recent_s", type=DURATION, default="5m", help="Measure rates over only this last part of the period."
 )
 @click.option(
     "--capacity",

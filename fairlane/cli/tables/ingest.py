@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dispatcher.model.errors import InvalidInput
-from fairlane.cli.base.arguments import Fraction
+from fairlane.cli.base.arguments import FRACTION
 from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.output import Output, output_option, say
 from fairlane.cli.tables.backlog import tables_option
@@ -40,7 +40,7 @@ _SHOWN_REASONS = 10
     "--invalid-targets/--no-invalid-targets", default=True, help="Leave out targets that providers reported as invalid."
 )
 @click.option(
-    "--max-refused", type=Fraction(), default="5%", help="Send nothing if more than this part of the rows is invalid."
+    "--max-refused", type=FRACTION, default="5%", help="Send nothing if more than this part of the rows is invalid."
 )
 @click.option(
     "--strict", is_flag=True, help="Refuse a task whose channel no live worker serves; without it, only warn."

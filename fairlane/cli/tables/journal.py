@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dispatcher.model.values import counted
-from fairlane.cli.base.arguments import ByteSize, Duration
+from fairlane.cli.base.arguments import BYTE_SIZE, DURATION
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.output import Output, output_option, say
@@ -26,7 +26,7 @@ def journal() -> None:
 
 @journal.command()
 @click.option("--once", is_flag=True, help="Exit once everything recorded before the start is written.")
-@click.option("--every", "every_s", type=Duration(), default="10s", help="Time between two batches.")
+@click.option("--every", "every_s", type=DURATION, default="10s", help="Time between two batches.")
 @click.option(
     "--max-records",
     type=click.IntRange(1),
@@ -82,11 +82,11 @@ def _tell(batch: "LandedBatch") -> None:
 @journal.command()
 @click.option(
     "--file-size",
-    type=ByteSize(),
+    type=BYTE_SIZE,
     default="128MiB",
     help="Target size of a file; files of at least half this size are left unchanged.",
 )
-@click.option("--keep", "keep_s", type=Duration(), default="1h", help="How long replaced files are kept.")
+@click.option("--keep", "keep_s", type=DURATION, default="1h", help="How long replaced files are kept.")
 @tables_option
 @spark_options
 @output_option

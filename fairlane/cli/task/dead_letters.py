@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dispatcher.model.values import counted
-from fairlane.cli.base.arguments import Moment
+from fairlane.cli.base.arguments import MOMENT
 from fairlane.cli.base.completion import app_names, task_ids
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.groups import CommandGroup
@@ -47,9 +47,9 @@ def filter_options(command: F) -> F:
         click.option("--app", help="Only letters of this app. Filters combine.", shell_complete=app_names),
         click.option("--error", metavar="TEXT", help="Only letters whose reason contains this text."),
         click.option(
-            "--since", type=Moment(), help="Only letters given up at or after this: a time, or how long ago (2h)."
+            "--since", type=MOMENT, help="Only letters given up at or after this: a time, or how long ago (2h)."
         ),
-        click.option("--until", type=Moment(), help="Only letters given up before this: a time, or how long ago (2h)."),
+        click.option("--until", type=MOMENT, help="Only letters given up before this: a time, or how long ago (2h)."),
         click.option(
             "--without-task",
             is_flag=True,

@@ -8,7 +8,7 @@ import click
 from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of
-from fairlane.cli.base.json_option import parse_object
+from fairlane.cli.base.json_option import parse_object, read_file
 from fairlane.cli.base.output import Output, output_option, say
 
 
@@ -38,17 +38,13 @@ def read_message(text: str) -> Any:
     """Parse the option: a JSON object, a file that contains one (or a text), or a text. Raises InvalidInput."""
     if text.lstrip().startswith("{"):
         return parse_object(text, "message: --message")
-    path = Path(text)
     try:
-        is_file = len(text) < 4_096 and "\n" not in text and path.is_file()
+        is_file = len(text) < 4_096 and "\n" not in text and Path(text).is_file()
     except OSError:
         is_file = False
     if not is_file and text.endswith(".json"):
         raise InvalidInput(f"message: there is no file {text}.", "Name a JSON file, or give the message itself.")
     if not is_file:
         return text
-    try:
-        content = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise InvalidInput(f"message: {text} cannot be read: {error}.", "Name a text or JSON file in UTF-8.") from error
+    content = read_file(text, "message", "Name a text or JSON file in UTF-8.")
     return parse_object(content, f"message: {text}") if content.lstrip().startswith("{") else content.strip()

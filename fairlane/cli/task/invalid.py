@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from dispatcher.model.values import counted
-from fairlane.cli.base.arguments import Moment
+from fairlane.cli.base.arguments import MOMENT
 from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.groups import CommandGroup
@@ -35,8 +35,8 @@ def invalid() -> None:
 @invalid.command()
 @click.option("--app", help="Only targets of this app.", shell_complete=app_names)
 @click.option("--channel", help="Only targets of this channel.", shell_complete=channel_names)
-@click.option("--since", type=Moment(), help="Recorded at or after this: a time, or how long ago (24h).")
-@click.option("--until", type=Moment(), help="Recorded before then: a time, or how long ago (24h).")
+@click.option("--since", type=MOMENT, help="Recorded at or after this: a time, or how long ago (24h).")
+@click.option("--until", type=MOMENT, help="Recorded before then: a time, or how long ago (24h).")
 @click.option(
     "--out",
     default=STANDARD_OUTPUT,

@@ -9,7 +9,7 @@ import msgspec
 
 from dispatcher.model.values import count, counted, percent
 from dispatcher.model.view import STATES, TaskView
-from fairlane.cli.base.arguments import Duration
+from fairlane.cli.base.arguments import DURATION
 from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of, settings_of
 from fairlane.cli.base.exit_codes import FAILURE
@@ -91,7 +91,7 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
 
 @click.command()
 @task_argument
-@click.option("--timeout", type=Duration(), help="Give up after this long (exit code 4); the task goes on.")
+@click.option("--timeout", type=DURATION, help="Give up after this long (exit code 4); the task goes on.")
 @click.option("--fail-on-failures", is_flag=True, help="Exit code 1 also if targets of a completed task failed.")
 @output_option
 @click.pass_context

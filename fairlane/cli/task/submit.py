@@ -11,7 +11,7 @@ from dispatcher.model.errors import FairlaneError
 from dispatcher.model.pools import Cap
 from dispatcher.model.tier import Tier
 from dispatcher.model.values import counted
-from fairlane.cli.base.arguments import Duration, Time
+from fairlane.cli.base.arguments import DURATION, TIME
 from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.exit_codes import FAILURE
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--category", metavar="NAME", help="Channel of the app (Android) or category of the notification (APNs).")
 @click.option(
     "--provider-ttl",
-    type=Duration(),
+    type=DURATION,
     help="How long the provider keeps it for a device that it cannot reach.  [default: what is left of --ttl]",
 )
 @click.option(
@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 500),
     help="Targets per envelope (one Pulsar message).  [default: chosen from tier and expected targets]",
 )
-@click.option("--ttl", type=Duration(), help="Targets not sent after this time expire: 90s, 1h, 2d.")
-@click.option("--at", type=Time(), help="Start time: ISO 8601 (local time unless it names a zone), or +15m from now.")
+@click.option("--ttl", type=DURATION, help="Targets not sent after this time expire: 90s, 1h, 2d.")
+@click.option("--at", type=TIME, help="Start time: ISO 8601 (local time unless it names a zone), or +15m from now.")
 @click.option("--weight", type=float, help="Relative share of capacity among the tasks of its tier.  [default: 1]")
 @click.option("--cap", metavar="RATE[:BURST]", help="Rate limit of this task in targets/s, and the size of a burst.")
 @click.option(
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--retry-for",
-    type=Duration(),
+    type=DURATION,
     help="Time after its first call in which a target is tried again; pauses do not count.  [default: no limit]",
 )
 @click.option("--hold", is_flag=True, help="Start sending only once all targets are stored.")
