@@ -307,19 +307,19 @@ def step(watch: Watch, number: int, what: str, finals: int) -> None:
     watch.watcher.round(changes)
 
 
-class AlwaysNews(LiveLanes):
+class AlwaysChanged(LiveLanes):
     @property
-    def news(self) -> bool:
+    def changed(self) -> bool:
         return True
 
 
 @settings(deadline=None)
 @given(STEPS, st.sampled_from([2, 100]))
-def test_nothing_is_missed_by_choosing_only_where_there_is_news(
+def test_nothing_is_missed_by_choosing_only_where_something_changed(
     steps: list[tuple[int, str, int]], max_lanes: int
 ) -> None:
     watch = Watch(page=3, max_lanes=max_lanes)
-    with patch.object(watcher, "LiveLanes", AlwaysNews):
+    with patch.object(watcher, "LiveLanes", AlwaysChanged):
         other = Watch(page=3, max_lanes=max_lanes)
     for one in steps:
         step(watch, *one)
