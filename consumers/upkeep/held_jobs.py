@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from backends.redis.job_locks import JobLocks
 from dispatcher.clock import Clock
-from dispatcher.model.errors import Unreachable
+from dispatcher.model.errors import FairlaneError, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -65,8 +65,9 @@ class HeldJobs:
         while not stop.is_set():
             try:
                 self.renew()
-            except Unreachable:
-                _log.debug("job locks cannot be renewed: Redis is unreachable")
+            except FairlaneError as error:  # a refusal would end every worker
+                level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
+                _log.log(level, "job locks cannot be renewed: %s", error)
             stop.wait(self._settings.period_s)
         self._leave()
 
@@ -101,5 +102,5 @@ class HeldJobs:
         held, self._held = self._held, _Held()
         try:
             self._locks.release(sorted(held.names), self._owner)
-        except Unreachable:
-            _log.debug("job locks were not released and will expire: Redis is unreachable")
+        except FairlaneError as error:
+            _log.debug("job locks were not released and will expire: %s", error)

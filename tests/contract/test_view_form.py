@@ -178,6 +178,14 @@ def test_a_worker_leaves_its_view_to_an_older_one_that_comes_and_has_it_made_aga
     assert Epochs(view).form() == FORM - 1
 
 
+def test_a_key_of_another_type_ends_no_worker(view: RedisView, caplog: pytest.LogCaptureFixture) -> None:
+    view.command("SET", view.keys.epoch, "foreign")
+    watch = FormWatch(Epochs(view), list)
+    watch.run(EachSecond(lambda: None, lambda: None))
+    assert not watch.closed.is_set()
+    assert "the form of the view cannot be read: Redis" in caplog.text
+
+
 @pytest.mark.parametrize(("form", "error"), [(FORM - 1, NotReady), (FORM + 1, Refused)])
 def test_a_client_is_told_that_the_view_is_of_another_version(view: RedisView, form: int, error: type) -> None:
     Epochs(view).check_form()

@@ -15,7 +15,7 @@ from backends.redis.registry.registry import Registry
 from backends.redis.view import CLAIM_MAX_MS, open_view
 from backends.redis.workers import Workers
 from backends.system_clock import SystemClock
-from dispatcher.model.errors import NotReady, Refused, Unreachable
+from dispatcher.model.errors import FairlaneError, NotReady, Refused, Unreachable
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM, ViewDecision, ViewRole, judge
 from fairlane import __version__
@@ -154,8 +154,9 @@ class FormWatch:
                 _log.error("this worker stops: %s", error)
                 self.exit_code = error.exit_code
                 self.closed.set()
-            except Unreachable as error:
-                _log.debug("the form of the view cannot be read: %s", error)
+            except FairlaneError as error:
+                level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
+                _log.log(level, "the form of the view cannot be read: %s", error)
 
     def check(self) -> None:
         """Check once. Raises Unreachable, and Refused if another Redis holds the view."""

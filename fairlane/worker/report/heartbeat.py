@@ -100,15 +100,16 @@ class Heartbeat:
         self.beat(STOPPED)
 
     def beat(self, state: str) -> None:
-        """Send one heartbeat, and store the other counts. Does nothing if Redis does not answer."""
+        """Send one heartbeat, and store the other counts. What Redis refuses is logged: it must not end a worker."""
         beat, asked_s = self._beat(state), self._clock.monotonic_s()
         kept_s = STOPPED_KEPT_S if state == STOPPED else BEAT_KEPT_S
         try:
             self._clock.sync(self._beats.beat(beat, kept_s), asked_s)
             self._count()
             self._try_store_counts()
-        except Unreachable as error:
-            _log.debug("the heartbeat cannot be stored: %s", error)
+        except FairlaneError as error:
+            level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
+            _log.log(level, "the heartbeat cannot be stored: %s", error)
             # Other workers could not beat either: once Redis is back they seem gone until they beat.
             self._count_at_s = self._clock.monotonic_s()
 

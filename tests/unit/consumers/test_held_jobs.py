@@ -97,6 +97,17 @@ def test_at_the_end_all_are_let_go() -> None:
     assert crew.holding() == [0]
 
 
+def test_a_key_of_another_type_ends_no_worker(caplog: pytest.LogCaptureFixture) -> None:
+    crew = Crew(1)
+    crew.view.command("HSET", crew.view.keys.lock(NAMES[0]), "foreign", "1")
+    jobs = HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, JobLockSettings(3.5, 0.001))
+    with running(jobs.run):
+        eventually(lambda: "job locks cannot be renewed" in caplog.text)
+        crew.view.command("DEL", crew.view.keys.lock(NAMES[0]))
+        eventually(lambda: jobs.held(NAMES[0]))
+    assert "WRONGTYPE" in caplog.text
+
+
 def test_an_outage_is_waited_for_and_at_the_end_locks_run_out_by_themselves() -> None:
     crew = Crew(1)
     redis, jobs = crew.redis, HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, JobLockSettings(3.5, 0.001))

@@ -135,6 +135,16 @@ def test_a_workers_rate_is_over_three_seconds_however_its_envelopes_fall(redis: 
     assert set(rates[6:]) == {100.0}
 
 
+def test_a_key_of_another_type_ends_no_worker(redis: Redis, caplog: pytest.LogCaptureFixture) -> None:
+    mine, view = heart(redis), view_of(redis)
+    view.command("SET", view.keys.workers, "foreign")
+    mine.run(Seconds(redis.clock, 3, lambda _second: None))
+    assert "the heartbeat cannot be stored: Redis" in caplog.text
+    view.command("DEL", view.keys.workers)
+    mine.beat("serving")
+    assert redis.seen("a").state == "serving"
+
+
 def test_what_a_newer_version_reports_in_another_form_ends_no_worker(redis: Redis) -> None:
     mine = heart(redis)
     redis.workers.beat(beat("b", extra={"holds": 3, "newer": {"lane": 1}, "channels": "null"}))
