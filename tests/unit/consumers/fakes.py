@@ -13,10 +13,9 @@ from backends.redis.registry.tasks import TaskTable
 from backends.redis.view import RedisView
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound, Unreachable
-from dispatcher.ports import FoldResult, StoredRecord
+from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Sealed, decode_control, encode_control
 from dispatcher.wire.outcome import OutcomeRecord, decode_record, encode_record
-from quotas.fold import RedisFold
 from tests.actors import DEADLINE_S
 from tests.contract.registry_records import position, task_record
 from tests.unit.views import LostRedis, view_of
@@ -155,43 +154,6 @@ class OutcomeTopics:
 
     def append(self, partition: int, record: OutcomeRecord) -> None:
         self.topics.setdefault(partition, Topic()).store(encode_record(record))
-
-
-@dataclass
-class FakeFold(RedisFold):
-    """Keeps what was applied; `gone` makes every call raise."""
-
-    cursors: dict[int, str] = field(default_factory=dict)
-    applied: list[bytes] = field(default_factory=list)
-    finished: list[str] = field(default_factory=list)
-    gone: bool = False
-
-    def cursor(self, partition: int) -> str | None:
-        self._reach()
-        return self.cursors.get(partition)
-
-    def apply(
-        self,
-        partition: int,
-        expected: str | None,
-        cursor: str,
-        records: Sequence[bytes],
-        positions: Sequence[str] | None = None,
-    ) -> FoldResult:
-        self._reach()
-        if self.cursors.get(partition) != expected:
-            return FoldResult(applied=False, cursor=self.cursors.get(partition, ""))
-        self.cursors[partition] = cursor
-        self.applied.extend(records)
-        return FoldResult(applied=True, cursor=cursor, finished=self.finished)
-
-    def flush(self) -> None:
-        self.cursors.clear()
-        self.applied.clear()
-
-    def _reach(self) -> None:
-        if self.gone:
-            raise Unreachable("Redis is gone.")
 
 
 def epoch_of(epoch: str, wait_ms: int = 0, **fields: Any) -> Epoch:

@@ -13,13 +13,17 @@ from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.folder import FoldSettings, OutcomeFolder
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, NotFound
+from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
-from dispatcher.wire.outcome import EpochMark
+from dispatcher.wire.outcome import EpochMark, encode_record
+from quotas.fold import RedisFold
 from simulator.redis.server import MemoryRedis
+from simulator.world import World
 from tests.actors import running
-from tests.contract.registry_records import position
-from tests.unit.consumers.fakes import ControlTopic, FakeFold, Reader, Topic, eventually
-from tests.unit.views import view_of
+from tests.contract.ledger_worlds import outcomes, run
+from tests.contract.registry_records import position, sealed, task_record
+from tests.unit.consumers.fakes import ControlTopic, Reader, Topic, eventually
+from tests.unit.views import LostRedis, view_of
 
 OLD = f"{6:020d}:{0:020d}:{0:06d}"
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
@@ -191,9 +195,32 @@ def test_a_task_that_a_seal_completes_is_told_once_the_cursor_is_behind_the_seal
 # ------------------------------- the fold goes on from the view's cursor, whatever happens to the view or to Pulsar
 
 
+class Fold(RedisFold):
+    """The fold of a world of its own. applied: the records, in order."""
+
+    def __init__(self) -> None:
+        clock = VirtualClock()
+        self.redis = LostRedis(clock.wall_ms)
+        self.world = World(clock, view=view_of(self.redis))
+        self.applied: list[bytes] = []
+        super().__init__(self.world.view)
+
+    def apply(
+        self,
+        partition: int,
+        expected: str | None,
+        cursor: str,
+        records: Sequence[bytes],
+        positions: Sequence[str] | None = None,
+    ) -> FoldResult:
+        result = super().apply(partition, expected, cursor, records, positions)
+        self.applied += records if result.applied else []
+        return result
+
+
 def outcome_folder(
     topic: Topic,
-    fold: FakeFold,
+    fold: Fold,
     held: Callable[[], bool] = lambda: True,
     finished: Callable[[Sequence[str]], None] = lambda tasks: None,
 ) -> OutcomeFolder:
@@ -208,57 +235,59 @@ def outcome_topic_of(count: int) -> Topic:
 
 
 def test_every_record_is_applied_once_and_in_order() -> None:
-    topic, fold = outcome_topic_of(10), FakeFold()
+    topic, fold = outcome_topic_of(10), Fold()
     with running(outcome_folder(topic, fold).run):
         eventually(lambda: len(fold.applied) == 10)
         topic.store(b"10")
         eventually(lambda: len(fold.applied) == 11)
     assert fold.applied == [b"%d" % number for number in range(11)]
-    assert fold.cursors[0] == position(10)
+    assert fold.cursor(0) == position(10)
 
 
 def test_it_goes_on_behind_the_cursor_the_view_holds() -> None:
-    topic, fold = outcome_topic_of(5), FakeFold(cursors={0: position(2)})
+    topic, fold = outcome_topic_of(5), Fold()
+    fold.world.fold.apply(0, None, position(2), [])
     with running(outcome_folder(topic, fold).run):
         eventually(lambda: len(fold.applied) == 2)
     assert fold.applied == [b"3", b"4"]
 
 
 def test_when_another_folder_was_here_it_reads_on_from_there() -> None:
-    topic, fold = outcome_topic_of(4), FakeFold()
+    topic, fold = outcome_topic_of(4), Fold()
     with running(outcome_folder(topic, fold).run):
         eventually(lambda: len(fold.applied) == 4)
-        fold.cursors[0] = position(5)  # as if another had folded two records more
+        fold.world.fold.apply(0, position(3), position(5), [])  # another has folded two records more
         topic.store(b"theirs")
         topic.store(b"theirs")
         topic.store(b"ours")
-        eventually(lambda: fold.cursors[0] == position(6))
+        eventually(lambda: fold.cursor(0) == position(6))
     assert fold.applied[4:] == [b"ours"]
 
 
 def test_an_emptied_view_is_filled_from_the_beginning_without_new_records() -> None:
-    topic, fold = outcome_topic_of(4), FakeFold()
+    topic, fold = outcome_topic_of(4), Fold()
     with running(outcome_folder(topic, fold).run):
         eventually(lambda: len(fold.applied) == 4)
-        fold.flush()
-        eventually(lambda: len(fold.applied) == 4)
+        fold.world.view.wipe()
+        eventually(lambda: len(fold.applied) == 8)
     assert topic.opened[-1] is None
 
 
 def test_it_waits_for_redis_and_goes_on() -> None:
-    topic, fold = outcome_topic_of(2), FakeFold(gone=True)
+    topic, fold = outcome_topic_of(2), Fold()
+    fold.redis.gone = True
     with running(outcome_folder(topic, fold).run):
         eventually(lambda: topic.opened == [])
-        fold.gone = False
+        fold.redis.gone = False
         eventually(lambda: len(fold.applied) == 2)
-        fold.gone = True
+        fold.redis.gone = True
         topic.store(b"2")
-        fold.gone = False
+        fold.redis.gone = False
         eventually(lambda: fold.applied[-1] == b"2")
 
 
 def test_it_waits_for_pulsar_and_goes_on() -> None:
-    topic, fold = outcome_topic_of(2), FakeFold()
+    topic, fold = outcome_topic_of(2), Fold()
     topic.broken = True
     with running(outcome_folder(topic, fold).run):
         eventually(lambda: len(topic.opened) > 1)
@@ -269,7 +298,7 @@ def test_it_waits_for_pulsar_and_goes_on() -> None:
 @pytest.mark.parametrize("error", [NotFound("No such topic.", "Provision."), FairlaneError("A script failed.", "")])
 def test_a_refusal_does_not_end_the_folder(error: FairlaneError) -> None:
     """Another worker would take its job, and end by it too."""
-    refusals, fold = iter([error, error]), FakeFold()
+    refusals, fold = iter([error, error]), Fold()
 
     class Refusing(Topic):
         def open(self, after: str | None) -> Reader:
@@ -283,7 +312,7 @@ def test_a_refusal_does_not_end_the_folder(error: FairlaneError) -> None:
 
 
 def test_it_folds_only_while_elected() -> None:
-    topic, fold, elected = outcome_topic_of(2), FakeFold(), threading.Event()
+    topic, fold, elected = outcome_topic_of(2), Fold(), threading.Event()
     with running(outcome_folder(topic, fold, held=elected.is_set).run):
         assert fold.applied == []
         elected.set()
@@ -291,6 +320,9 @@ def test_it_folds_only_while_elected() -> None:
 
 
 def test_finished_tasks_are_told() -> None:
-    reported: list[str] = []
-    with running(outcome_folder(outcome_topic_of(1), FakeFold(finished=["t1"]), finished=reported.extend).run):
+    topic, fold, reported = Topic(), Fold(), list[str]()
+    fold.world.write(task_record("t1"))
+    fold.world.write(sealed("t1", 2))
+    topic.store(encode_record(outcomes("t1", run(0, 2))))
+    with running(outcome_folder(topic, fold, finished=reported.extend).run):
         eventually(lambda: reported == ["t1"])
