@@ -39,10 +39,13 @@ async def test_a_row_leads_to_its_effect(at: Rig) -> None:
 async def play(at: Rig, table: VerdictTable, row: Row, number: int) -> None:
     at.rule(answers=[answer_rule(row)])
     at.gate.open_all()
+    at.gate.rows.clear()
     targets = at.targets(12, first=100 * number)
     verdicts = await at.deliver(targets)
     code = UNKNOWN if row.may_be_taken else CODES[row.effect]
     assert {verdict.code for verdict in verdicts if verdict} == {code}, (row, verdicts)
+    assert at.gate.rows
+    assert all(found is row for found in at.gate.rows), (row, at.gate.rows)
     kinds = {trouble.kind for trouble in at.gate.troubles}
     assert kinds == ({KINDS[row.effect]} if row.effect in KINDS else set()), row
     accepted = sum(at.site.accounts.accepted[target] for target in targets)

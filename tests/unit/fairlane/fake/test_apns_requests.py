@@ -13,6 +13,7 @@ from dispatcher.channels.apns import ApnsSpec
 from dispatcher.channels.spec import Handling
 from dispatcher.model.tier import Tier
 from fairlane.fake.apns.checks import payload_problem
+from fairlane.fake.rules import read_rules
 from tests.unit.fairlane.fake.playing import TOPIC, Playing, apns, apns_target, provider_token
 from tests.unit.fairlane.fake.raw_client import HEAD, connected
 
@@ -84,6 +85,8 @@ async def test_the_id_of_the_client_comes_back(playing: Playing) -> None:
     assert (await playing.push(TARGET, apns_id=ID)).header("apns-id") == ID
     made = {(await playing.push(TARGET)).header("apns-id") for _ in range(3)}
     assert len(made) == 3
+    playing.site.set_rules(read_rules({"answers": [{"status": 200, "detail": "body"}]}, playing.site.provider.table))
+    assert not (await playing.push(TARGET, apns_id=ID)).header("apns-id"), "it is not APNs that answers"
 
 
 @pytest.mark.parametrize(
