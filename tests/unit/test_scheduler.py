@@ -135,7 +135,7 @@ def test_changes_of_weight_and_tier_count_at_once() -> None:
     assert abs(sent["b"] - 350) <= 3
 
 
-# ------------------------------------------------------------------ retries
+# ------------------------------------------------------------------ groups
 def test_a_closed_group_is_passed_over_and_not_owed() -> None:
     scheduler: Scheduler[str] = Scheduler()
     one = scheduler.entry("one", HIGH, 1000, "http")

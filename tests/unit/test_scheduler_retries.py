@@ -130,6 +130,3 @@ def test_retries_in_a_closed_group_leave_the_tier_to_fresh_work_and_the_reverse(
         scheduler.open(closed)
         sent = Counter(send(scheduler, 1) for _ in range(1_000))
         assert abs(sent["retry"] - 100) <= 9
-
-
-# ------------------------------------------------------------------ groups

@@ -85,20 +85,6 @@ def test_a_batch_of_a_paused_app_is_put_off_without_a_call() -> None:
     assert [call for call, _ in channel.calls] == [[9]]
 
 
-def test_a_call_whose_turn_comes_after_its_use_by_is_not_made() -> None:
-    channel = Channel(concurrency=1, batch_limit=1, shut=True)
-    with office(channel) as at:
-        at.send(batch([envelope(0)], use_by_s=2.0))
-        eventually(lambda: channel.running == 1)
-        late = batch([envelope(1), envelope(2)], use_by_s=2.0)
-        at.send(late)
-        at.clock.advance(2.0)
-        channel.gate.set()
-        assert at.reported()[1] == [ALL_SENT]
-        assert at.reported() == (late, [None, None])
-    assert channel.calls == [([0], "high")]
-
-
 async def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_not_made() -> None:
     """The worker may stall between the two; its lease is over when it continues."""
     channel, clock = Channel(), VirtualClock()
@@ -177,31 +163,6 @@ def test_waiting_batches_of_a_tier_share_a_call_and_each_gets_its_own_reports() 
     assert channel.calls == [([0], "high"), ([1, 3, 4], "high"), ([0, 1], "high"), ([2], "low")]
     codes = [[None if r is None else r.verdict.code for r in reported[id(one)]] for one in waiting]
     assert codes == [[1], [None], [3, 4], [0, 1], [2]]
-
-
-def test_an_exception_means_retry_with_its_text() -> None:
-    def deliver(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
-        raise ValueError("no such certificate")
-
-    with office(Channel(deliver)) as at:
-        at.send(batch([envelope(0), envelope(1)]))
-        assert reasons(at.reported()[1]) == {(UNKNOWN, "ValueError: no such certificate")}
-
-
-@pytest.mark.parametrize(
-    ("answer", "complaint"),
-    [
-        ([ALL_SENT], "1 reports for 2 envelopes"),
-        ([ALL_SENT] * 3, "3 reports for 2 envelopes"),
-        (None, "a NoneType, not a list"),
-    ],
-)
-def test_reports_that_make_no_sense_mean_retry_for_all(answer: list[Report], complaint: str) -> None:
-    with office(Channel(lambda envelopes, tier: answer)) as at:
-        at.send(batch([envelope(0), envelope(1)]))
-        ((code, reason),) = reasons(at.reported()[1])
-    assert code == UNKNOWN
-    assert complaint in reason
 
 
 def test_a_call_never_outlasts_the_timeout() -> None:

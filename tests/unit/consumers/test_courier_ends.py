@@ -214,18 +214,6 @@ def test_a_channel_that_cannot_be_opened_is_named() -> None:
         courier.start(Threads(threading.Event()).start)
 
 
-def test_a_channel_that_does_not_close_well_keeps_no_other_from_being_closed() -> None:
-    class Sulky(Channel):
-        async def close(self) -> None:
-            raise RuntimeError("no")
-
-    other = Channel()
-    courier = ChannelCourier({"x": Sulky(), "y": other}, VirtualClock())
-    courier.start(Threads(threading.Event()).start)
-    courier.stop(TIMEOUT_S)
-    assert other.state == "closed"
-
-
 def test_a_channel_that_keeps_the_event_loop_is_left_behind(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -12,7 +12,7 @@ from consumers.upkeep.side_lanes import SideLaneCleaner
 from dispatcher.backoff import Backoff
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
-from dispatcher.wire.control import FORMAT, ControlRecord, Finished
+from dispatcher.wire.control import ControlRecord
 from tests.contract.registry_records import position, task_record
 from tests.records import finished
 from tests.unit.consumers.fakes import MemoryTopics
@@ -39,15 +39,7 @@ class Known:
 
     def end(self, task: str, after_s: float = 0) -> None:
         """after_s: how far the end is dated in the future."""
-        self._apply(
-            Finished(
-                format=FORMAT,
-                task=task,
-                state="completed",
-                counts=[0] * 5,
-                at_ms=self._clock.wall_ms() + round(after_s * 1000),
-            )
-        )
+        self._apply(finished(task, at_ms=self._clock.wall_ms() + round(after_s * 1000)))
 
     def _apply(self, record: ControlRecord) -> None:
         self.registry.control.apply(position(next(self._records)), record)

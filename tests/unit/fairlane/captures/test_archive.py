@@ -76,13 +76,6 @@ def test_two_archives_of_the_same_second_have_names_of_their_own(tmp_path: Path)
     assert [path.name for path in paths] == ["capture-1.tar.gz", "capture-1-2.tar.gz", "capture-1-3.tar.gz"]
 
 
-def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(CaptureFailed, match=r"cannot be written to .*file/captures: Not a directory") as error:
-        prepare_folder(tmp_path / "file" / "captures")
-    assert "--output" in error.value.next_step
-
-
 def test_a_full_disk_is_a_clear_error_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

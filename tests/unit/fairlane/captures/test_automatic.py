@@ -8,29 +8,30 @@ from typing import Any
 import pytest
 
 from dispatcher.clock import VirtualClock
-from dispatcher.model.errors import Unreachable
 from estate.capture.incidents import Incident
 from fairlane.estate.capture import automatic
 from fairlane.estate.capture.archive import CaptureFailed
 from fairlane.estate.capture.automatic import AutomaticCaptures, captures_folder
 from fairlane.settings import Settings
+from tests.unit.views import LostRedis, view_of
 
 JOIN_S = 20.0
 
 
 class Turns:
-    """The turn in Redis, without a Redis: who has it, and for how many ms."""
+    """The turn in Redis, whose clock is not that of the process."""
 
-    holder: tuple[str, int] | None = None
-    gone = False
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.redis = LostRedis(self.clock.wall_ms)
 
-    def take(self, owner: str, ttl_ms: int, _: int) -> int:
-        if self.gone:
-            raise Unreachable("Redis is gone.")
-        if self.holder is not None and self.holder[0] != owner:
-            return self.holder[1]
-        self.holder = owner, ttl_ms
-        return 0
+    def end(self) -> None:
+        """Set Redis' clock forward."""
+        self.clock.advance(3_600)
+
+    def left_ms(self) -> int:
+        view = view_of(self.redis)
+        return int(view.command("PTTL", view.keys.lock("capture")))
 
 
 class Taker:
@@ -51,17 +52,12 @@ class Taker:
         return path
 
 
-class NoView:
-    def close(self) -> None: ...
-
-
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     turns = Turns()
     Taker.taken, Taker.fails = [], None
     monkeypatch.setattr(automatic, "CaptureTaker", Taker)
-    monkeypatch.setattr(automatic, "open_view", lambda _: NoView())
-    monkeypatch.setattr(automatic, "Incidents", lambda _: type("Of", (), {"take_turn": staticmethod(turns.take)}))
+    monkeypatch.setattr(automatic, "open_view", lambda _: view_of(turns.redis))
     return turns
 
 
@@ -88,10 +84,10 @@ def test_one_capture_is_taken_in_ten_minutes(turns: Turns, captures: Callable[..
     one = captures(clock)
     assert captured(one, "a", "b", "c") == 1
     clock.advance(599.0)
-    turns.holder = None  # as if Redis' clock had been set forward
+    turns.end()
     assert captured(one, "d") == 1
     clock.advance(2.0)
-    turns.holder = None
+    turns.end()
     assert captured(one, "e") == 2
     assert [incident.reason for incident in Taker.taken] == ["a", "e"]
 
@@ -115,15 +111,14 @@ def test_a_wall_clock_that_jumps_neither_makes_nor_prevents_a_capture(
         captured(one, "a")
     assert len(Taker.taken) == 1
     clock.advance(601.0)
-    turns.holder = None
+    turns.end()
     assert captured(one, "b") == 2
 
 
 def test_of_two_processes_one_takes_the_capture(turns: Turns, captures: Callable[..., AutomaticCaptures]) -> None:
     assert captured(captures(), "a") == 1
     assert captured(captures(), "a") == 1
-    assert turns.holder is not None
-    assert turns.holder[1] == automatic.SPAN_MS
+    assert turns.left_ms() == automatic.SPAN_MS
 
 
 @pytest.mark.parametrize("error", [CaptureFailed("The disk is full."), RuntimeError("a defect")])
@@ -136,9 +131,9 @@ def test_a_capture_that_fails_is_logged_and_tried_again_after_a_minute(
     assert captured(one, "a", "b") == 1
     assert str(error) in caplog.text
     assert caplog.records[-1].levelno == logging.ERROR
-    assert turns.holder is not None
-    assert turns.holder[1] <= automatic._TAKING_MS  # noqa: SLF001  # another process may try soon
-    Taker.fails, turns.holder = None, None
+    assert turns.left_ms() <= automatic._TAKING_MS  # noqa: SLF001  # another process may try soon
+    Taker.fails = None
+    turns.end()
     clock.advance(61.0)
     assert captured(one, "c") == 2
 
@@ -146,7 +141,7 @@ def test_a_capture_that_fails_is_logged_and_tried_again_after_a_minute(
 def test_without_redis_each_process_keeps_its_own_time_also_after_a_failure(
     turns: Turns, captures: Callable[..., AutomaticCaptures]
 ) -> None:
-    turns.gone = True
+    turns.redis.gone = True
     clock = VirtualClock()
     one = captures(clock)
     assert captured(one, "a", "b") == 1

@@ -1,7 +1,5 @@
 """`fairlane estate capture`, without servers: it records what there is, and refuses what is nonsense."""
 
-import errno
-import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -57,13 +55,5 @@ def test_a_task_that_does_not_exist_is_said_so(cli: CommandLine, monkeypatch: py
 def test_a_folder_that_cannot_be_made_is_a_clear_error(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = cli([*CAPTURE, "--output", str(tmp_path / "file" / "out")], exit_codes.FAILURE)
-    assert "cannot be written to" in result.err
+    assert f"cannot be written to {tmp_path / 'file' / 'out'}: Not a directory" in result.err
     assert "--output" in result.err
-
-
-def test_a_full_disk_is_a_clear_error(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
-    assert "No space left on device" in cli(CAPTURE, exit_codes.FAILURE).err

@@ -10,7 +10,6 @@ import pytest
 
 from backends.redis.estate.incidents import MAX_PARTITIONS, IncidentNote, Incidents
 from backends.redis.registry.registry import Registry
-from backends.redis.view import RedisView
 from backends.redis.workers import Workers
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
@@ -18,8 +17,8 @@ from estate.capture.incidents import Incident
 from fairlane.estate.capture import watch
 from fairlane.estate.capture.watch import IncidentWatch, incidents_watched
 from fairlane.settings import Settings
-from simulator.redis.server import MemoryRedis
 from tests import records
+from tests.actors import running
 from tests.contract.registry_records import change, placed, ready, sealed, task_record
 from tests.unit.backends.estate_site import broker, serving
 from tests.unit.consumers.fakes import eventually
@@ -32,12 +31,14 @@ STUCK_MS = 60_000
 class World:
     """A watch over a Redis in memory and brokers that answer as they are told."""
 
-    def __init__(self, server: MemoryRedis, clock: VirtualClock, view: RedisView) -> None:
-        self.server, self.clock, self.view = server, clock, view
-        self.registry = Registry(view)
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.server = LostRedis(self.clock.wall_ms)
+        self.view = view_of(self.server)
+        self.registry = Registry(self.view)
         self.statistics: dict[str, Any] = {}
         self.reported: list[Incident] = []
-        ready(view)
+        ready(self.view)
 
     def lane(self, **dispatch: Any) -> None:
         topic = {"subscriptions": {"dispatch": dispatch}}
@@ -55,9 +56,7 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    clock = VirtualClock()
-    server = LostRedis(clock.wall_ms)
-    return World(server, clock, view_of(server))
+    return World()
 
 
 @pytest.fixture
@@ -132,22 +131,17 @@ def test_the_watch_goes_on_when_redis_is_gone_and_comes_back(
 ) -> None:
     monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
     monkeypatch.setattr(watch, "LANES_EVERY_S", 0.01)
-    assert isinstance(world.server, LostRedis)
     world.server.gone = True
     with pytest.raises(Unreachable):
         watching.look_at_notes()
-    stop = threading.Event()
-    thread = threading.Thread(target=watching.run, args=(stop,), daemon=True)
-    thread.start()
-    asked = world.server.asked
-    eventually(lambda: world.server.asked > asked + 20)  # type: ignore[attr-defined]
-    assert 1 <= len([one for one in caplog.records if "cannot be watched" in one.message]) <= 2, "once for each thread"
-    world.server.gone = False
-    Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
-    eventually(lambda: bool(world.reported))
-    stop.set()
-    thread.join(10.0)
-    assert not thread.is_alive()
+    with running(watching.run):
+        asked = world.server.asked
+        eventually(lambda: world.server.asked > asked + 20)
+        lines = [one for one in caplog.records if "cannot be watched" in one.message]
+        assert 1 <= len(lines) <= 2, "once for each thread"
+        world.server.gone = False
+        Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
+        eventually(lambda: bool(world.reported))
 
 
 def test_a_watch_begins_and_ends_with_its_block(
@@ -167,16 +161,13 @@ def test_a_process_that_is_not_elected_asks_nothing(
 ) -> None:
     monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
     monkeypatch.setattr(watch, "LANES_EVERY_S", 0.01)
-    stop, asked = threading.Event(), threading.Semaphore(0)
+    asked = threading.Semaphore(0)
 
     def held() -> bool:
         asked.release()
         return False
 
     Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
-    thread = threading.Thread(target=watching.run, args=(stop, held), daemon=True)
-    thread.start()
-    assert all(asked.acquire(timeout=10.0) for _ in range(10))
-    stop.set()
-    thread.join(10.0)
+    with running(lambda stop: watching.run(stop, held)):
+        assert all(asked.acquire(timeout=10.0) for _ in range(10))
     assert not world.reported
