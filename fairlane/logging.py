@@ -70,8 +70,7 @@ class LineLimit(logging.Filter):
             began_s, lines = record.created, 0
         self._windows[where] = (began_s, lines + 1)
         if lines + 1 == MAX_LINES:
-            record.msg = f"{record.getMessage()} (More like this are not logged for {WINDOW_S} s.)"
-            record.args = None
+            record.msg = f"{record.msg} (More like this are not logged for {WINDOW_S} s.)"
         return lines < MAX_LINES
 
 

@@ -2,20 +2,17 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import redis
 
 from backends.pulsar import provision
 from backends.redis import client as redis_client
-from backends.redis.keys import Keys
-from backends.redis.view import WITHOUT_TASK
 from dispatcher.analysis.finding import Finding
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
-from dispatcher.model.values import listed
 from fairlane.checks.estate_checks import estate_findings
 from fairlane.checks.sentinel_checks import sentinel_findings
 from fairlane.checks.view_checks import view_findings
@@ -32,7 +29,6 @@ Redis' clock decides on leases and ends of claims; ours decides on the times tha
 """
 ANSWER_S = 10.0
 """Limit for one request to Pulsar. Brokers whose metadata store hangs answer after half a minute, or never."""
-_SHOWN_LANES = 5
 
 
 def examine(settings: Settings, clock: Clock) -> list[Finding]:
@@ -76,7 +72,6 @@ def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
                 yield from _redis_server(client)
                 yield from sentinel_findings(client)
                 yield _clock_skew(client, clock)
-                yield _letters(cast("dict[bytes, bytes]", client.hgetall(Keys(settings.redis.prefix).stats)))
         finally:
             client.close()
     except FairlaneError as error:
@@ -117,23 +112,6 @@ def _single(info: dict[str, Any]) -> Finding:
             "fail", "This is a Redis Cluster", "Use a single Redis: the ledger's scripts touch many keys at once."
         )
     return Finding("ok", "Redis is a single server")
-
-
-def _letters(counters: Mapping[bytes, bytes]) -> Finding:
-    """Report dead letters. Reads the counters of the view, not the topic, which keeps letters for 14 days."""
-    counts = {
-        name.decode().removeprefix(WITHOUT_TASK): int(count)
-        for name, count in counters.items()
-        if name.startswith(WITHOUT_TASK.encode())
-    }
-    if not counts:
-        return Finding("ok", "no dead letters without a task since the view in Redis was made")
-    lanes = sorted(counts, key=lambda lane: -counts[lane])
-    named = listed([f"{lane} ({counts[lane]:,})" for lane in lanes], _SHOWN_LANES)
-    what = f"{sum(counts.values()):,} dead letters without a task: messages that were not envelopes, in {named}"
-    show, drop = (f"fairlane dead-letters {command} --without-task" for command in ("show", "drop"))
-    fix = "Find out who else writes to these topics; only Fairlane may."
-    return Finding("warn", what, f"{fix} `{show}` lists the messages; `{drop}` ends this warning.")
 
 
 def _clock_skew(client: redis.Redis, clock: Clock) -> Finding:

@@ -8,7 +8,7 @@ from backends.redis.keys import MAX_SKIPPED_RECORDS
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import IDLE_TASK, IdleTask
 from backends.redis.skipped_records import SkippedRecord, SkippedRecords
-from backends.redis.view import open_view
+from backends.redis.view import WITHOUT_TASK, open_view
 from backends.redis.workers import Workers
 from dispatcher.analysis.finding import Finding
 from dispatcher.analysis.served import Served, waiting_tasks
@@ -24,6 +24,7 @@ from producers.connection import Connection
 
 _SHOWN_LANES = 10
 _SHOWN_TASKS = 5
+_SHOWN_LETTER_LANES = 5
 NO_SETTINGS = globals_of({})
 STUCK_MS = 900_000
 """A task without progress for longer than this is stuck. A task waits at most 600 s for its next attempt."""
@@ -53,6 +54,7 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             yield from lacking_findings(idle)
             yield from flow_findings(settings_now, [one.task for one in idle])
             yield from skipped_findings(SkippedRecords(view).by_topic(settings.pulsar.outcome_partitions))
+            yield letter_finding(view.stats())
     except FairlaneError:
         return
 
@@ -201,3 +203,18 @@ def skipped_findings(skipped: Mapping[str, Sequence[SkippedRecord]]) -> Iterator
             "A newer version that can read them will apply them. If no newer version wrote them, another program "
             "writes to the topic: check who is allowed to.",
         )
+
+
+def letter_finding(counters: Mapping[str, int]) -> Finding:
+    """Report dead letters. Reads the counters of the view, not the topic, which keeps letters for 14 days."""
+    counts = {
+        name.removeprefix(WITHOUT_TASK): count for name, count in counters.items() if name.startswith(WITHOUT_TASK)
+    }
+    if not counts:
+        return Finding("ok", "no dead letters without a task since the view in Redis was made")
+    lanes = sorted(counts, key=lambda lane: -counts[lane])
+    named = listed([f"{lane} ({counts[lane]:,})" for lane in lanes], _SHOWN_LETTER_LANES)
+    what = f"{sum(counts.values()):,} dead letters without a task: messages that were not envelopes, in {named}"
+    show, drop = (f"fairlane dead-letters {command} --without-task" for command in ("show", "drop"))
+    fix = "Find out who else writes to these topics; only Fairlane may."
+    return Finding("warn", what, f"{fix} `{show}` lists the messages; `{drop}` ends this warning.")

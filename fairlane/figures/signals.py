@@ -112,18 +112,16 @@ def drain_s(backlog: float, rate: float) -> float | None:
 
 
 def job_of_live(task: LiveTask, now_ms: int) -> ForecastTask:
-    held = task.state not in ("running", "scheduled") or (task.hold and not task.sealed)
-    pending, start_s = float(task.pending), max(0, task.start_ms - now_ms) / 1000
     return ForecastTask(
         id=task.id,
         app=task.app,
         channel=task.channel,
         tier=task.tier,
         weight=max(1, task.weight),
-        pending=pending,
+        pending=float(task.pending),
         cap=task.cap,
-        start_s=start_s,
-        on_hold=held,
+        start_s=max(0, task.start_ms - now_ms) / 1000,
+        on_hold=task.on_hold,
         per_request=targets_per_request(task.channel, task.chunk),
     )
 

@@ -332,11 +332,8 @@ class LiveLanes:
 
 def dispatching(task: LiveTask, now_ms: int) -> bool:
     """Return whether time and controls allow envelopes of the task to be sent now."""
-    if task.state not in ("running", "scheduled") or task.start_ms > now_ms:
-        return False
-    if task.expires_ms and task.expires_ms <= now_ms:
-        return False
-    return task.sealed or not task.hold
+    has_expired = 0 < task.expires_ms <= now_ms
+    return not task.on_hold and task.start_ms <= now_ms and not has_expired
 
 
 def lane_of(task: LiveTask, *, nearly_empty: bool) -> LaneInfo:

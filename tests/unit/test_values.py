@@ -42,6 +42,12 @@ def test_a_moment_beyond_all_calendars_is_still_shown() -> None:
     assert moment(10**18, NOW) == "1,000,000,000,000,000,000"
 
 
+def test_durations_are_said_as_people_say_them() -> None:
+    assert [duration(value) for value in (0, 0.0025, 4, 59.6, 75, 7_199, 7_260, 200_000)] == [
+        *("0 s", "0.0025 s", "4 s", "1 m 00 s", "1 m 15 s", "2 h 00 m", "2 h 01 m", "2 d 08 h")
+    ]
+
+
 @given(st.floats(0, 10**9))
 def test_a_duration_never_reads_as_sixty_of_a_unit(seconds: float) -> None:
     text = duration(seconds)

@@ -90,6 +90,11 @@ class LiveTask(NamedTuple):
     """Partitions of its own lane; 0 for a plain topic."""
 
     @property
+    def on_hold(self) -> bool:
+        """Whether its state, or a hold until its seal, keeps it from being sent at any time."""
+        return self.state not in ("running", "scheduled") or (self.hold and not self.sealed)
+
+    @property
     def pending(self) -> int:
         """Number of targets known to be in its lane that have no outcome."""
         return max(0, (self.total if self.sealed else self.published) - self.finals)

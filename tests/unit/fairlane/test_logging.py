@@ -45,3 +45,14 @@ def test_other_lines_of_code_and_plain_messages_are_logged_all_the_same(capsys: 
     shown = capsys.readouterr().err.splitlines()
     assert len(shown) == 3 * MAX_LINES + 1
     assert "message 2" in shown[-1]
+
+
+@pytest.mark.usefixtures("root_logger_apart")
+def test_messages_that_cannot_be_formatted_raise_nothing_where_they_are_logged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A channel of a user's own may log so."""
+    configure_logging(LogSettings())
+    for _ in range(2 * MAX_LINES):
+        logging.getLogger("mine").warning("%d targets", "no")
+    assert capsys.readouterr().err.count("--- Logging error ---") == MAX_LINES

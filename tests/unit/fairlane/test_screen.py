@@ -12,7 +12,6 @@ from rich.console import Console
 
 from dispatcher.channels.fcm import FcmSpec
 from dispatcher.clock import VirtualClock
-from dispatcher.model.values import duration
 from dispatcher.model.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.service.tier import waits_of
 from fairlane.demo.fake_fcm import FakeCounts, through_fcm
@@ -193,15 +192,3 @@ def test_the_screen_and_the_line_show_every_tier_and_task() -> None:
     for text in ("high", "medium", "low", "news", "shop", "worker-1", "worker-2 joins", "85.7%"):
         assert text in shown
     assert "2 tasks, 16 targets pending" in line(sample)
-
-
-def test_durations_are_said_as_people_say_them() -> None:
-    assert [duration(value) for value in (None, 0, 0.0025, 4, 75, 7_260, 200_000)] == [
-        *("-", "0 s", "0.0025 s", "4 s", "1 m 15 s", "2 h 01 m", "2 d 08 h")
-    ]
-    assert [duration(value) for value in (59.6, 119.7, 3_599.6, 7_199)] == [
-        "1 m 00 s",
-        "2 m 00 s",
-        "1 h 00 m",
-        "2 h 00 m",
-    ]
