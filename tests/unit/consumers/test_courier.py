@@ -129,7 +129,7 @@ async def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> N
     assert reported == [[ALL_SENT], [None], [None]]
 
 
-def test_a_batch_may_be_partly_late() -> None:
+def test_a_call_of_a_batch_whose_turn_comes_after_its_use_by_is_not_made() -> None:
     channel = Channel(concurrency=1, batch_limit=1, shut=True)
     with office(channel) as at:
         at.send(batch([envelope(0), envelope(1)], use_by_s=2.0))
