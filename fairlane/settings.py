@@ -147,8 +147,10 @@ class GivenSource(PydanticBaseSettingsSource):
 
 
 def first_path(name: str, *sources: Values) -> Path | None:
-    """Return the top-level setting `name` of the first source that has it."""
-    return next((Path(values[name]) for values in sources if values.get(name)), None)
+    """Return the top-level setting `name` of the first source that has it; None if it is no path, which a later check
+    reports."""
+    value = next((values[name] for values in sources if values.get(name)), None)
+    return Path(value) if isinstance(value, str | Path) else None
 
 
 def file_values(named: Path | None) -> Values:

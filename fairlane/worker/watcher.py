@@ -47,35 +47,27 @@ class WatchSettings:
     """Minimum time between two rounds, so that changes close together are handled in one."""
 
 
+@dataclass
 class LaneWatcher:
-    """Watches the registry, in one thread.
+    """Watches the registry, in one thread."""
 
-    changed: called from this thread, whenever something changed, with all lanes to hold, those that wait for their
-    turn, and all edited messages; it must be cheap.
-    paused: called with the entries of flows and Redis' time, at least every `look_s`.
-    peers: the live workers, this one among them; none while that is not known, and then no lane of a task is held.
+    registry: Registry
+    feed: Feed
+    topics: Topics
+    changed: Callable[[LanesChanged], None]
+    """Called from this thread, whenever something changed, with all lanes to hold, those that wait for their turn, and
+    all edited messages; it must be cheap."""
+    peers: Callable[[], Sequence[Peer]]
+    """Returns the live workers, this one among them; none while that is not known, and then no lane of a task is held.
     """
+    clock: Clock
+    settings: WatchSettings
+    paused: Callable[[Mapping[str, FlowPause], int], None] = lambda _entries, _now_ms: None
+    """Called with the entries of flows and Redis' time, at least every `look_s`."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        feed: Feed,
-        topics: Topics,
-        changed: Callable[[LanesChanged], None],
-        peers: Callable[[], Sequence[Peer]],
-        clock: Clock,
-        settings: WatchSettings,
-        paused: Callable[[Mapping[str, FlowPause], int], None] = lambda _entries, _now_ms: None,
-    ) -> None:
-        self._registry = registry
-        self._feed = feed
-        self._changed = changed
-        self._peers = peers
-        self._clock = clock
-        self._settings = settings
-        self._paused = paused
-        self._lanes = LiveLanes(settings.lanes)
-        self._standing = [lane for lane in standing_lanes(topics) if lane.tier in settings.lanes.tiers]
+    def __post_init__(self) -> None:
+        self._lanes = LiveLanes(self.settings.lanes)
+        self._standing = [lane for lane in standing_lanes(self.topics) if lane.tier in self.settings.lanes.tiers]
         self._sides: list[LaneInfo] = []
         self._published_sides = self._sides
         self._reading = _Reading()
@@ -98,14 +90,14 @@ class LaneWatcher:
         while not stop.is_set():
             try:
                 self._pause(stop)
-                self._position, changes = self._feed.watch(self._position, self._wait_ms())
-                self._round_at_s = self._clock.monotonic_s()
+                self._position, changes = self.feed.watch(self._position, self._wait_ms())
+                self._round_at_s = self.clock.monotonic_s()
                 self.round(changes)
                 self._refused = False
             except FairlaneError as error:
                 self._note(error)
                 self._position = self._version = None
-                stop.wait(self._settings.look_s / 2)
+                stop.wait(self.settings.look_s / 2)
 
     def _note(self, error: FairlaneError) -> None:
         """Log once what only an operator can fix."""
@@ -119,11 +111,11 @@ class LaneWatcher:
         Unreachable."""
         if self._version is not None:
             self._version += len(changes)
-        due = self._clock.monotonic_s() >= self._read_at_s
+        due = self.clock.monotonic_s() >= self._read_at_s
         if due or any(change.kind != "task" for change in changes):
             self._read_state(caught_up=not changes)
         self._read(dict.fromkeys(change.task for change in changes if change.kind == "task"), is_reported=True)
-        if self._reading.is_due(self._clock.monotonic_s()):
+        if self._reading.is_due(self.clock.monotonic_s()):
             self._read_page()
         rotate = due and self._lanes.rotation.crowded
         if rotate:
@@ -134,33 +126,33 @@ class LaneWatcher:
 
     # ------------------------------------------------------------- reading
     def _read_state(self, *, caught_up: bool) -> None:
-        now_s = self._clock.monotonic_s()
-        state = self._registry.service.read_state()
+        now_s = self.clock.monotonic_s()
+        state = self.registry.service.read_state()
         self._ahead_ms = state.now_ms - round(now_s * 1000)
-        self._read_at_s = now_s + self._settings.look_s
+        self._read_at_s = now_s + self.settings.look_s
         if self._version is None or (caught_up and state.version != self._version):
             self._version = state.version
             self._reading.hurry()
-        self._paused(state.flows, state.now_ms)
+        self.paused(state.flows, state.now_ms)
         flows = frozenset(flow for flow, entry in state.flows.items() if entry.is_open(state.now_ms))
         self._lanes.pause(state.paused, state.now_ms, flows)
-        self._lanes.set_peers(self._peers(), state.now_ms)
+        self._lanes.set_peers(self.peers(), state.now_ms)
         sides = self._side_lanes(state.sides)
         if sides != self._sides:
             self._sides = sides
 
     def _read(self, tasks: Iterable[str], *, is_reported: bool) -> None:
-        named, size = list(tasks), self._settings.page_tasks
+        named, size = list(tasks), self.settings.page_tasks
         for start in range(0, len(named), size):
             part = named[start : start + size]
-            tasks_there = self._registry.tasks.named(part, LIVE_TASK, ended=False)
+            tasks_there = self.registry.tasks.named(part, LIVE_TASK, ended=False)
             self._lanes.put(tasks_there, self._now_ms(), is_reported=is_reported)
             self._lanes.drop(set(part) - {task.id for task in tasks_there})
 
     def _read_page(self) -> None:
         """Read the next page of all tasks; at the end, read by id the known tasks that were on no page."""
-        settings, reading = self._settings, self._reading
-        page = self._registry.tasks.page(LIVE, LIVE_TASK, settings.page_tasks, reading.cursor)
+        settings, reading = self.settings, self._reading
+        page = self.registry.tasks.page(LIVE, LIVE_TASK, settings.page_tasks, reading.cursor)
         if reading.cursor is None:
             reading.begin(self._lanes.ids())
         self._lanes.put(page.tasks, page.now_ms, is_reported=False)
@@ -168,12 +160,12 @@ class LaneWatcher:
         if page.cursor is None:
             self._read(reading.missed, is_reported=False)
         pages = max(1, len(self._lanes) / settings.page_tasks)
-        reading.next_at(self._clock.monotonic_s(), settings.page_pause_s, settings.full_s / pages)
+        reading.next_at(self.clock.monotonic_s(), settings.page_pause_s, settings.full_s / pages)
 
     # ------------------------------------------------------------- reporting
     def _tell(self, *, rotate: bool) -> None:
         lanes, published = self._lanes, self._published
-        lanes.choose(self._clock.monotonic_s(), rotate=rotate)
+        lanes.choose(self.clock.monotonic_s(), rotate=rotate)
         self._published_sides = self._sides
         held = [*self._standing, *self._sides, *lanes.attached()]
         waiting: Sequence[WaitingLane] = lanes.waiting() if rotate else ()
@@ -182,10 +174,10 @@ class LaneWatcher:
         now = LanesChanged(held, dict(lanes.overrides), waiting)
         if published is None or not _same(now, published):
             self._published = now
-            self._changed(now)
+            self.changed(now)
 
     def _side_lanes(self, sides: Iterable[str]) -> list[LaneInfo]:
-        if Tier.LOW not in self._settings.lanes.tiers:
+        if Tier.LOW not in self.settings.lanes.tiers:
             return []
         named = ((side, side_of_lane(side)) for side in sorted(sides))
         return [
@@ -205,19 +197,19 @@ class LaneWatcher:
     # ------------------------------------------------------------- times
     def _now_ms(self) -> int:
         """Return Redis' time."""
-        return round(self._clock.monotonic_s() * 1000) + self._ahead_ms
+        return round(self.clock.monotonic_s() * 1000) + self._ahead_ms
 
     def _pause(self, stop: threading.Event) -> None:
-        wait_s = self._round_at_s + self._settings.gather_s - self._clock.monotonic_s()
+        wait_s = self._round_at_s + self.settings.gather_s - self.clock.monotonic_s()
         if wait_s > 0:
             stop.wait(wait_s)
 
     def _wait_ms(self) -> int:
         """Return the time until the next check or page, or until a task's start if that is sooner."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         times_s = [self._read_at_s - now_s, self._reading.at_s - now_s]
         if self._lanes.rotation.more:
-            times_s.append(self._settings.more_s)
+            times_s.append(self.settings.more_s)
         if self._lanes.next_ms is not None:
             times_s.append((self._lanes.next_ms - self._now_ms()) / 1000)
         return max(1, round(max(0.0, min(times_s)) * 1000))

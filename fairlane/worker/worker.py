@@ -179,7 +179,7 @@ class Worker:
             stats,
             lambda: self.state,
             clock,
-            count=self._store_figures,
+            store_counts=self._store_figures,
             newer_lanes=self._lanes.newer_lanes,
         )
         self._jobs = SharedJobs(

@@ -44,36 +44,24 @@ class WorkerIdentity:
     """Names of the worker's channels. None: not known."""
 
 
+@dataclass
 class Heartbeat:
-    """Sends the heartbeats, in one thread.
+    """Sends the heartbeats, in one thread."""
 
-    state: called at each beat.
-    clock: adjusted at each beat.
-    """
+    beats: Workers
+    identity: WorkerIdentity
+    stats: EngineStats
+    state: Callable[[], str]
+    """Called at each beat."""
+    clock: ServiceClock
+    """Adjusted at each beat."""
+    store_counts: Callable[[], None] = lambda: None
+    """Called after each beat, to store other counts. Raises FairlaneError."""
+    newer_lanes: Callable[[], Sequence[str]] = list
+    """Returns the lanes with envelopes of a later version."""
 
-    def __init__(
-        self,
-        beats: Workers,
-        identity: WorkerIdentity,
-        stats: EngineStats,
-        state: Callable[[], str],
-        clock: ServiceClock,
-        count: Callable[[], None] = lambda: None,
-        newer_lanes: Callable[[], Sequence[str]] = list,
-    ) -> None:
-        """Set up the heartbeat.
-
-        count: called after each beat, to store other counts. Raises Unreachable.
-        newer_lanes: the lanes with envelopes of a later version.
-        """
-        self._beats = beats
-        self._identity = identity
-        self._stats = stats
-        self._state = state
-        self._clock = clock
-        self._store_counts = count
-        self._newer_lanes = newer_lanes
-        self._started_ms = clock.wall_ms()
+    def __post_init__(self) -> None:
+        self._started_ms = self.clock.wall_ms()
         self._alive = 1
         self._older: list[WorkerBeat] = []
         self._peers: tuple[Peer, ...] = ()
@@ -95,56 +83,56 @@ class Heartbeat:
     def run(self, stop: threading.Event) -> None:
         """Send beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
         while not stop.is_set():
-            self.beat(self._state())
+            self.beat(self.state())
             stop.wait(PERIOD_S)
         self.beat(STOPPED)
 
     def beat(self, state: str) -> None:
         """Send one heartbeat, and store the other counts. What Redis refuses is logged: it must not end a worker."""
-        beat, asked_s = self._beat(state), self._clock.monotonic_s()
+        beat, asked_s = self._beat(state), self.clock.monotonic_s()
         kept_s = STOPPED_KEPT_S if state == STOPPED else BEAT_KEPT_S
         try:
-            self._clock.sync(self._beats.beat(beat, kept_s), asked_s)
+            self.clock.sync(self.beats.beat(beat, kept_s), asked_s)
             self._count()
             self._try_store_counts()
         except FairlaneError as error:
             level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
             _log.log(level, "the heartbeat cannot be stored: %s", error)
             # Other workers could not beat either: once Redis is back they seem gone until they beat.
-            self._count_at_s = self._clock.monotonic_s()
+            self._count_at_s = self.clock.monotonic_s()
 
     def _try_store_counts(self) -> None:
         """Store the other counts. Refused ones are tried again: figures must not end a worker."""
         try:
-            self._store_counts()
+            self.store_counts()
         except FairlaneError as error:
             _log.debug("figures are not stored: %s", error)
 
     def _count(self) -> None:
         """Count the workers, every few beats."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if now_s - self._count_at_s < COUNT_EVERY_S:
             return
         self._count_at_s = now_s
-        beats = self._beats.workers()
+        beats = self.beats.workers()
         self._older = older_workers(beats)
         self._alive = max(1, sum(beat.is_live or beat.state == "draining" for beat in beats))
-        others = (beat for beat in beats if beat.id != self._identity.id and beat.is_live)
+        others = (beat for beat in beats if beat.id != self.identity.id and beat.is_live)
         self._peers = (self._me(), *map(_peer, others))
 
     def _me(self) -> Peer:
-        identity, newer = self._identity, tuple(self._newer_lanes()[:MAX_NEWER])
+        identity, newer = self.identity, tuple(self.newer_lanes()[:MAX_NEWER])
         return Peer(identity.id, tuple(map(str, identity.tiers)), newer, identity.channels)
 
     def _beat(self, state: str) -> WorkerBeat:
-        stats, identity, tiers = self._stats, self._identity, self._tiers()
+        stats, identity, tiers = self.stats, self.identity, self._tiers()
         return WorkerBeat(
             id=identity.id,
             host=identity.host,
             pid=identity.pid,
             state=state,
             started_ms=self._started_ms,
-            seen_ms=self._clock.wall_ms(),
+            seen_ms=self.clock.wall_ms(),
             version=identity.version,
             lanes=stats.lanes,
             in_flight=stats.in_flight_targets,
@@ -162,10 +150,10 @@ class Heartbeat:
         holds: the tiers whose lanes it holds, if not all. newer: lanes that it leaves to newer workers. channels: so
         that it leaves lanes of other channels to workers that have them.
         """
-        identity = self._identity
+        identity = self.identity
         extra = {
             "holds": None if set(identity.tiers) == set(TIERS) else list(map(str, identity.tiers)),
-            "newer": self._newer_lanes()[:MAX_NEWER] or None,
+            "newer": self.newer_lanes()[:MAX_NEWER] or None,
             "channels": None if identity.channels is None else sorted(identity.channels),
             "unrecorded": self._unrecorded(state),
         }
@@ -176,15 +164,15 @@ class Heartbeat:
 
         Outcomes not recorded when it stopped can no longer be recorded.
         """
-        late = self._stats.late_records
+        late = self.stats.late_records
         if late is None or state == STOPPED:
             return None
-        since_ms = self._clock.wall_ms() - round((self._clock.monotonic_s() - late.since_s) * 1000)
+        since_ms = self.clock.wall_ms() - round((self.clock.monotonic_s() - late.since_s) * 1000)
         return msgspec.to_builtins(Unrecorded(since_ms, late.targets, late.tasks))
 
     def _tiers(self) -> dict[str, TierStats]:
         """Return the figures by tier, with the rates of the last few beats."""
-        now_s, tiers = self._clock.monotonic_s(), self._stats.tier_stats()
+        now_s, tiers = self.clock.monotonic_s(), self.stats.tier_stats()
         self._sent.append((now_s, {name: tier.sent for name, tier in tiers.items()}))
         since_s, before = self._sent[0]
         took_s = now_s - since_s

@@ -191,6 +191,13 @@ def test_a_wrong_file_is_named(text: str | None, message: str, tmp_path: Path) -
     assert str(file) in str(caught.value)
 
 
+def test_a_home_that_is_no_path_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRLANE_HOME")
+    Path("fairlane.toml").write_text("home = 5\n")
+    with pytest.raises(InvalidInput, match=r"Setting home \(file fairlane.toml\) is '5', which is not allowed"):
+        load_settings()
+
+
 def test_settings_are_frozen_and_usable_without_a_command_line() -> None:
     settings = Settings(redis={"url": "redis://mine:1"})
     assert settings.redis.url == "redis://mine:1"
