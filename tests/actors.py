@@ -4,7 +4,28 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from dispatcher.clock import VirtualClock
+
 DEADLINE_S = 20.0
+
+
+class Waits(threading.Event):
+    """A stop signal whose waits pass at once, on a virtual clock. It is set after some of them. each: called with the
+    number of each wait, when it is over."""
+
+    def __init__(self, clock: VirtualClock, count: int, each: Callable[[int], object] = lambda _: None) -> None:
+        super().__init__()
+        self.waited_s: list[float] = []
+        self._clock, self._count, self._each = clock, count, each
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self._clock.advance(timeout)
+        self.waited_s.append(round(timeout, 3))
+        self._each(len(self.waited_s))
+        if len(self.waited_s) == self._count:
+            self.set()
+        return self.is_set()
 
 
 @contextmanager

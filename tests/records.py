@@ -10,6 +10,8 @@ from dispatcher.model.view import WorkerBeat
 from dispatcher.ports import DeadLetter, LaneInfo
 from dispatcher.wire.control import FORMAT, Checkpoint, Finished
 from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.outcome import FORMAT as OUTCOME_FORMAT
+from dispatcher.wire.outcome import Mixed, Named, Outcomes, ProviderIds, Run
 
 
 def beat(worker: str = "w", state: str = "serving", **fields: Any) -> WorkerBeat:
@@ -39,6 +41,16 @@ def finished(task: str, *counts: int, state: str = "completed", at_ms: int = 1, 
     """The end of a task. counts: targets sent, invalid, failed, expired and cancelled; those left out are 0."""
     every = [*counts, *[0] * (5 - len(counts))]
     return Finished(format=FORMAT, task=task, state=state, counts=every, at_ms=at_ms, reason=reason)
+
+
+OUTCOME_PARTS: dict[str, type] = {"runs": Run, "mixed": Mixed, "named": Named, "provider_ids": ProviderIds}
+
+
+def outcomes(*parts: Any, **fields: Any) -> Outcomes:
+    """An outcome record of a claim, with parts of any kind."""
+    by_kind = {name: [part for part in parts if isinstance(part, kind)] for name, kind in OUTCOME_PARTS.items()}
+    values = {"format": OUTCOME_FORMAT, "task": "t", "claim": "w.1", "at_ms": 5, "channel": "null", **by_kind, **fields}
+    return Outcomes(**values)
 
 
 def lane_info(name: str, task: str = "", *, chunk: int = 1, **fields: Any) -> LaneInfo:

@@ -24,6 +24,7 @@ from dispatcher.wire.outcome import ClaimsEnded, EpochMark, Mixed, OutcomeRecord
 from dispatcher.wire.topics import Topics, side_of_lane, task_of_lane
 from simulator.redis.server import MemoryRedis
 from simulator.world import FIRST_VIEW, World, counts_in, view_in
+from tests import records
 from tests.contract import registry_records
 from tests.contract.moved_clock import ClockKey
 from tests.records import finished
@@ -343,17 +344,7 @@ def mixed(
 
 
 def outcomes(task: str, *parts: Run | Mixed, claim: str = "w.1") -> Outcomes:
-    runs = [part for part in parts if isinstance(part, Run)]
-    mixed_ones = [part for part in parts if isinstance(part, Mixed)]
-    return Outcomes(
-        format=RECORD_FORMAT,
-        task=task,
-        claim=claim,
-        at_ms=1_700_000_000_500,
-        channel="null",
-        runs=runs,
-        mixed=mixed_ones,
-    )
+    return records.outcomes(*parts, task=task, claim=claim, at_ms=1_700_000_000_500)
 
 
 def fold(world: LawWorld, *records: OutcomeRecord, partition: int = 0) -> FoldResult:

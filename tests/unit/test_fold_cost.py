@@ -8,10 +8,7 @@ from hypothesis import strategies as st
 
 from dispatcher.fold_cost import CALL_COST, cost_of, cut, one_by_one
 from dispatcher.wire.outcome import FORMAT, RETRY, ClaimsEnded, CloseTask, EpochMark, Mixed, Outcomes, Run, reads_back
-
-
-def record(runs: list[Run], mixed: list[Mixed]) -> Outcomes:
-    return Outcomes(format=FORMAT, task="t", claim="w.1", at_ms=1, channel="null", runs=runs, mixed=mixed)
+from tests.records import outcomes
 
 
 def envelopes(found: Outcomes) -> list[tuple[str, int, int, bytes]]:
@@ -44,11 +41,11 @@ mixed = st.builds(
 def test_no_part_costs_more_than_a_call_and_nothing_is_left_out(
     some_runs: list[Run], some_mixed: list[Mixed], times: int
 ) -> None:
-    whole = one_by_one(record(some_runs, some_mixed * times))
+    whole = one_by_one(outcomes(*some_runs, *some_mixed * times))
     parts = list(cut(whole))
     assert all(cost_of(part) <= CALL_COST for part in parts)
     found = [one for part in parts for one in envelopes(cast("Outcomes", part))]
-    assert sorted(found) == envelopes(record(some_runs, some_mixed * times))
+    assert sorted(found) == envelopes(outcomes(*some_runs, *some_mixed * times))
     assert all(reads_back(part) for part in parts)
 
 
@@ -65,19 +62,9 @@ def test_records_of_one_step_are_never_cut(small: CloseTask | EpochMark | Claims
 
 
 def test_what_a_worker_writes_at_most_is_one_call() -> None:
-    assert (
-        cost_of(
-            record(
-                [],
-                [
-                    Mixed(writer="0", attempt=0, sequence=i, size=500, positions=None, codes=bytes(500))
-                    for i in range(500)
-                ],
-            )
-        )
-        <= CALL_COST
-    )
-    assert (
-        cost_of(record([Run(writer="0", attempt=0, first=2 * i, count=1, size=500, code=0) for i in range(500)], []))
-        <= CALL_COST
-    )
+    mixed_ones = [
+        Mixed(writer="0", attempt=0, sequence=i, size=500, positions=None, codes=bytes(500)) for i in range(500)
+    ]
+    assert cost_of(outcomes(*mixed_ones)) <= CALL_COST
+    many = [Run(writer="0", attempt=0, first=2 * i, count=1, size=500, code=0) for i in range(500)]
+    assert cost_of(outcomes(*many)) <= CALL_COST

@@ -1,6 +1,6 @@
 """Dead letters as they are read back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pulsar
@@ -71,34 +71,20 @@ def test_letters_without_a_task_are_counted_by_lane() -> None:
     assert counts[OTHER_LANES] == 11
 
 
-class Topic:
-    """Dead letters in entries 0 to 999 of one ledger. reads: how many records were read so far."""
+class Topic(fakes.Topic):
+    """Dead letters in entries 0 to 999 of one ledger, of which a reader gives one at a time. reads: how many so far."""
 
-    def __init__(self, letters: dict[int, DeadLetter]) -> None:
-        self.records = [
-            StoredRecord(f"{7:020d}:{entry:020d}:000000", msgspec.msgpack.encode(letters[entry]), letters[entry].task)
-            for entry in sorted(letters)
-        ]
-        self.reads = 0
+    reads = 0
 
-    def reader(self, _client: object, _topic: str, after: str | None = None, since_ms: int = 0) -> "Topic.From":
-        assert not since_ms, "not asked for here"
-        start = 0 if after is None else sum(record.position <= after for record in self.records)
-        return Topic.From(self, start)
+    def open(self, after: str | None) -> fakes.Reader:
+        topic = self
 
-    class From:
-        def __init__(self, topic: "Topic", at: int) -> None:
-            self.topic, self.at = topic, at
+        class OneByOne(fakes.Reader):
+            def read(self, max_records: int, timeout_s: float) -> Sequence[StoredRecord]:
+                topic.reads += 1
+                return super().read(1, timeout_s)
 
-        def at_end(self) -> bool:
-            return self.at >= len(self.topic.records)
-
-        def read(self, _most: int, timeout_s: float) -> list[StoredRecord]:
-            self.topic.reads += 1
-            self.at += 1
-            return [self.topic.records[self.at - 1]]
-
-        def close(self) -> None: ...
+        return OneByOne(self, after)
 
 
 def letter_of(task: str, sequence: int) -> DeadLetter:
@@ -109,8 +95,10 @@ def letter_of(task: str, sequence: int) -> DeadLetter:
 def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     """Letters of `mine` in entries 70 and 700 among those of others."""
     others = {entry: letter_of("other", entry) for entry in range(1_000)}
-    topic = Topic(others | {entry: letter_of("mine", entry) for entry in (70, 700)})
-    monkeypatch.setattr(dead_letter_topic, "TopicReader", topic.reader)
+    letters = others | {entry: letter_of("mine", entry) for entry in (70, 700)}
+    places = {entry: f"{7:020d}:{entry:020d}:000000" for entry in letters}
+    topic = Topic([StoredRecord(places[n], msgspec.msgpack.encode(one), one.task) for n, one in letters.items()])
+    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda _, __, after=None, since_ms=0: topic.open(after))
     return topic
 
 

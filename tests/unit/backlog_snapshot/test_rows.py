@@ -1,6 +1,5 @@
 """A snapshot of the backlog as a row, and the pace of a series."""
 
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +15,7 @@ from dispatcher.model.view import TargetCounts, TierStats, WorkerBeat
 from fairlane.figures.snapshot import BacklogSnapshotter, SnapshotSeries
 from fairlane.figures.snapshot_row import Taken, kind_of_lane, snapshot_row
 from tests import records
+from tests.actors import Waits
 from tests.unit.tasks import task_view
 
 NOW_MS = 1_700_000_000_000
@@ -121,23 +121,6 @@ class Kept:
         self.rows.append(row)
 
 
-class Stop(threading.Event):
-    """Waits on the virtual clock; set after some waits."""
-
-    def __init__(self, clock: VirtualClock, waits: int) -> None:
-        super().__init__()
-        self.clock, self.left, self.waited_s = clock, waits, list[float]()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        self.waited_s.append(round(timeout, 3))
-        self.clock.advance(timeout)
-        self.left -= 1
-        if not self.left:
-            self.set()
-        return self.is_set()
-
-
 def series(clock: VirtualClock, answers: Iterator[Any], reported: list[str]) -> tuple[SnapshotSeries, Kept]:
     def take() -> Any:
         answer = next(answers)
@@ -153,7 +136,7 @@ def series(clock: VirtualClock, answers: Iterator[Any], reported: list[str]) -> 
 def test_snapshots_keep_their_pace_and_one_that_takes_long_skips_those_it_missed() -> None:
     clock, reported = VirtualClock(), list[str]()
     run, kept = series(clock, iter([1.0, 23.0, 1.0]), reported)
-    stop = Stop(clock, 3)
+    stop = Waits(clock, 3)
     run.run(stop)
     assert stop.waited_s == [9.0, 7.0, 9.0]
     assert len(kept.rows) == run.taken == 3
@@ -162,7 +145,7 @@ def test_snapshots_keep_their_pace_and_one_that_takes_long_skips_those_it_missed
 def test_what_could_not_be_read_is_a_gap_and_said_once() -> None:
     clock, reported = VirtualClock(), list[str]()
     run, kept = series(clock, iter([0.0, Unreachable("Redis is gone."), Unreachable("Redis is gone."), 0.0]), reported)
-    run.run(Stop(clock, 4))
+    run.run(Waits(clock, 4))
     assert len(kept.rows) == 2
     assert reported == ["no snapshot: Redis is gone.", "snapshots are complete again"]
 
@@ -171,7 +154,7 @@ def test_what_waiting_does_not_mend_ends_the_run() -> None:
     clock = VirtualClock()
     run, _ = series(clock, iter([Refused("No rights.")]), [])
     with pytest.raises(Refused):
-        run.run(Stop(clock, 2))
+        run.run(Waits(clock, 2))
 
 
 class Brokers:

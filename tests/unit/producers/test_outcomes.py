@@ -1,19 +1,11 @@
 """The outcomes of a task's targets, as its records have them: names, ids and positions belong together."""
 
-from typing import Any
-
 from dispatcher.channels.apns import apns_id
-from dispatcher.wire.outcome import FORMAT, RETRY, Mixed, Named, Outcome, Outcomes, ProviderIds, Run
+from dispatcher.wire.outcome import RETRY, Mixed, Named, Outcome, ProviderIds, Run
 from producers.outcomes import TargetOutcome, outcomes
+from tests.records import outcomes as record
 
 SENT, INVALID = int(Outcome.SENT), int(Outcome.INVALID)
-
-
-def record(*parts: Any, **fields: Any) -> Outcomes:
-    kinds: dict[str, type] = {"runs": Run, "mixed": Mixed, "named": Named, "provider_ids": ProviderIds}
-    sorted_parts = {name: [part for part in parts if isinstance(part, kind)] for name, kind in kinds.items()}
-    values: dict[str, Any] = {"format": FORMAT, "task": "t", "claim": "w.1", "at_ms": 5, "channel": "fcm"}
-    return Outcomes(**{**values, **sorted_parts, **fields})
 
 
 def ran(first: int, count: int, size: int, code: int = SENT) -> Run:
@@ -49,7 +41,7 @@ def test_each_final_outcome_comes_with_its_name_and_id_where_the_record_has_them
         (1, 1, "sent", "b", "p/x"),
         (1, 3, "invalid", "d", ""),
     ]
-    assert (found[-1].reason, found[-1].attempt, found[-1].at_ms, found[-1].channel) == ("gone", 3, 5, "fcm")
+    assert (found[-1].reason, found[-1].attempt, found[-1].at_ms, found[-1].channel) == ("gone", 3, 5, "null")
 
 
 def test_of_one_target_only_what_names_it_is_read() -> None:

@@ -15,6 +15,7 @@ from spark_jobs.journal.landing import Landed, Lander, Landing
 from spark_jobs.journal.log import CommitChange, JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan
 from spark_jobs.journal.tasks import rows_of
+from tests import records
 from tests.contract.registry_records import position
 
 AT_MS = 1_700_000_000_000
@@ -22,8 +23,8 @@ DAY = "2023-11-14"
 DAY_MS = 86_400_000
 
 
-def stored(records: Sequence[OutcomeRecord | bytes], first: int = 0) -> list[StoredRecord]:
-    bodies = [record if isinstance(record, bytes) else encode_record(record) for record in records]
+def stored(log: Sequence[OutcomeRecord | bytes], first: int = 0) -> list[StoredRecord]:
+    bodies = [record if isinstance(record, bytes) else encode_record(record) for record in log]
     return [StoredRecord(position(first + index), body, "") for index, body in enumerate(bodies)]
 
 
@@ -35,46 +36,13 @@ def mixed(*, sequence: int, size: int, codes: bytes, positions: list[int] | None
     return Mixed(writer="0", attempt=attempt, sequence=sequence, size=size, positions=positions, codes=codes)
 
 
-def named_targets(
-    *,
-    sequence: int,
-    targets: list[str],
-    positions: list[int] | None = None,
-    reasons: list[str] | None = None,
-    died_ms: list[int] | None = None,
-) -> Named:
-    return Named(
-        writer="0",
-        attempt=0,
-        sequence=sequence,
-        positions=positions,
-        targets=targets,
-        reasons=reasons,
-        died_ms=died_ms,
-    )
+def named_targets(*, sequence: int, positions: list[int] | None = None, **fields: Any) -> Named:
+    return Named(writer="0", attempt=0, sequence=sequence, positions=positions, **fields)
 
 
-def outcomes(
-    *parts: Run | Mixed | Named | ProviderIds,
-    task: str = "t",
-    app: str = "shop",
-    at_ms: int = AT_MS,
-    latency_ms: int = 5,
-) -> Outcomes:
-    runs = [part for part in parts if isinstance(part, Run)]
-    return Outcomes(
-        format=1,
-        task=task,
-        claim="w.1",
-        at_ms=at_ms,
-        channel="push",
-        runs=runs,
-        mixed=[part for part in parts if isinstance(part, Mixed)],
-        app=app,
-        latency_ms=latency_ms,
-        named=[part for part in parts if isinstance(part, Named)],
-        provider_ids=[part for part in parts if isinstance(part, ProviderIds)],
-    )
+def outcomes(*parts: Run | Mixed | Named | ProviderIds, **fields: Any) -> Outcomes:
+    given: dict[str, Any] = {"app": "shop", "at_ms": AT_MS, "channel": "push", "latency_ms": 5}
+    return records.outcomes(*parts, **given | fields)
 
 
 class Topic:

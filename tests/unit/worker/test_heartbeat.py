@@ -1,7 +1,6 @@
 """Which workers there are, as each of them sees it in the heartbeats."""
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from dispatcher.model.view import WorkerBeat
 from fairlane.checks.view_checks import newer_findings
 from fairlane.worker.live_lanes import Peer
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
+from tests.actors import Waits
 from tests.records import beat
 from tests.unit.views import LostRedis, view_of
 
@@ -50,23 +50,6 @@ def heart(
     return Heartbeat(redis.workers, identity, counted, lambda: "serving", clock, newer_lanes=lambda: lanes)
 
 
-class Seconds(threading.Event):
-    """Fake of a stop signal: instead of every wait a second passes and `each` is called."""
-
-    def __init__(self, clock: VirtualClock, count: int, each: Callable[[int], None]) -> None:
-        super().__init__()
-        self._clock, self._count, self._each = clock, count, each
-        self._second = 0
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self._clock.advance(1.0)
-        self._second += 1
-        self._each(self._second)
-        if self._second == self._count:
-            self.set()
-        return self.is_set()
-
-
 def test_workers_are_not_taken_for_lost_because_redis_was(redis: Redis) -> None:
     """When it is back the first to beat is the only one that is seen."""
     mine = heart(redis)
@@ -79,7 +62,7 @@ def test_workers_are_not_taken_for_lost_because_redis_was(redis: Redis) -> None:
         redis.gone = 10 <= number < 40
         seen.append({peer.id for peer in mine.peers()})
 
-    mine.run(Seconds(redis.clock, 60, second))
+    mine.run(Waits(redis.clock, 60, second))
     assert seen[0] == {"a"}
     assert all(peers == {"a", "b"} for peers in seen[5:])
 
@@ -88,7 +71,7 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor(redis: Redi
     lanes = [f"lane-{number:03d}" for number in range(60)]
     mine, peer = (heart(redis, name, "0.2.0", lanes=lanes) for name in "ab")
     peer.beat("serving")
-    mine.run(Seconds(redis.clock, 1, lambda _second: None))
+    mine.run(Waits(redis.clock, 1))
     mine.beat("serving")
     assert [peer.newer for peer in mine.peers()] == [tuple(lanes[:50])] * 2
     (finding,) = newer_findings(redis.workers.workers())
@@ -101,7 +84,7 @@ def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known(re
     mine = heart(redis, channels=frozenset({"null", "http"}))
     redis.workers.beat(beat("b", version="0.2.0"))
     redis.workers.beat(beat("c", extra={"channels": ["x"]}))
-    mine.run(Seconds(redis.clock, 1, lambda _second: None))
+    mine.run(Waits(redis.clock, 1))
     assert {peer.id: peer.channels for peer in mine.peers()} == {"a": {"http", "null"}, "b": None, "c": {"x"}}
     assert redis.seen("a").channels == frozenset({"http", "null"})
 
@@ -115,7 +98,7 @@ def test_a_worker_that_is_gone_is_seen_to_be(redis: Redis) -> None:
             redis.workers.beat(beat("b"))
         seen.append({peer.id for peer in mine.peers()})
 
-    mine.run(Seconds(redis.clock, 20, second))
+    mine.run(Waits(redis.clock, 20, second))
     assert seen[8] == {"a", "b"}
     assert seen[-1] == {"a"}
     assert mine.alive_workers() == 1
@@ -131,14 +114,14 @@ def test_a_workers_rate_is_over_three_seconds_however_its_envelopes_fall(redis: 
         rates.append(redis.seen("a").rate)
         stats.tiers[Tier.LOW].sent += 300 if number % 3 == 0 else 0
 
-    mine.run(Seconds(redis.clock, 30, second))
+    mine.run(Waits(redis.clock, 30, second))
     assert set(rates[6:]) == {100.0}
 
 
 def test_a_key_of_another_type_ends_no_worker(redis: Redis, caplog: pytest.LogCaptureFixture) -> None:
     mine, view = heart(redis), view_of(redis)
     view.command("SET", view.keys.workers, "foreign")
-    mine.run(Seconds(redis.clock, 3, lambda _second: None))
+    mine.run(Waits(redis.clock, 3))
     assert "the heartbeat cannot be stored: Redis" in caplog.text
     view.command("DEL", view.keys.workers)
     mine.beat("serving")
@@ -149,7 +132,7 @@ def test_what_a_newer_version_reports_in_another_form_ends_no_worker(redis: Redi
     mine = heart(redis)
     redis.workers.beat(beat("b", extra={"holds": 3, "newer": {"lane": 1}, "channels": "null"}))
     redis.workers.beat(beat("c", extra={"holds": [["high"]], "newer": [["lane"], 5]}))
-    mine.run(Seconds(redis.clock, 1, lambda _second: None))
+    mine.run(Waits(redis.clock, 1))
     by_id = {peer.id: peer for peer in mine.peers()}
     assert len({*mine.peers()}) == 3  # each can be compared
     assert by_id["b"] == Peer("b")
