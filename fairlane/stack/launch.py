@@ -1,7 +1,6 @@
 """Starts the two servers and waits until they are ready."""
 
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -9,14 +8,12 @@ from typing import Self, TypeVar
 
 from dispatcher.model.errors import Unreachable
 from fairlane.stack import distribution, java, ports, processes, pulsar_server, redis_server
-from fairlane.stack.errors import NoSpace, PortTaken, ServerDied
+from fairlane.stack.errors import NoSpace, ServerDied
 from fairlane.stack.estate.shape import EstateRequest
 from fairlane.stack.homes import Home
 from fairlane.stack.state import ServerState, StackPorts
 
 POLL_S = 0.2
-BOOKIE_PORTS_FROM, BOOKIE_PORTS = 20_000, 10_000
-"""Range of bookie ports: below the ports that the system assigns to outgoing connections."""
 NEEDED_BYTES = 500_000_000
 """Free disk space below which nothing is started: Pulsar turns read-only on a full disk."""
 
@@ -80,23 +77,13 @@ def start_pulsar(
 
 
 def _bookie_port(home: Home) -> int:
-    """Return the port of the bookie.
-
-    The data is bound to this port permanently, so each home starts its search at a port of its own, away from those of
-    other homes.
-    """
-    file = pulsar_server.bookie_port_file(home)
-    if not file.exists():
-        chosen = ports.choose(BOOKIE_PORTS_FROM + zlib.crc32(bytes(home.root)) % BOOKIE_PORTS)
-        file.write_text(str(chosen))
-        return chosen
-    saved = int(file.read_text())
-    if not ports.is_free(saved):
-        raise PortTaken(
-            f"Port {saved}, to which the local stack's data is bound, is taken by another program.",
-            f"Stop that program (`ss -ltnp 'sport = :{saved}'` shows it), or wipe the data: `stack down --wipe`.",
-        )
-    return saved
+    """Return the port of the bookie, to which the data is bound permanently."""
+    stored = pulsar_server.stored_bookie_port(home)
+    port = stored.load()
+    if port is None:
+        port = ports.choose(ports.own_port(home.root))
+        stored.save(port)
+    return ports.require_bound(port, "local stack")
 
 
 def _port(asked_port: int | None, usual: int, what: str, progress: Progress) -> int:

@@ -2,12 +2,16 @@
 
 import errno
 import socket
+import zlib
 from collections.abc import Collection
+from pathlib import Path
 
 from fairlane.stack.errors import PortTaken, StackError
 
 HOST = "127.0.0.1"
 NEIGHBOURS = 200
+_OWN_FROM, _OWN = 20_000, 10_000
+"""Range of ports that data is bound to: below those that the system assigns to outgoing connections."""
 
 
 def is_free(port: int) -> bool:
@@ -39,5 +43,24 @@ def require(port: int, what: str) -> int:
         raise PortTaken(
             f"Port {port} for {what} is taken by another program.",
             f"Stop that program (`ss -ltnp 'sport = :{port}'` shows it) or leave the port out: a free one is chosen.",
+        )
+    return port
+
+
+def own_port(directory: Path, apart: int = 1) -> int:
+    """Return where to look for the ports that a directory's data is bound to.
+
+    Each directory has a start of its own, so that the ports of two stacks rarely meet. apart: minimum distance between
+    two starts.
+    """
+    return _OWN_FROM + zlib.crc32(bytes(directory)) % (_OWN // apart) * apart
+
+
+def require_bound(port: int, owner: str) -> int:
+    """Return a port that data is bound to. Raises PortTaken if it is in use."""
+    if not is_free(port):
+        raise PortTaken(
+            f"Port {port}, to which the {owner}'s data is bound, is taken by another program.",
+            f"Stop that program (`ss -ltnp 'sport = :{port}'` shows it), or wipe the data: `stack down --wipe`.",
         )
     return port

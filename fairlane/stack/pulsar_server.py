@@ -10,6 +10,7 @@ from fairlane.stack import pulsar_conf
 from fairlane.stack.homes import Home
 from fairlane.stack.java import Java
 from fairlane.stack.ports import HOST
+from fairlane.stack.stored import StoredFile
 
 HEAP = ("-Xms256m", "-Xmx1g", "-XX:MaxDirectMemorySize=768m", "-Xss512k")
 """Ten thousand lanes take 350 MB of this heap; an idle server has less than 700 MB resident."""
@@ -135,6 +136,6 @@ def is_ready(web_port: int) -> bool:
         http.clear()
 
 
-def bookie_port_file(home: Home) -> Path:
+def stored_bookie_port(home: Home) -> StoredFile[int]:
     """Return the file that keeps the bookie's port beside the data that is bound to it."""
-    return home.pulsar / "bookie-port"
+    return StoredFile(home.pulsar / "bookie-port", int, "Delete Pulsar's data: `fairlane stack down --wipe`.")

@@ -1,14 +1,12 @@
-"""The state of the running servers in `state.json`, which is written atomically."""
+"""The state of the running servers in `state.json`."""
 
-import json
-import os
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from fairlane.stack import processes
-from fairlane.stack.errors import StackError
 from fairlane.stack.estate.shape import EstatePorts, EstateShape
+from fairlane.stack.stored import StoredFile
 
 
 class ServerState(BaseModel):
@@ -117,22 +115,13 @@ class StackState(BaseModel):
 
 def load(path: Path) -> StackState:
     """Read a state file; return an empty state if there is none."""
-    try:
-        return StackState.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return StackState()
-    except ValidationError as error:
-        raise StackError(
-            f"The local stack's state file {path} cannot be read ({error.error_count()} faults).",
-            "Stop its servers by hand if any are running, then delete the file.",
-        ) from error
+    return _stored(path).load() or StackState()
 
 
 def save(path: Path, state: StackState) -> None:
-    """Replace the state file atomically."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("w") as file:
-        json.dump(state.model_dump(mode="json"), file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    """Replace the state file."""
+    _stored(path).save(state)
+
+
+def _stored(path: Path) -> StoredFile[StackState]:
+    return StoredFile(path, StackState, "Stop its servers by hand if any are running, then delete the file.")

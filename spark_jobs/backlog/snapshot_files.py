@@ -16,8 +16,8 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from backends.durable_files import sync
 from dispatcher.model.errors import InvalidInput, Refused
-from spark_jobs.journal.log import sync
 
 FOLDER = "backlog"
 _TEXTS, _RATE, _COUNT = pa.string(), pa.float64(), pa.int64()

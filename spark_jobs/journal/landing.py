@@ -15,13 +15,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.durable_files import write_durably
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
 from spark_jobs.journal.first_outcomes import FirstOutcomes, TaskState
-from spark_jobs.journal.log import HOW_TO_FIX, TableFile, cannot_write, write_durably
+from spark_jobs.journal.log import HOW_TO_FIX, TableFile, cannot_write
 from spark_jobs.journal.outcome_rows import RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 

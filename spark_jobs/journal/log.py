@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 
 import msgspec
 
+from backends.durable_files import sync, write_durably
 from dispatcher.model.errors import Malformed, Refused
 
 FOLDER = "journal"
@@ -158,20 +159,3 @@ def cannot_write(root: Path, error: OSError) -> Refused:
     """Return the error for a journal that cannot be written."""
     cause = f"The journal {root} cannot be written: {error.strerror or error}."
     return Refused(cause, "Check free space and permissions (or name another folder with --tables), and run it again.")
-
-
-def write_durably(path: Path, body: bytes) -> None:
-    """Write a file so that it survives a power loss."""
-    with path.open("wb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync(path: Path) -> None:
-    """Make the contents of a file, or the names in a directory, survive a power loss."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

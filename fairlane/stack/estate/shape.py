@@ -1,25 +1,21 @@
 """The shape of an estate: the number of its servers, their names, addresses and ports."""
 
-import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from dispatcher.model.errors import Refused
 from fairlane.stack import ports
-from fairlane.stack.errors import StackError
 from fairlane.stack.homes import Home
+from fairlane.stack.stored import StoredFile
 
 MAX_BOOKIES = 9
 MAX_BROKERS = 9
 ZOOKEEPER = "zookeeper"
 AUTORECOVERY = "autorecovery"
-PORTS_FROM, PORTS = 20_000, 10_000
-"""Range of the estate's own ports: below those that the system assigns to outgoing connections."""
 APART = 10
 """Minimum distance between the first ports of two estates."""
 
@@ -125,24 +121,11 @@ class StoredEstate(BaseModel):
     shape: EstateShape
 
 
-def load(home: Home) -> StoredEstate | None:
-    """Return the stored ports and shape; None if there is no data."""
-    try:
-        return StoredEstate.model_validate_json(_file(home).read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValidationError as error:
-        raise StackError(
-            f"The file {_file(home)} cannot be read ({error.error_count()} faults).",
-            "Delete the estate's data: `fairlane stack down --wipe`.",
-        ) from error
-
-
-def save(home: Home, stored: StoredEstate) -> None:
-    """Replace the file atomically."""
-    fresh = _file(home).with_suffix(".new")
-    fresh.write_text(json.dumps(stored.model_dump(), indent=2))
-    fresh.replace(_file(home))
+def stored_estate(home: Home) -> StoredFile[StoredEstate]:
+    """Return the file of the ports and the shape of an estate with data."""
+    return StoredFile(
+        home.estate / "estate.json", StoredEstate, "Delete the estate's data: `fairlane stack down --wipe`."
+    )
 
 
 def refuse_fewer_bookies(stored: StoredEstate | None, shape: EstateShape) -> None:
@@ -156,13 +139,9 @@ def refuse_fewer_bookies(stored: StoredEstate | None, shape: EstateShape) -> Non
 
 def choose_own_ports(home: Home) -> EstatePorts:
     """Choose ports for ZooKeeper and the bookies, away from those of other homes."""
-    first = PORTS_FROM + zlib.crc32(bytes(home.estate)) % (PORTS // APART) * APART
+    first = ports.own_port(home.estate, APART)
     chosen: list[int] = []
     for offset in range(4):
         chosen.append(ports.choose(first + offset, chosen))
     zookeeper, zookeeper_http, bookie, bookie_http = chosen
     return EstatePorts(zookeeper=zookeeper, zookeeper_http=zookeeper_http, bookie=bookie, bookie_http=bookie_http)
-
-
-def _file(home: Home) -> Path:
-    return home.estate / "estate.json"

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fairlane.stack import distribution, java, launch, ports, processes, pulsar_server
-from fairlane.stack.errors import PortTaken
 from fairlane.stack.estate import shape as shapes
 from fairlane.stack.estate.servers import EstateLaunch
 from fairlane.stack.estate.shape import AUTORECOVERY, ZOOKEEPER, EstatePorts, EstateRequest, EstateShape, StoredEstate
@@ -33,12 +32,13 @@ class EstateStarter:
 
         Returns when all are ready. Raises a StackError, PortTaken or Refused.
         """
-        shape, stored = asked.shape, shapes.load(self._home)
+        shape, file = asked.shape, shapes.stored_estate(self._home)
+        stored = file.load()
         shapes.refuse_fewer_bookies(stored, shape)
         running = {} if before is None else dict(before.servers)
         chosen = self._choose(stored, shape, running)
         kept = EstateShape(bookies=0, brokers=0) if stored is None else stored.shape
-        shapes.save(self._home, StoredEstate(ports=chosen, shape=kept))
+        file.save(StoredEstate(ports=chosen, shape=kept))
         site = self._site(asked, chosen, progress)
         state = EstateState(shape=shape, ports=chosen, servers=running, plan=asked.plan)
         for names in ([ZOOKEEPER], shape.others()):
@@ -49,7 +49,7 @@ class EstateStarter:
             self._wait(site, state, names, progress)
             if names == [ZOOKEEPER]:
                 site.write_metadata(self._env)
-        shapes.save(self._home, StoredEstate(ports=chosen, shape=shape))
+        file.save(StoredEstate(ports=chosen, shape=shape))
         return state
 
     def _site(self, asked: EstateRequest, chosen: EstatePorts, progress: Progress) -> EstateLaunch:
@@ -115,11 +115,7 @@ def _require_own(stored: StoredEstate, running: Mapping[str, ServerState]) -> No
     if not any(name.startswith("bookie") for name in running):
         bound += [stored.ports.bookie, stored.ports.bookie_http]
     for port in bound:
-        if not ports.is_free(port):
-            raise PortTaken(
-                f"Port {port}, to which the estate's data is bound, is taken by another program.",
-                f"Stop that program (`ss -ltnp 'sport = :{port}'` shows it), or wipe the data: `stack down --wipe`.",
-            )
+        ports.require_bound(port, "estate")
 
 
 def stop(servers: Mapping[str, ServerState], progress: Progress) -> None:

@@ -82,11 +82,12 @@ def test_a_standalone_server_that_runs_is_not_replaced(tmp_path: Path) -> None:
 def test_data_on_three_bookies_is_not_started_with_two(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.make()
-    assert shapes.load(home) is None
-    shapes.save(home, StoredEstate(ports=PORTS, shape=SHAPE))
-    shapes.refuse_fewer_bookies(shapes.load(home), EstateShape(bookies=4, brokers=1))
+    file = shapes.stored_estate(home)
+    assert file.load() is None
+    file.save(StoredEstate(ports=PORTS, shape=SHAPE))
+    shapes.refuse_fewer_bookies(file.load(), EstateShape(bookies=4, brokers=1))
     with pytest.raises(Refused, match="spread over 3 bookies"):
-        shapes.refuse_fewer_bookies(shapes.load(home), EstateShape(bookies=2, brokers=2))
+        shapes.refuse_fewer_bookies(file.load(), EstateShape(bookies=2, brokers=2))
 
 
 @pytest.mark.parametrize("content", ["", "{", "null", '{"ports": {}, "shape": {}}'])
@@ -94,7 +95,7 @@ def test_a_file_of_ports_that_is_damaged_says_so(tmp_path: Path, content: str) -
     Home(tmp_path).make()
     (Home(tmp_path).estate / "estate.json").write_text(content)
     with pytest.raises(StackError, match="cannot be read"):
-        shapes.load(Home(tmp_path))
+        shapes.stored_estate(Home(tmp_path)).load()
 
 
 def test_two_homes_look_for_ports_at_different_places(tmp_path: Path) -> None:

@@ -67,8 +67,15 @@ def start_pulsar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[]
 def test_data_that_is_bound_to_a_taken_port_is_not_started_elsewhere(
     tmp_path: Path, taken: int, start_pulsar: Callable[[], ServerState]
 ) -> None:
-    pulsar_server.bookie_port_file(Home(tmp_path)).write_text(str(taken))
+    pulsar_server.stored_bookie_port(Home(tmp_path)).save(taken)
     with pytest.raises(PortTaken, match=f"Port {taken}.* data is bound") as caught:
+        start_pulsar()
+    assert "--wipe" in caught.value.next_step
+
+
+def test_a_storage_port_that_is_damaged_says_so(tmp_path: Path, start_pulsar: Callable[[], ServerState]) -> None:
+    pulsar_server.stored_bookie_port(Home(tmp_path)).path.write_bytes(b"")
+    with pytest.raises(StackError, match="bookie-port cannot be read") as caught:
         start_pulsar()
     assert "--wipe" in caught.value.next_step
 
