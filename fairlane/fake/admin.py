@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from dispatcher.model.errors import FairlaneError
+from dispatcher.model.errors import DECODING_ERRORS, FairlaneError
 from fairlane.fake.messages import Reply, Request, json_reply
 from fairlane.fake.rules import read_rules
 from fairlane.fake.site import ADMIN_PREFIX as PREFIX
@@ -28,7 +28,7 @@ def _admin_reply(site: Site, request: Request) -> Reply:
         return act(site, request)
     except FairlaneError as error:
         return json_reply(400, {"error": f"{error.cause} {error.next_step}".strip()})
-    except msgspec.MsgspecError as error:
+    except DECODING_ERRORS as error:
         return json_reply(400, {"error": f"The body is wrong: {error}."})
 
 

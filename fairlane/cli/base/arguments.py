@@ -25,7 +25,7 @@ UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 def parse_bytes(text: str) -> int:
     """Parse a number of bytes: "4096", "33kB", "512MiB", "1.5GB". Raises ValueError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", text)
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d+)?)\s*(\w*)", text)
     if not match or (match[2] or "B").lower() not in UNITS_BYTES:
         raise ValueError(f"{text!r} is not a size; write for example 4096, 33kB, 512MiB or 1.5GB")
     return round(float(match[1]) * UNITS_BYTES[(match[2] or "B").lower()])
@@ -33,7 +33,7 @@ def parse_bytes(text: str) -> int:
 
 def parse_count(text: str) -> float:
     """Parse a number: "5000", "50k", "100M", "1.5G". Raises ValueError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)", text)
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d+)?)([kMG]?)", text)
     if not match:
         raise ValueError(f"{text!r} is not a number; write for example 5000, 50k or 100M")
     return float(match[1]) * UNITS[match[2]]

@@ -7,6 +7,7 @@ import msgspec
 
 from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, PRIORITIES, PUSH_TYPES, ApnsSpec
 from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES
+from dispatcher.model.errors import DECODING_ERRORS
 
 MAX_VOIP_BYTES = 5_120
 ID_FORM = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
@@ -58,6 +59,6 @@ def payload_problem(body: bytes, push_type: str) -> str:
         return "PayloadTooLarge"
     try:
         payload = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODING_ERRORS:
         return "PayloadEmpty"
     return "" if isinstance(payload, dict) and payload else "PayloadEmpty"

@@ -1,9 +1,6 @@
 """Provider tokens of APNs: their form, signature, age, and how often they change."""
 
-import json
 import time
-from base64 import urlsafe_b64decode
-from binascii import Error as Base64Error
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,6 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from fairlane.fake.messages import ClientFacts
 from fairlane.fake.rules import FakeRules
+from fairlane.fake.signed_tokens import read_token
 
 _SKEW_S = 300
 _MAX_KNOWN = 1_000
@@ -63,20 +61,20 @@ class ProviderTokens:
         if token not in self._issued_s:
             if len(self._issued_s) >= _MAX_KNOWN:
                 self._issued_s.clear()
-            self._issued_s[token] = self._verified(token)
+            self._issued_s[token] = self._issued_by_us(token)
         return self._issued_s[token]
 
-    def _verified(self, token: str) -> float | None:
-        try:
-            head, body, signature = token.split(".")
-            header, claims, raw = json.loads(_decoded(head)), json.loads(_decoded(body)), _decoded(signature)
-            pair = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
-            self._key.key.verify(pair, f"{head}.{body}".encode(), ECDSA(SHA256()))
-            is_ours = (header["alg"], header["kid"], claims["iss"]) == ("ES256", self._key.key_id, self._key.team_id)
-            return float(claims["iat"]) if is_ours and len(raw) == 64 else None
-        except (ValueError, TypeError, KeyError, Base64Error, InvalidSignature):
+    def _issued_by_us(self, text: str) -> float | None:
+        token = read_token(text, self._verify)
+        if token is None:
             return None
+        signer = (token.header.get("alg"), token.header.get("kid"), token.claims.get("iss"))
+        issued_s = token.claims.get("iat")
+        is_ours = signer == ("ES256", self._key.key_id, self._key.team_id)
+        return issued_s if is_ours and isinstance(issued_s, int | float) else None
 
-
-def _decoded(part: str) -> bytes:
-    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    def _verify(self, signature: bytes, signed: bytes) -> None:
+        if len(signature) != 64:
+            raise InvalidSignature
+        pair = encode_dss_signature(int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big"))
+        self._key.key.verify(pair, signed, ECDSA(SHA256()))

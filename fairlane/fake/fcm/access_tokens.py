@@ -1,20 +1,16 @@
 """Google's token endpoint: a signed request of a service account in, an access token out."""
 
-import json
 import secrets
 import time
-from base64 import urlsafe_b64decode
-from binascii import Error as Base64Error
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import parse_qs
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from fairlane.fake.messages import Reply, Request, json_reply
+from fairlane.fake.signed_tokens import read_token
 
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _SCOPES = {
@@ -66,10 +62,10 @@ class AccessTokens:
 
     def _problem(self, assertion: str) -> str:
         """Return what is wrong with a signed request; empty if nothing is."""
-        try:
-            header, claims = self._verified(assertion)
-        except (ValueError, Base64Error, InvalidSignature):
+        token = read_token(assertion, self._verify)
+        if token is None:
             return "Invalid JWT Signature."
+        header, claims = token
         now_s, issued_s, ends_s = self._now_s(), claims.get("iat"), claims.get("exp")
         if header.get("alg") != "RS256" or claims.get("aud") not in (self.token_uri, _GOOGLE):
             return f"Invalid JWT: alg must be RS256, aud {self.token_uri}."
@@ -83,18 +79,8 @@ class AccessTokens:
             "" if _SCOPES & set(str(claims.get("scope", "")).split()) else "Invalid OAuth scope or ID token audience."
         )
 
-    def _verified(self, assertion: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return header and claims. Raises ValueError and InvalidSignature."""
-        header, claims, signature = assertion.split(".")
-        self._key.verify(_decoded(signature), f"{header}.{claims}".encode(), PKCS1v15(), SHA256())
-        parts = [json.loads(_decoded(part)) for part in (header, claims)]
-        if not all(isinstance(part, dict) for part in parts):
-            raise ValueError("not objects")
-        return parts[0], parts[1]
-
-
-def _decoded(part: str) -> bytes:
-    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    def _verify(self, signature: bytes, signed: bytes) -> None:
+        self._key.verify(signature, signed, PKCS1v15(), SHA256())
 
 
 def _error(code: str, text: str) -> Reply:

@@ -16,6 +16,7 @@ from dispatcher.channels.fcm import (
 )
 from dispatcher.channels.fcm_answers import TOKEN
 from dispatcher.channels.verdict_table import Answer
+from dispatcher.model.errors import DECODING_ERRORS
 
 _TOP = {"message", "validate_only"}
 _TARGETS = ("token", "topic", "condition")
@@ -30,7 +31,7 @@ def parse(body: bytes) -> dict[str, Any] | Answer:
     """Return the request, or the answer to one that is no JSON object with a message."""
     try:
         document = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODING_ERRORS:
         return _refusal("", "Invalid JSON payload received. It is not JSON.")
     if not isinstance(document, dict) or not isinstance(document.get("message"), dict):
         return _refusal("message", "Invalid JSON payload received. There is no object 'message'.")

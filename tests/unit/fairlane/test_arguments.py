@@ -74,6 +74,7 @@ def test_an_assignment_names_a_field_that_there_is() -> None:
         ("task set some-task weight=heavy", "weight: is 'heavy'; it must be a number"),
         ("task wait some-task --timeout soon", "soon"),
         ("tune producer --memory lots", "lots"),
+        pytest.param(f"tune producer --memory {'9' * 400}", "is not a size", id="huge"),
         ("reconcile --day yesterday", "'yesterday' is not a day; write YYYY-MM-DD"),
     ],
 )

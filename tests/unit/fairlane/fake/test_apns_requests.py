@@ -1,6 +1,7 @@
 """The fake of APNs takes what APNs takes, and gives its reasons for the rest."""
 
 import json
+from base64 import b64encode
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -51,6 +52,7 @@ HEADERS: list[tuple[dict[str, str | None], int, str]] = [
     ({"apns_collapse_id": "c" * 64, "apns_expiration": "1700000000", "apns_id": ID}, 200, ""),
     ({"authorization": None}, 403, "MissingProviderToken"),
     ({"authorization": "bearer a.b.c"}, 403, "InvalidProviderToken"),
+    ({"authorization": f"bearer {b64encode(b'[' * 10_000).decode()}.e30.e30"}, 403, "InvalidProviderToken"),
 ]
 
 
@@ -67,6 +69,7 @@ async def test_path_token_and_payload_are_checked(playing: Playing) -> None:
     for body, status, expected in (
         (b"x", 400, "PayloadEmpty"),
         (b"{}", 400, "PayloadEmpty"),
+        (b"[" * 4_000, 400, "PayloadEmpty"),
         (json.dumps({"aps": {"alert": "x" * 4_096}}).encode(), 413, "PayloadTooLarge"),
     ):
         response = await playing.post(f"/3/device/{TARGET}", body)

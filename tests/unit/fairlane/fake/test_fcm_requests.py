@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dispatcher.channels import fcm_answers
@@ -55,6 +55,7 @@ def test_a_message_needs_a_target() -> None:
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
+@example(b'{"message":' + b"[" * 10_000)
 def test_any_body_is_judged(body: bytes) -> None:
     request = parse(body)
     found = problem_of(request["message"]) if isinstance(request, dict) else request

@@ -163,7 +163,8 @@ async def test_counts_and_accounts_are_asked_for_while_it_runs(tmp_path: Path) -
         assert (await admin.ask("GET", "/_fake/accepted"))[1] == {fcm_target(1): 3}
         _, judged = await admin.ask("POST", "/_fake/accepted", [fcm_target(1), fcm_target(2)])
         assert judged == {"never": [fcm_target(2)], "once": 0, "more": {fcm_target(1): 3}}
-        assert (await admin.ask("POST", "/_fake/accepted", {"no": "list"}))[0] == 400
+        for damaged in (b'{"no": "list"}', b'["\xff"]', b"[" * 10_000):
+            assert (await playing.post("/_fake/accepted", damaged)).status == 400
         assert (await admin.ask("DELETE", "/_fake/tokens"))[1] == {"expired": 1}
         assert (await admin.ask("DELETE", "/_fake/counts"))[1]["requests"] == 0
         assert (await admin.ask("GET", "/_fake/nothing"))[0] == 404
