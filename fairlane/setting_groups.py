@@ -1,9 +1,9 @@
 """Groups of settings that belong to the program itself; those of the servers are in backends.settings."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
 from backends.settings import HttpUrl, Name
 from dispatcher.model.task import Name as ChannelName
@@ -12,6 +12,7 @@ from dispatcher.settle import NamedTargets
 
 ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 """A built-in channel's name, or `module:Class`."""
+_PORTS = 65_536
 
 
 class SettingGroup(BaseModel):
@@ -69,6 +70,14 @@ class WorkerSettings(SettingGroup):
         description="your own channels, name to module:Class (null and log are built in; http is with http.url, "
         "fcm and apns with apps)",
     )
+
+    @model_validator(mode="after")
+    def _can_serve(self) -> Self:
+        if not self.tiers:
+            raise ValueError("tiers must name at least one tier")
+        if self.metrics_port + self.processes > _PORTS:
+            raise ValueError("metrics_port leaves too few ports for the further processes")
+        return self
 
 
 class JournalSettings(SettingGroup):

@@ -158,7 +158,7 @@ class MetricsServer:
     """Serves /metrics. Port 0 selects any free one; `port` then has its number."""
 
     def __init__(self, port: int, host: str, collectors: Sequence[Collector]) -> None:
-        """Start the server. Raises InvalidInput if the port is taken."""
+        """Start the server. Raises InvalidInput if the port is taken, or the host is no address of this machine."""
         registry = CollectorRegistry()
         for collector in collectors:
             registry.register(collector)
@@ -175,7 +175,9 @@ def _serve(port: int, host: str, registry: CollectorRegistry) -> tuple[WSGIServe
     start: Callable[..., tuple[WSGIServer, Thread]] = start_http_server
     try:
         return start(port, host, registry)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "this is no host name"
         raise InvalidInput(
-            f"Metrics cannot be served on {host}:{port}: {error.strerror}.", "Choose another --metrics-port (0: any)."
+            f"Metrics cannot be served on {host}:{port}: {reason}.",
+            "Choose another --metrics-port (0: any) or worker.metrics_host.",
         ) from error

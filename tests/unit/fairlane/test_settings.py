@@ -123,8 +123,6 @@ def test_a_channel_may_not_be_named_like_a_partition(monkeypatch: pytest.MonkeyP
     ("variable", "text", "parts"),
     [
         ("FAIRLANE_PULSAR_URL", "localhost", ["pulsar.url", "env FAIRLANE_PULSAR_URL", "'localhost'", "pulsar://"]),
-        ("FAIRLANE_LOG_LEVEL", "loud", ["log.level", "env FAIRLANE_LOG_LEVEL", "'debug', 'info'"]),
-        ("FAIRLANE_WORKER_PROCESSES", "0", ["worker.processes", "env FAIRLANE_WORKER_PROCESSES", "1 or more"]),
         ("FAIRLANE_PULSAR_URLL", "x", ["no setting pulsar.urll", "FAIRLANE_PULSAR_URLL"]),
         ("FAIRLANE_PULSAR_TLS_CERT", "c.pem", ["tls_cert and tls_key must be given together"]),
         ("FAIRLANE_HTTP_HEADERS", "X-Key: 1", ["FAIRLANE_HTTP_HEADERS", "not JSON"]),
@@ -165,6 +163,19 @@ def test_what_is_allowed_is_said_in_our_words(
     with pytest.raises(InvalidInput) as caught:
         Settings()
     assert f"(env {variable}) is {text!r}, which is not allowed: {message}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"tiers": []}, "tiers must name at least one tier"),
+        ({"metrics_port": 65_534, "processes": 3}, "leaves too few ports for the further processes"),
+    ],
+)
+def test_workers_that_could_not_serve_are_refused(values: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        load_settings({"worker": values})
+    assert load_settings({"worker": {"metrics_port": 65_534, "processes": 2}}).worker.processes == 2
 
 
 def test_a_wrong_secret_is_not_repeated() -> None:

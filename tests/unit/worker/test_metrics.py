@@ -126,6 +126,11 @@ def test_a_port_that_is_taken_is_named() -> None:
             MetricsServer(port, "127.0.0.1", ())
 
 
+def test_a_host_that_is_none_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"cannot be served on x\.\.y:0: this is no host name"):
+        MetricsServer(0, "x..y", ())
+
+
 def test_flows_are_shown_with_their_requests_answers_times_and_limits() -> None:
     table = FlowTable()
     flow = table.of("fcm", "shop", 1_000)
