@@ -61,12 +61,6 @@ def test_figures_of_all_nodes_become_facts(open_servers: ExitStack) -> None:
     assert estate.largest_ensemble() == 3
 
 
-def test_a_broker_that_answers_500_is_a_row(open_servers: ExitStack) -> None:
-    broken = {"metrics": 500, "broker-stats/load-report": 500}
-    estate = look(open_servers, [broker(), broken], two_bookies())
-    assert sorted(one.failure for one in estate.brokers) == ["", "answered 500"]
-
-
 def test_the_extensible_manager_has_no_load_report(open_servers: ExitStack) -> None:
     metrics = 'pulsar_lb_resource_usage{feature="max_ema"} 0.5\npulsar_lb_cpu_usage{broker="b"} 12.5\n'
     topics = {"fairlane/shared": {"0x0_0x8": {"persistent": {"persistent://fairlane/shared/a": {"msgRateIn": 3.0}}}}}
@@ -105,15 +99,6 @@ def test_without_an_address_bookies_are_not_asked(open_servers: ExitStack) -> No
 def test_a_bookie_that_no_list_names_is_gone(open_servers: ExitStack) -> None:
     estate = look(open_servers, [broker()], [bookie([FIRST], []), bookie([FIRST], [])])
     assert [one.mode for one in estate.bookies] == [BookieMode.WRITABLE, BookieMode.GONE]
-
-
-def test_a_wrong_address_of_the_cluster_is_one_broker_that_does_not_answer() -> None:
-    pulsar = PulsarSettings(url="pulsar://b:1", admin_url="http://127.0.0.1:9")
-    with closing(EstateReader(pulsar, Topics(), None)) as reader:
-        estate = estate_of(reader.read())
-    assert [one.name for one in estate.brokers] == ["127.0.0.1:9"]
-    assert "refused" in estate.brokers[0].failure
-    assert "brokers" in estate.unread
 
 
 def test_a_broker_that_is_known_is_asked_when_the_configured_one_is_gone(open_servers: ExitStack) -> None:

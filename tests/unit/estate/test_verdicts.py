@@ -160,20 +160,6 @@ def test_bookies_that_are_all_slow_alike_are_not_slow(bookies: Bookies) -> None:
     assert {bookies.state(number) for number in range(1, 5)} == {"serving"}
 
 
-def test_a_guard_that_was_killed_in_the_middle_of_an_action_is_followed_by_one_that_knows_of_it(
-    bookies: Bookies,
-) -> None:
-    bookies.p99_ms[2] = 400.0
-    bookies.go_on(3)
-    command = bookies.look().command
-    assert command is not None
-    bookies.set_read_only(command)  # and then it died, before it could store the end
-    bookies.nodes = decode_nodes(encode_nodes(bookies.nodes))
-    assert bookies.look().command is None
-    assert bookies.state(2) == "isolated"
-    assert bookies.go_on(6) == ["release 127.0.0.2:3181 at 18000"]
-
-
 def test_a_command_that_was_not_carried_out_is_given_again(bookies: Bookies) -> None:
     bookies.p99_ms[2] = 400.0
     bookies.go_on(3)

@@ -8,23 +8,16 @@ import pytest
 from dispatcher.model.errors import AudienceMismatch, InvalidInput
 from dispatcher.model.task import PushTask, Target
 from dispatcher.wire.envelope import decode_message
-from dispatcher.wire.topics import Topics
 from producers.files.targets_file import TargetsFile
-from producers.submit.report import SubmitResult, Watchers
-from producers.submit.submit import submit
+from tests.unit.producers import test_submit
 from tests.unit.producers.fake_service import FakeService
+from tests.unit.producers.test_submit import LANE, run
 
-LANE = Topics().own_lane("t")
 TOKEN, OTHER = "ab" * 32, "cd" * 32
 
 
 def push(**fields: Any) -> PushTask:
-    given = {"id": "t", "app": "shop", "tier": "high", "channel": "apns", "message": "Hi {{name}}"}
-    return PushTask(**{**given, **fields})
-
-
-def run(world: FakeService, task: PushTask, targets: Any) -> SubmitResult:
-    return submit(world.services(), task, targets, Watchers())
+    return test_submit.push(**{"channel": "apns", "message": "Hi {{name}}"} | fields)
 
 
 def test_targets_that_its_provider_would_refuse_are_refused_with_line_and_reason(world: FakeService) -> None:
