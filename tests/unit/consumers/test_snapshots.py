@@ -11,12 +11,12 @@ from backends.redis.epochs import Epoch
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
-from dispatcher.ports import StoredRecord as Stored
+from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import ControlRecord, EpochStarted
 from dispatcher.wire.snapshot import Cursors, Part, Record, SettingsPart, TaskPart, encode
 from quotas.snapshots import RedisSnapshots
 from tests.actors import running
-from tests.unit.consumers.fakes import ControlTopic, control_records, epoch_of, eventually
+from tests.unit.consumers.fakes import ControlTopic, Reader, Topic, control_records, epoch_of, eventually
 
 SETTINGS = SnapshotSettings(partitions=1, every_s=600.0, chunk_bytes=1, pause_s=0.0, keep=2)
 
@@ -77,12 +77,15 @@ class FakeShelf:
         for record in records:
             self.stored[number].append(encode(record))
 
-    def reader(self, number: str) -> "FakeReader":
+    def reader(self, number: str) -> "LateReader":
         if number in self.gone:
             raise NotFound("There is no such topic.")
         if number in self.broken:
             raise Unreachable("Pulsar does not answer.")
-        return FakeReader(list(self.stored[number]))
+        topic = Topic()
+        for body in self.stored[number]:
+            topic.store(body)
+        return LateReader(topic, None)
 
     def delete(self, number: str) -> None:
         if self.undeleted:
@@ -90,25 +93,14 @@ class FakeShelf:
         del self.stored[number]
 
 
-@dataclass
-class FakeReader:
+class LateReader(Reader):
     """Gives nothing at times, though it is not at the end."""
 
-    bodies: list[bytes]
-    late: bool = False
+    late = False
 
-    def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]:
+    def read(self, max_records: int, timeout_s: float) -> Sequence[StoredRecord]:
         self.late = not self.late
-        if self.late:
-            return []
-        found, self.bodies = self.bodies[:2], self.bodies[2:]
-        return [Stored("", body, "") for body in found]
-
-    def at_end(self) -> bool:
-        return not self.bodies
-
-    def close(self) -> None:
-        """Nothing to let go of."""
+        return [] if self.late else super().read(2, timeout_s)
 
 
 class Control(ControlTopic):

@@ -1,7 +1,6 @@
 """Where settings come from, in which order, and what is said of a wrong one."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.model.shown import MASK
 from fairlane.settings import Settings
 from fairlane.settings_sources import explain_settings, load_settings
-from fairlane.stack import processes, state
-from fairlane.stack.homes import Home
-from fairlane.stack.state import ServerState, StackState
+from tests.unit.fairlane.test_addresses_in_force import started
 
 
 @pytest.fixture(autouse=True)
@@ -26,27 +23,16 @@ def source_of(name: str, options: dict[str, object] | None = None) -> tuple[obje
     return rows[name].value, rows[name].source
 
 
-def pretend_running_stack(home: Path) -> None:
-    """A state file whose servers are this very process, so that they are alive."""
-    birth = processes.birth_of(os.getpid())
-    assert birth is not None
-    server = ServerState(
-        pid=os.getpid(), birth=birth, program="x", version="1", ports={"broker": 1, "web": 2, "redis": 3}
-    )
-    Home(home).make()
-    state.save(Home(home).state_file, StackState(pulsar=server, redis=server, ready=True))
-
-
 def test_each_source_overrules_the_ones_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "pulsar.url"
     assert source_of(name) == (None, "default")
 
-    pretend_running_stack(tmp_path / "no-stack")
+    started(tmp_path / "no-stack", pulsar=True, redis=True)
     assert source_of(name) == ("pulsar://127.0.0.1:1", "local stack")
 
     Path("fairlane.toml").write_text('[pulsar]\nurl = "pulsar://file:1"\n')
     assert source_of(name) == ("pulsar://file:1", "file fairlane.toml")
-    assert source_of("redis.url") == ("redis://127.0.0.1:3/0", "local stack")
+    assert source_of("redis.url") == ("redis://127.0.0.1:4/0", "local stack")
 
     monkeypatch.setenv("FAIRLANE_PULSAR_URL", "pulsar://env:1")
     assert source_of(name) == ("pulsar://env:1", "env FAIRLANE_PULSAR_URL")

@@ -113,17 +113,6 @@ def server(pid: int, birth: str) -> ServerState:
     return ServerState(pid=pid, birth=birth, program="a server", version="1", ports={})
 
 
-def test_a_stale_pid_is_never_killed(tmp_path: Path) -> None:
-    """The pid in the state file now belongs to another process: this one, which survives the test."""
-    ports = {"broker": 1, "web": 2, "redis": 3}
-    stale = server(os.getpid(), "another boot:1").model_copy(update={"ports": ports})
-    Home(tmp_path).make()
-    state.save(Home(tmp_path).state_file, StackState(pulsar=stale, redis=stale, ready=True))
-    stack = LocalStack(tmp_path)
-    assert not stack.status().running
-    assert not stack.down()
-
-
 # ---------------------------------------------------------------- state
 def test_state_survives_and_is_replaced_whole(tmp_path: Path) -> None:
     file = tmp_path / "state.json"

@@ -15,10 +15,7 @@ from dispatcher.wire.letters import keys_of, with_rows
 from producers.letters.dead_letters import DeadLetterBox
 from producers.letters.replay import Replay, Replays
 from producers.letters.selection import LetterFilter, rows_of
-
-
-class Died(Exception):
-    """The operator's process was killed."""
+from tests.unit.producers.fake_service import Died
 
 
 class LetterWorld:

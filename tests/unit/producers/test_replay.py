@@ -16,7 +16,8 @@ from dispatcher.model.task import Target
 from dispatcher.ports import DeadLetter
 from producers.letters.selection import LetterFilter, dead_target, groups_of, in_state
 from tests.records import dead_letter
-from tests.unit.producers.letter_world import Died, LetterWorld, until_done
+from tests.unit.producers.fake_service import Died
+from tests.unit.producers.letter_world import LetterWorld, until_done
 
 SALE = LetterFilter(task="sale")
 
