@@ -81,9 +81,10 @@ def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
 def _redis_server(client: redis_client.RedisClient) -> Iterator[Finding]:
     info: dict[str, Any] = client.info()
     name = "Valkey" if info.get("server_name") == "valkey" else "Redis"
-    version = str(info.get("valkey_version") or info["redis_version"])
+    redis_version = str(info.get("redis_version", ""))
+    version = info.get("valkey_version") or redis_version or "of an unknown version"
     oldest = ".".join(map(str, redis_server.OLDEST))
-    old = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2]) < redis_server.OLDEST
+    old = not redis_server.is_new_enough(redis_version)
     yield Finding(
         "fail" if old else "ok",
         f"{name} {version} at {client.address.named()} answers",

@@ -24,7 +24,13 @@ class RedisProgram:
     @property
     def usable(self) -> bool:
         """Return whether it is new enough."""
-        return tuple(int(part) for part in self.version.split(".")[:2]) >= OLDEST
+        return is_new_enough(self.version)
+
+
+def is_new_enough(version: str) -> bool:
+    """Return whether Fairlane works with servers of this version of Redis. False if it is no version."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and tuple(map(int, numbers.groups())) >= OLDEST
 
 
 def find(env: Mapping[str, str]) -> RedisProgram:

@@ -252,6 +252,14 @@ def test_an_old_redis_is_passed_over_for_the_shipped_one(tmp_path: Path) -> None
     assert found.usable
 
 
+@pytest.mark.parametrize(
+    ("version", "is_new"),
+    [("7.0.15", True), ("10.0", True), ("6.2.7", False), ("8.0-rc1", True), ("unstable", False), ("", False)],
+)
+def test_a_version_of_redis_is_new_enough_or_not(version: str, is_new: bool) -> None:
+    assert redis_server.is_new_enough(version) == is_new
+
+
 def test_a_new_redis_on_the_path_is_used(tmp_path: Path) -> None:
     program = script(tmp_path / "redis-server", "echo 'Redis server v=7.0.15 sha=0'\n")
     assert redis_server.find({"PATH": str(tmp_path)}) == redis_server.RedisProgram(program, "7.0.15")
