@@ -19,6 +19,11 @@ def isolated(settings: Settings, name: str, namespaces: int = 4) -> Settings:
 
 def environment(settings: Settings) -> dict[str, str]:
     """Return the environment that makes child processes use these settings' file, servers, tenant and prefix."""
+    return {**os.environ, **variables(settings)}
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """Return the variables of `environment` that are Fairlane's."""
     pulsar, redis = settings.pulsar, settings.redis
     file = {} if settings.config is None else {"FAIRLANE_CONFIG": str(settings.config.absolute())}
     addresses = {
@@ -26,14 +31,16 @@ def environment(settings: Settings) -> dict[str, str]:
         "FAIRLANE_PULSAR_ADMIN_URL": pulsar.admin_url,
         "FAIRLANE_REDIS_URL": redis.url,
     }
-    chosen = {
+    return {
+        **file,
         **{name: url for name, url in addresses.items() if url is not None},
         "FAIRLANE_HOME": str(settings.home),
         "FAIRLANE_PULSAR_TENANT": pulsar.tenant,
         "FAIRLANE_PULSAR_NAMESPACES": str(pulsar.namespaces),
+        "FAIRLANE_PULSAR_SHARED_LANES": str(pulsar.shared_lanes),
+        "FAIRLANE_PULSAR_OUTCOME_PARTITIONS": str(pulsar.outcome_partitions),
         "FAIRLANE_REDIS_PREFIX": redis.prefix,
     }
-    return {**os.environ, **file, **chosen}
 
 
 @contextmanager

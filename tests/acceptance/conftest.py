@@ -88,11 +88,7 @@ def nowhere(folder: Path) -> dict[str, str]:
 
 
 def command_line(settings: Settings, folder: Path, server: CommandServer | None = None) -> CommandLine:
-    return CommandLine({**environment(settings), **nowhere(folder), **addresses(settings)}, folder, server)
-
-
-def addresses(settings: Settings) -> dict[str, str]:
-    return {name: value for name, value in environment(settings).items() if name.startswith("FAIRLANE_")}
+    return CommandLine({**environment(settings), **nowhere(folder)}, folder, server)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairlane.settings import Settings
-from tests.acceptance.conftest import addresses, nowhere
+from tests.acceptance.conftest import nowhere
 from tests.integration.provider import free_port
 from tests.integration.worker_crew import environment
 from tests.spark_document import begin, blocks_of, path_with_commands
@@ -53,7 +53,7 @@ def test_every_command_of_the_tutorial(fresh_settings: Settings, tmp_path: Path)
     port = str(free_port())
     commands = [block.text.replace(PROVIDER_PORT, port) for block in blocks if block.kind == "sh"]
     assert commands[0] == "fairlane stack up\n"  # which the fixture has done
-    env = {**environment(fresh_settings), **nowhere(tmp_path), **addresses(fresh_settings)}
+    env = {**environment(fresh_settings), **nowhere(tmp_path)}
     env |= {"PATH": path_with_commands(tmp_path / "bin"), "BROWSER": "true"}
 
     printed = ["", *play(commands[1:], tmp_path, env)]

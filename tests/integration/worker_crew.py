@@ -17,6 +17,7 @@ from typing import Any
 from backends.redis.epochs import Epochs
 from backends.redis.view import open_view
 from dispatcher.model.task import PushTask
+from fairlane.isolation import variables
 from fairlane.settings import Settings
 
 START_S = 60.0
@@ -31,20 +32,9 @@ def eventually(condition: Callable[[], object], within_s: float, what: str) -> N
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return the variables that make a process use the same servers and names."""
-    pulsar, redis = settings.pulsar, settings.redis
-    given = {
-        "PULSAR_URL": pulsar.url,
-        "PULSAR_ADMIN_URL": pulsar.admin_url,
-        "PULSAR_TENANT": pulsar.tenant,
-        "PULSAR_NAMESPACES": pulsar.namespaces,
-        "PULSAR_SHARED_LANES": pulsar.shared_lanes,
-        "PULSAR_OUTCOME_PARTITIONS": pulsar.outcome_partitions,
-        "REDIS_URL": redis.url,
-        "REDIS_PREFIX": redis.prefix,
-    }
+    """Return an environment in which a process uses the same servers and names, and no other setting."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLANE_")}
-    return {**others, **{f"FAIRLANE_{name}": str(value) for name, value in given.items()}}
+    return {**others, **variables(settings)}
 
 
 @dataclass
