@@ -132,15 +132,6 @@ async def test_a_provider_that_cannot_be_reached_is_unsent_and_pauses_the_flow(a
     assert "connect" in at.gate.troubles[0].reason.lower()
 
 
-async def test_a_server_that_answers_200_to_everything_has_taken_nothing(at: Rig) -> None:
-    at.rule(answers=[{"status": 200, "detail": "body"}])
-    verdicts = await at.deliver(at.targets(20))
-    assert SENT not in codes(verdicts)
-    assert UNKNOWN in codes(verdicts)
-    assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.DOWN}
-    assert "check url and proxy" in at.gate.troubles[0].reason
-
-
 @rigged(timeout_s=2.5, request_timeout_s=2.2)
 async def test_a_source_of_the_credential_that_hangs_pauses_the_flow(at: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise each call would wait for it until its end, and nobody would see why."""
