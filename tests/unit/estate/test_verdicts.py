@@ -61,8 +61,11 @@ class Bookies:
             self.nodes = carried_out(self.nodes, command, self.bounds, done=True)
 
     def set_read_only(self, command: Command) -> None:
-        number = next(at for at in range(1, self.count + 1) if self.name(at) == command.node.name)
-        (self.read_only.add if command.intent is Intent.ISOLATE else self.read_only.discard)(number)
+        change = self.read_only.add if command.intent is Intent.ISOLATE else self.read_only.discard
+        change(self.number_of(command))
+
+    def number_of(self, command: Command) -> int:
+        return next(at for at in range(1, self.count + 1) if self.name(at) == command.node.name)
 
     def go_on(self, looks: int) -> list[str]:
         """Look and obey; return the commands given."""
@@ -258,7 +261,7 @@ class Isolations:
 
     def carry_out(self, bookies: Bookies, command: Command, end: str) -> None:
         """Let a command end: done, failed, or without news of its end, whether it was done or not."""
-        number = next(at for at in range(1, bookies.count + 1) if bookies.name(at) == command.node.name)
+        number = bookies.number_of(command)
         if number in self.by_guard and command.intent is Intent.ISOLATE:
             end = "failed"  # it is read-only already
         self.latest = {number} if end == "done unheard" and command.intent is Intent.ISOLATE else set()
@@ -290,7 +293,7 @@ def test_what_the_guard_isolated_is_released_and_what_others_did_is_left_to_them
         command = verdict.command
         bookies.nodes = decode_nodes(encode_nodes(verdict.nodes))
         if command is not None and bookies.nodes[command.node.key].intent is not Intent.NONE:
-            number = next(at for at in range(1, count + 1) if bookies.name(at) == command.node.name)
+            number = bookies.number_of(command)
             if command.intent is Intent.RELEASE:
                 assert number in by.by_guard | by.unknown, "what somebody else did is left to them"
             ends = ["done", "failed", "done unheard", "lost"]

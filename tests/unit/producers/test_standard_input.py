@@ -17,8 +17,9 @@ from producers.files.standard_input import standard_input
 from producers.files.targets_file import Format, TargetsFile
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
+from tests.unit.consumers.fakes import eventually
 from tests.unit.producers.fake_service import FakeService
-from tests.unit.producers.test_streams import has, until
+from tests.unit.producers.test_streams import has
 from tests.unit.producers.test_submit import LANE, push, sent
 
 
@@ -90,12 +91,11 @@ def test_what_watches_signals_is_put_back(pipe: IO[bytes]) -> None:
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def has_in_time(world: FakeService, targets: list[str]) -> Iterator[bool]:
+def has_in_time(world: FakeService, targets: list[str]) -> bool:
     """Time passes with each look: how much of the parts one read brings is left to the system, and what does not fill
     an envelope waits for a second."""
-    for found in has(world, LANE, targets):
-        world.clock.advance(2)
-        yield found
+    world.clock.advance(2)
+    return has(world, LANE, targets)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_a_slow_pipe_brought_is_sent_before_more_comes(pipe: IO[bytes], for
         with pipe:
             for part in lines[:-1]:
                 pipe.write(part.encode())
-            until(has_in_time(world, ["a", "b", "c"]))
+            eventually(lambda: has_in_time(world, ["a", "b", "c"]))
             pipe.write(lines[-1].encode())
 
     with ThreadPoolExecutor(1) as pool:
@@ -148,7 +148,7 @@ def test_an_audience_may_come_in_any_parts(pipe: IO[bytes], parts: list[str], ta
         with pipe:
             for part in parts:
                 pipe.write(part.encode())
-                until(iter(lambda: not unread.poll(0), None))
+                eventually(lambda: not unread.poll(0))
 
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)

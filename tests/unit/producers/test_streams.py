@@ -1,6 +1,5 @@
 """An audience that comes gradually, and one that is larger than it was said to be."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +9,7 @@ from dispatcher.wire.control import Announced, ControlChange
 from dispatcher.wire.topics import OWN_LANE_ABOVE, Topics
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
+from tests.unit.consumers.fakes import eventually
 from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.producers.submitters import Submitter, judge
 from tests.unit.producers.test_submit import LANE, push, run, sent
@@ -17,16 +17,8 @@ from tests.unit.producers.test_submit import LANE, push, run, sent
 SHARED = Topics().shared_lane_of("t")
 
 
-def until(found: Iterator[bool]) -> None:
-    deadline_s = time.monotonic() + 30
-    while not next(found):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
-def has(world: FakeService, lane: str, targets: list[str]) -> Iterator[bool]:
-    while True:
-        yield sent(world, lane) == targets if lane in world.lanes else False
+def has(world: FakeService, lane: str, targets: list[str]) -> bool:
+    return lane in world.lanes and sent(world, lane) == targets
 
 
 def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting(world: FakeService) -> None:
@@ -34,10 +26,10 @@ def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting(world: Fake
     def audience() -> Iterator[str]:
         yield from ["a", "b b", "c", "d"]
         world.clock.advance(2)
-        until(has(world, LANE, ["a", "c", "d"]))
+        eventually(lambda: has(world, LANE, ["a", "c", "d"]))
         yield "e"
         world.clock.advance(2)
-        until(has(world, LANE, ["a", "c", "d", "e"]))
+        eventually(lambda: has(world, LANE, ["a", "c", "d", "e"]))
         yield from ["f", "g g"]
 
     reported: list[int] = []
@@ -53,7 +45,7 @@ def test_short_windows_are_found_again_by_a_list() -> None:
     def audience() -> Iterator[str]:
         yield from ["a", "b", "c"]
         world.clock.advance(2)
-        until(has(world, LANE, ["a", "b", "c"]))
+        eventually(lambda: has(world, LANE, ["a", "b", "c"]))
         yield from ["d", "e"]
         raise Died
 
@@ -71,7 +63,7 @@ def test_a_failure_while_the_audience_keeps_waiting_is_raised_when_it_comes_back
         yield "a"
         world.fault = failing
         world.clock.advance(2)
-        until(iter(lambda: bool(failed), None))
+        eventually(lambda: bool(failed))
         yield "b"
 
     failed: list[str] = []
