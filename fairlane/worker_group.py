@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,12 +43,13 @@ class WorkerGroup:
         return {name: code for name, code in codes.items() if code}
 
     def stop(self, deadline_s: float) -> None:
-        """Stop all workers: ask first, kill those left after the deadline."""
+        """Stop all workers: ask first, kill those left after the deadline, which is one for all of them."""
+        until_s = time.monotonic() + deadline_s
         for name in self.alive():
             self.leave(name)
         for process in self.members.values():
             try:
-                process.wait(deadline_s)
+                process.wait(max(0.0, until_s - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
