@@ -32,6 +32,8 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _SETTINGS = ("settings", "dynamic-settings", "internal-settings", "mbeans")
 """Documents whose secrets, by name, are hidden in all texts."""
 _LONGEST_NAME = 200
+_MAX_DEPTH = 100
+"""Levels of a JSON document. Deeper ones, which no server of Pulsar writes, are kept as texts."""
 _PAUSE_S = 1.0
 """Time between two looks at the lanes: what stored nothing meanwhile is stopped."""
 
@@ -151,13 +153,26 @@ def _facts(texts: Iterable[RecordedText]) -> dict[str, LaneFacts]:
 
 
 def _parsed(text: RecordedText) -> Any:
-    """Return a JSON document; None if the text is none."""
+    """Return a JSON document; None if the text is none, or is nested too deeply to be walked through."""
     if text.cut or text.document == METRICS:
         return None
     try:
-        return json.loads(text.body)
+        document = json.loads(text.body)
     except (ValueError, RecursionError):
         return None
+    return None if _is_deep(document) else document
+
+
+def _is_deep(document: Any) -> bool:
+    level = [document]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(level)
 
 
 # ---------------------------------------------------------------- entries

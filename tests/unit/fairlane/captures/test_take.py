@@ -132,6 +132,8 @@ def test_nodes_that_hang_fail_or_answer_nonsense_are_noted_and_the_others_are_co
 ) -> None:
     hang, deep = threading.Event(), "[" * 100_000
     brokers = [usual_broker(metrics="not { a metric"), usual_broker(metrics=hang, **{"broker-stats/topics": deep})]
+    nested = "[" * 600 + "]" * 600  # the parser reads it; whatever calls itself for each level cannot
+    brokers[0] |= {"brokers/configuration/values": nested}
     bookies = two_bookies(metrics=hang, **{"bookie/state": 500, "bookie/info": "no JSON"})
     settings = settings_of(site, tmp_path, brokers, bookies)
     files = captured(settings, Incident("asked for by hand"), tmp_path / "out")
