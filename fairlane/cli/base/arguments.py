@@ -134,11 +134,13 @@ class CapText(Parameter):
         return value if isinstance(value, Cap) else Cap.parse(str(value), self._of)
 
 
-def named_values(option: str, texts: Iterable[str], form: str = "NAME=VALUE") -> dict[str, str]:
+def named_values(
+    option: str, texts: Iterable[str], form: str = "NAME=VALUE", *, may_be_empty: bool = False
+) -> dict[str, str]:
     """Return the values of an option that may be repeated, by name. form: how each is written."""
     pairs = {text: text.partition("=") for text in texts}
-    for text, (name, _, value) in pairs.items():
-        if not (name and value):
+    for text, (name, sign, value) in pairs.items():
+        if not (name and sign and (value or may_be_empty)):
             raise click.BadParameter(f"{text!r}: write {form}", param_hint=option)
     return {name: value for name, _, value in pairs.values()}
 

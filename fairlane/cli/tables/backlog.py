@@ -12,6 +12,7 @@ from fairlane.cli.base.arguments import DURATION
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, report_option, say
+from fairlane.cli.tables.spark_session import running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,14 +184,10 @@ def _made(options: "ReportOptions", master: str, now_ms: int) -> "BacklogReport"
     from spark_jobs.backlog.job import report as make_report
     from spark_jobs.backlog.job import session_settings
     from spark_jobs.backlog.snapshots import snapshot_days
-    from spark_jobs.session.session import make_session
 
     snapshot_days(options.tables, options.since_ms)
-    spark = make_session(session_settings(master, options.tables))
-    try:
+    with running(session_settings(master, options.tables)) as spark:
         return make_report(spark, options, now_ms)
-    finally:
-        spark.stop()
 
 
 def _show(report: "BacklogReport", output: str) -> None:

@@ -1,15 +1,19 @@
 """Common parts of commands that run on Spark: their options, and the session."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fairlane.cli.base.arguments import named_values
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_jobs.session.session import SessionSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,12 +24,11 @@ class SparkOptions:
 
     master: str
     memory: str
-    conf: tuple[tuple[str, str], ...] = ()
+    conf: Mapping[str, str]
 
-    @contextmanager
     def session(
         self, name: str, servers: Mapping[str, str] | None = None, rows: int | None = None
-    ) -> Iterator["SparkSession"]:
+    ) -> AbstractContextManager["SparkSession"]:
         """Yield a session that is stopped at the end.
 
         servers: as spark_jobs.session.servers.values_of returns them.
@@ -33,9 +36,9 @@ class SparkOptions:
 
         Raises Missing if pyspark, pyarrow or Java is missing.
         """
-        from spark_jobs.session.session import SessionSettings, for_rows, make_session
+        from spark_jobs.session.session import SessionSettings, for_rows
 
-        conf = {**({} if rows is None else for_rows(self.master, rows)), **dict(self.conf)}
+        conf = {**({} if rows is None else for_rows(self.master, rows)), **self.conf}
         settings = SessionSettings(
             app_name=name,
             master=self.master,
@@ -44,11 +47,19 @@ class SparkOptions:
             servers=servers,
             conf=conf,
         )
-        spark = make_session(settings)
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        return running(settings)
+
+
+@contextmanager
+def running(settings: "SessionSettings") -> Iterator["SparkSession"]:
+    """Yield a session that is stopped at the end. Raises Missing if pyspark, pyarrow or Java is missing."""
+    from spark_jobs.session.session import make_session
+
+    spark = make_session(settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def spark_options(command: F) -> F:
@@ -64,13 +75,7 @@ def spark_options(command: F) -> F:
     @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="Additional Spark setting; may be repeated.")
     @wraps(command)
     def with_spark(*args: Any, master: str, memory: str, conf: Sequence[str], **kwargs: Any) -> Any:
-        return command(*args, spark=SparkOptions(master, memory, tuple(map(_setting, conf))), **kwargs)
+        values = named_values("--conf", conf, may_be_empty=True)
+        return command(*args, spark=SparkOptions(master, memory, values), **kwargs)
 
     return with_spark  # type: ignore[return-value]  # the same command, with options
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise click.BadParameter(f"{text!r}: write NAME=VALUE", param_hint="--conf")
-    return name, value

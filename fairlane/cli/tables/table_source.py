@@ -38,7 +38,8 @@ def source_of(path: str, given: Mapping[str, Any]) -> "TableSource":
     """Return the table at a path, with the given options."""
     from spark_jobs.ingest.audience import TableSource
 
-    return TableSource(path, given["table_format"] or "", named_values("--option", given["reader"]))
+    reader = named_values("--option", given["reader"], may_be_empty=True)  # `quote=` turns quotes off
+    return TableSource(path, given["table_format"] or "", reader)
 
 
 def names_of(given: Mapping[str, Any]) -> dict[str, str]:

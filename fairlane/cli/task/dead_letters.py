@@ -1,6 +1,6 @@
 """`fairlane dead-letters list | show | replay | drop`."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -62,15 +62,41 @@ _reading_options = with_options(
     filter_options,
     click.option("--state", type=click.Choice(STATES), default="open", help="Only letters in this state."),
 )
-_changing_options = with_options(
-    filter_options,
-    click.option("--all", "everything", is_flag=True, help="All letters; required if no filter is given."),
-    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
-    click.option("--dry-run", is_flag=True, help="Show which letters would be changed, and change nothing."),
-    click.option("--limit", type=click.IntRange(1), help="Maximum number of targets, the oldest first."),
-    output_option,
-    click.pass_context,
-)
+
+
+@dataclass(frozen=True)
+class LetterChange:
+    """Which letters to change, and how the change is confirmed."""
+
+    chosen: LetterFilter
+    limit: int | None
+    """Maximum number of targets."""
+    yes: bool
+    """Whether to change them without asking."""
+    dry_run: bool
+    """Whether they are only shown."""
+
+
+def _changing_options(command: F) -> F:
+    """Give a command the filters and the options of a change, passed to it as `asked`."""
+
+    @wraps(command)
+    def called(
+        *args: Any, chosen: LetterFilter, everything: bool, limit: int | None, yes: bool, dry_run: bool, **rest: Any
+    ) -> Any:
+        if chosen == LetterFilter() and not everything:
+            raise click.UsageError("Say which letters, by a filter such as --task or --error, or give --all.")
+        return command(*args, asked=LetterChange(chosen, limit, yes, dry_run), **rest)
+
+    return with_options(
+        filter_options,
+        click.option("--all", "everything", is_flag=True, help="All letters; required if no filter is given."),
+        click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
+        click.option("--dry-run", is_flag=True, help="Show which letters would be changed, and change nothing."),
+        click.option("--limit", type=click.IntRange(1), help="Maximum number of targets, the oldest first."),
+        output_option,
+        click.pass_context,
+    )(called)  # type: ignore[return-value]  # the same command, with options
 
 
 @click.group("dead-letters", cls=CommandGroup)
@@ -110,16 +136,7 @@ def show(ctx: click.Context, output: Output, chosen: LetterFilter, state: str, l
 
 @dead_letters.command()
 @_changing_options
-def replay(
-    ctx: click.Context,
-    output: Output,
-    chosen: LetterFilter,
-    limit: int | None,
-    *,
-    everything: bool,
-    yes: bool,
-    dry_run: bool,
-) -> None:
+def replay(ctx: click.Context, output: Output, asked: LetterChange) -> None:
     """Send dead letters again, as one new task for each original task.
 
     The new task has the message, channel and options of the old one, and the targets with their variables. Each letter
@@ -128,18 +145,14 @@ def replay(
     """
     from fairlane.cli.base.progress import replaying
 
-    _check(chosen, everything=everything)
     with client_of(ctx) as client:
         with _reading():
-            groups = client.dead_letters.groups(chosen) + client.dead_letters.groups(chosen, "replaying")
+            groups = client.dead_letters.groups(asked.chosen) + client.dead_letters.groups(asked.chosen, "replaying")
         groups = [group for group in groups if group.outcome == "failed"]
-        if dry_run:
-            _emit(output, groups)
-            return
         results = []
-        if _agreed(ctx, groups, "sent again", limit, yes=yes):
+        if _agreed(ctx, output, asked, groups, "sent again"):
             with replaying() as on_progress:
-                results = client.dead_letters.replay(chosen, limit=limit, on_progress=on_progress)
+                results = client.dead_letters.replay(asked.chosen, limit=asked.limit, on_progress=on_progress)
     output.emit_rows([asdict(result) for result in results], REPLAY_COLUMNS)
     for result in results:
         if result.state == "replaying":
@@ -154,48 +167,33 @@ def replay(
 
 @dead_letters.command()
 @_changing_options
-def drop(
-    ctx: click.Context,
-    output: Output,
-    chosen: LetterFilter,
-    limit: int | None,
-    *,
-    everything: bool,
-    yes: bool,
-    dry_run: bool,
-) -> None:
+def drop(ctx: click.Context, output: Output, asked: LetterChange) -> None:
     """Mark dead letters as not needed: they are no longer listed or sent again.
 
     They stay in the topic until they are 14 days old (`--state dropped` lists them).
     """
-    _check(chosen, everything=everything)
     with client_of(ctx) as client:
         with _reading():
-            groups = client.dead_letters.groups(chosen)
-        if dry_run:
-            _emit(output, groups)
-            return
+            groups = client.dead_letters.groups(asked.chosen)
         dropped = 0
-        if _agreed(ctx, groups, "dropped", limit, yes=yes):
+        if _agreed(ctx, output, asked, groups, "dropped"):
             with _reading():
-                dropped = client.dead_letters.drop(chosen, limit=limit)
+                dropped = client.dead_letters.drop(asked.chosen, limit=asked.limit)
     output.emit_record({"dropped": dropped})
 
 
-def _check(chosen: LetterFilter, *, everything: bool) -> None:
-    if chosen == LetterFilter() and not everything:
-        raise click.UsageError("Say which letters, by a filter such as --task or --error, or give --all.")
-
-
-def _agreed(ctx: click.Context, groups: "list[LetterGroup]", done: str, limit: int | None, *, yes: bool) -> bool:
-    """Say what will be changed, and ask. Return False if there is nothing to change."""
+def _agreed(ctx: click.Context, output: Output, asked: LetterChange, groups: "list[LetterGroup]", done: str) -> bool:
+    """Say what will be changed, and ask. Return False if there is nothing to change. A dry run ends here."""
+    if asked.dry_run:
+        _emit(output, groups)
+        ctx.exit()
     count = sum(group.count for group in groups)
     tasks = len({group.task for group in groups})
     if not count:
         say("There are no open dead letters of this kind.")
         return False
-    if not yes:
-        say(f"{counted(min(count, limit or count), 'dead letter')} of {counted(tasks, 'task')} will be {done}")
+    if not asked.yes:
+        say(f"{counted(min(count, asked.limit or count), 'dead letter')} of {counted(tasks, 'task')} will be {done}")
         confirm(ctx, "Go on?")
     return True
 

@@ -8,7 +8,7 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import parse_duration_s
-from fairlane.cli.base.arguments import Assignment, parse_time
+from fairlane.cli.base.arguments import Assignment, named_values, parse_time
 from fairlane.cli.task.edit import read_message
 from tests.unit.command_line import CommandLine
 
@@ -57,6 +57,14 @@ def test_times_are_absolute_or_from_now() -> None:
     assert parse_time("2030-01-31T13:00+01:00", NOW) == NOW
     with pytest.raises(ValueError, match="for example"):
         parse_time("tomorrow", NOW)
+
+
+def test_the_values_of_an_option_are_named_and_may_be_empty_where_that_means_something() -> None:
+    assert named_values("--map", ["token=target", "a=b=c"]) == {"token": "target", "a": "b=c"}
+    assert named_values("--option", ["quote="], may_be_empty=True) == {"quote": ""}
+    for wrong, may_be_empty in (("token=", False), ("quote", True), ("=x", True)):
+        with pytest.raises(click.BadParameter, match="write NAME=VALUE"):
+            named_values("--option", [wrong], may_be_empty=may_be_empty)
 
 
 def test_an_assignment_names_a_field_that_there_is() -> None:
