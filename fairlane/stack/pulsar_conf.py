@@ -82,10 +82,13 @@ def write(
     `more`: additional settings.
     """
     required = {**BROKER_SETTINGS, **(more or {}), **addresses(broker_port, web_port)}
-    shipped = (distribution / "conf" / base).read_text()
-    conf = directory / base
-    conf.write_text(merged(shipped, required))
-    (directory / "log4j2.yaml").write_text(LOG4J)
+    return write_conf(directory / base, merged((distribution / "conf" / base).read_text(), required))
+
+
+def write_conf(conf: Path, text: str) -> Path:
+    """Write the configuration of a server and, beside it, that of its log; return the path of the former."""
+    conf.write_text(text)
+    conf.with_name("log4j2.yaml").write_text(LOG4J)
     return conf
 
 

@@ -122,16 +122,19 @@ def is_ready(web_port: int) -> bool:
 
     The broker's own health check sends and receives a message.
     """
-    http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=1, read=5))
     base = f"http://{HOST}:{web_port}/admin/v2"
+    namespaces = answer_of(f"{base}/namespaces/public")
+    return b"public/default" in (namespaces or b"") and answer_of(f"{base}/brokers/health") == b"ok"
+
+
+def answer_of(url: str) -> bytes | None:
+    """Return the body of an answer with status 200; None if there is none."""
+    http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=1, read=5))
     try:
-        namespaces = http.request("GET", f"{base}/namespaces/public")
-        if namespaces.status != 200 or b"public/default" not in namespaces.data:
-            return False
-        health = http.request("GET", f"{base}/brokers/health")
-        return health.status == 200 and health.data == b"ok"
+        response = http.request("GET", url)
+        return response.data if response.status == 200 else None
     except urllib3.exceptions.HTTPError:
-        return False
+        return None
     finally:
         http.clear()
 

@@ -8,7 +8,7 @@ from estate.sizing.settings import BROKER_DETECTION
 from fairlane.stack import pulsar_conf
 from fairlane.stack.estate.shape import EstatePorts, EstateShape, host_of
 from fairlane.stack.ports import HOST
-from fairlane.stack.pulsar_conf import BROKER_SETTINGS, LOG4J, loopback_name, merged
+from fairlane.stack.pulsar_conf import BROKER_SETTINGS, loopback_name, merged, write_conf
 
 CLUSTER = "estate"
 COPIES = 2
@@ -52,10 +52,8 @@ def write_zookeeper(directory: Path, ports: EstatePorts) -> Path:
         "metricsProvider.className": "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
         **zookeeper_addresses(ports),
     }
-    conf = directory / "zookeeper.conf"
-    conf.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-    (directory / "log4j2.yaml").write_text(LOG4J)
-    return conf
+    text = "".join(f"{name}={value}\n" for name, value in lines.items())
+    return write_conf(directory / "zookeeper.conf", text)
 
 
 def zookeeper_addresses(ports: EstatePorts) -> dict[str, str]:
@@ -71,10 +69,8 @@ def write_bookie(distribution: Path, directory: Path, name: str, ports: EstatePo
     """Write the configuration of a bookie; return its path. `more`: settings that replace ours."""
     directories = {"journalDirectory": "data/journal", "ledgerDirectories": "data/ledgers"}
     required = {**BOOKIE_SETTINGS, **more, **bookie_addresses(name, ports), **directories}
-    conf = directory / "bookkeeper.conf"
-    conf.write_text(merged((distribution / "conf" / "bookkeeper.conf").read_text(), required))
-    (directory / "log4j2.yaml").write_text(LOG4J)
-    return conf
+    shipped = (distribution / "conf" / "bookkeeper.conf").read_text()
+    return write_conf(directory / "bookkeeper.conf", merged(shipped, required))
 
 
 def bookie_addresses(name: str, ports: EstatePorts) -> dict[str, str]:

@@ -31,9 +31,7 @@ class PlanFiles:
         """Write the configuration of a server; return its path."""
         file = FILES[kind_of(name)]
         text = self._text(file)
-        (directory / file).write_text(pulsar_conf.merged(_alone(text), _here(name, text, ports)))
-        (directory / "log4j2.yaml").write_text(pulsar_conf.LOG4J)
-        return directory / file
+        return pulsar_conf.write_conf(directory / file, pulsar_conf.merged(_alone(text), _here(name, text, ports)))
 
     def memory(self, name: str) -> tuple[str, ...]:
         """Return the options of Java's memory, as in the unit of the server."""

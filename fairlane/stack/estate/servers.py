@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import urllib3
-
 from fairlane.stack import pulsar_server
 from fairlane.stack.errors import ServerDied
 from fairlane.stack.estate import conf
@@ -121,17 +119,8 @@ class EstateLaunch:
         """Return the function that asks a server whether it is ready, beyond listening on its ports."""
         kind = kind_of(name)
         if kind == "bookie":
-            return lambda: _answers(f"http://{host_of(name)}:{self.ports.bookie_http}/api/v1/bookie/is_ready")
+            url = f"http://{host_of(name)}:{self.ports.bookie_http}/api/v1/bookie/is_ready"
+            return lambda: pulsar_server.answer_of(url) is not None
         if kind == "broker":
             return lambda: pulsar_server.is_ready(self.ports.of(name)["web"])
         return lambda: True
-
-
-def _answers(url: str) -> bool:
-    http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=1, read=5))
-    try:
-        return http.request("GET", url).status == 200
-    except urllib3.exceptions.HTTPError:
-        return False
-    finally:
-        http.clear()
