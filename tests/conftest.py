@@ -19,7 +19,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from backends.extras import Missing
-from backends.settings import PulsarSettings, RedisSettings
+from backends.settings import EstateSettings, PulsarSettings, RedisSettings
 from fairlane.settings import Settings
 from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
@@ -184,7 +184,8 @@ def estate_repaired(request: pytest.FixtureRequest) -> Iterator[None]:
 def estate_settings(estate: EstateKeeper) -> Iterator[Settings]:
     """Settings of the estate with a provisioned tenant and a key prefix of its own; all of it is deleted afterwards."""
     with fresh_names(estate.addresses) as fresh:
-        yield fresh
+        bookies = EstateSettings(bookie_http=estate.addresses.bookie_http)
+        yield fresh.model_copy(update={"estate": bookies})
 
 
 def folder_of_run(factory: pytest.TempPathFactory) -> Path:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from dispatcher.analysis.laws import CapSince, overshoot
@@ -29,6 +30,7 @@ from tests.contract.ledger_worlds import (
     Worlds,
     ask,
     back_of,
+    each_piece,
     mixed,
     own_lane,
     request,
@@ -40,6 +42,8 @@ from tests.contract.ledger_worlds import (
 from tests.contract.registry_records import change
 from tests.thorough import TIMES
 
+randoms = st.randoms(use_true_random=False, note_method_calls=False)
+"""Chooses the details of a step."""
 DEMAND_MS = 400
 BACKLOG = 2_000
 """Targets that a lane is said to be able to send."""
@@ -116,16 +120,9 @@ class LawService:
         record = task_record(name, tier, shared=shared, **fields)
         self.world.apply(record)
         work = Work(
-            name=name,
-            tier=tier,
-            size=size,
-            app=record.app,
-            channel=record.channel,
-            shared=shared,
-            lane=record.lane,
-            weight=record.weight,
-        )
-        work.starts_ms, work.expires_ms = record.start_ms, record.expires_ms
+            name=name, tier=tier, size=size, app=record.app, channel=record.channel, shared=shared, lane=record.lane,
+            weight=record.weight, starts_ms=record.start_ms, expires_ms=record.expires_ms,
+        )  # fmt: skip
         if record.channel in self._stopped_channels:
             work.stopped.add("channel")
         self.works[name] = work
@@ -213,10 +210,8 @@ class LawService:
         asked = request(
             self._numbers[worker], *asks, worker=worker, demand_ms=DEMAND_MS, lease_ms=self._lease_ms, given_back=back
         )
-        answer = self.world.ledger.lease(asked)
-        for lane, wants in zip(asks, answer.lanes, strict=True):
-            for wanted, pieces in zip(lane.wants, wants, strict=True):
-                self._take(asked.claim, lane, wanted, pieces)
+        for found in each_piece(asks, self.world.ledger.lease(asked)):
+            self._take(asked.claim, *found)
 
     def _asks(self, works: list[Work]) -> list[LaneAsk]:
         wants: dict[str, list[Want]] = {}
@@ -238,34 +233,18 @@ class LawService:
         return ask(lane, *wants, demand=BACKLOG)
 
     # ------------------------------------------------------------- what is granted
-    def _take(self, claim: str, lane: LaneAsk, wanted: Want, pieces: list[Piece]) -> None:
-        work, place = self.works[wanted.task], wanted.first
+    def _take(self, claim: str, lane: LaneAsk, wanted: Want, first: int, piece: Piece) -> None:
+        work = self.works[wanted.task]
         tier = lane.tier or ("low" if lane.kind != LaneKind.OWN else work.tier)
-        for piece in pieces:
-            if piece.status == Status.GRANTED:
-                self._granted(
-                    work,
-                    tier,
-                    Held(
-                        claim=claim,
-                        lane=lane.lane,
-                        want=wanted,
-                        first=place,
-                        count=piece.count,
-                        lease_end_ms=self._lease_end(),
-                        tier=tier,
-                    ),
-                )
-            if piece.status == Status.MOVE and wanted.attempt:
-                work.retry_lane = piece.lane
-            elif piece.status == Status.MOVE:
-                work.lane = piece.lane
-            place += piece.count
+        if piece.status == Status.GRANTED:
+            lease_end_ms = self.now_ms + self._lease_ms
+            self._granted(work, Held(claim, lane.lane, wanted, first, piece.count, lease_end_ms, tier))
+        if piece.status == Status.MOVE and wanted.attempt:
+            work.retry_lane = piece.lane
+        elif piece.status == Status.MOVE:
+            work.lane = piece.lane
 
-    def _lease_end(self) -> int:
-        return self.now_ms + self._lease_ms
-
-    def _granted(self, work: Work, tier: str, held: Held) -> None:
+    def _granted(self, work: Work, held: Held) -> None:
         """Law 7 is asserted here: nothing that is stopped is granted anything."""
         now_ms = self.world.clock.wall_ms()
         assert not work.stopped, f"{work.name} is granted {held.count} though {work.stopped}"
@@ -276,7 +255,7 @@ class LawService:
         else:
             work.next = max(work.next, held.first + held.count)
         self.held.append(held)
-        self._dose(work, tier, held.count * work.size)
+        self._dose(work, held.tier, held.count * work.size)
 
     def _dose(self, work: Work, tier: str, targets: int) -> None:
         self.doses.append(Dose(self.now_ms, work.name, tier, targets))
@@ -308,8 +287,8 @@ class LawService:
         work.retry_lane = retry_lane(work.tier)
 
     # ------------------------------------------------------------- what the laws are asserted of
-    def sums(self, from_ms: int, to_ms: int, by: Callable[[Dose], str]) -> Counter[str]:
-        """Targets granted in a time."""
+    def sums(self, from_ms: int, to_ms: int, by: Callable[[Dose], str] = lambda dose: dose.task) -> Counter[str]:
+        """Targets granted in a time, by task or otherwise."""
         sums: Counter[str] = Counter()
         for dose in self.doses:
             if from_ms <= dose.at_ms < to_ms:

@@ -361,5 +361,16 @@ def statuses(answer: LeaseAnswer, lane: int = 0, wanted: int = 0) -> list[tuple[
     return [(piece.status, piece.count) for piece in answer.lanes[lane][wanted]]
 
 
+def each_piece(asks: Sequence[LaneAsk], answer: LeaseAnswer) -> Iterator[tuple[LaneAsk, Want, int, Piece]]:
+    """The pieces of an answer, each with its lane, its want and the first of its envelopes."""
+    for lane, wants in zip(asks, answer.lanes, strict=True):
+        for wanted, found in zip(lane.wants, wants, strict=True):
+            first = wanted.first
+            for piece in found:
+                yield lane, wanted, first, piece
+                first += piece.count
+            assert first == wanted.first + wanted.count
+
+
 def pieces(answer: LeaseAnswer) -> list[Piece]:
     return [piece for lane in answer.lanes for wanted in lane for piece in wanted]

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from backends.redis.epochs import Epoch, Epochs
 from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
-from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Sealed, TaskRecord
+from dispatcher.wire.control import FORMAT, Announced, ControlChange, ControlRecord, Sealed, TaskRecord
 from dispatcher.wire.submission import Submission
 
 
@@ -34,6 +35,13 @@ def submission_of(registry: Registry, task: str = "t1") -> Submission:
     return row
 
 
+def epoch_of(epochs: Epochs) -> Epoch:
+    """The epoch of a view that was begun."""
+    epoch = epochs.epoch()
+    assert epoch is not None
+    return epoch
+
+
 def task_record(task: str = "t1", *, shared: bool = False, tier: Tier = Tier.HIGH, **fields: object) -> TaskRecord:
     record = TaskRecord(
         format=FORMAT, task=task, app="shop", tier=tier, channel="null",
@@ -51,6 +59,13 @@ def change(task: str, field: str, value: str) -> ControlChange:
 
 def sealed(task: str, targets: int, writers: Sequence[str] = ("0",)) -> Sealed:
     return Sealed(format=FORMAT, task=task, targets=targets, refused=3, digest="seal", writers=list(writers))
+
+
+def announced(by: str, first: int, targets: int) -> Announced:
+    """A part of the audience of task t1 that its submitter is about to publish."""
+    return Announced(
+        format=FORMAT, task="t1", submitter=by, first=first, targets=targets, refused=0, digest=f"d{targets}"
+    )
 
 
 def ready(view: RedisView) -> None:

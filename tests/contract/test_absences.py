@@ -12,7 +12,7 @@ from dispatcher.model.view import WorkerBeat
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests import records
-from tests.contract.registry_records import position, task_record
+from tests.contract.registry_records import epoch_of, position, task_record
 
 MINUTE_MS = 60_000
 
@@ -75,7 +75,7 @@ def test_the_time_without_redis_and_the_wait_behind_it_are_known(view: RedisView
     assert workers.outages() == [TimeSpan(gone_ms, back_ms)]
     assert len(workers.absences()) == 1, "workers were there"
     Epochs(view).begin_epoch("e1", 13_000, 1)
-    waits_ms = Epochs(view).epoch().started_ms  # type: ignore[union-attr]  # it was just begun
+    waits_ms = epoch_of(Epochs(view)).started_ms
     assert workers.outages() == [TimeSpan(gone_ms, back_ms), TimeSpan(waits_ms, waits_ms + 17_000)]
 
 

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, Mixed, Outcomes, Run
+from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, Mixed, Named, Outcomes, Run
 from spark_jobs.journal.first_outcomes import FirstOutcomes
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import LawWorld, Worlds, fold, outcomes
@@ -16,8 +17,23 @@ TARGETS = 12 * SIZE
 AT_MS = 1_700_000_000_500
 """As all records here: a task that was not heard of for days is another one."""
 
+FOR_THE_JOURNAL = {
+    "app": "shop",
+    "latency_ms": 1_234_567_890,
+    "named": [
+        Named(writer="0", attempt=0, sequence=4, positions=[1], targets=["tok\u00e9n"], reasons=["unregistered"]),
+        Named(writer="0", attempt=0, sequence=5, positions=None, targets=["a", "b", "c"]),
+    ],
+}
+"""Fields of which the fold takes no notice."""
+
 parts_of_record = st.lists(parts(), min_size=1, max_size=4)
-records = st.builds(lambda task, found: outcomes(task, *found), st.sampled_from(TASKS), parts_of_record)
+records = st.builds(
+    lambda task, found, more: msgspec.structs.replace(outcomes(task, *found), **more),
+    st.sampled_from(TASKS),
+    parts_of_record,
+    st.sampled_from([{}, FOR_THE_JOURNAL]),
+)
 closes = st.builds(CloseTask, st.just(1), st.sampled_from(TASKS), st.sampled_from([3, 4]), st.just(AT_MS))
 
 

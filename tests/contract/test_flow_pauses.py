@@ -17,11 +17,10 @@ from dispatcher.model.service_settings import Setting
 from dispatcher.wire.control import GlobalChange, decode_control
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY
-from quotas.snapshots import RedisSnapshots
 from tests.contract.away_log import AwayLog
 from tests.contract.ledger_worlds import TOPICS, LawWorld, ask_own, ask_retry, ask_shared, ask_side, mixed, want
 from tests.contract.registry_records import position
-from tests.contract.test_snapshots import empty, snapshot_of
+from tests.contract.test_snapshots import made_again
 
 FLOW = "null/shop"
 
@@ -150,8 +149,7 @@ def test_an_open_pause_is_restated_and_one_that_is_over_is_not(world: LawWorld) 
 def test_a_view_made_from_a_snapshot_has_the_pauses(world: LawWorld) -> None:
     now_ms = world.registry.service.now_ms()
     world.registry.control.apply(position(1), record(entry(PauseKind.DOWN, now_ms, now_ms + 60_000)))
-    dump, who = snapshot_of(world), empty(world)
-    assert RedisSnapshots(world.view).restore_parts(who, dump)
+    made_again(world)
     assert set(world.registry.service.read_state().flows) == {FLOW}
 
 

@@ -8,7 +8,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from dispatcher.model.tier import TIERS
 from tests.contract.law_engines import LawEngines
-from tests.contract.law_service import Judged, check
+from tests.contract.law_service import Judged, check, randoms
 from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole
 from tests.contract.ledger_worlds import Worlds, own_lane
 
@@ -22,7 +22,6 @@ RECOVERY_S = 4.0
 """The longest wait for another attempt, and for the other workers."""
 ALERTS = 8
 CAPS = ["total", "total", "channel/log", "app/app", "task/high0"]
-randoms = st.randoms(use_true_random=False, note_method_calls=False)
 
 
 class Calls(Judged):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dispatcher.model.tier import TIERS
-from tests.contract.law_service import LawService, check
+from tests.contract.law_service import LawService, check, randoms
 from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole
 from tests.contract.ledger_worlds import Worlds
 
@@ -22,7 +22,6 @@ MAX_WORKERS = 50
 MAX_TASKS = 14
 rates = st.sampled_from([20, 300, 3_000])
 bursts = st.sampled_from([0, 0, 1, 60, 2_000])
-randoms = st.randoms(use_true_random=False, note_method_calls=False)
 
 
 class Capped(RuleBasedStateMachine):

@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from dispatcher.model.tier import TIERS
-from tests.contract.law_service import Judged, LawService, check
+from tests.contract.law_service import Judged, LawService, check, randoms
 from tests.contract.ledger_worlds import Worlds, setting
 
 NAMES = [str(tier) for tier in TIERS]
 CAPS = ["total", "channel/null", "app/shop", "app_channel/shop/null"]
 tier_weights = st.sampled_from([(6_000, 3_000, 1_000), (1_000, 1_000, 1_000), (1_000, 9_000, 20_000)])
-randoms = st.randoms(use_true_random=False, note_method_calls=False)
 
 
 class Gaps(Judged):

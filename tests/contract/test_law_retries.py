@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from dispatcher.model.tier import TIERS
-from tests.contract.law_service import LawService, Work, check
+from tests.contract.law_service import LawService, Work, check, randoms
 from tests.contract.ledger_crowd import jain
 from tests.contract.ledger_worlds import TOPICS, Worlds, in_process_worlds
-from tests.contract.test_law_shares import LONGEST_PERIOD_MS, MEASURE_MS, PERIODS, SETTLE_MS, Backlogged, randoms, tiers
+from tests.contract.test_law_shares import LONGEST_PERIOD_MS, MEASURE_MS, PERIODS, SETTLE_MS, Backlogged, tiers
 
 WINDOW_S = 0.25
 STEPS = [lane.delay_s for lane in TOPICS.retry_lanes() if lane.tier == TIERS[0]]
@@ -45,7 +45,7 @@ class Retried(Backlogged):
         service.run(SETTLE_MS)
         from_ms = service.now_ms
         service.run(MEASURE_MS)
-        granted = service.sums(from_ms, service.now_ms, lambda dose: dose.task)
+        granted = service.sums(from_ms, service.now_ms)
         assert granted.total() >= 0.98 * self.rate * (seconds - 0.13) - 3 * self.size, "law 2"
         for tier, part in self._parts().items():
             fresh, retried = self._works_of(tier)
@@ -74,7 +74,7 @@ class Retried(Backlogged):
             tasks.append(late.name)
         from_ms = service.now_ms
         service.run(3_000)
-        granted = service.sums(from_ms, service.now_ms, lambda dose: dose.task)[late.name]
+        granted = service.sums(from_ms, service.now_ms)[late.name]
         share = 3 * self.rate * self._parts()[tier]
         fair = share * (0.9 if retried else 1) / (len(fresh) + 1)
         slack = 0.1 * fair + self.rate / 4 * self._parts()[tier] + 2 * self.size
@@ -115,5 +115,5 @@ def test_retries_have_their_tenth_though_a_slow_worker_alone_holds_them(rate: in
     service.run(5_000)
     from_ms = service.now_ms
     service.run(6_000)
-    granted = service.sums(from_ms, service.now_ms, lambda dose: dose.task)
+    granted = service.sums(from_ms, service.now_ms)
     assert granted["again"] / (granted["again"] + granted["a"] + granted["b"]) == pytest.approx(0.1, abs=0.01)

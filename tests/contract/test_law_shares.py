@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from dispatcher.model.tier import MILLI, TIERS
-from tests.contract.law_service import Judged, LawService, check
+from tests.contract.law_service import Judged, LawService, check, randoms
 from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole, jain
 from tests.contract.ledger_worlds import Worlds, setting
 
-randoms = st.randoms(use_true_random=False, note_method_calls=False)
 tiers = st.sampled_from([str(tier) for tier in TIERS])
 CAPS = ["total", "channel/null", "app/shop", "app_channel/shop/null"]
 SETTLE_MS = 2_000
@@ -145,7 +144,7 @@ class Steered(Backlogged):
         assert found == pytest.approx(self._parts(), abs=slack), "laws 1 and 5: tiers share by weight"
         self._served(from_ms)
         self._shared_in_between(from_ms)
-        by_task = service.sums(from_ms, service.now_ms, lambda dose: dose.task)
+        by_task = service.sums(from_ms, service.now_ms)
         for tier in by_tier:
             tasks = [service.works[name] for name in self._busy() if service.works[name].tier == tier]
             if min(by_task[work.name] for work in tasks) >= 20 * self.size:
@@ -216,7 +215,7 @@ class Late(Backlogged):
         peers = [name for name in self._busy() if service.works[name].tier == late.tier and name != late.name]
         from_ms = service.now_ms
         service.run(3_000)
-        granted = service.sums(from_ms, service.now_ms, lambda dose: dose.task)
+        granted = service.sums(from_ms, service.now_ms)
         fair = 3 * self.rate * self._parts()[late.tier] / (len(peers) + 1)
         # Each lane may be a window ahead or behind when it begins and when it ends, and one envelope.
         slack = 0.1 * fair + self.rate / 4 * self._parts()[late.tier] + 2 * self.size

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contract.ledger_crowd import Backlog, add_tasks, jain
+from tests.contract.ledger_crowd import Backlog, add_tasks, assert_owned, assert_whole, jain
 from tests.contract.ledger_worlds import LawWorld
 
 CAP = 2_000
@@ -25,6 +25,8 @@ def test_tiers_and_tasks_share_whichever_cap_binds(world: LawWorld, cap: str, to
     assert granted.total() >= 0.98 * 5 * CAP
     for tier, names in tasks.items():
         assert jain([granted[task] for task in names]) >= 0.99, tier
+    assert_owned(world)
+    assert_whole(world)
 
 
 @pytest.mark.parametrize("cap", CAPS[1:])
@@ -102,3 +104,5 @@ def test_where_apps_share_an_app_of_many_tasks_gets_no_more_than_one_of_a_single
     weighed = crowd.sums(11_000, 16_000)
     assert weighed["alone"] / weighed.total() == pytest.approx(1 / 4, abs=0.02)
     assert weighed.total() >= 0.98 * 5 * CAP
+    assert_owned(world)
+    assert_whole(world)

@@ -47,7 +47,7 @@ def test_retry_lanes_get_a_tenth_whatever_there_is_of_either(
     service.run(5_000)
     assert retried(service, 1_000) == pytest.approx(0.1, abs=0.01)
     assert service.sums(1_000, 5_000, lambda dose: dose.tier).total() >= 0.97 * 4 * RATE
-    lanes = service.sums(1_000, 5_000, lambda dose: dose.task)
+    lanes = service.sums(1_000, 5_000)
     assert max(lanes[f"again{step}"] for step in STEPS_S[:retry_lanes]) <= 1.2 * 4 * RATE / 10 / retry_lanes
 
 
@@ -58,7 +58,7 @@ def test_retries_alone_have_the_whole_tier_and_give_it_up_at_once(world: LawWorl
     late = service.add("late")
     hold_all(service)
     service.run(1_000)
-    granted = service.sums(5_000, 6_000, lambda dose: dose.task)[late.name]
+    granted = service.sums(5_000, 6_000)[late.name]
     assert granted >= 0.9 * RATE * (1 - 0.125), "but for what was granted before its first call, and half a window"
     late.backlog = False
     service.run(3_000)
@@ -75,7 +75,7 @@ def test_retries_that_come_back_are_not_owed_and_do_not_owe(world: LawWorld, awa
         service.run(away_ms)
         again.backlog = True
     seconds = service.now_ms / 1_000 * 500 / (500 + away_ms)
-    granted = service.sums(0, service.now_ms, lambda dose: dose.task)["again1"]
+    granted = service.sums(0, service.now_ms)["again1"]
     assert granted <= 0.13 * RATE * seconds + 20
     assert granted >= 0.07 * RATE * seconds - 20
 
@@ -104,7 +104,7 @@ def test_retries_of_one_tier_are_no_matter_of_another(world: LawWorld) -> None:
         service.add(f"fresh-{tier}", tier)
     service.join("a", 50, service.works)
     service.run(6_000)
-    granted = service.sums(1_000, 6_000, lambda dose: dose.task)
+    granted = service.sums(1_000, 6_000)
     shares = {task: targets / granted.total() for task, targets in granted.items()}
     fair = {"again-high": 0.6, "again-medium": 0.03, "fresh-medium": 0.27, "fresh-low": 0.1}
     assert shares == pytest.approx(fair, abs=0.01)

@@ -7,13 +7,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY, CloseTask, Mixed, Outcome, Run
-from tests.contract.law_service import check
+from tests.contract.law_service import check, randoms
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,
     Worlds,
     ask,
     ask_retry,
+    each_piece,
     fold,
     given_back,
     mixed,
@@ -25,7 +26,6 @@ from tests.contract.ledger_worlds import (
 )
 
 TASKS = {"h0": "high", "h1": "high", "m0": "medium", "l0": "low"}
-randoms = st.randoms(use_true_random=False, note_method_calls=False)
 Grants = list[tuple[str, str, int, int, int, int]]
 """Claim, task, attempt, first, count, size."""
 
@@ -56,13 +56,9 @@ class Tally(RuleBasedStateMachine):
         asks.append(ask_retry(want(rng.choice([*TASKS]), rng.randint(0, 20), 3, attempt=1, size=1)))
         back = [given_back(t, f, rng.randint(1, n), c, attempt=a, size=s) for c, t, a, f, n, s in self._some(rng)]
         asked = request(self.number, *asks, given_back=back, lease_ms=lease_ms, claim_ms=1_500)
-        for lane, wants in zip(asks, self.world.ledger.lease(asked).lanes, strict=True):
-            wanted, place = lane.wants[0], lane.wants[0].first
-            for piece in wants[0]:
-                if piece.status == Status.GRANTED:
-                    grant = (asked.claim, wanted.task, wanted.attempt, place, piece.count, wanted.size)
-                    self.grants.append(grant)
-                place += piece.count
+        for _, wanted, first, piece in each_piece(asks, self.world.ledger.lease(asked)):
+            if piece.status == Status.GRANTED:
+                self.grants.append((asked.claim, wanted.task, wanted.attempt, first, piece.count, wanted.size))
 
     def _some(self, rng: random.Random) -> Grants:
         return rng.sample(self.grants, min(len(self.grants), rng.choice([0, 0, 1, 2])))

@@ -3,16 +3,16 @@
 import random
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dispatcher.wire.control import ControlRecord, TaskRecord
-from dispatcher.wire.lease import GivenBack, LaneAsk, LeaseAnswer, LeaseRequest, Status, Want
+from dispatcher.wire.lease import GivenBack, LaneAsk, Status, Want
 from dispatcher.wire.outcome import ClaimsEnded, CloseTask, OutcomeRecord
-from tests.contract.law_service import check
+from tests.contract.law_service import check, randoms
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,
@@ -22,6 +22,7 @@ from tests.contract.ledger_worlds import (
     ask_shared,
     ask_side,
     back_of,
+    each_piece,
     fold,
     in_process_worlds,
     mixed,
@@ -41,7 +42,6 @@ OWN, SHARED = ("t0", "t1", "t2"), ("s0", "s1")
 TASKS = (*OWN, *SHARED)
 CLAIMED = (Status.GRANTED, Status.CANCELLED, Status.EXPIRED)
 START_MS = 1_700_000_000_000
-randoms = st.randoms(use_true_random=False, note_method_calls=False)
 CHOSEN_BY_THE_SERVER = (b":test-clock", b":feed")
 """Ends of keys that hold times of the server's own."""
 
@@ -52,14 +52,6 @@ def contents(world: Any) -> dict[bytes, Any]:
     for of_the_server in (b"run_id", b"started_ms", b"waits_from_ms", b"address"):
         epoch.pop(of_the_server)
     return {key: value for key, value in found.items() if not key.endswith(CHOSEN_BY_THE_SERVER)}
-
-
-class Held(NamedTuple):
-    claim: str
-    lane: str
-    want: Want
-    first: int
-    count: int  # type: ignore[assignment]  # tuple has a method of this name
 
 
 class Twins(RuleBasedStateMachine):
@@ -73,7 +65,8 @@ class Twins(RuleBasedStateMachine):
         super().__init__()
         self.pair: tuple[LawWorld, LawWorld] = (self.reference(), self.worlds())
         self.numbers: Counter[str] = Counter()
-        self.held: list[Held] = []
+        self.held: list[tuple[str, str, Want, int, int]] = []
+        """Claims: name, lane, want, and first and number of the envelopes."""
         self.ended: set[str] = set()
 
     def apply(self, record: ControlRecord) -> None:
@@ -112,16 +105,9 @@ class Twins(RuleBasedStateMachine):
         )
         first, second = (world.ledger.lease(asked) for world in self.pair)
         assert first == second
-        self._hold(asked, first)
-
-    def _hold(self, asked: LeaseRequest, answer: LeaseAnswer) -> None:
-        for lane, wants in zip(asked.lanes, answer.lanes, strict=False):
-            for wanted, pieces in zip(lane.wants, wants, strict=False):
-                place = wanted.first
-                for piece in pieces:
-                    if piece.status in CLAIMED:
-                        self.held.append(Held(asked.claim, lane.lane, wanted, place, piece.count))
-                    place += piece.count
+        for lane, wanted, place, piece in each_piece(asked.lanes, first):
+            if piece.status in CLAIMED:
+                self.held.append((asked.claim, lane.lane, wanted, place, piece.count))
 
     def _random_returns(self, rng: random.Random) -> list[GivenBack]:
         if not self.held or rng.random() < 0.7:

@@ -1,11 +1,11 @@
 """After a restart of Redis, which may have lost the claims of its last second."""
 
-from backends.redis.epochs import Epoch
 from backends.redis.keys import REPORT_MS
 from dispatcher.wire.control import FORMAT, NO_EPOCH, EpochStarted
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import EpochMark
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold
+from tests.contract.registry_records import epoch_of
 
 OWN_CLAIMS_MS = 13_000
 
@@ -55,12 +55,6 @@ def test_a_restart_is_noted_once(world: LawWorld) -> None:
     read_to_the_mark(world, epoch)
 
 
-def epoch_of(world: LawWorld) -> Epoch:
-    epoch = world.epochs.epoch()
-    assert epoch is not None
-    return epoch
-
-
 def fail_over(world: LawWorld) -> None:
     """As if a replica had taken the place of the server: it has the data and the scripts, and every connection is
     new."""
@@ -73,7 +67,7 @@ def test_a_new_connection_to_another_run_waits_for_the_claims_of_the_one_before(
     assert live.lease(1, ask_own("t", 0, 1), claim_ms=63_000).ready
     fail_over(live)
     assert not live.lease(2, ask_own("t", 0, 1)).ready
-    found = epoch_of(live)
+    found = epoch_of(live.epochs)
     assert (found.ready, found.announced, found.marked, found.read) == (False, False, False, frozenset())
     assert 60_000 < found.wait_ms - REPORT_MS <= 63_000, "from when it was noticed"
 
@@ -89,10 +83,10 @@ def test_more_connections_to_the_same_run_do_not_wait_again(world: LawWorld) -> 
 def test_a_view_that_may_lack_claims_waits_for_the_longest_that_the_control_topic_knows_of(world: LawWorld) -> None:
     """The replica did not get it, nor does the worker that noticed make any as long."""
     fail_over(world)
-    found = epoch_of(world)
+    found = epoch_of(world.epochs)
     assert 10_000 < found.wait_ms - REPORT_MS <= OWN_CLAIMS_MS
     world.epochs.epoch_announced(found.id, first=False, position="1", claim_ms=63_000)
-    assert 60_000 < epoch_of(world).wait_ms - REPORT_MS <= 63_000
+    assert 60_000 < epoch_of(world.epochs).wait_ms - REPORT_MS <= 63_000
 
 
 def test_the_longest_claim_of_the_control_topic_is_kept_and_does_not_hold_a_view_that_is_complete(
@@ -100,17 +94,17 @@ def test_the_longest_claim_of_the_control_topic_is_kept_and_does_not_hold_a_view
 ) -> None:
     for claim_ms in (63_000, 20_000, 0):
         world.apply(EpochStarted(FORMAT, NO_EPOCH, 0, "", claim_ms))
-    found = epoch_of(world)
+    found = epoch_of(world.epochs)
     assert (found.claim_ms, found.wait_ms) == (63_000, 0)
     world.epochs.epoch_announced(found.id, first=False, position="1", claim_ms=63_000)
-    assert epoch_of(world).wait_ms == 0
+    assert epoch_of(world.epochs).wait_ms == 0
 
 
 def test_a_primary_that_was_a_replica_meanwhile_waits_though_its_run_is_the_same(live: LawWorld) -> None:
     keys = live.view.keys
     args: list[str | int] = [live.clock.wall_ms(), "a run", OWN_CLAIMS_MS, "history:1"]
     assert live.view.scripts.call("note_restart", [keys.prefix], args) == 1
-    read_to_the_mark(live, epoch_of(live).id)
+    read_to_the_mark(live, epoch_of(live.epochs).id)
     assert live.view.scripts.call("note_restart", [keys.prefix], args) == 0
     forgotten: list[str | int] = [*args[:3], ""]
     assert live.view.scripts.call("note_restart", [keys.prefix], forgotten) == 0
@@ -123,6 +117,6 @@ def test_each_restart_has_a_higher_number_than_the_one_before(world: LawWorld) -
     ids = []
     for run in ("r1", "r2", "r3"):
         world.view.scripts.call("note_restart", [world.view.keys.prefix], [world.clock.wall_ms(), run, OWN_CLAIMS_MS])
-        ids.append(epoch_of(world).id)
+        ids.append(epoch_of(world.epochs).id)
     first, _, _ = ids[0].partition(".")
     assert ids == [f"{first}.1-r1", f"{first}.2-r2", f"{first}.3-r3"]

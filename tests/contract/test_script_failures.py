@@ -38,7 +38,7 @@ from tests.contract.ledger_worlds import (
     task_record,
     want,
 )
-from tests.contract.registry_records import change, sealed
+from tests.contract.registry_records import change, epoch_of, sealed
 from tests.records import checkpoint, finished
 
 PARTITION = TOPICS.partition_of("a")
@@ -94,8 +94,7 @@ class Bench:
 
     @property
     def broken(self) -> bool:
-        epoch = self.world.epochs.epoch()
-        assert epoch is not None
+        epoch = epoch_of(self.world.epochs)
         assert not (epoch.broken and epoch.ready)
         return bool(epoch.broken)
 
@@ -202,15 +201,13 @@ def test_a_broken_view_grants_nothing_and_is_replaced(live: LawWorld) -> None:
     client.sadd(f"{prefix}:touched:t:0", "foreign")
     with pytest.raises(FairlaneError, match="WRONGTYPE"):
         live.fold.apply(0, None, "1", [encode_record(outcomes("t", run(0, 3)))])
-    epoch = live.epochs.epoch()
-    assert epoch is not None
+    epoch = epoch_of(live.epochs)
     assert epoch.broken.startswith("WRONGTYPE")
     assert not epoch.ready
     assert not live.lease(1, ask_own("t", 0, 3)).ready
     assert not live.epochs.begin_epoch("other", 0, 2)
     assert live.epochs.begin_epoch("sound", 0, 2, replaces=epoch.id)
-    sound = live.epochs.epoch()
-    assert sound is not None
+    sound = epoch_of(live.epochs)
     assert (sound.id, sound.broken) == ("sound", "")
     assert client.exists(f"{prefix}:touched:t:0") == 0
 

@@ -37,6 +37,15 @@ def empty(world: LawWorld) -> str:
     return RedisSnapshots(world.view).begin_restore("new")
 
 
+def made_again(world: LawWorld, *dumps: list[Part]) -> str:
+    """Fill a new view from a snapshot of this one, or from these, one after the other; who restores it."""
+    chosen = dumps or (snapshot_of(world),)
+    who = empty(world)
+    for dump in chosen:
+        assert RedisSnapshots(world.view).restore_parts(who, dump)
+    return who
+
+
 def fold_from(world: LawWorld, start: int, log: list[OutcomeRecord]) -> None:
     for index in range(start, len(log)):
         stored = PLACE(index - 1) if index else None
@@ -78,11 +87,8 @@ def test_records_that_are_in_the_snapshot_already_change_nothing(
     for task in ("t", "u"):
         restored.add(task)
     fold_from(restored, 0, log[:dumped_at])
-    dump = snapshot_of(restored)
-    who = empty(restored)
-    snapshots = RedisSnapshots(restored.view)
-    assert snapshots.restore_parts(who, dump)
-    assert snapshots.end_restore(who, Cursors("", [PLACE(cursor_at - 1) if cursor_at else "", ""]))
+    who = made_again(restored)
+    assert RedisSnapshots(restored.view).end_restore(who, Cursors("", [PLACE(cursor_at - 1) if cursor_at else "", ""]))
     fold_from(restored, cursor_at, log)
     assert [state_of(restored, task) for task in ("t", "u")] == wanted
 
@@ -102,9 +108,7 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: LawWorld) -> 
     shared = world.view.client.hgetall(keys.lane(before[1].lane))
     listed = [world.view.client.zrange(name, 0, -1, withscores=True) for name in (keys.tasks, keys.ended, keys.index)]
     dump = snapshot_of(world)
-    who = empty(world)
-    for _ in range(2):  # a worker that died in the middle is followed by another
-        assert RedisSnapshots(world.view).restore_parts(who, dump)
+    who = made_again(world, dump, dump)  # a worker that died in the middle is followed by another
     assert RedisSnapshots(world.view).end_restore(who, Cursors("c", ["p", ""]))
     assert world.registry.control.cursor() == "c"
     assert [world.fold.cursor(partition) for partition in (0, 1)] == ["p", None]
@@ -131,9 +135,7 @@ def test_a_tombstone_comes_back_for_as_long_as_its_records_are_kept(
     world.add("done")
     world.apply(finished("done", at_ms=ended_ms))
     world.view.client.pexpire(world.view.keys.task("done"), kept_days * DAY_MS)
-    dump = snapshot_of(world)
-    who = empty(world)
-    assert RedisSnapshots(world.view).restore_parts(who, dump)
+    made_again(world)
     left_ms = world.view.client.pttl(world.view.keys.task("done"))
     assert abs(left_ms - wanted_days * DAY_MS) < 60_000
 
@@ -146,9 +148,7 @@ def test_claims_are_not_in_a_snapshot(live: LawWorld) -> None:
     live.record("t", mixed(0, [0, RETRY]))
     live.lease(1, ask_own("t", 1, 5))
     assert live.claims("t") > 0
-    dump = snapshot_of(live)
-    who = empty(live)
-    assert RedisSnapshots(live.view).restore_parts(who, dump)
+    who = made_again(live)
     assert live.claims("t") == 0
     assert RedisSnapshots(live.view).end_restore(who, None)
     complete(live)
@@ -157,9 +157,7 @@ def test_claims_are_not_in_a_snapshot(live: LawWorld) -> None:
 
 def restore(world: LawWorld) -> None:
     """Make the view again from a snapshot of it."""
-    dump, who = snapshot_of(world), empty(world)
-    assert RedisSnapshots(world.view).restore_parts(who, dump)
-    assert RedisSnapshots(world.view).end_restore(who, Cursors("", ["", ""]))
+    assert RedisSnapshots(world.view).end_restore(made_again(world), Cursors("", ["", ""]))
     complete(world)
 
 
@@ -195,8 +193,7 @@ def test_many_open_envelopes_are_read_in_pages(live: LawWorld) -> None:
     assert not list(live.view.client.scan_iter(f"{live.view.keys.prefix}:dump:*"))
     before = live.view.client.hgetall(live.view.keys.open("t"))
     touched = live.view.client.bitcount(live.view.keys.touched("t", MAIN_WRITER))
-    who = empty(live)
-    assert RedisSnapshots(live.view).restore_parts(who, dump)
+    made_again(live, dump)
     assert live.view.client.hgetall(live.view.keys.open("t")) == before
     assert live.view.client.bitcount(live.view.keys.touched("t", MAIN_WRITER)) == touched == 7_000
 
@@ -219,8 +216,7 @@ def test_thousands_of_settings_and_of_writers_come_back(world: LawWorld) -> None
     client.hset(keys.globals, mapping={f"app_weight:app{number}": "2000" for number in range(5_000)})
     client.hset(keys.task("t"), mapping={f"ckpt_pos:w{number}": "0" for number in range(5_000)})
     before = [client.hgetall(key) for key in (keys.globals, keys.task("t"))]
-    dump = snapshot_of(world)
-    assert RedisSnapshots(world.view).restore_parts(empty(world), dump)
+    made_again(world)
     assert [client.hgetall(key) for key in (keys.globals, keys.task("t"))] == before
 
 
@@ -261,11 +257,8 @@ def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(l
     older = snapshot_of(live)
     fold_from(live, 1, log)
     newer, wanted = snapshot_of(live), live.counts("t")
-    who = empty(live)
-    snapshots = RedisSnapshots(live.view)
-    assert snapshots.restore_parts(who, newer)
-    assert snapshots.restore_parts(who, older)
-    assert snapshots.end_restore(who, Cursors("", [PLACE(0), ""]))
+    who = made_again(live, newer, older)
+    assert RedisSnapshots(live.view).end_restore(who, Cursors("", [PLACE(0), ""]))
     fold_from(live, 1, log)
     assert live.counts("t") == wanted
     assert (wanted["sent"], wanted["invalid"]) == (3 * SIZE + 1, 5 * SIZE)
@@ -279,9 +272,7 @@ def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: LawWo
     world.set_capacity(500)
     older, wanted = snapshot_of(world), stored_settings(world)
     world.set_global("channel_paused:null", "1")
-    newer, who = snapshot_of(world), empty(world)
-    for dump in (newer, older):
-        assert RedisSnapshots(world.view).restore_parts(who, dump)
+    made_again(world, snapshot_of(world), older)
     assert (stored_settings(world), world.registry.service.read_state().paused) == (wanted, frozenset())
 
 

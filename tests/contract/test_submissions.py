@@ -9,7 +9,6 @@ from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.wire.control import (
     FORMAT,
-    Announced,
     ControlRecord,
     Sealed,
     TakenOver,
@@ -18,18 +17,12 @@ from dispatcher.wire.control import (
 )
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import WrittenAhead, written_ahead
-from tests.contract.registry_records import placed, position, ready, sealed, submission_of, task_record
+from tests.contract.registry_records import announced, placed, position, ready, sealed, submission_of, task_record
 from tests.records import checkpoint
 
 
 def of(submitter: str) -> TaskRecord:
     return task_record(submitter=submitter, announced=10, announced_digest="d10")
-
-
-def announced(by: str, first: int, targets: int) -> Announced:
-    return Announced(
-        format=FORMAT, task="t1", submitter=by, first=first, targets=targets, refused=0, digest=f"d{targets}"
-    )
 
 
 def taken(by: str, at_ms: int) -> TakenOver:

@@ -31,7 +31,7 @@ from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
 from tests.contract.ledger_worlds import ask_own, outcomes, request, run
-from tests.contract.registry_records import position, submission_of, task_of, task_record
+from tests.contract.registry_records import epoch_of, position, submission_of, task_of, task_record
 from tests.formats.frozen import VERSIONS, frozen, put_view
 from tests.records import beat
 
@@ -70,8 +70,7 @@ def state_of(view: RedisView, worker: str) -> str:
 def test_an_older_view_without_older_workers_is_made_again(old_view: RedisView) -> None:
     old_view.command("HSET", old_view.keys.epoch, "claim_ms", "60000")
     assert standby(old_view).wait(threading.Event())
-    epoch = Epochs(old_view).epoch()
-    assert epoch is not None
+    epoch = epoch_of(Epochs(old_view))
     assert (epoch.form, epoch.ready, epoch.restoring, epoch.id != "3f2a") == (FORM, False, True, True)
     assert epoch.wait_ms > 50_000  # the longest claim of the view before
     assert Registry(old_view).tasks.page(ANY, TASK_VIEW).tasks == []
@@ -311,8 +310,7 @@ def test_the_settings_of_the_service_are_read(frozen_view: RedisView) -> None:
 
 
 def test_its_epoch_workers_and_submissions_are_read(frozen_view: RedisView) -> None:
-    epoch = Epochs(frozen_view).epoch()
-    assert epoch is not None
+    epoch = epoch_of(Epochs(frozen_view))
     assert (epoch.id, epoch.ready, epoch.partitions) == ("3f2a", True, 2)
     (beat,) = Workers(frozen_view).workers()
     assert (beat.id, beat.version) == ("w-1", "0.1.0")

@@ -8,7 +8,7 @@ from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from dispatcher.model.errors import Refused
 from dispatcher.wire.control import FORMAT, EpochStarted
-from tests.contract.registry_records import position
+from tests.contract.registry_records import epoch_of, position
 
 
 @pytest.fixture
@@ -19,15 +19,8 @@ def epochs(view: RedisView) -> Epochs:
     return epochs
 
 
-def foreign(epochs: Epochs) -> str:
-    epoch = epochs.epoch()
-    assert epoch is not None
-    return epoch.foreign
-
-
 def test_a_view_says_where_it_is(view: RedisView, epochs: Epochs) -> None:
-    epoch = epochs.epoch()
-    assert epoch is not None
+    epoch = epoch_of(epochs)
     assert epoch.address == view.address
     assert ", prefix test" in view.address
     epochs.check_home()
@@ -46,14 +39,14 @@ def test_records_of_earlier_views_and_of_our_own_change_nothing(
     registry: Registry, epochs: Epochs, at: int, epoch: str, address: str
 ) -> None:
     registry.control.apply(position(at), EpochStarted(FORMAT, epoch, 0, address))
-    assert foreign(epochs) == ""
+    assert epoch_of(epochs).foreign == ""
 
 
 def test_a_view_that_was_begun_elsewhere_afterwards_closes_this_one(
     view: RedisView, registry: Registry, epochs: Epochs
 ) -> None:
     registry.control.apply(position(6), EpochStarted(FORMAT, "e2", 0, "new:6379/0"))
-    assert foreign(epochs) == "new:6379/0"
+    assert epoch_of(epochs).foreign == "new:6379/0"
     for check in (epochs.check_home, epochs.check_form):
         with pytest.raises(Refused, match=r"new:6379/0.*This one is") as refused:
             check()
@@ -78,8 +71,7 @@ def test_a_former_primary_grants_nothing_once_it_reads_that_another_took_its_pla
     restart(view, "run")
     epochs.epoch_announced("e1.1-run", first=True, position=position(5))
     registry.control.apply(position(at), EpochStarted(FORMAT, epoch, 0, address))
-    found = epochs.epoch()
-    assert found is not None
+    found = epoch_of(epochs)
     assert (bool(found.deposed), found.foreign) == (deposed, "")
     assert not (deposed and found.grants)
     epochs.check_home()  # its workers do not end: they go to the new primary as soon as they find it
@@ -90,8 +82,7 @@ def test_a_former_primary_that_was_restarted_has_a_number_above_that_of_its_succ
 ) -> None:
     registry.control.apply(position(6), EpochStarted(FORMAT, "e1.7-other", 0, "name of the service"))
     restart(view, "again")
-    found = epochs.epoch()
-    assert found is not None
+    found = epoch_of(epochs)
     assert (found.id, found.deposed, found.ready, found.announced) == ("e1.8-again", "", False, False)
 
 
@@ -101,13 +92,11 @@ def test_a_view_that_is_not_announced_yet_is_not_deposed_by_what_was_before_it(
     """The replica had fallen far behind: it lacks the numbers of several restarts."""
     restart(view, "run")
     registry.control.apply(position(6), EpochStarted(FORMAT, "e1.4-older", 0, "name of the service"))
-    found = epochs.epoch()
-    assert found is not None
+    found = epoch_of(epochs)
     assert found.deposed == ""
     epochs.renumber(found.id, 4)
     epochs.renumber(found.id, 9)
-    renumbered = epochs.epoch()
-    assert renumbered is not None
+    renumbered = epoch_of(epochs)
     assert renumbered.id == "e1.5-run"
 
 
@@ -117,11 +106,10 @@ def restart(view: RedisView, run: str) -> None:
 
 def test_a_refused_view_that_is_adopted_is_open(view: RedisView, epochs: Epochs) -> None:
     epochs.refuse_epoch("e1", "old:6379/0")
-    assert foreign(epochs) == "old:6379/0"
+    assert epoch_of(epochs).foreign == "old:6379/0"
     view.wipe()
     assert epochs.begin_epoch("e3", 0, 1, adopted=True)
-    epoch = epochs.epoch()
-    assert epoch is not None
+    epoch = epoch_of(epochs)
     assert (epoch.adopted, epoch.foreign) == (True, "")
 
 

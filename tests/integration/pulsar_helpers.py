@@ -1,15 +1,18 @@
 """Waiting for callbacks, and what a lane holds."""
 
 import threading
-import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import pulsar
 
 from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.topic_reader import TopicReader
+from dispatcher.ports import StoredRecord
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
+from tests.integration import worker_crew
 
 DEADLINE_S = 20.0
 
@@ -43,15 +46,34 @@ class Answers:
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never came true: {what}"
-        time.sleep(0.02)
+    worker_crew.eventually(condition, DEADLINE_S, what)
+
+
+def stored_in(client: pulsar.Client, topic: str) -> list[bytes]:
+    """All that the topic holds now."""
+    with closing(TopicReader(client, topic)) as reader:
+        return [record.body for record in read_all(reader)]
+
+
+def read_all(reader: TopicReader, limit: int = 1_000) -> list[StoredRecord]:
+    records: list[StoredRecord] = []
+    while not reader.at_end():
+        records += reader.read(limit, 1.0)
+    return records
+
+
+def task_lanes(admin: PulsarAdmin, names: Topics) -> list[str]:
+    """Lanes of tasks that there are."""
+    return [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+
+
+def consumer_of(client: pulsar.Client, lane: str) -> "pulsar.Consumer":
+    return client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
 
 
 def bodies_in(client: pulsar.Client, lane: str, count: int) -> list[bytes]:
     """The first `count` messages of a lane, acknowledged."""
-    consumer = client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+    consumer = consumer_of(client, lane)
     try:
         received = []
         for _ in range(count):
@@ -65,7 +87,7 @@ def bodies_in(client: pulsar.Client, lane: str, count: int) -> list[bytes]:
 
 def is_empty(client: pulsar.Client, lane: str) -> bool:
     """Whether nothing (more) is delivered."""
-    consumer = client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+    consumer = consumer_of(client, lane)
     try:
         consumer.receive(300)
     except pulsar.Timeout:

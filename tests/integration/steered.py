@@ -1,5 +1,6 @@
 """Tasks that are steered while workers deliver them: how they are made and what is looked at."""
 
+from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from dispatcher.model.task import PushTask
 from dispatcher.model.view import TaskView
 from fairlane.settings import Settings
 from producers.handle import TaskHandle
+from tests.integration.pulsar_helpers import task_lanes
 from tests.integration.worker_crew import Crew, eventually
 
 BEHIND = timedelta(seconds=1)
@@ -34,9 +36,5 @@ def delivery_times(members: Crew, handle: TaskHandle) -> list[datetime]:
 
 
 def assert_lane_gone(settings: Settings, lane: str) -> None:
-    admin = PulsarAdmin(settings.pulsar)
-    try:
-        names = topics(settings.pulsar).task_namespaces()
-        eventually(lambda: lane not in {t for n in names for t in admin.list_topics(n)}, 30, f"{lane} is deleted")
-    finally:
-        admin.close()
+    with closing(PulsarAdmin(settings.pulsar)) as admin:
+        eventually(lambda: lane not in task_lanes(admin, topics(settings.pulsar)), 30, f"{lane} is deleted")

@@ -11,15 +11,9 @@ from fairlane.cli.main import run
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.steered import push
-from tests.integration.worker_crew import audience, environment
+from tests.integration.worker_crew import audience, let_commands_use
 
 pytestmark = pytest.mark.timeout(120)
-
-
-def use(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    """For commands."""
-    for name, value in environment(settings).items():
-        monkeypatch.setenv(name, value)
 
 
 def empty_stream() -> Iterator[str]:
@@ -44,7 +38,7 @@ def test_a_query_that_prints_nothing_is_no_campaign(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    use(monkeypatch, module_settings)
+    let_commands_use(module_settings, monkeypatch)
 
     def submit(text: str, *options: str) -> int:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))

@@ -113,22 +113,18 @@ def push(**fields: Any) -> PushTask:
     return PushTask(**{"app": "shop", "tier": "high", "channel": "fcm", "message": MESSAGE, "chunk": 100, **fields})
 
 
-def test_a_task_over_fcm_completes_and_each_target_was_accepted_once(service: Service, push_client: PushClient) -> None:
-    targets = fcm_targets("plain", 3_000)
-    handle = push_client.submit(push(), [Target(one, {"name": "Ann"}) for one in targets])
-    view, _ = watched(handle, 40)
-    assert (view.state, view.targets.sent) == ("completed", 3_000)
-    assert service.fcm.judge(targets) == {"never": [], "once": 3_000, "more": {}}
-
-
-def test_a_task_over_apns_completes_and_each_target_was_accepted_once(
-    service: Service, push_client: PushClient
+@pytest.mark.parametrize(
+    ("channel", "token", "chunk"), [("fcm", "plain-device-token-{:012d}", 100), ("apns", "{:064x}", 1)]
+)
+def test_a_task_completes_and_each_target_was_accepted_once(
+    service: Service, push_client: PushClient, channel: str, token: str, chunk: int
 ) -> None:
-    targets = [f"{number:064x}" for number in range(2_000)]
-    handle = push_client.submit(push(channel="apns", chunk=1), targets)
+    targets = [token.format(number) for number in range(2_000)]
+    handle = push_client.submit(push(channel=channel, chunk=chunk), [Target(one, {"name": "Ann"}) for one in targets])
     view, _ = watched(handle, 40)
     assert (view.state, view.targets.sent) == ("completed", 2_000)
-    assert service.apns.judge(targets) == {"never": [], "once": 2_000, "more": {}}
+    fake = service.fcm if channel == "fcm" else service.apns
+    assert fake.judge(targets) == {"never": [], "once": 2_000, "more": {}}
 
 
 def test_each_target_gets_the_outcome_of_its_answer(service: Service, push_client: PushClient) -> None:

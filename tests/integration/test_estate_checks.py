@@ -26,14 +26,9 @@ def of_estate(settings: Settings, **fields: object) -> Settings:
 
 
 @pytest.fixture
-def settings(estate: EstateKeeper, estate_settings: Settings) -> Settings:
-    return of_estate(estate_settings, bookie_http=estate.addresses.bookie_http)
-
-
-@pytest.fixture
-def admin(estate: EstateKeeper, settings: Settings) -> Iterator[PulsarAdmin]:
+def admin(estate: EstateKeeper, estate_settings: Settings) -> Iterator[PulsarAdmin]:
     """The groups of bookies and the isolation policy belong to the whole cluster: they are removed afterwards."""
-    with closing(PulsarAdmin(settings.pulsar)) as client:
+    with closing(PulsarAdmin(estate_settings.pulsar)) as client:
         yield client
         for name in SHAPE.bookie_names():
             for group in ("default", SYSTEM_GROUP):
@@ -50,18 +45,18 @@ def finding(settings: Settings, beginning: str) -> Finding:
     return one
 
 
-def test_every_node_is_asked_and_nothing_fails(settings: Settings) -> None:
+def test_every_node_is_asked_and_nothing_fails(estate_settings: Settings) -> None:
     deadline_s = time.monotonic() + 30  # servers that have just started are slow at first
-    while "fail" in levels(settings).values() and time.monotonic() < deadline_s:
+    while "fail" in levels(estate_settings).values() and time.monotonic() < deadline_s:
         time.sleep(0.5)
-    assert finding(settings, "the nodes that answered").figure == "2 of 2 brokers, 3 of 3 bookies"
-    assert finding(settings, "a bookie can be lost").figure == "3 writable bookies, ensembles of 2"
-    assert "fail" not in levels(settings).values()
-    assert not [what for what in levels(settings) if what.startswith(("settings differ", "bookkeeper"))]
+    assert finding(estate_settings, "the nodes that answered").figure == "2 of 2 brokers, 3 of 3 bookies"
+    assert finding(estate_settings, "a bookie can be lost").figure == "3 writable bookies, ensembles of 2"
+    assert "fail" not in levels(estate_settings).values()
+    assert not [what for what in levels(estate_settings) if what.startswith(("settings differ", "bookkeeper"))]
 
 
-def test_ensembles_of_three_on_three_bookies_fail_and_say_why(settings: Settings) -> None:
-    three = of_estate(settings, ensemble=3)
+def test_ensembles_of_three_on_three_bookies_fail_and_say_why(estate_settings: Settings) -> None:
+    three = of_estate(estate_settings, ensemble=3)
     changes = provision_estate(three.pulsar, three.estate)
     assert changes[0].endswith("ensembles of 3, 2 copies, 2 acknowledged")
     assert not provision_estate(three.pulsar, three.estate)
@@ -69,35 +64,37 @@ def test_ensembles_of_three_on_three_bookies_fail_and_say_why(settings: Settings
     assert (spare.level, spare.figure) == ("fail", "3 writable bookies, ensembles of 3")
     assert "stops every lane" in spare.reason
     with pytest.raises(Refused, match="there are 3 bookies"):
-        provision_estate(three.pulsar, of_estate(settings, ensemble=4).estate)
+        provision_estate(three.pulsar, of_estate(estate_settings, ensemble=4).estate)
 
 
 def test_racks_and_the_bookies_and_brokers_of_the_system_namespace_are_set(
-    settings: Settings, estate: EstateKeeper, admin: PulsarAdmin
+    estate_settings: Settings, estate: EstateKeeper, admin: PulsarAdmin
 ) -> None:
     first, second, third = (estate.bookie_id(name) for name in SHAPE.bookie_names())
     racks = {first: "/r1", second.partition(":")[0]: "/r2", third: "/r2"}
-    wanted = of_estate(settings, racks=racks, system_bookies=[third], system_brokers=["127[.].*"])
+    wanted = of_estate(estate_settings, racks=racks, system_bookies=[third], system_brokers=["127[.].*"])
     changes = provision_estate(wanted.pulsar, wanted.estate)
     assert [f"bookie {first}: rack /r1, group default", f"bookie {second}: rack /r2, group default"] == changes[:2]
     assert f"bookie {third}: rack /r2, group {SYSTEM_GROUP}" in changes
     assert not provision_estate(wanted.pulsar, wanted.estate)
     assert admin.document("bookies/racks-info")[SYSTEM_GROUP][third]["rack"] == "/r2"
     with pytest.raises(InvalidInput, match="names nowhere, which is no bookie"):
-        provision_estate(wanted.pulsar, of_estate(settings, racks={"nowhere": "/r1"}).estate)
+        provision_estate(wanted.pulsar, of_estate(estate_settings, racks={"nowhere": "/r1"}).estate)
 
 
 def test_with_racks_no_new_ledger_has_all_its_copies_in_one(
-    settings: Settings, estate: EstateKeeper, admin: PulsarAdmin
+    estate_settings: Settings, estate: EstateKeeper, admin: PulsarAdmin
 ) -> None:
     racks = {
         estate.bookie_id(name): rack for name, rack in zip(SHAPE.bookie_names(), ("/r1", "/r2", "/r2"), strict=True)
     }
-    wanted = of_estate(settings, racks=racks)
+    wanted = of_estate(estate_settings, racks=racks)
     provision_estate(wanted.pulsar, wanted.estate)
     in_one: list[str] = []
     for attempt in range(10):  # brokers learn of racks from the metadata, soon after the call
-        topics = [f"persistent://{settings.pulsar.tenant}/shared/racks-{attempt}-{number}" for number in range(LEDGERS)]
+        topics = [
+            f"persistent://{estate_settings.pulsar.tenant}/shared/racks-{attempt}-{number}" for number in range(LEDGERS)
+        ]
         in_one = [topic for topic in topics if not in_both_racks(admin, topic, racks)]
         if not in_one:
             break
@@ -113,50 +110,52 @@ def in_both_racks(admin: PulsarAdmin, topic: str, racks: Mapping[str, str]) -> b
     return len({racks[bookie.strip()] for bookie in bookies.split(",")}) == 2
 
 
-def test_an_offload_policy_is_set_and_the_system_topics_go_on(settings: Settings, admin: PulsarAdmin) -> None:
+def test_an_offload_policy_is_set_and_the_system_topics_go_on(estate_settings: Settings, admin: PulsarAdmin) -> None:
     offload = OffloadSettings(driver="filesystem", options={"fileSystemURI": "file:///tmp/offloaded"})
-    wanted = of_estate(settings, offload=offload)
+    wanted = of_estate(estate_settings, offload=offload)
     assert "has no offload policy" in finding(wanted, "namespace").what
     assert len(provision_estate(wanted.pulsar, wanted.estate)) == 1
     assert not provision_estate(wanted.pulsar, wanted.estate)
     assert not [what for what in levels(wanted) if "offload" in what]
 
 
-def test_a_stray_subscription_is_named_with_its_backlog(settings: Settings, admin: PulsarAdmin) -> None:
-    topic = f"persistent://{settings.pulsar.tenant}/shared/low-0"
+def test_a_stray_subscription_is_named_with_its_backlog(estate_settings: Settings, admin: PulsarAdmin) -> None:
+    topic = f"persistent://{estate_settings.pulsar.tenant}/shared/low-0"
     admin.create_subscription(topic, "copy")
     assert SUBSCRIPTION in admin.subscriptions(topic)
     deadline_s = time.monotonic() + 30  # brokers renew their statistics every ten seconds
-    while not (named := [what for what in levels(settings) if "copy of" in what]) and time.monotonic() < deadline_s:
+    while (
+        not (named := [what for what in levels(estate_settings) if "copy of" in what]) and time.monotonic() < deadline_s
+    ):
         time.sleep(0.5)
     assert named == [f"subscriptions that are not Fairlane's, one is copy of {topic}"]
 
 
 def test_a_broker_and_a_bookie_that_hang_are_findings_within_the_limits(
-    settings: Settings, estate: EstateKeeper
+    estate_settings: Settings, estate: EstateKeeper
 ) -> None:
     with estate.paused("broker-2"), estate.paused("bookie-2"):
         before_s = time.monotonic()
-        reported = levels(settings)
+        reported = levels(estate_settings)
         assert time.monotonic() - before_s < 6.0
     assert reported[f"broker {estate.broker_web('broker-2')} does not answer"] == "fail"
     assert reported[f"bookie {estate.bookie_id('bookie-2')} was not looked at"] == "warn"
 
 
-def test_a_killed_bookie_is_gone_and_leaves_none_to_spare(settings: Settings, estate: EstateKeeper) -> None:
+def test_a_killed_bookie_is_gone_and_leaves_none_to_spare(estate_settings: Settings, estate: EstateKeeper) -> None:
     estate.kill("bookie-3")
     gone = f"bookie {estate.bookie_id('bookie-3')} is gone"
     deadline_s = time.monotonic() + 45  # until its session with ZooKeeper ends
-    while gone not in (reported := levels(settings)) and time.monotonic() < deadline_s:
+    while gone not in (reported := levels(estate_settings)) and time.monotonic() < deadline_s:
         time.sleep(0.5)
     assert reported[gone] == "warn"
     assert reported["no bookie to spare"] == "fail"
 
 
-def test_without_an_address_of_bookies_doctor_says_that_they_were_not_looked_at(settings: Settings) -> None:
-    assert levels(of_estate(settings, bookie_http=None))["the bookies were not looked at"] == "warn"
+def test_without_an_address_of_bookies_doctor_says_that_they_were_not_looked_at(estate_settings: Settings) -> None:
+    assert levels(of_estate(estate_settings, bookie_http=None))["the bookies were not looked at"] == "warn"
 
 
-def test_a_wrong_address_of_bookies_names_each(settings: Settings, estate: EstateKeeper) -> None:
-    reported = levels(of_estate(settings, bookie_http="http://{host}:9"))
+def test_a_wrong_address_of_bookies_names_each(estate_settings: Settings, estate: EstateKeeper) -> None:
+    reported = levels(of_estate(estate_settings, bookie_http="http://{host}:9"))
     assert all(f"bookie {estate.bookie_id(name)} was not looked at" in reported for name in SHAPE.bookie_names())

@@ -3,9 +3,6 @@
 import time
 from typing import Any
 
-import pytest
-
-from backends.settings import EstateSettings
 from benchmarks.estate.steady_lanes import steady_lanes
 from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.settings import Settings
@@ -14,12 +11,6 @@ from tests.estate_keeper import EstateKeeper
 LANES = 6
 NAMED_S = 30.0
 """A slow bookie must be named within this."""
-
-
-@pytest.fixture
-def settings(estate: EstateKeeper, estate_settings: Settings) -> Settings:
-    here = EstateSettings(bookie_http=estate.addresses.bookie_http)
-    return estate_settings.model_copy(update={"estate": here})
 
 
 def until(viewer: EstateViewer, wrong: str, within_s: float) -> tuple[EstateView, float]:
@@ -37,8 +28,8 @@ def states(rows: list[dict[str, Any]], kind: str) -> dict[str, str]:
     return {row[kind]: row["state"] for row in rows}
 
 
-def test_all_nodes_are_shown_with_leader_and_auditor(settings: Settings, estate: EstateKeeper) -> None:
-    with EstateViewer(settings, with_stages=True) as viewer, steady_lanes(settings.pulsar, LANES):
+def test_all_nodes_are_shown_with_leader_and_auditor(estate_settings: Settings, estate: EstateKeeper) -> None:
+    with EstateViewer(estate_settings, with_stages=True) as viewer, steady_lanes(estate_settings.pulsar, LANES):
         view = viewer.look()
     assert sorted(states(view.brokers, "broker").values()) == ["leader", "up"]
     assert set(states(view.bookies, "bookie")) == {estate.bookie_id(f"bookie-{number}") for number in (1, 2, 3)}
@@ -48,11 +39,11 @@ def test_all_nodes_are_shown_with_leader_and_auditor(settings: Settings, estate:
     assert view.metadata["put_p99_ms"] > 0
 
 
-def test_a_slow_bookie_is_named_with_the_largest_share(settings: Settings, estate: EstateKeeper) -> None:
+def test_a_slow_bookie_is_named_with_the_largest_share(estate_settings: Settings, estate: EstateKeeper) -> None:
     slow = estate.bookie_id("bookie-2")
     with (
-        EstateViewer(settings, with_stages=True) as viewer,
-        steady_lanes(settings.pulsar, LANES),
+        EstateViewer(estate_settings, with_stages=True) as viewer,
+        steady_lanes(estate_settings.pulsar, LANES),
         estate.slowed("bookie-2"),
     ):
         view, took_s = until(viewer, f"bookie {slow} is slow", NAMED_S)
@@ -62,9 +53,9 @@ def test_a_slow_bookie_is_named_with_the_largest_share(settings: Settings, estat
     assert max(view.stages, key=lambda one: one.share or 0.0).stage == f"stored by bookie {slow}"
 
 
-def test_nodes_that_hang_are_rows_and_the_others_are_complete(settings: Settings, estate: EstateKeeper) -> None:
+def test_nodes_that_hang_are_rows_and_the_others_are_complete(estate_settings: Settings, estate: EstateKeeper) -> None:
     broker, bookie = estate.broker_web("broker-2"), estate.bookie_id("bookie-3")
-    with EstateViewer(settings) as viewer, estate.paused("broker-2"), estate.paused("bookie-3"):
+    with EstateViewer(estate_settings) as viewer, estate.paused("broker-2"), estate.paused("bookie-3"):
         began_s = time.monotonic()
         view = viewer.look()
         assert time.monotonic() - began_s < 6.0

@@ -3,7 +3,6 @@
 This file comes after those of the other tests of the estate: the estate grows here, and never shrinks.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -18,7 +17,6 @@ from backends.pulsar.estate.bundles import BundleAdmin
 from backends.pulsar.estate.provision import provision_estate
 from backends.redis.estate.guard_states import GuardStates
 from backends.redis.view import open_view
-from backends.settings import EstateSettings
 from benchmarks.estate.steady_lanes import steady_lanes
 from estate.node_life import Intent, NodeRecord, decode_nodes
 from fairlane.cli.base import exit_codes
@@ -27,6 +25,7 @@ from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.settings import Settings
 from fairlane.stack.estate.shape import EstateShape
 from tests.estate_keeper import EstateKeeper
+from tests.integration.worker_crew import environment
 
 LANES = 12
 MEASURED_S = 4.0
@@ -40,8 +39,8 @@ FOLLOWED_S = 20.0
 def settings(estate: EstateKeeper, estate_settings: Settings) -> Settings:
     """An estate with a bookie to spare even while one is isolated."""
     estate.start_missing(EstateShape(bookies=4, brokers=len(estate.estate().shape.broker_names())))
-    here = EstateSettings(bookie_http=estate.addresses.bookie_http, release_s=3.0, look_s=1.0)
-    return estate_settings.model_copy(update={"estate": here})
+    quick = estate_settings.estate.model_copy(update={"release_s": 3.0, "look_s": 1.0})
+    return estate_settings.model_copy(update={"estate": quick})
 
 
 @dataclass
@@ -54,22 +53,16 @@ class Guards:
     running: dict[str, subprocess.Popen[bytes]]
 
     def start(self) -> None:
-        environment = {
-            **os.environ,
+        given = {
+            **environment(self.settings),
             "FAIRLANE_HOME": str(self.folder),
-            "FAIRLANE_PULSAR_URL": str(self.settings.pulsar.url),
-            "FAIRLANE_PULSAR_ADMIN_URL": str(self.settings.pulsar.admin_url),
-            "FAIRLANE_PULSAR_TENANT": self.settings.pulsar.tenant,
-            "FAIRLANE_PULSAR_NAMESPACES": str(self.settings.pulsar.namespaces),
-            "FAIRLANE_REDIS_URL": str(self.settings.redis.url),
-            "FAIRLANE_REDIS_PREFIX": self.settings.redis.prefix,
             "FAIRLANE_ESTATE_BOOKIE_HTTP": str(self.settings.estate.bookie_http),
             "FAIRLANE_ESTATE_RELEASE_S": str(self.settings.estate.release_s),
             "FAIRLANE_ESTATE_LOOK_S": str(self.settings.estate.look_s),
         }
         with (self.folder / f"guard-{len(self.running)}.log").open("wb") as log:
             command = [sys.executable, "-m", "fairlane", "estate", "guard", "--act"]
-            process = subprocess.Popen(command, env=environment, stderr=log, stdout=log)
+            process = subprocess.Popen(command, env=given, stderr=log, stdout=log)
         self.running[str(process.pid)] = process
 
     def elected(self) -> str | None:

@@ -16,7 +16,7 @@ from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import main
 from fairlane.screen.times import local_moment
 from tests.integration.provider import Body, Provider, free_port, provider
-from tests.integration.worker_crew import Crew, audience, environment, eventually
+from tests.integration.worker_crew import Crew, audience, eventually, let_commands_use
 
 pytestmark = pytest.mark.timeout(180)
 LASTS_S = 12.0
@@ -78,10 +78,7 @@ def parts(why: Why) -> dict[str, float]:
     return {part.cause: part.ms / why.age_ms for part in why.parts}
 
 
-def texts_of(members: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    for name, value in environment(members.settings).items():
-        monkeypatch.setenv(name, value)
-
+def texts_of(capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*command: str) -> str:
         assert main.run(list(command)) == 0
         found = capsys.readouterr()
@@ -91,9 +88,10 @@ def texts_of(members: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def test_a_submitter_sees_why_nothing_is_sent(
-    members: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    members: Crew, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = texts_of(members, monkeypatch, capsys)
+    let_commands_use(members.settings, monkeypatch)
+    texts = texts_of(capsys)
     with closing(PushClient.connect(members.settings)) as client:
         early = client.submit(push("early"), audience(10))
         eventually(lambda: client.why(early.id).age_ms > 1_000, 20, "it has an age")

@@ -8,7 +8,6 @@ import pulsar
 from backends.pulsar.client import close, connect, topics
 from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
 from backends.pulsar.record_producer import RecordProducer
-from backends.pulsar.topic_reader import TopicReader
 from backends.system_clock import SystemClock
 from consumers.lanes.pulsar_lanes import PulsarLanes
 from dispatcher.model.errors import InvalidInput
@@ -20,7 +19,7 @@ from dispatcher.wire.topics import Topics
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.doctor import examine
 from tests.integration.lane_helpers import Dock, envelope, publish
-from tests.integration.pulsar_helpers import DEADLINE_S, Answers, Tenant, eventually
+from tests.integration.pulsar_helpers import DEADLINE_S, Answers, Tenant, eventually, stored_in
 from tests.integration.worker_crew import audience, crew
 from tests.records import dead_letter
 
@@ -56,12 +55,7 @@ def test_a_record_that_is_too_large_fails_alone_and_others_are_stored(client: pu
         producer.publish(body, answers)
     errors = answers.wait(3)
     assert [type(error) for error in errors if error is not None] == [InvalidInput]
-    reader = TopicReader(client, names.dead_letters)
-    found: list[bytes] = []
-    while not reader.at_end():
-        found += [record.body for record in reader.read(10, 1.0)]
-    reader.close()
-    assert found == [b"before", b"behind"]
+    assert stored_in(client, names.dead_letters) == [b"before", b"behind"]
     assert producer.close()
 
 

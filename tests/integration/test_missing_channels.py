@@ -12,7 +12,7 @@ from backends.pulsar.admin import PulsarAdmin
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import main
 from producers.handle import TaskHandle
-from tests.integration.worker_crew import Crew, audience, crew, environment, eventually
+from tests.integration.worker_crew import Crew, audience, crew, eventually, let_commands_use
 
 TARGETS = 200
 
@@ -96,10 +96,12 @@ def test_envelopes_of_a_cancelled_task_leave_a_shared_lane_though_no_worker_has_
 
 
 def test_tasks_of_a_channel_that_no_worker_has_wait_for_one_and_can_be_cancelled(
-    fresh_settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fresh_settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in environment(fresh_settings).items():
-        monkeypatch.setenv(name, value)
+    let_commands_use(fresh_settings, monkeypatch)
     with crew(fresh_settings, tmp_path, "lacks-it") as members, PushClient.connect(fresh_settings) as client:
         handles = submit_all(client)
         own, shared = client.submit(sms("high"), audience(TARGETS)), client.submit(sms("low"), audience(TARGETS))

@@ -12,9 +12,8 @@ from dispatcher.backoff import Backoff
 from dispatcher.ports import LaneInfo
 from dispatcher.wire.envelope import ROUNDS_FORMAT, encode_envelope
 from dispatcher.wire.lease import LaneKind
-from dispatcher.wire.topics import SUBSCRIPTION
 from tests.integration.lane_helpers import Dock, envelope, publish
-from tests.integration.pulsar_helpers import eventually
+from tests.integration.pulsar_helpers import consumer_of, eventually
 
 NEWER = msgspec.msgpack.encode([ROUNDS_FORMAT + 1, "a-task", {"fields": "of a later version"}])
 SETTINGS = LaneSettings(newer=NewerSettings(away=Backoff(0.5, 1.0), finish_s=0.3, again_s=0.5))
@@ -31,10 +30,6 @@ def body(sequence: int) -> bytes:
     return encode_envelope(envelope(sequence))
 
 
-def newer_worker(client: pulsar.Client, lane: str) -> "pulsar.Consumer":
-    return client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
-
-
 def test_a_lane_of_one_task_is_left_to_newer_workers_behind_what_was_in_front(
     client: pulsar.Client, lane: str, dock: Dock
 ) -> None:
@@ -46,7 +41,7 @@ def test_a_lane_of_one_task_is_left_to_newer_workers_behind_what_was_in_front(
     assert dock.drained(lane) == []
     assert dock.lanes.newer_lanes() == [lane]
     dock.lanes.ack(lane, taken)
-    newer = newer_worker(client, lane)
+    newer = consumer_of(client, lane)
     assert {newer.receive(5_000).data() for _ in range(2)} == {NEWER, body(2)}
     assert dock.letters.stored == []
     newer.close()
@@ -60,7 +55,7 @@ def test_a_lane_that_was_left_is_looked_at_again_and_drained_once_newer_workers_
     dock.attached(lane)
     for _ in range(2):
         assert dock.drained(dock.ready.get(timeout=5)) == []
-    newer = newer_worker(client, lane)
+    newer = consumer_of(client, lane)
     messages = [newer.receive(5_000) for _ in range(2)]
     newer.acknowledge(next(message for message in messages if message.data() == NEWER))
     newer.close()
@@ -90,7 +85,7 @@ def test_without_newer_workers_what_stands_behind_is_sent_after_a_while_and_the_
     assert {delivery.envelope.sequence for delivery in taken} == {0, 1}
     dock.lanes.ack(lane, taken)
     assert dock.lanes.newer_lanes() == [lane]
-    comes_to_a_newer_worker(client, lane, dock)
+    comes_to_a_consumer_of(client, lane, dock)
     assert dock.letters.stored == []
 
 
@@ -104,11 +99,11 @@ def test_in_a_lane_of_many_the_message_alone_is_refused_and_comes_to_another_wor
     assert [delivery.envelope.sequence for delivery in taken] == [0, 1, 2]
     dock.lanes.ack(lane, taken)
     assert dock.lanes.newer_lanes() == [lane]
-    comes_to_a_newer_worker(client, lane, dock)
+    comes_to_a_consumer_of(client, lane, dock)
 
 
-def comes_to_a_newer_worker(client: pulsar.Client, lane: str, dock: Dock) -> None:
-    newer = newer_worker(client, lane)
+def comes_to_a_consumer_of(client: pulsar.Client, lane: str, dock: Dock) -> None:
+    newer = consumer_of(client, lane)
 
     def comes() -> bool:
         dock.drained(lane)

@@ -8,12 +8,12 @@ import msgspec
 import pulsar
 
 from backends.pulsar.client import topics
-from backends.pulsar.topic_reader import TopicReader
 from dispatcher.ports import DeadLetter
 from dispatcher.wire.envelope import FORMAT, MAX_FORMAT, ROUNDS_FORMAT
 from fairlane import PushClient, PushTask, Settings
 from fairlane.checks.view_checks import view_findings
 from tests.integration.lane_helpers import publish
+from tests.integration.pulsar_helpers import stored_in
 from tests.integration.worker_crew import audience, crew, eventually
 
 FIELDS = (
@@ -57,14 +57,7 @@ def nonsense(task: str) -> list[bytes]:
 
 
 def letters(client: pulsar.Client, topic: str) -> list[DeadLetter]:
-    reader = TopicReader(client, topic)
-    try:
-        found: list[DeadLetter] = []
-        while not reader.at_end():
-            found += [msgspec.msgpack.decode(record.body, type=DeadLetter) for record in reader.read(1_000, 1.0)]
-        return found
-    finally:
-        reader.close()
+    return [msgspec.msgpack.decode(body, type=DeadLetter) for body in stored_in(client, topic)]
 
 
 def test_nonsense_in_live_lanes_ends_no_worker_and_no_task_but_its_own(

@@ -10,7 +10,6 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.lane_publisher import LanePublisher
-from backends.pulsar.topic_reader import TopicReader
 from backends.system_clock import SystemClock
 from dispatcher.wire.envelope import decode_envelope, encode_envelope
 from dispatcher.wire.topics import SUBSCRIPTION, Topics, topics_of_lane
@@ -22,7 +21,7 @@ from producers.publish.tuning import ProducerSettings
 from producers.settings import ProducerOptions
 from tests.actors import running
 from tests.integration.lane_helpers import Dock, envelope, publish_envelopes
-from tests.integration.pulsar_helpers import Answers, Tenant, eventually
+from tests.integration.pulsar_helpers import Answers, Tenant, eventually, stored_in, task_lanes
 from tests.integration.worker_crew import audience, crew
 from tests.records import lane_info
 
@@ -46,19 +45,10 @@ def wide_from(settings: Settings, above: int, **more: Any) -> Settings:
 
 def held_by(client: pulsar.Client, lane: str) -> list[list[int]]:
     """Sequences in each partition."""
-    found = []
-    for topic in topics_of_lane(lane, PARTITIONS):
-        reader, sequences = TopicReader(client, topic), list[int]()
-        while not reader.at_end():
-            sequences += [decode_envelope(record.body).sequence for record in reader.read(1_000, 1.0)]
-        reader.close()
-        found.append(sequences)
-    return found
-
-
-def lanes_of(admin: PulsarAdmin, names: Topics) -> list[str]:
-    """Lanes of tasks that there are."""
-    return [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+    return [
+        [decode_envelope(body).sequence for body in stored_in(client, topic)]
+        for topic in topics_of_lane(lane, PARTITIONS)
+    ]
 
 
 def wide_dock(client: pulsar.Client, wide: str) -> Dock:
@@ -75,7 +65,7 @@ def test_every_partition_has_the_subscription_and_the_lane_is_listed_once(
 ) -> None:
     admin.create_lane(wide, PARTITIONS)
     assert [admin.subscriptions(topic) for topic in topics_of_lane(wide, PARTITIONS)] == [[SUBSCRIPTION]] * PARTITIONS
-    assert lanes_of(admin, names) == [wide]
+    assert task_lanes(admin, names) == [wide]
 
 
 def test_a_lane_that_was_left_half_made_is_made_whole(admin: PulsarAdmin, names: Topics) -> None:
@@ -92,15 +82,15 @@ def test_a_lane_goes_with_its_partitions_once_nobody_is_attached(tenant: Tenant,
     consumer.close()
     assert tenant.admin.delete_topic(wide)
     assert tenant.admin.delete_topic(wide)
-    assert not lanes_of(tenant.admin, tenant.names)
+    assert not task_lanes(tenant.admin, tenant.names)
 
 
 def test_what_a_crash_left_of_a_lane_is_listed_and_deleted(admin: PulsarAdmin, names: Topics, wide: str) -> None:
     for topic in topics_of_lane(wide, PARTITIONS):
         assert admin.delete_topic(topic)
-    assert lanes_of(admin, names) == [wide]
+    assert task_lanes(admin, names) == [wide]
     assert admin.delete_topic(wide)
-    assert not lanes_of(admin, names)
+    assert not task_lanes(admin, names)
 
 
 # ---------------------------------------------------------------- drained
@@ -220,7 +210,7 @@ def test_a_task_with_partitions_is_delivered_whole_and_its_topics_go(
         view = handle.wait(60)
         assert (view.state, view.targets.sent, view.targets.pending) == ("completed", 30_000, 0)
         assert members.targets(handle.id) == Counter(audience(30_000))
-        eventually(lambda: not lanes_of(admin, names), "its topics are deleted")
+        eventually(lambda: not task_lanes(admin, names), "its topics are deleted")
 
 
 def test_a_cancelled_task_with_partitions_ends_and_its_topics_go(
@@ -237,4 +227,4 @@ def test_a_cancelled_task_with_partitions_ends_and_its_topics_go(
         assert view.state == "cancelled"
         assert view.targets.sent + view.targets.cancelled == 30_000
         assert sum(members.targets(handle.id).values()) == view.targets.sent
-        eventually(lambda: not lanes_of(admin, names), "its topics are deleted")
+        eventually(lambda: not task_lanes(admin, names), "its topics are deleted")

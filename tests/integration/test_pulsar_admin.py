@@ -9,7 +9,7 @@ from backends.pulsar.admin import PulsarAdmin
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
-from tests.integration.pulsar_helpers import Tenant, bodies_in, eventually
+from tests.integration.pulsar_helpers import Tenant, bodies_in, consumer_of, eventually
 
 
 def test_a_lane_is_made_once_and_holds_what_it_is_sent_before_anybody_attaches(tenant: Tenant, lane: str) -> None:
@@ -43,7 +43,7 @@ def test_a_lane_is_not_deleted_under_those_attached(client: pulsar.Client, admin
     producer = client.create_producer(lane)
     producer.send(b"undrained")
     assert not admin.delete_topic(lane)
-    consumer = client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+    consumer = consumer_of(client, lane)
     producer.close()
     assert not admin.delete_topic(lane)
     consumer.close()
@@ -53,7 +53,7 @@ def test_a_lane_is_not_deleted_under_those_attached(client: pulsar.Client, admin
 
 
 def test_a_lane_deleted_by_force_does_not_come_back_with_its_consumer(tenant: Tenant, lane: str) -> None:
-    consumer = tenant.client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+    consumer = consumer_of(tenant.client, lane)
     assert tenant.admin.delete_topic(lane, force=True)
     with pytest.raises(pulsar.Timeout):
         consumer.receive(1_500)  # longer than the client's first attempts to attach again

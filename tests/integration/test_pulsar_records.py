@@ -13,7 +13,6 @@ from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
 from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.pulsar.record_producer import RecordProducer
-from backends.pulsar.topic_reader import TopicReader
 from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.recheck import recheck
 from dispatcher.clock import VirtualClock
@@ -24,20 +23,13 @@ from dispatcher.wire.outcome import EpochMark, Outcomes, decode_record
 from dispatcher.wire.topics import Topics
 from tests.contract import ledger_worlds
 from tests.contract.ledger_worlds import run
-from tests.integration.pulsar_helpers import Answers, Tenant
+from tests.integration.pulsar_helpers import Answers, Tenant, read_all, stored_in
 from tests.records import dead_letter
 from tests.unit.views import view_of
 
 
 def change(number: int) -> GlobalChange:
     return GlobalChange(1, "capacity", str(number), 0)
-
-
-def read_all(reader: TopicReader, limit: int = 1_000) -> list[StoredRecord]:
-    records: list[StoredRecord] = []
-    while not reader.at_end():
-        records += reader.read(limit, 1.0)
-    return records
 
 
 # ---------------------------------------------------------------- control
@@ -158,7 +150,7 @@ def test_a_record_is_kept_until_its_topic_can_be_written_again(tenant: Tenant) -
     for number in range(20, 40):
         producer.publish(b"%d" % number, stored)
     assert stored.wait(40) == [None] * 40
-    found = [record.body for record in read_all(TopicReader(tenant.client, tenant.names.outcomes(0)))]
+    found = stored_in(tenant.client, tenant.names.outcomes(0))
     assert list(dict.fromkeys(found)) == [b"%d" % number for number in range(40)]
 
 
@@ -179,7 +171,7 @@ def test_a_broken_producer_is_replaced_and_publishes_again_what_has_no_receipt(
         if number == 150:
             made[0].close()  # as the client does when a broker fences it off
     assert stored.wait(300) == [None] * 300
-    found = [record.body for record in read_all(TopicReader(client, names.outcomes(0)))]
+    found = stored_in(client, names.outcomes(0))
     assert set(found) == {b"%d" % number for number in range(300)}
     assert producer.close()
 

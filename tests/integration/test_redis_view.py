@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -23,8 +22,11 @@ from backends.settings import RedisSettings
 from benchmarks.redis_server import RedisServer, binaries, free_port, running
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.model.view import FeedEntry, TierStats, WorkerBeat
-from dispatcher.wire.control import FORMAT, ControlChange, GlobalChange
-from tests.contract.ledger_worlds import task_record
+from dispatcher.wire.control import GlobalChange
+from tests.contract.ledger_worlds import setting, task_record
+from tests.contract.registry_records import change, epoch_of
+from tests.integration.worker_crew import eventually
+from tests.records import beat
 
 BINARIES = sorted(binaries().items())
 
@@ -58,15 +60,8 @@ def open_at() -> Iterator[Open]:
         yield open_at
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
-
-
 def capacity(targets_per_s: int) -> GlobalChange:
-    return GlobalChange(FORMAT, "capacity", str(targets_per_s), 0)
+    return setting("capacity", str(targets_per_s))
 
 
 # ------------------------------------------------------------------------------------------- the connection
@@ -112,7 +107,7 @@ def test_a_full_redis_refuses_new_tasks_and_goes_on_with_the_others(
         registry.submissions.admit(new)
     with pytest.raises(Unreachable, match="out of memory"):
         view.count("repeats")
-    registry.control.apply("2", ControlChange(FORMAT, "known", "weight", "2500", 0))
+    registry.control.apply("2", change("known", "weight", "2500"))
     registry.control.apply("3", capacity(7))
     assert [task.weight for task in registry.tasks.named(["known"], TASK_VIEW)] == [2.5]
     assert registry.service.globals().capacity == 7
@@ -230,8 +225,7 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
     with running(BINARIES[0][1], *options, port=port):
         before_ms = view.now_ms()
         registry.control.apply("1", capacity(1))
-        found = epochs.epoch()
-        assert found is not None
+        found = epoch_of(epochs)
         assert found.id.startswith("e.")
         assert (found.announced, found.marked, found.ready, found.read) == (False, False, False, frozenset())
         assert found.wait_ms > 0
@@ -241,8 +235,7 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
 
         view.command("SCRIPT", "FLUSH")
         registry.control.apply("2", capacity(2))
-        again = epochs.epoch()
-        assert again is not None
+        again = epoch_of(epochs)
         assert again.id == found.id
 
 
@@ -265,16 +258,14 @@ def test_a_job_has_one_holder(view: RedisView) -> None:
 def test_a_job_lock_that_is_not_renewed_is_free_again(view: RedisView) -> None:
     locks = JobLocks(view)
     locks.hold(["a"], "w1", 30, 1, [])
-    until(lambda: locks.hold(["a"], "w2", 60_000, 1, []) == {"a": "w2"})
+    eventually(lambda: locks.hold(["a"], "w2", 60_000, 1, []) == {"a": "w2"}, 10, "the lock is free")
     assert locks.hold(["a"], "w1", 60_000, 1, []) == {"a": "w2"}
 
 
 # ------------------------------------------------------------------------------------------- heartbeats
 def beat_of(worker: str, state: str = "serving") -> WorkerBeat:
-    return WorkerBeat(
-        id=worker, host="host", pid=7, state=state, started_ms=1, seen_ms=2, version="0.1", lanes=3, in_flight=4,
-        buffered=5, rate=6.5, tiers={"high": TierStats(1, 2, 3, [4])}, metrics_port=9, extra={"a": 1},
-    )  # fmt: skip
+    tiers = {"high": TierStats(1, 2, 3, [4])}
+    return beat(worker, state, started_ms=1, lanes=3, buffered=5, rate=6.5, tiers=tiers, metrics_port=9, extra={"a": 1})
 
 
 def test_heartbeats_are_judged_by_their_age(view: RedisView) -> None:

@@ -18,7 +18,7 @@ from benchmarks.redis_server import RedisServer
 from dispatcher.wire.snapshot import FORMAT, Begun, Chunk, Cursors, Packer, TaskPart, check, parts_of, records_of
 from fairlane import PushClient, Settings
 from fairlane.cli import main
-from tests.integration.worker_crew import Crew, audience, crew, environment, eventually, on_redis, push
+from tests.integration.worker_crew import Crew, audience, crew, eventually, let_commands_use, on_redis, push
 
 OFTEN = "[worker]\nsnapshot_every_s = 1\n"
 
@@ -116,13 +116,9 @@ def test_without_a_readable_snapshot_everything_is_read(
 
 @pytest.mark.timeout(240)
 def test_by_hand_a_snapshot_is_stored_and_the_view_filled_with_and_without(
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in environment(settings).items():
-        monkeypatch.setenv(name, value)
+    let_commands_use(settings, monkeypatch)
     with crew(settings, tmp_path, "w1"), PushClient.connect(settings) as client:
         handle = client.submit(push(), audience(300))
         before = handle.wait(60)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 
-from dispatcher.model.errors import AudienceMismatch, InvalidInput
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound
 from dispatcher.model.view import TaskView
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.topics import Topics
@@ -22,8 +22,8 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 from spark_jobs.session.failures import failure_of, translated
 from spark_jobs.session.servers import values_of
-from tests.integration.pulsar_helpers import Tenant
-from tests.integration.worker_crew import crew, environment
+from tests.integration.pulsar_helpers import Tenant, stored_in
+from tests.integration.worker_crew import crew, let_commands_use
 from tests.spark_document import examples
 
 if TYPE_CHECKING:
@@ -66,12 +66,7 @@ def completed(api: PushClient, task: str) -> TaskView:
 
 def in_lane(client: pulsar.Client, names: Topics, task: str) -> list[Envelope]:
     """Return all envelopes in the task's lane."""
-    reader = client.create_reader(names.own_lane(task), pulsar.MessageId.earliest)
-    found = []
-    while reader.has_message_available():
-        found.append(decode_envelope(reader.read_next(5_000).data()))
-    reader.close()
-    return found
+    return [decode_envelope(body) for body in stored_in(client, names.own_lane(task))]
 
 
 def fragile(failed: Path, once: bool, published: Path | None = None) -> Any:
@@ -145,7 +140,7 @@ def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
     table = spark.range(0, ROWS, 1, 2).select(reading("id").alias("target"), repeat(lit("x"), 1_500).alias("wide"))
 
     def look() -> bool:
-        with suppress(pulsar.PulsarException):  # no lane yet
+        with suppress(NotFound):  # no lane yet
             return bool(in_lane(tenant.client, tenant.names, "sale"))
         return False
 
@@ -242,8 +237,7 @@ def test_the_examples_of_the_document_work(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, text in environment(fresh_settings).items():
-        monkeypatch.setenv(name, text)
+    let_commands_use(fresh_settings, monkeypatch)
     (tmp_path / "arriving").mkdir()
     (tmp_path / "arriving" / "1.json").write_text('{"target": "token-3", "name": "Cem"}\n')
     made: dict[str, Any] = {}

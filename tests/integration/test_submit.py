@@ -11,20 +11,13 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
-from backends.pulsar.topic_reader import TopicReader
 from dispatcher.model.errors import AudienceMismatch, BeingSubmitted, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask, Target
 from dispatcher.wire.envelope import Envelope, decode_envelope, decode_message
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from tests.integration.pulsar_helpers import Tenant
-
-
-@pytest.fixture
-def push_client(fresh_settings: Settings) -> Iterator[PushClient]:
-    with PushClient.connect(fresh_settings) as push_client:
-        yield push_client
+from tests.integration.pulsar_helpers import Tenant, stored_in
 
 
 def push(**fields: Any) -> PushTask:
@@ -33,18 +26,14 @@ def push(**fields: Any) -> PushTask:
 
 def envelopes_in(client: pulsar.Client, lane: str) -> list[Envelope]:
     """All that the lane holds now."""
-    reader, found = TopicReader(client, lane), list[Envelope]()
-    while not reader.at_end():
-        found += [decode_envelope(record.body) for record in reader.read(1_000, 1.0)]
-    reader.close()
-    return found
+    return [decode_envelope(body) for body in stored_in(client, lane)]
 
 
 def test_all_targets_arrive_once_in_order_with_all_that_is_needed_to_send_them(
-    push_client: PushClient, client: pulsar.Client, admin: PulsarAdmin, names: Topics
+    api: PushClient, client: pulsar.Client, admin: PulsarAdmin, names: Topics
 ) -> None:
     targets = [Target(f"target-{number}", {"name": "Ann"} if number % 2 else None) for number in range(1_001)]
-    handle = push_client.submit(push(message={"title": "T"}, chunk=100, max_attempts=3, channel="http"), targets)
+    handle = api.submit(push(message={"title": "T"}, chunk=100, max_attempts=3, channel="http"), targets)
     lane = names.own_lane("t")
     made = envelopes_in(client, lane)
     assert [target for envelope in made for target in envelope.targets] == [target.address for target in targets]
@@ -60,28 +49,28 @@ def test_all_targets_arrive_once_in_order_with_all_that_is_needed_to_send_them(
 
 
 def test_the_same_again_is_verified_and_another_audience_or_task_refused(
-    push_client: PushClient, client: pulsar.Client, names: Topics
+    api: PushClient, client: pulsar.Client, names: Topics
 ) -> None:
-    push_client.submit(push(), ["a", "b"])
-    again = push_client.submit(push(), iter(["a", "b"])).result
+    api.submit(push(), ["a", "b"])
+    again = api.submit(push(), iter(["a", "b"])).result
     assert again is not None
     assert again.accepted == 2
     for other in (push(), ["a", "c"]), (push(message="Other"), ["a", "b"]):
         with pytest.raises(AudienceMismatch):
-            push_client.submit(*other)
+            api.submit(*other)
     assert len(envelopes_in(client, names.own_lane("t"))) == 2
 
 
 def test_a_task_that_an_incomplete_registry_does_not_know_is_read_from_the_control_topic(
-    fresh_settings: Settings, push_client: PushClient, client: pulsar.Client, names: Topics
+    fresh_settings: Settings, api: PushClient, client: pulsar.Client, names: Topics
 ) -> None:
     from tests.conftest import delete_keys
 
-    push_client.submit(push(), ["a", "b"])
+    api.submit(push(), ["a", "b"])
     delete_keys(fresh_settings)
     with pytest.raises(AudienceMismatch):
-        push_client.submit(push(), ["c"])
-    assert push_client.submit(push(), ["a", "b"]).id == "t"
+        api.submit(push(), ["c"])
+    assert api.submit(push(), ["a", "b"]).id == "t"
     assert len(envelopes_in(client, names.own_lane("t"))) == 2
 
 
@@ -136,35 +125,35 @@ def test_the_same_audience_twice_at_once_is_accepted_once(fresh_settings: Settin
     ) == (sorted(targets))
 
 
-def test_a_cancelled_task_ends_its_submission(push_client: PushClient) -> None:
+def test_a_cancelled_task_ends_its_submission(api: PushClient) -> None:
     def endless() -> Iterator[str]:
         number = 0
         while True:
             number += 1
             if number == 10_000:
-                push_client.task("t").cancel()
+                api.task("t").cancel()
             yield f"target-{number}"
 
-    result = push_client.submit(push(chunk=500), endless()).result
+    result = api.submit(push(chunk=500), endless()).result
     assert result is not None
     assert result.stopped == "cancelled"
     with pytest.raises(TaskEnded):
-        push_client.submit(push(chunk=500), ["a"])
+        api.submit(push(chunk=500), ["a"])
 
 
 def test_without_redis_no_new_task_is_admitted_and_nothing_is_stored(fresh_settings: Settings, tenant: Tenant) -> None:
     away = fresh_settings.redis.model_copy(update={"url": "redis://127.0.0.1:1/0"})
     without = fresh_settings.model_copy(update={"redis": away})
-    with PushClient.connect(without) as push_client, pytest.raises(Unreachable, match=r"Redis at .* cannot be reached"):
-        push_client.submit(push(id=None), ["a"])
+    with PushClient.connect(without) as client, pytest.raises(Unreachable, match=r"Redis at .* cannot be reached"):
+        client.submit(push(id=None), ["a"])
     reader = ControlTopic(tenant.client, tenant.names).reader()
     records = reader.read(10, 1.0)
     reader.close()
     assert records == []
 
 
-def test_looking_at_tasks_needs_no_pulsar(fresh_settings: Settings, push_client: PushClient) -> None:
-    push_client.submit(push(), ["a"])
+def test_looking_at_tasks_needs_no_pulsar(fresh_settings: Settings, api: PushClient) -> None:
+    api.submit(push(), ["a"])
     away = fresh_settings.pulsar.model_copy(update={"url": "pulsar://127.0.0.1:1"})
     with PushClient.connect(fresh_settings.model_copy(update={"pulsar": away})) as without:
         assert without.task("t").progress().targets.total == 1

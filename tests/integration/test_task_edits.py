@@ -1,5 +1,6 @@
 """Moves out of a shared lane, edits of the message, targets in flight, and many tasks at once, over real workers."""
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,11 +18,8 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def shared_lane_is_empty(settings: Settings, lane: str) -> None:
-    admin = PulsarAdmin(settings.pulsar)
-    try:
+    with closing(PulsarAdmin(settings.pulsar)) as admin:
         eventually(lambda: admin.backlog(lane) == 0, 30, f"{lane} is empty")
-    finally:
-        admin.close()
 
 
 def same_lane(count: int, settings: Settings) -> list[str]:
@@ -63,15 +61,12 @@ def test_a_task_that_left_its_shared_lane_before_its_envelopes_were_met_has_its_
     """As after many tasks were changed by a client that died before it had created their lanes."""
     push_client.set_capacity(20)
     handle = push_client.submit(push(tier="low"), audience(200))
-    admin = PulsarAdmin(module_settings.pulsar)
-    try:
-        with members.halted():  # else they may have filled the lane before it is deleted
-            handle.set_weight(3)
-            admin.delete_topic(handle.progress().lane, force=True)
-        push_client.set_capacity(0)
-        assert counts(watched(handle, 60)[0]) == (200, 200, 0, 0)
-    finally:
-        admin.close()
+    # Halted, else they may have filled the lane before it is deleted.
+    with closing(PulsarAdmin(module_settings.pulsar)) as admin, members.halted():
+        handle.set_weight(3)
+        admin.delete_topic(handle.progress().lane, force=True)
+    push_client.set_capacity(0)
+    assert counts(watched(handle, 60)[0]) == (200, 200, 0, 0)
     assert members.targets(handle.id) == dict.fromkeys(audience(200), 1)
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import urllib3
 import yaml
 
-from backends.settings import EstateSettings
 from benchmarks.estate.steady_lanes import steady_lanes
 from fairlane import PushClient
 from fairlane.settings import Settings
@@ -144,9 +143,7 @@ def test_every_metric_that_boards_and_rules_name_is_served_and_every_expression_
     estate: EstateKeeper, estate_settings: Settings, tmp_path: Path
 ) -> None:
     program("prometheus")
-    here = EstateSettings(bookie_http=estate.addresses.bookie_http)
-    settings = estate_settings.model_copy(update={"estate": here})
-    files = rendered(Installation(tenant=settings.pulsar.tenant))
+    settings, files = estate_settings, rendered(Installation(tenant=estate_settings.pulsar.tenant))
     with ExitStack() as opened:
         members = opened.enter_context(crew(settings, tmp_path / "crew", "w1", config=REFUSING))
         client = opened.enter_context(PushClient.connect(settings))

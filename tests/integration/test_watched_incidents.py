@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.settings import EstateSettings
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from estate.capture.incidents import Incident
@@ -35,10 +34,9 @@ STALL_S = 1.0
 
 
 @pytest.fixture
-def settings(estate: EstateKeeper, estate_settings: Settings, tmp_path: Path) -> Settings:
+def settings(estate_settings: Settings, tmp_path: Path) -> Settings:
     changed: dict[str, Any] = {
         "home": tmp_path,
-        "estate": EstateSettings(bookie_http=estate.addresses.bookie_http),
         "producer": estate_settings.producer.model_copy(update={"note_stall_s": STALL_S}),
         "channels": {"mine": {"api_key": SECRET}},
     }

@@ -7,12 +7,13 @@ from pathlib import Path
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import topics
 from fairlane import PushClient, Settings
+from tests.integration.pulsar_helpers import task_lanes
 from tests.integration.worker_crew import audience, crew, eventually, push
 
 
 def own_lanes(settings: Settings) -> list[str]:
     with closing(PulsarAdmin(settings.pulsar)) as admin:
-        return [topic for name in topics(settings.pulsar).task_namespaces() for topic in admin.list_topics(name)]
+        return task_lanes(admin, topics(settings.pulsar))
 
 
 def test_tasks_of_all_tiers_are_delivered_counted_and_cleared_away(fresh_settings: Settings, tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from backends.pulsar.client import close, connect, topics
-from backends.pulsar.topic_reader import TopicReader
 from backends.redis.view import open_view
 from dispatcher.wire.outcome import Outcomes, decode_record
 from fairlane import PushClient, Settings
+from tests.integration.pulsar_helpers import stored_in
 from tests.integration.worker_crew import audience, crew, eventually, push
 
 
@@ -17,12 +17,9 @@ def recorded_by(worker: str, task: str, settings: Settings) -> set[int]:
     """Sequences of the task's envelopes that have an outcome record of this worker."""
     found: set[int] = set()
     client, names = connect(settings.pulsar), topics(settings.pulsar)
-    reader = TopicReader(client, names.outcomes(names.partition_of(task)))
-    while not reader.at_end():
-        for record in (decode_record(stored.body) for stored in reader.read(1_000, 2.0)):
-            if isinstance(record, Outcomes) and record.task == task and record.claim.startswith(f"{worker}-"):
-                found.update(n for run in record.runs for n in range(run.first, run.first + run.count))
-    reader.close()
+    for record in map(decode_record, stored_in(client, names.outcomes(names.partition_of(task)))):
+        if isinstance(record, Outcomes) and record.task == task and record.claim.startswith(f"{worker}-"):
+            found.update(n for run in record.runs for n in range(run.first, run.first + run.count))
     close(client)
     return found
 

@@ -11,7 +11,7 @@ import pytest
 from backends.pulsar.admin import PulsarAdmin
 from fairlane import PushClient, Settings
 from fairlane.cli import main
-from tests.integration.worker_crew import START_S, audience, crew, environment, eventually, push
+from tests.integration.worker_crew import START_S, audience, crew, eventually, let_commands_use, push
 
 
 def test_the_lane_of_an_ended_task_that_came_back_is_swept_by_the_next_worker(
@@ -33,11 +33,12 @@ def test_the_lane_of_an_ended_task_that_came_back_is_swept_by_the_next_worker(
 
 
 def test_the_view_is_rebuilt_by_hand_without_a_worker(
-    fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fresh_settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in environment(fresh_settings).items():
-        if name.startswith("FAIRLANE_"):
-            monkeypatch.setenv(name, value)
+    let_commands_use(fresh_settings, monkeypatch)
     with PushClient.connect(fresh_settings) as client:
         with crew(fresh_settings, tmp_path, "w1") as members:
             handle = client.submit(push(), audience(50))

@@ -14,6 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from backends.redis.epochs import Epochs
 from backends.redis.view import open_view
 from dispatcher.model.task import PushTask
@@ -35,6 +37,12 @@ def environment(settings: Settings) -> dict[str, str]:
     """Return an environment in which a process uses the same servers and names, and no other setting."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLANE_")}
     return {**others, **variables(settings)}
+
+
+def let_commands_use(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give commands that run in this process the same servers and names."""
+    for name, value in variables(settings).items():
+        monkeypatch.setenv(name, value)
 
 
 @dataclass

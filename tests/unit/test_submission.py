@@ -2,13 +2,9 @@
 
 from dispatcher.wire.control import Announced, TakenOver
 from dispatcher.wire.submission import Entries, WindowEnd, submitter_at, written_ahead
-from tests.contract.registry_records import position, task_record
+from tests.contract.registry_records import announced, position, task_record
 
 RECORD = task_record(submitter="a", announced=10, announced_digest="d10")
-
-
-def announced(by: str, first: int, targets: int) -> Announced:
-    return Announced(format=1, task="t1", submitter=by, first=first, targets=targets, refused=0, digest=f"d{targets}")
 
 
 def at(*entries: Announced | TakenOver) -> Entries:
