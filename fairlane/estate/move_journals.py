@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from backends.durable_files import sync
 from dispatcher.clock import Clock
 from dispatcher.model.errors import NotFound, Refused
 from estate.journal import JournalEntry, journal_line, parse_journal
@@ -43,6 +44,7 @@ class MoveJournals:
             stop_mark.unlink(missing_ok=True)
             path = self._folder / f"{clock.wall_ms():015d}-{os.getpid()}.jsonl"
             with path.open("xb") as file:
+                sync(self._folder)  # or a crash of the machine could lose the file, whose lines are synced
                 yield MoveRun(path, lambda entry: _append(file, journal_line(entry, clock.wall_ms())), stop_mark)
             self._forget_old()
 

@@ -28,5 +28,5 @@ def parse_object(text: str, subject: str, example: str = '{"body": "Hi"}') -> An
     """Parse JSON. subject: what the text is, in the error. Raises InvalidInput."""
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{subject} is not JSON: {error}.", f"Write an object such as {example}.") from None

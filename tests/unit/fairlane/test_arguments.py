@@ -44,7 +44,12 @@ def test_a_message_is_an_object_a_file_or_a_text(tmp_path: Path) -> None:
     file.write_text('{"body": "Hi"}')
     assert read_message(str(file)) == read_message('{"body": "Hi"}') == {"body": "Hi"}
     assert read_message("just a text") == "just a text"
-    for wrong, message in ((str(tmp_path / "missing.json"), "there is no file"), ("{not json", "is not JSON")):
+    too_deep = '{"body": ' + "[" * 100_000
+    for wrong, message in (
+        (str(tmp_path / "missing.json"), "there is no file"),
+        ("{not json", "is not JSON"),
+        (too_deep, "is not JSON"),
+    ):
         with pytest.raises(InvalidInput, match=message):
             read_message(wrong)
     file.write_bytes(b"\xff\xfe")
