@@ -99,7 +99,7 @@ class MoveWindow:
 
         A target takes no more than its part of the window, so that one that hangs does not hold up the others.
         """
-        under_way = Counter(one.move.target for one in self._in("submitted"))
+        under_way = Counter(move.target for move in self.under_way())
         if under_way.total() >= self._settings.at_once:
             return None
         due = [one for one in self._in("planned", "again") if one.due_ms <= now_ms]
@@ -111,6 +111,9 @@ class MoveWindow:
         chosen.advance("submit")
         chosen.tries += 1
         return chosen.move
+
+    def under_way(self) -> list[Move]:
+        return [one.move for one in self._in("submitted")]
 
     def _slots_of_target(self) -> int:
         targets = {one.move.target for one in self._moves.values() if not one.ended}

@@ -43,9 +43,16 @@ class MoveRunner:
                 except KeyboardInterrupt as error:
                     interrupted = error
                     self._window.stop()
+                    self._recover(running)
         if interrupted is not None:
             raise interrupted
         return self._window.progress
+
+    def _recover(self, running: Mapping[Future[Attempt], Move]) -> None:
+        """Try the moves again that an interrupt has hit between the window and the pool: nobody would report them."""
+        for move in self._window.under_way():
+            if move not in running.values():
+                self._window.report(move.bundle, None, self._now_ms(), "interrupted")
 
     def _step(
         self, pool: ThreadPoolExecutor, running: dict[Future[Attempt], Move], must_stop: Callable[[], bool]

@@ -3,10 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from backends.pulsar.estate.bundles import BundleAdmin
 from backends.settings import PulsarSettings
+from backends.system_clock import SystemClock
 from estate.balance import Move
-from fairlane.estate.run_moves import Attempt, BundleMover
+from estate.moves import MoveWindow, WindowSettings
+from fairlane.estate.run_moves import Attempt, BundleMover, MoveRunner
 from tests.unit.backends.estate_site import serving
 
 NOBODY = "127.0.0.1:1"
@@ -37,3 +41,24 @@ def test_a_move_succeeds_while_the_broker_at_the_configured_address_is_gone() ->
 def test_a_source_that_did_not_answer_is_not_asked() -> None:
     with serving(a_source(iter(["source", TARGET]))) as configured:
         assert try_to_move(configured, NOBODY, []) == Attempt(TARGET)
+
+
+class InterruptedWindow(MoveWindow):
+    """A window whose user presses Ctrl-C when the first move was chosen, and is not given to a thread yet."""
+
+    interrupts = 1
+
+    def next_move(self, now_ms: float) -> Move | None:
+        move = super().next_move(now_ms)
+        if self.interrupts:
+            self.interrupts -= 1
+            raise KeyboardInterrupt
+        return move
+
+
+@pytest.mark.timeout(20)
+def test_an_interrupt_between_choosing_a_move_and_beginning_it_does_not_hang_the_run() -> None:
+    window = InterruptedWindow([Move("a", "source", TARGET)], lambda _: None, WindowSettings(first_pause_ms=1.0))
+    with pytest.raises(KeyboardInterrupt):
+        MoveRunner(window, lambda move: Attempt(move.target), SystemClock(), 1).run(lambda: False)
+    assert [(one.state, one.tries) for one in window.progress] == [("verified", 2)]
