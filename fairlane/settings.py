@@ -32,9 +32,9 @@ Values = dict[str, Any]
 
 
 class Settings(BaseSettings):
-    """Settings of the whole program. `Settings()` reads all sources; keyword arguments take precedence over them.
+    """Settings of the whole program. `Settings()` reads keyword arguments, environment, TOML file and local stack.
 
-    Raises InvalidInput, which names what is wrong and where it comes from.
+    The first match wins. Raises InvalidInput, which names what is wrong and where it comes from.
     """
 
     model_config = SettingsConfigDict(

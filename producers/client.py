@@ -243,9 +243,9 @@ class PushClient:
         return channel_trouble(channel, app, self._connection.registry, self._connection.workers)
 
     def edit_message(self, id: str, message: Mapping[str, JsonValue] | str) -> Edit:  # noqa: A002
-        """Replace the message for all targets of a task that are not sent yet. Return the number of the edit.
+        """Replace the message for all targets of a task that are not sent yet, as `TaskHandle.edit_message` does.
 
-        See `TaskHandle.edit_message`.
+        Return the number of the edit and that of the edit now in force.
         """
         return self._controls.edit(id, message)
 

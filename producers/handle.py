@@ -136,7 +136,7 @@ class TaskHandle:
         self._controls.change(self.id, Changes(cap=0 if cap is None else cap))
 
     def edit_message(self, message: Mapping[str, JsonValue] | str) -> Edit:
-        """Replace the message for all unsent targets, including further attempts. Workers follow within 2 s.
+        """Replace the message for all unsent targets, retries included; a str is its body. Workers follow within 2 s.
 
         The message is checked like that of a PushTask.
         """

@@ -130,8 +130,8 @@ class Epochs:
             )
 
     def epoch_announced(self, epoch: str, *, first: bool, position: str, claim_ms: int = 0) -> None:
-        """Note that the epoch's EpochStarted is stored at `position`. first: no view was ever begun before, so there is
-        no claim to wait for. claim_ms: the longest claim that the control topic knows of."""
+        """Record that the epoch's EpochStarted is stored at `position`. first: no view was ever begun before, so there
+        is no claim to wait for. claim_ms: the longest claim that the control topic knows of."""
         self._view.call("step_epoch", epoch, "announced", int(first), position, self._view.address, claim_ms)
 
     def renumber(self, epoch: str, number: int) -> None:
@@ -139,9 +139,9 @@ class Epochs:
         self._view.call("renumber_epoch", epoch, number)
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
-        """Note that another Redis, at the address `foreign`, holds the view of this installation."""
+        """Record that another Redis, at the address `foreign`, holds the view of this installation."""
         self._view.call("refuse_epoch", epoch, foreign)
 
     def epoch_marked(self, epoch: str) -> None:
-        """Note that the epoch's EpochMark is stored in every topic."""
+        """Record that the epoch's EpochMark is stored in every topic."""
         self._view.call("step_epoch", epoch, "marked", 0)

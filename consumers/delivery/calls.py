@@ -289,7 +289,7 @@ class ChannelQueue:
         return self._next_call() if on else None
 
     def _yielded(self, slot: Slot) -> None:
-        """Note that a call has yielded to the event loop, and use the other slots for the calls behind it."""
+        """Record that a call has yielded to the event loop, and use the other slots for the calls behind it."""
         slot.quick = self._quick = False
         self._slots.limit(slot)
         if self._waiting or self._paced.count:

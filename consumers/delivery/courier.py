@@ -107,7 +107,7 @@ class ChannelCourier:
         return {name: flows.target_count for name, flows in self._flows.items() if flows.target_count}
 
     def in_flight(self, channel: str) -> ChannelLoad:
-        """Return the channel's current load. It is slightly outdated, since it is read from another thread."""
+        """Return the channel's current load. It may be slightly outdated: the courier's thread changes it meanwhile."""
         flows = self._flows.get(channel)
         return ChannelLoad() if flows is None else flows.in_flight
 

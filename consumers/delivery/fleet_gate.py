@@ -169,7 +169,7 @@ class FleetGate:
             return self._doors.wait_s(flow, self._clock.monotonic_s(), load)
 
     def stalled(self, flow: str, load: Load) -> None:
-        """Note that this much has left while the provider was stopped. It reaches the provider now."""
+        """Record that this much has left while the provider was stopped. It reaches the provider now."""
         with self._lock:
             self._doors.stalled(flow, load)
 
@@ -182,7 +182,7 @@ class FleetGate:
             return self._doors.left(flow, now_s)
 
     def renewed(self, flow: str, credential: str) -> None:
-        """Note that the flow uses this version of its credential from now on."""
+        """Record that the flow uses this version of its credential from now on."""
         if self._credentials.get(flow) == credential:
             return
         self._credentials[flow] = credential

@@ -39,7 +39,7 @@ class FlowFigures:
         self.under_way += 1
 
     def end(self, took_s: float, now_s: float) -> None:
-        """Note that a request was answered, or given up, at a monotonic time."""
+        """Record that a request was answered, or given up, at a monotonic time."""
         self.limit.ended(took_s, self.under_way, now_s)
         self.times.add(took_s)
         self.under_way -= 1
@@ -53,7 +53,7 @@ class FlowFigures:
                 self.answers[_name(report.verdict.code)] += 1
 
     def break_off(self) -> None:
-        """Note that a request ended without a word of the provider, such as one that had no connection."""
+        """Record that a request ended without a word of the provider, such as one that had no connection."""
         self.under_way -= 1
 
 

@@ -22,9 +22,10 @@ class TargetResults:
         self._is_closed = False
 
     def start(self, index: int) -> bool:
-        """Note that the request of the target at `index` is about to leave: from now on the provider may take it.
+        """Record that the request of the target at `index` is about to be sent: the provider may take it from now on.
 
-        Return False if the call is over. The target may have been granted to another worker, and must not be sent.
+        Return False if the channel's call has already ended, for example by its timeout. The target must then not be
+        sent, since it may have been granted to another worker.
         """
         if self._is_closed:
             return False
@@ -32,7 +33,7 @@ class TargetResults:
         return True
 
     def not_taken(self, index: int) -> None:
-        """Note that the provider cannot have taken the target, although its request was started."""
+        """Record that the provider cannot have taken the target, although its request was started."""
         self._started[index] = 0
 
     def report(self, index: int, verdict: Verdict) -> None:

@@ -218,14 +218,14 @@ class LaneBuffer:
         self.phase = phase
 
     def announce(self) -> None:
-        """Note that there may be more to drain."""
+        """Record that there may be more to drain."""
         self.ready = True
 
     def set_filling(self, *, filling: bool) -> None:
         self.filling = filling
 
     def drained(self, *, empty: bool) -> None:
-        """Note that the last drain took everything available. `empty`: the lane announces itself when there is more."""
+        """Record that the last drain took all there was. `empty`: the lane announces itself when there is more."""
         self.filling = False
         self.ready = self.ready and not empty
 

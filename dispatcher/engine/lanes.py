@@ -133,7 +133,7 @@ class WorkingSet(EnginePart):
 
     # ------------------------------------------------------------- draining
     def ready(self, name: str) -> None:
-        """Note that the lane has something to drain."""
+        """Record that the lane has something to drain."""
         lane = self.lanes.get(name)
         if lane is not None and not lane.closing:
             lane.announce()

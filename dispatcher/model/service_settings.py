@@ -84,9 +84,9 @@ def globals_after(before: Globals, changes: Iterable[Setting]) -> Globals:
 
 
 def globals_of(fields: Mapping[str, str], now_ms: int = 0) -> Globals:
-    """Parse stored settings. Missing and invalid fields take their defaults: 0.1 stored values unchecked.
+    """Parse stored settings. Missing and invalid fields take their defaults: version 0.1 did not check what it stored.
 
-    now_ms: Redis' time, by which pauses of flows end; 0: those that nobody ended are open.
+    now_ms: Redis' time; pauses of a flow (an app on a channel) that have expired are left out. 0: none has expired.
     """
     unset = Globals(capacity=0, tier_weights=_shares(DEFAULT_TIER_WEIGHTS))
     stored = globals_after(unset, _valid(fields))

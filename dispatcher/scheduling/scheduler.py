@@ -264,7 +264,7 @@ class Scheduler(Generic[T]):
         return QueueEntry(item, self._by_name[tier].queue(work), weight, group)
 
     def enter(self, entry: QueueEntry[T]) -> None:
-        """Note that the entry has something to send. No effect if it already had."""
+        """Record that the entry has something to send. No effect if it already had."""
         if entry.active:
             return
         queue = entry.queue
@@ -282,7 +282,7 @@ class Scheduler(Generic[T]):
             self._raise_open(queue, 1)
 
     def leave(self, entry: QueueEntry[T]) -> None:
-        """Note that the entry has nothing left to send. It keeps its virtual time. No effect if it had nothing."""
+        """Record that the entry has nothing left to send. It keeps its virtual time. No effect if it had nothing."""
         if not entry.active:
             return
         entry.active = False

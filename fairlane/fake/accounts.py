@@ -58,7 +58,7 @@ class Accounts:
             self.early += 1
 
     def put_off(self, target: str, until_s: float) -> None:
-        """Note that a target was answered with Retry-After."""
+        """Record that a target was answered with Retry-After."""
         self._not_before[target] = until_s
 
     def summary(self) -> dict[str, object]:

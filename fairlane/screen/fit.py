@@ -28,9 +28,10 @@ class Layout(NamedTuple):
 
 
 def fit(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> Layout:
-    """Return the columns that fit in `width`.
+    """Return the columns that fit in `width`, and their widths.
 
-    `leaving`: all indexes in the order in which columns are omitted; the last one is kept, whatever its width.
+    `leaving`: the indexes of all columns, in the order in which they are omitted. The last of these is always shown,
+    even if it is wider than `width`.
     """
     shown = _shown(needs, leaving, width)
     gap = next((gap for gap in GAPS if _min_width(needs, shown, gap) <= width), GAPS[-1])

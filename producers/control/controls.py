@@ -98,7 +98,7 @@ class Controls:
         return Cancelled(before.targets, now.sent - before.sent, not now.claims)
 
     def edit(self, task: str, message: Mapping[str, JsonValue] | str) -> Edit:
-        """Replace the message for all unsent targets, including further attempts.
+        """Replace the message for all unsent targets, retries included; a str is its body.
 
         For `fcm` and `apns` the new message is checked like a submitted one. Fields that say how it is delivered
         (collapse, category, provider_ttl_s, options) stay as submitted unless it names them; locales do not.

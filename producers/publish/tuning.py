@@ -90,7 +90,7 @@ class ProducerSettings:
     def partition_bytes(self) -> int:
         """The maximum number of unconfirmed bytes of one partition.
 
-        This is its share of the memory, so that a stalled partition cannot use up that of the others.
+        This is its share of the memory, so that a stalled partition cannot use up the memory of the others.
         """
         return self.memory_bytes // self.partitions
 

@@ -22,9 +22,9 @@ class ChannelCheck:
         self._logged: set[str] = set()
 
     def check(self, channel: str, *, strict: bool, on_warning: Callable[[str], None] | None) -> None:
-        """Warn if no live worker has the channel: by on_warning, otherwise in the log, once for each channel.
+        """Warn if no live worker has the channel: by on_warning, or, if it is None, in the log once per channel.
 
-        strict: raise Refused instead, and Unreachable if Redis is gone, which is no reason to warn.
+        strict: raise Refused instead of warning, and Unreachable if Redis does not answer, which is ignored otherwise.
         """
         try:
             served = self._served()

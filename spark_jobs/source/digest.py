@@ -8,7 +8,7 @@ _MODULUS = 1 << 64
 
 
 class AudienceDigest(NamedTuple):
-    """The digest of an audience, or of a part of one. The digests of two parts are added."""
+    """Count and checksum of the targets of an audience, or of a part of it, in any order; `plus` joins two parts."""
 
     targets: int = 0
     """The number of targets."""

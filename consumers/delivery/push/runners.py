@@ -35,7 +35,7 @@ class _Call:
         """Whether the call ends as soon as no target is under way."""
 
     def sent(self, *, goes_on: bool) -> None:
-        """Note that a target is no longer under way."""
+        """Record that a target is no longer under way."""
         self.under_way -= 1
         self.has_enough |= not goes_on
         self.end_if_over()

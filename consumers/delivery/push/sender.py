@@ -305,7 +305,7 @@ class CallRun:
         return False
 
     def _took(self, item: Item, response: HttpResponse, began_s: float) -> None:
-        """Note that the provider took a target."""
+        """Record that the provider took a target."""
         sender = self._sender
         sender.health.answered(self._answered(Effect.SENT, began_s))
         self._gate.answered(sender.flow, sender.sent_row)

@@ -11,7 +11,7 @@ class Breaker:
         """The length of the last pause, by flow."""
 
     def pause_s(self, flow: str, asked_s: float) -> float:
-        """Note that the flow's provider does not work. Return for how long to pause: what the provider asks for, or
+        """Record that the flow's provider does not work. Return for how long to pause: what the provider asks for, or
         twice the last time."""
         last_s = self._paused_s.get(flow)
         paused_s = asked_s if last_s is None else max(asked_s, min(2 * last_s, LONGEST_PAUSE_S))
@@ -27,5 +27,5 @@ class Breaker:
         return flow in self._paused_s
 
     def works(self, flow: str) -> None:
-        """Note that the provider answers."""
+        """Record that the provider answers."""
         self._paused_s.pop(flow, None)

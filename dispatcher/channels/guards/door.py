@@ -82,8 +82,8 @@ class Door:
         return min([grant.start_s - now_s for grant in self._grants], default=NEVER_S)
 
     def leave(self, cost: int = 1) -> None:
-        """Note that a request leaves, after `wait_s` returned 0. A cost beyond 1 is a debt: the next one waits until it
-        is paid."""
+        """Record that a request leaves, after `wait_s` returned 0. A cost beyond 1 is a debt: the next one waits until
+        it is paid."""
         self.used += cost
         self._tokens -= cost
 
@@ -165,7 +165,7 @@ class Doors:
         return min([door.left(now_s) for door in self._of(flow)], default=0.0)
 
     def stalled(self, flow: str, load: Load) -> None:
-        """Note that this much has left while the provider was stopped. It reaches the provider now, so others wait."""
+        """Record that this much has left while the provider was stopped. It reaches it now, so others wait."""
         for door in self._of(flow):
             door.pay(_cost(door, load))
 
