@@ -67,18 +67,24 @@ class Work:
     name: str
     tier: str
     size: int
-    app: str
-    channel: str
-    shared: bool
     lane: str
+    app: str = ""
+    channel: str = ""
+    shared: bool = False
     weight: int = MILLI
     next: int = 0
     backlog: bool = True
+    left: int = 1 << 40
+    """Targets that were not granted yet."""
     stopped: set[str] = field(default_factory=set)
     starts_ms: int = 0
     expires_ms: int = 0
     retries: list[int] = field(default_factory=list)
     retry_lane: str = ""
+
+    @property
+    def has_some(self) -> bool:
+        return self.backlog and self.left > 0
 
 
 class Held(NamedTuple):
@@ -205,7 +211,7 @@ class LawService:
 
     def _call(self, worker: str) -> None:
         self._numbers[worker] += 1
-        asks = self._asks([self.works[name] for name in self.holds[worker] if self.works[name].backlog])
+        asks = self._asks([self.works[name] for name in self.holds[worker] if self.works[name].has_some])
         back = [self._returned(held) for held in self._back.pop(worker, [])]
         asked = request(
             self._numbers[worker], *asks, worker=worker, demand_ms=DEMAND_MS, lease_ms=self._lease_ms, given_back=back
@@ -216,7 +222,7 @@ class LawService:
     def _asks(self, works: list[Work]) -> list[LaneAsk]:
         wants: dict[str, list[Want]] = {}
         for work in works:
-            count = max(self.ask_targets // work.size, 1)
+            count = max(min(self.ask_targets, work.left) // work.size, 1)
             wants.setdefault(work.lane, []).append(want(work.name, work.next, count, size=work.size))
             for sequence in work.retries:
                 again = want(work.name, sequence, 1, size=work.size, attempt=1)
@@ -254,6 +260,7 @@ class LawService:
             work.retries.remove(held.first)
         else:
             work.next = max(work.next, held.first + held.count)
+        work.left -= held.count * work.size
         self.held.append(held)
         self._dose(work, held.tier, held.count * work.size)
 

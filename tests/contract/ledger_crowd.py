@@ -1,17 +1,12 @@
-"""Workers that ask a ledger for leases, each in its own rhythm, under a clock that does not wait."""
+"""Services whose tasks have more targets than can be sent, and what must hold of every ledger at any time."""
 
-import heapq
-import random
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from dispatcher.model.tier import MILLI, TIERS
-from dispatcher.wire.lease import LaneAsk, Status
-from tests.contract.ledger_worlds import LawWorld, ask, own_lane, want
+from tests.contract.law_service import LawService, Work
+from tests.contract.ledger_worlds import LawWorld, own_lane
 
-DEMAND_MS = 400
 MOST = 1 << 51
 """Numbers in pools are below this; doubles hold whole ones exactly up to four times as much."""
 OWNED = (
@@ -21,94 +16,48 @@ OWNED = (
 """Keys of the registry and of the fold. Keys of tombstones and deleted lanes are removed by other chores."""
 
 
-class Grant(NamedTuple):
-    at_ms: int
-    task: str
-    targets: int
-
-
-@dataclass(kw_only=True)
-class Backlog:
+class Backlog(LawService):
     """Tasks of one envelope size with more targets than can be sent. held: worker -> tasks it holds the lanes of.
     period_ms: worker -> time between its calls."""
 
-    world: LawWorld
-    held: Mapping[str, Sequence[str]]
-    period_ms: Mapping[str, int]
-    size: int = 1
-    ask_targets: int = 400
-    seed: int = 1
-    grants: list[Grant] = field(default_factory=list)
+    def __init__(
+        self,
+        world: LawWorld,
+        held: Mapping[str, Sequence[str]],
+        period_ms: Mapping[str, int],
+        *,
+        size: int = 1,
+        ask_targets: int = 400,
+        seed: int = 1,
+    ) -> None:
+        super().__init__(world, seed, ask_targets)
+        self._size = size
+        for worker, period in period_ms.items():
+            self.join(worker, period, [])
+        self.hold(held)
 
-    def __post_init__(self) -> None:
-        self._rng = random.Random(self.seed)
-        self._next: Counter[str] = Counter()
-        self._numbers: Counter[str] = Counter()
-        self._now_ms = 0
-        self.left: dict[str, int] = defaultdict(lambda: 1 << 40)
-        self._calls = [(self._rng.uniform(0, period), worker) for worker, period in self.period_ms.items()]
-        heapq.heapify(self._calls)
-
-    @property
-    def tasks(self) -> list[str]:
-        return list(dict.fromkeys(task for tasks in self.held.values() for task in tasks))
+    def hold(self, held: Mapping[str, Sequence[str]]) -> None:
+        """From now on each worker holds the lanes of these tasks."""
+        for worker, tasks in held.items():
+            self.holds[worker] = list(tasks)
+            for task in tasks:
+                self.works.setdefault(task, Work(name=task, tier="high", size=self._size, lane=own_lane(task)))
 
     def run_until(self, until_ms: int) -> None:
-        """Lets the workers ask until this time."""
-        while self._calls[0][0] < until_ms:
-            at_ms, worker = heapq.heappop(self._calls)
-            self._advance(int(at_ms))
-            self._call(worker)
-            heapq.heappush(self._calls, (at_ms + self.period_ms[worker] * self._rng.uniform(0.8, 1.2), worker))
-
-    def stop(self, workers: Sequence[str]) -> None:
-        """These die: they ask no more, and what they were granted is spent. One is left."""
-        self._calls = [call for call in self._calls if call[1] not in workers] or self._calls[:1]
-        heapq.heapify(self._calls)
-
-    def _advance(self, to_ms: int) -> None:
-        self.world.advance(to_ms - self._now_ms)
-        self._now_ms = to_ms
-
-    def _call(self, worker: str) -> None:
-        tasks = [task for task in self.held[worker] if self.left[task] > 0]
-        self._numbers[worker] += 1
-        asks = [self._ask(task) for task in tasks]
-        answer = self.world.lease(self._numbers[worker], *asks, worker=worker, demand_ms=DEMAND_MS)
-        for task, wants in zip(tasks, answer.lanes, strict=True):
-            for piece in wants[0]:
-                if piece.status == Status.GRANTED:
-                    self._next[task] += piece.count
-                    self.left[task] -= piece.count * self.size
-                    self.grants.append(Grant(self._now_ms, task, piece.count * self.size))
-
-    def _ask(self, task: str) -> LaneAsk:
-        targets = min(self.ask_targets, self.left[task])
-        wanted = want(task, self._next[task], max(targets // self.size, 1), size=self.size)
-        return ask(own_lane(task), wanted, demand=min(2_000, self.left[task]))
-
-    def sums(self, from_ms: int, to_ms: int) -> Counter[str]:
-        """Targets granted in a time, by task."""
-        granted: Counter[str] = Counter()
-        for grant in self.grants:
-            if from_ms <= grant.at_ms < to_ms:
-                granted[grant.task] += grant.targets
-        return granted
+        self.run(until_ms - self.now_ms)
 
     def shares(self, from_ms: int, to_ms: int) -> dict[str, float]:
         """Parts of what was granted in a time, by the tasks' names without their number: the tiers."""
-        tiers: Counter[str] = Counter()
-        for task, targets in self.sums(from_ms, to_ms).items():
-            tiers[task.rstrip("0123456789")] += targets
+        tiers = self.sums(from_ms, to_ms, lambda dose: dose.task.rstrip("0123456789"))
         return {tier: targets / tiers.total() for tier, targets in tiers.items()}
 
     def most_in(self, window_ms: int) -> int:
         """The most targets granted in any window of this length."""
         most = held = start = 0
-        for grant in self.grants:
-            held += grant.targets
-            while self.grants[start].at_ms <= grant.at_ms - window_ms:
-                held -= self.grants[start].targets
+        for dose in self.doses:
+            held += dose.targets
+            while self.doses[start].at_ms <= dose.at_ms - window_ms:
+                held -= self.doses[start].targets
                 start += 1
             most = max(most, held)
         return most
@@ -130,7 +79,7 @@ def crowd_of(
     tasks = [task for names in add_tasks(world, lanes).values() for task in names]
     world.set_capacity(rate)
     names = [f"w{number}" for number in range(workers)]
-    return Backlog(world=world, held=dict.fromkeys(names, tasks), period_ms=dict.fromkeys(names, period_ms), **more)
+    return Backlog(world, held=dict.fromkeys(names, tasks), period_ms=dict.fromkeys(names, period_ms), **more)
 
 
 def jain(sums: Sequence[int]) -> float:

@@ -16,9 +16,9 @@ def test_after_a_lull_no_more_than_a_window_is_saved(world: LawWorld) -> None:
     crowd = crowd_of(world, {"high": 1, "medium": 1, "low": 1}, rate=1_000, workers=1, period_ms=50, ask_targets=5_000)
     crowd.run_until(500)
     world.advance(60_000)
-    before = len(crowd.grants)
+    before = len(crowd.doses)
     crowd.run_until(600)
-    assert sum(grant.targets for grant in crowd.grants[before:]) <= 1_000 * (WINDOW_S + 0.1) + 3
+    assert sum(dose.targets for dose in crowd.doses[before:]) <= 1_000 * (WINDOW_S + 0.1) + 3
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
@@ -27,7 +27,7 @@ def test_a_tasks_cap_is_never_exceeded_and_is_used(worlds: Worlds, envelope: int
     world = worlds()
     task = add_tasks(world, {"high": 1}, cap=cap)["high"]
     world.set_capacity(total)
-    crowd = Backlog(world=world, held={"a": task, "b": task}, period_ms={"a": 100, "b": 40}, size=envelope)
+    crowd = Backlog(world, held={"a": task, "b": task}, period_ms={"a": 100, "b": 40}, size=envelope)
     crowd.run_until(6_000)
     for window_ms in (100, 1_000, 5_000):
         assert crowd.most_in(window_ms) <= cap * window_ms / 1_000 + max(cap * WINDOW_S, 1) + envelope

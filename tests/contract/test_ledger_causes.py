@@ -29,7 +29,7 @@ def backlog(world: LawWorld, *tasks: str, workers: int = 2) -> Backlog:
     """All tasks have a backlog; every worker asks for all of them, for a while."""
     names = [f"w{number}" for number in range(workers)]
     crowd = Backlog(
-        world=world, held=dict.fromkeys(names, tasks), period_ms=dict.fromkeys(names, PERIOD_MS), ask_targets=2_000
+        world, held=dict.fromkeys(names, tasks), period_ms=dict.fromkeys(names, PERIOD_MS), ask_targets=2_000
     )
     crowd.run_until(LASTS_MS)
     return crowd

@@ -33,7 +33,7 @@ def in_process() -> Backlog:
 def test_after_a_thousand_million_grants_shares_are_as_at_first(world: LawWorld, in_process: Backlog) -> None:
     """And every Redis has granted the same, to the last envelope."""
     crowd = a_thousand_million(world)
-    assert crowd.grants == in_process.grants
+    assert crowd.doses == in_process.doses
     granted = crowd.sums(0, 6_000)
     assert granted.total() > 10**9
     assert crowd.shares(5_000, 6_000) == pytest.approx(WEIGHTS, abs=0.01)
@@ -48,7 +48,7 @@ def test_times_begin_again_without_a_trace(world: LawWorld) -> None:
     tasks = [task for names in add_tasks(world, lanes).values() for task in names]
     world.set_capacity(2_000)
     world.set_global("cap:channel:null", "1500")
-    crowd = Backlog(world=world, held={"a": tasks, "b": tasks}, period_ms={"a": 100, "b": 70})
+    crowd = Backlog(world, held={"a": tasks, "b": tasks}, period_ms={"a": 100, "b": 70})
     crowd.run_until(1_000)
     for pool in ("total", "channel/null"):
         make_old(world, pool)

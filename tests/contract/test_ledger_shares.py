@@ -13,7 +13,7 @@ def test_what_a_capped_task_cannot_use_goes_to_the_others(world: LawWorld) -> No
     add_tasks(world, {"low": 2})
     world.set_capacity(CAPACITY)
     tasks = ["high0", "low0", "low1"]
-    crowd = Backlog(world=world, held={"a": tasks, "b": tasks}, period_ms={"a": 100, "b": 100})
+    crowd = Backlog(world, held={"a": tasks, "b": tasks}, period_ms={"a": 100, "b": 100})
     crowd.run_until(6_000)
     granted = crowd.sums(1_000, 6_000)
     assert granted.total() >= 0.98 * 5 * CAPACITY
@@ -26,7 +26,7 @@ def test_what_a_paused_task_cannot_use_goes_to_the_others(world: LawWorld, other
     add_tasks(world, {"high": 2, "low": 1})
     world.set_capacity(CAPACITY)
     world.change("high0", "paused", "1")
-    crowd = Backlog(world=world, held={"a": ["high0", other]}, period_ms={"a": 200}, ask_targets=1_000)
+    crowd = Backlog(world, held={"a": ["high0", other]}, period_ms={"a": 200}, ask_targets=1_000)
     crowd.run_until(6_000)
     granted = crowd.sums(1_000, 6_000)
     assert granted[other] >= 0.97 * 5 * CAPACITY
@@ -35,21 +35,22 @@ def test_what_a_paused_task_cannot_use_goes_to_the_others(world: LawWorld, other
 
 def test_small_tasks_end_in_their_fair_time_beside_a_large_one(world: LawWorld) -> None:
     crowd = crowd_of(world, {"high": 10})
-    for task in crowd.tasks[1:]:
-        crowd.left[task] = 1_000
+    small = list(crowd.works.values())[1:]
+    for work in small:
+        work.left = 1_000
     fair_ms = 10 * 1_000 * 1_000 // CAPACITY
     crowd.run_until(int(1.3 * fair_ms))
-    assert all(crowd.left[task] <= 0 for task in crowd.tasks[1:])
+    assert all(work.left <= 0 for work in small)
 
 
 @pytest.mark.parametrize("weights", [(7_000, 2_000, 1_000), (500, 1, 499)])
 def test_tasks_of_a_tier_share_by_weight(world: LawWorld, weights: tuple[int, int, int]) -> None:
     crowd = crowd_of(world, {"high": 3})
-    for task, weight in zip(crowd.tasks, weights, strict=True):
+    for task, weight in zip(crowd.works, weights, strict=True):
         world.change(task, "weight", str(weight))
     crowd.run_until(11_000)
     granted = crowd.sums(1_000, 11_000)
-    for task, weight in zip(crowd.tasks, weights, strict=True):
+    for task, weight in zip(crowd.works, weights, strict=True):
         assert granted[task] / granted.total() == pytest.approx(weight / sum(weights), abs=0.01)
 
 
@@ -67,10 +68,10 @@ def test_neither_a_capped_task_nor_its_peer_owes_for_the_time_of_the_cap(world: 
 def test_one_that_had_the_tier_alone_does_not_pay_for_it(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 2})["high"]
     world.set_capacity(CAPACITY)
-    crowd = Backlog(world=world, held={"a": tasks[:1], "b": tasks[1:]}, period_ms={"a": 50, "b": 100})
-    crowd.left["high1"] = 0
+    crowd = Backlog(world, held={"a": tasks[:1], "b": tasks[1:]}, period_ms={"a": 50, "b": 100})
+    crowd.works["high1"].backlog = False
     crowd.run_until(5_000)
-    crowd.left["high1"] = 1 << 40
+    crowd.works["high1"].backlog = True
     crowd.run_until(8_000)
     after = crowd.sums(5_500, 8_000)
     assert after["high0"] == pytest.approx(after["high1"], rel=0.05)
@@ -94,11 +95,11 @@ def test_a_lane_that_left_ahead_of_its_tier_is_owed_nothing_when_it_comes_back_b
     crowd = crowd_of(world, {"high": 2}, workers=1, period_ms=50, size=20)
     world.change("high1", "weight", "5")
     while not crowd.sums(0, 60_000)["high1"]:
-        crowd.run_until((crowd.grants[-1].at_ms if crowd.grants else 0) + 100)
-    left_ms = crowd.grants[-1].at_ms
-    crowd.left["high1"] = 0
+        crowd.run_until((crowd.doses[-1].at_ms if crowd.doses else 0) + 100)
+    left_ms = crowd.doses[-1].at_ms
+    crowd.works["high1"].backlog = False
     crowd.run_until(left_ms + 20_000)
-    crowd.left["high1"] = 1 << 40
+    crowd.works["high1"].backlog = True
     crowd.run_until(left_ms + 28_000)
     fair = 8 * CAPACITY * 5 / 1_005
     assert crowd.sums(left_ms + 20_000, left_ms + 28_000)["high1"] == pytest.approx(fair, abs=40)
@@ -115,6 +116,6 @@ def test_a_lane_that_leaves_whenever_it_is_ahead_gains_nothing(world: LawWorld, 
         if leaves == "is paused":
             world.change("high1", "paused", str(int(away)))
         else:
-            crowd.left["high1"] = 0 if away else 1 << 40
+            crowd.works["high1"].backlog = not away
     fair = 30 * CAPACITY * 5 / 1_005
     assert crowd.sums(0, 30_000)["high1"] <= fair + 40

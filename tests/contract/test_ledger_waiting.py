@@ -127,11 +127,11 @@ def test_the_time_in_which_nobody_held_a_lane_is_owed(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 2})["high"]
     world.set_capacity(CAPACITY)
     waits = Waiting(world, own_lane("high1"))
-    crowd = Backlog(world=world, held={"a": tasks[:1], "b": []}, period_ms={"a": 100, "b": 100})
+    crowd = Backlog(world, held={"a": tasks[:1], "b": []}, period_ms={"a": 100, "b": 100})
     for until_ms in range(1_000, 6_000, 1_000):
         waits.announce()
         crowd.run_until(until_ms)
-    crowd.held = {"a": tasks[:1], "b": tasks[1:]}
+    crowd.hold({"a": tasks[:1], "b": tasks[1:]})
     crowd.run_until(9_000)
     caught_up = crowd.sums(5_000, 9_000)
     assert caught_up["high1"] >= 0.9 * caught_up.total()
@@ -143,13 +143,13 @@ def test_the_time_in_which_nobody_held_a_lane_is_owed(world: LawWorld) -> None:
 def test_a_lane_that_is_held_and_does_not_draw_is_owed_a_window_only(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 2})["high"]
     world.set_capacity(CAPACITY)
-    crowd = Backlog(world=world, held={"a": tasks[:1], "b": []}, period_ms={"a": 100, "b": 100})
+    crowd = Backlog(world, held={"a": tasks[:1], "b": []}, period_ms={"a": 100, "b": 100})
     for number in range(1, 26):
         world.lease(number, ask(own_lane("high1"), demand=500), worker="idler")
         crowd.run_until(200 * number)
-    crowd.held = {"a": tasks[:1], "b": tasks[1:]}
-    crowd.run_until(12_000)
-    after = crowd.sums(6_000, 12_000)
+    crowd.hold({"a": tasks[:1], "b": tasks[1:]})
+    crowd.run_until(20_000)
+    after = crowd.sums(6_000, 20_000)
     assert after["high0"] == pytest.approx(after["high1"], rel=0.05)
 
 
@@ -158,7 +158,7 @@ def test_what_waits_gives_its_tier_its_part(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 1, "low": 1})
     world.set_capacity(CAPACITY)
     waits = Waiting(world, own_lane("high0"))
-    crowd = Backlog(world=world, held={"a": tasks["low"]}, period_ms={"a": 100})
+    crowd = Backlog(world, held={"a": tasks["low"]}, period_ms={"a": 100})
     for until_ms in (1_000, 2_000, 3_000):
         waits.announce()
         crowd.run_until(until_ms)
@@ -172,7 +172,7 @@ def test_waiting_demand_is_good_for_a_while_only(world: LawWorld) -> None:
     world.set_capacity(CAPACITY)
     waits = Waiting(world, own_lane("high0"))
     waits.announce()
-    crowd = Backlog(world=world, held={"a": tasks["low"]}, period_ms={"a": 100})
+    crowd = Backlog(world, held={"a": tasks["low"]}, period_ms={"a": 100})
     crowd.run_until(6_000)
     granted = world.statuses(1, ask_own("high0", 0, 1_000), worker="b")[0]
     assert granted[1] <= CAPACITY / 4 * 0.3

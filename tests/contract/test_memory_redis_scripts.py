@@ -300,7 +300,7 @@ def test_grants_are_the_same_one_by_one(
         world.change("high1", "cap", str(rate // 10))
         world.set_capacity(rate)
         crowd = Backlog(
-            world=world,
+            world,
             held={"a": tasks, "b": tasks[1:]},
             period_ms={"a": 90, "b": 20},
             size=envelope,
@@ -308,5 +308,5 @@ def test_grants_are_the_same_one_by_one(
             seed=seed,
         )
         crowd.run_until(2_000)
-        granted.append(crowd.grants)
+        granted.append(crowd.doses)
     assert granted[0] == granted[1]

@@ -91,7 +91,7 @@ def test_slowing_never_grants_more_than_the_cap(worlds: Worlds, slowed_at: list[
     world = worlds()
     world.add("shop")
     world.apply(setting("cap:app_channel:shop/null", str(CAP)))
-    crowd = Backlog(world=world, held={"a": ["shop"], "b": ["shop"]}, period_ms={"a": 100, "b": 40}, size=envelope)
+    crowd = Backlog(world, held={"a": ["shop"], "b": ["shop"]}, period_ms={"a": 100, "b": 40}, size=envelope)
     for at_ms in sorted(slowed_at):
         crowd.run_until(at_ms + 1)
         assert slow(world, for_ms=500)
