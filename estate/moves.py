@@ -1,7 +1,7 @@
 """A window of checked moves: which one to make next, and what its check means. Nothing here asks a server or waits.
 
 A move is begun, its result is looked up, and it is tried again until its bundle is where the plan says: Pulsar does not
-keep the target of an unload in a third of the cases. One that sticks is passed over and given up at the end.
+keep the target of an unload in a third of the cases. After the last try the move is given up; the others go on.
 """
 
 from collections import Counter

@@ -26,12 +26,14 @@ _plan = with_options(
     click.option("--split", is_flag=True, help="Split bundles that are too large to be moved, before all else."),
 )
 _other = with_options(
-    click.option("--undo", is_flag=True, help="Take back the last run of moves of this machine."),
-    click.option("--stop", is_flag=True, help="Let the run of moves that is under way begin no further one."),
+    click.option("--undo", is_flag=True, help="Undo the last run of moves that was started on this machine."),
+    click.option("--stop", is_flag=True, help="Tell the run of moves on this machine to begin no further move."),
     click.option(
-        "--like", type=click.Choice(["threshold", "avg"]), help="Show what this shedder of Pulsar would do instead."
+        "--like",
+        type=click.Choice(["threshold", "avg"]),
+        help="Move nothing; simulate what this load shedder of Pulsar would do with the present load.",
     ),
-    click.option("--hours", type=Hours(), default=2.0, help="Time to play for --like."),
+    click.option("--hours", type=Hours(), default=2.0, help="Hours that --like simulates."),
 )
 
 
@@ -53,10 +55,11 @@ def balance(
     undo: bool,
     stop: bool,
 ) -> int:
-    """Make the load of the brokers even: plan moves of bundles, carry them out, check each by lookup.
+    """Make the load of the brokers even: plan moves of bundles, carry them out, check by lookup where each bundle is.
 
-    No broker gets more load than the most loaded one had. A move that Pulsar does not keep is tried again; one that
-    sticks is passed over and named. Exits with 1 if one was given up. Only bundles of this installation are moved.
+    No broker gets more load than the most loaded one had before. A move that Pulsar does not keep is tried again, up to
+    five times, and then given up and listed. Exits with 1 if one was given up. Only bundles of this installation are
+    moved.
     """
     if sum((undo, stop, like is not None)) > 1:
         raise click.UsageError("Give one of --undo, --stop and --like.")

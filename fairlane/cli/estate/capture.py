@@ -27,8 +27,9 @@ def capture(settings: "Settings", task: str | None, output: Path | None) -> None
     """Record the state of the estate and the service in one archive, for those who look into an incident.
 
     All brokers and bookies are asked at once, for at most 5 s each; what does not answer is noted in the archive. It
-    has the statistics of the lanes that are stopped or have the largest backlog, load, metrics, settings, and
-    Fairlane's own view. Secrets are masked. It has at most 20 MB: the largest texts are cut. Prints its path.
+    has load, metrics, settings, Fairlane's own view, and the statistics of lanes that are stopped (they store nothing
+    though entries wait) or have the largest backlog. Secrets are masked. It has at most 20 MB: the largest texts are
+    cut. Prints its path.
     """
     from backends.system_clock import SystemClock
     from estate.capture.incidents import Incident

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def guard(settings: "Settings", *, act: bool, metrics_port: int) -> int:
     """Watch brokers and bookies, name slow ones, and with --act isolate them until they are well.
 
-    Several guards may run: one is elected, and another follows within 4 s if it ends. A slow bookie becomes read-only,
-    a slow broker is drained. One node at a time is isolated, and none if too few writable bookies would be left or if
-    more than a third is slow. SIGTERM or Ctrl-C ends it.
+    Several guards may run: one is elected, and another takes over within 4 s if it ends. A slow bookie becomes
+    read-only, a slow broker is drained. One node at a time is isolated, and none if too few writable bookies or brokers
+    would be left, or if more than a third of its kind are slow. SIGTERM or Ctrl-C ends it.
     """
     from fairlane.estate.guard_process import run_guard
     from fairlane.worker.process.process import stop_on_signals

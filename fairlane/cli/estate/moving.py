@@ -93,11 +93,11 @@ def _ended(one: MoveProgress) -> dict[str, Any]:
 
 
 def exit_of(progress: Sequence[MoveProgress]) -> int:
-    """Return the exit code of a run: a failure if a move stuck."""
-    stuck = [one for one in progress if one.state == "given up"]
-    for one in stuck:
+    """Return the exit code of a run: a failure if a move was given up."""
+    given_up = [one for one in progress if one.state == "given up"]
+    for one in given_up:
         say(f"gave up {one.move.bundle} to {one.move.target} after {one.tries} tries: {one.reason}")
-    return exit_codes.FAILURE if stuck else exit_codes.OK
+    return exit_codes.FAILURE if given_up else exit_codes.OK
 
 
 def emit_progress(output: Output, progress: Sequence[MoveProgress], columns: list[str]) -> None:

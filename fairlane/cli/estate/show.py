@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @click.option("-w", "--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
 @click.option("--every", type=click.FloatRange(0.5), default=2.0, help="Seconds between looks of --watch.")
 @click.option("--count", type=click.IntRange(1), help="With --watch: stop after this many looks.")
-@click.option("--stages", is_flag=True, help="Show where the time of an envelope goes, with the worst node.")
+@click.option("--stages", is_flag=True, help="Show the time of an envelope in each stage, with the slowest node.")
 @output_option
 @pass_settings
 def show(settings: "Settings", output: Output, *, watch: bool, every: float, count: int | None, stages: bool) -> int:
-    """Show brokers, bookies and metadata, and what is wrong with them.
+    """Show brokers, bookies and the metadata store, and what is wrong with them.
 
-    All nodes are asked at once, for at most 2 s each; one that does not answer is a row. Exits with 1 if something is
-    wrong.
+    All nodes are asked at once, for at most 2 s each; one that does not answer is listed, too. Exits with 1 if
+    something is wrong.
     """
     from fairlane.estate.view import EstateViewer
 

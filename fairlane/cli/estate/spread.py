@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool) -> int:
     """Let the standing topics begin new ledgers, so that a bookie that was added gets its part of them.
 
-    New ledgers use all bookies, but standing topics keep theirs for up to four hours. Each topic pauses for some
-    tenths of a second. Exits with 1 if a topic was given up.
+    Standing topics always exist: shared and retry lanes, control, outcomes and dead letters. New ledgers use all
+    bookies, but such a topic keeps its present ledger for up to four hours. Each topic pauses for some tenths of a
+    second. Exits with 1 if a topic was given up.
     """
     from backends.pulsar.client import topics
     from backends.pulsar.estate.bundles import BundleAdmin

@@ -25,13 +25,13 @@ APART_S = 2.0
 def signals(ctx: click.Context, output: Output) -> None:
     """Show what limits the rate, how many workers are needed, and each tier's backlog, rates and spare capacity.
 
-    Takes two seconds to measure. The backlog counts targets that may be sent now. (The queued targets of `fairlane
+    Measures for two seconds. The backlog counts targets that may be sent now. (The queued targets of `fairlane
     channel list` and `fairlane app list` also include those of paused and scheduled tasks.) `caps` names the caps that
-    hold the backlog back. Tasks whose channel no worker serves are not counted in the backlog
-    (`missing_channels`): more of the same workers would not send them.
+    hold the backlog back. Tasks whose channel no worker serves are not counted in the backlog,
+    since adding workers of the same kind would not send them: `missing_channels` names the channels.
 
-    If Redis was restarted or emptied while no worker ran, only a new worker can restore the counts: one worker is
-    needed then, and the figures of the tiers are missing until it runs.
+    If Redis was restarted or emptied while no worker ran, only a worker can restore the counts: until one runs, one
+    worker is reported as needed, and the figures of the tiers are missing.
     """
     from fairlane.cli.base.progress import doing
 

@@ -31,7 +31,7 @@ _UNKNOWN = "unknown"
 @click.option("--day", metavar="YYYY-MM-DD", help="All tasks that were accepted or sent on this day (UTC).")
 @click.option("--audience", metavar="PATH", help="The table that TASK was ingested from, to compare target by target.")
 @source_options
-@click.option("--list", "listed", type=click.IntRange(0), default=20, help="Differences to show.")
+@click.option("--list", "listed", type=click.IntRange(0), default=20, help="Maximum number of differences shown.")
 @tables_option
 @spark_options
 @output_option
@@ -39,14 +39,16 @@ _UNKNOWN = "unknown"
 def reconcile(
     ctx: click.Context, /, output: Output, spark: SparkOptions, task: str | None, day: str | None, **given: Any
 ) -> None:
-    """Check that the outcomes of TASK, or of a day's tasks, add up.
+    """Check that the outcomes of TASK, or of a day's tasks, add up. Give either TASK or --day.
 
-    The sum audience = sent + invalid + failed + expired + cancelled + pending comes from the outcome journal alone,
-    and is shown beside the live counters. Differences are listed and stored in the table reconcile/: targets with two
-    outcomes and, with --audience, targets without one and targets that are not in the audience. --audience needs a
-    journal that names all targets: set journal.targets = all before they are sent.
+    The sum audience = sent + invalid + failed + expired + cancelled + pending comes from the outcome journal alone.
+    The column `live` compares it with the live counters. Differences are listed and stored in the table reconcile/:
+    targets with two outcomes and, with --audience, targets without one and targets that are not in the audience.
+    --audience needs a journal that names all targets: set the workers' setting journal.targets to all before the task
+    is sent.
 
-    Exit code 1 if anything does not add up. First bring the journal up to date: `fairlane journal run --once`.
+    Exit code 1 if anything does not add up or differs from the live counters. First bring the journal up to date:
+    `fairlane journal run --once`.
     """
     _check_usage(task, day, given["audience"])
     from spark_jobs.session.requirements import require_spark

@@ -19,7 +19,7 @@ def source_options(command: F) -> F:
             "--format",
             "table_format",
             type=click.Choice(["parquet", "csv", "json", "orc", "jdbc"]),
-            help="Format of the audience; default: by its name, else parquet.",
+            help="Format of the audience; default: guessed from its name, else parquet.",
         ),
         click.option(
             "--option",

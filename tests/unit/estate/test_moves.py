@@ -1,4 +1,4 @@
-"""A stop at any step leaves a journal that undoes exactly, and a move that sticks holds up no other."""
+"""A stop at any step leaves a journal that undoes exactly, and a move that keeps failing holds up no other."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
