@@ -50,6 +50,7 @@ THOROUGH = (
     "tests/integration/test_delivery_push.py::test_a_killed_worker*",
     "tests/integration/test_estate_checks.py::test_a_killed_bookie_is_gone_and_leaves_none_to_spare",
     "tests/integration/test_estate_checks.py::test_racks_and*",
+    "tests/integration/test_estate_moves.py::test_lanes_of_a_broker_that_hangs*",
     "tests/integration/test_estate_show.py::test_a_slow_bookie*",
     "tests/integration/test_estate_stack.py::test_a_broker_and_a_bookie_that_were_killed_start_again_where_they_were",
     "tests/integration/test_fail_over.py::test_what_the_replica_lacks*[[]valkey]",

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import _pulsar
 import pulsar
 
-from backends.pulsar.client import failure_of, let_go, translated
+from backends.pulsar.client import SILENT_MS, failure_of, let_go, replace_producer, translated
 from backends.settings import Compression
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.ports import Done
@@ -53,10 +53,12 @@ class LaneProducerSettings:
 class LaneProducer:
     """Publishes bodies to one lane, in order, at the full speed of the client. Thread-safe.
 
-    No message is lost alone. Nothing times out in the client, so a message fails only together with all after it. Sizes
-    are checked before sending. Receipts come in order, so the receipt of a piece's last message covers the piece.
+    No message is lost alone: one fails only together with all after it. Sizes are checked before sending. Receipts come
+    in order, so the receipt of a piece's last message covers the piece.
 
-    After a failure everything later fails as well: continue after the last confirmed body with a new LaneProducer.
+    If no receipt comes for SILENT_MS, everything unconfirmed is published again by another producer: there may then be
+    copies, out of order. After a failure everything later fails as well: continue after the last confirmed body with a
+    new LaneProducer.
     `done` may run under the client's lock: it must not raise, wait or send.
     """
 
@@ -72,7 +74,11 @@ class LaneProducer:
         self._bytes = 0
         self._receipts = 0
         self._error: FairlaneError | None = None
-        self._producer = _create_producer(client, topic, settings)
+        self._unconfirmed: dict[_Piece, None] = {}
+        """In the order in which they were sent."""
+        self._closed = threading.Event()
+        self._producer: Any = _create_producer(client, topic, settings)
+        """None while it is being replaced."""
 
     def send(self, bodies: Sequence[bytes], done: Done) -> None:
         """Send all bodies; wait while too much is unconfirmed. `done` is called once: when all are stored, or failed.
@@ -96,7 +102,7 @@ class LaneProducer:
             if not self._has_room(count, size):
                 return False
             self._count(count, size)
-        self._send_pieces(bodies, done, lambda _count, _size: None)
+        self._send_pieces(bodies, done, self._raise_failure)
         return True
 
     def flush(self, timeout_s: float) -> None:
@@ -122,33 +128,41 @@ class LaneProducer:
 
     def close(self) -> None:
         """Close the producer; messages not yet stored fail."""
-        let_go(self._producer)
+        self._closed.set()
+        with self._room:
+            producer = self._producer
+        if producer is not None:
+            let_go(producer)
+        else:
+            self._give_up(Unreachable(f"The producer of {self._topic} is closed.", "Publish again with another one."))
 
     # ------------------------------------------------------------ sending
-    def _send_pieces(self, bodies: Sequence[bytes], done: Done, make_room: Callable[[int, int], None]) -> None:
+    def _send_pieces(self, bodies: Sequence[bytes], done: Done, make_room: Callable[["_Piece"], None]) -> None:
         if not bodies:
             done(None)
             return
         group = _Group(done)
         try:
-            for piece in _pieces(bodies):
-                count = piece.end - piece.start
-                make_room(count, piece.size)
-                answered = partial(self._answered, group, count, piece.size, final=piece.end == len(bodies))
-                self._send_piece(bodies, piece.start, piece.end, answered)
+            for piece in _pieces(bodies, group):
+                with self._room:
+                    make_room(piece)
+                    self._unconfirmed[piece] = None
+                    producer = self._producer
+                if producer is not None:  # otherwise the next one sends the piece
+                    self._send_piece(producer, piece)
         except BaseException:
             if group.take() is None:
                 return  # a receipt came first: `done` has been called
             raise
 
-    def _wait_for_room(self, count: int, size: int) -> None:
-        with self._room:
-            while self._error is None and not self._has_room(count, size):
-                self._wait_for_receipt(self._receipts)
-            self._raise_failure()
-            self._count(count, size)
+    def _wait_for_room(self, piece: "_Piece") -> None:
+        """Wait until the piece has room, and count it. The lock is held."""
+        while self._error is None and not self._has_room(piece.count, piece.size):
+            self._wait_for_receipt(self._receipts)
+        self._raise_failure()
+        self._count(piece.count, piece.size)
 
-    def _raise_failure(self) -> None:
+    def _raise_failure(self, _piece: object = None) -> None:
         if self._error is not None:
             raise self._error
 
@@ -157,12 +171,18 @@ class LaneProducer:
         self._bytes += size
 
     def _has_room(self, count: int, size: int) -> bool:
-        """Return whether a piece fits. A piece larger than the limit passes when nothing else is in flight."""
+        """Return whether a piece fits. A piece larger than the limit passes when nothing else is in flight.
+
+        None fits while the producer is being replaced.
+        """
         limits = self._settings
+        if self._producer is None:
+            return False
         fits = self._messages + count <= limits.in_flight_messages and self._bytes + size <= limits.in_flight_bytes
         return fits or not self._messages
 
     def _wait_for_receipt(self, before: int) -> None:
+        """Wait for a receipt or a failure. The lock is held. Raises Unreachable after stall_s."""
         if not self._room.wait_for(lambda: self._receipts != before or self._error, self._settings.stall_s):
             raise self._stalled(self._settings.stall_s)
 
@@ -172,42 +192,82 @@ class LaneProducer:
             "Check that it runs and its disk has room (`fairlane doctor`); then submit again to continue.",
         )
 
-    def _send_piece(self, bodies: Sequence[bytes], start: int, end: int, answered: Callable[..., None]) -> None:
-        builder, send = _pulsar.MessageBuilder, self._producer.send_async
-        last = end - 1
-        for index in range(start, end):
+    def _send_piece(self, producer: Any, piece: "_Piece") -> None:
+        builder, send, bodies = _pulsar.MessageBuilder, producer.send_async, piece.bodies
+        watched, last = partial(self._watched, producer), piece.end - 1
+        for index in range(piece.start, piece.end):
             body = bodies[index]
             message = builder()
             message.content(body)
             if index == last:
-                send(message.build(), answered)
+                send(message.build(), partial(self._answered, producer, piece))
             else:
-                send(message.build(), self._watched if len(body) >= _WATCHED_BYTES else None)
+                send(message.build(), watched if len(body) >= _WATCHED_BYTES else None)
 
     # ------------------------------------------------------------ receipts
     # They come in the client's thread, where an exception would end the process.
-    def _watched(self, result: Any, _message_id: Any) -> None:
-        if result != pulsar.Result.Ok:
-            self._fail(result)
+    def _watched(self, producer: Any, result: Any, _message_id: Any) -> None:
+        if result == pulsar.Result.Timeout:
+            self._replace(producer)
+        elif result != pulsar.Result.Ok and producer is self._producer:
+            self._fail(failure_of(result, f"publish to {self._topic}", self._client))
 
-    def _answered(self, group: "_Group", count: int, size: int, result: Any, _message_id: Any, *, final: bool) -> None:
+    def _answered(self, producer: Any, piece: "_Piece", result: Any, message_id: Any) -> None:
         try:
-            if result != pulsar.Result.Ok:
-                self._fail(result)
-            with self._room:
-                self._count(-count, -size)
-                self._receipts += 1
-                error = self._error
-                self._room.notify_all()
-            if final or error is not None:
-                group.finish(error)
+            self._watched(producer, result, message_id)
+            if producer is self._producer:  # otherwise another one publishes the piece again
+                self._settle(piece)
         except Exception:
             _log.exception("A receipt from %s could not be processed", self._topic)
 
-    def _fail(self, result: Any) -> None:
+    def _settle(self, piece: "_Piece") -> None:
+        """Count a piece as stored, or as failed if there is an error."""
         with self._room:
-            self._error = self._error or failure_of(result, f"publish to {self._topic}", self._client)
+            if piece not in self._unconfirmed:
+                return
+            del self._unconfirmed[piece]
+            self._count(-piece.count, -piece.size)
+            self._receipts += 1
+            error = self._error
             self._room.notify_all()
+        if piece.final or error is not None:
+            piece.group.finish(error)
+
+    def _fail(self, error: FairlaneError | None) -> None:
+        with self._room:
+            self._error = self._error or error
+            self._room.notify_all()
+
+    # ------------------------------------------------------------ replacement
+    def _replace(self, producer: Any) -> None:
+        """Replace a producer that gets no receipts. Until there is another one, senders wait."""
+        with self._room:
+            if self._closed.is_set() or producer is not self._producer:
+                return
+            self._producer = None
+        _log.warning("No receipt from %s for %d s; publishing again", self._topic, SILENT_MS // 1000)
+        replace_producer(producer, self._renew, self._closed)
+
+    def _renew(self) -> None:
+        try:
+            producer = _create_producer(self._client, self._topic, self._settings)
+        except FairlaneError as error:
+            if error.retryable:
+                raise
+            self._give_up(error)
+            return
+        with self._room:
+            self._producer, pieces = producer, list(self._unconfirmed)
+        for piece in pieces:
+            self._send_piece(producer, piece)
+        if self._closed.is_set():
+            let_go(producer)
+
+    def _give_up(self, error: FairlaneError) -> None:
+        """Answer everything unconfirmed with the error, while there is no producer."""
+        self._fail(error)
+        for piece in list(self._unconfirmed):
+            self._settle(piece)
 
 
 class _Group:
@@ -233,30 +293,44 @@ def _check_sizes(bodies: Sequence[bytes]) -> None:
         raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
 
 
-class _Piece(NamedTuple):
-    """Consecutive bodies that are counted together."""
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class _Piece:
+    """Consecutive bodies of one call that are counted together, and kept until they are stored."""
 
+    bodies: Sequence[bytes]
+    """All bodies of the call."""
     start: int
     end: int
     size: int
     """In bytes."""
+    group: _Group
+    """Gets the answer."""
+
+    @property
+    def count(self) -> int:
+        return self.end - self.start
+
+    @property
+    def final(self) -> bool:
+        """Whether the call has no later piece."""
+        return self.end == len(self.bodies)
 
 
-def _pieces(bodies: Sequence[bytes]) -> Iterator["_Piece"]:
+def _pieces(bodies: Sequence[bytes], group: _Group) -> Iterator[_Piece]:
     start = size = 0
     for index, body in enumerate(bodies):
         if index > start and (index - start >= _PIECE_MESSAGES or size + len(body) > _PIECE_BYTES):
-            yield _Piece(start, index, size)
+            yield _Piece(bodies=bodies, start=start, end=index, size=size, group=group)
             start, size = index, 0
         size += len(body)
-    yield _Piece(start, len(bodies), size)
+    yield _Piece(bodies=bodies, start=start, end=len(bodies), size=size, group=group)
 
 
 def _create_producer(client: pulsar.Client, topic: str, settings: LaneProducerSettings) -> Any:
     with translated(f"create a producer for {topic}", client):
         producer = client.create_producer(
             topic,
-            send_timeout_millis=0,
+            send_timeout_millis=SILENT_MS,
             block_if_queue_full=True,
             max_pending_messages=settings.in_flight_messages + _PIECE_MESSAGES,
             batching_enabled=True,

@@ -9,15 +9,11 @@ from typing import Any, NamedTuple
 import _pulsar
 import pulsar
 
-from backends.pulsar.client import failure_of, let_go, position_of, translated
-from dispatcher.backoff import Backoff
+from backends.pulsar.client import SILENT_MS, failure_of, let_go, position_of, replace_producer, translated
 from dispatcher.model.errors import FairlaneError, Unreachable
 
 Stored = Callable[[Exception | None, str], None]
 """Called once, from any thread, with None and the record's position, or with the error. It must not raise."""
-
-_BACKOFF = Backoff(0.1, 5.0)
-"""First and longest wait between attempts to create a new producer."""
 
 _REFUSED = frozenset({"MessageTooBig", "InvalidMessage"})
 """Results that concern a single record and do not change when it is published again. (A record that is too big is alone
@@ -99,7 +95,7 @@ class RecordProducer:
         with translated(f"create a producer for {self._topic}", self._client):
             producer = self._client.create_producer(
                 self._topic,
-                send_timeout_millis=0,  # no record fails alone
+                send_timeout_millis=SILENT_MS,  # all its records fail together, and are published again
                 max_pending_messages=0,  # never blocks, so that the lock may be held while sending
                 batching_enabled=True,
                 batching_max_messages=100,
@@ -144,21 +140,7 @@ class RecordProducer:
                 return
             producer, self._producer = self._producer, None
         _log.warning("%s Records are kept and published again.", error)
-        name = f"repair {self._topic.rpartition('/')[2]}"
-        threading.Thread(target=self._repair, args=(producer,), name=name, daemon=True).start()
-
-    def _repair(self, broken: Any) -> None:
-        let_go(broken)
-        wait_s = _BACKOFF.first_s
-        while not self._closed.wait(wait_s):
-            try:
-                producer = self._open()
-            except FairlaneError as error:
-                _log.warning("%s", error)
-                wait_s = _BACKOFF.after(wait_s)
-                continue
-            self._resume(producer)
-            return
+        replace_producer(producer, lambda: self._resume(self._open()), self._closed)
 
     def _resume(self, producer: Any) -> None:
         """Publish the records without a receipt again, in order, before any new record."""

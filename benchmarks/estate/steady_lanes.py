@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import pulsar
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import close, connect, topics
+from backends.pulsar.publisher import LaneProducer
 from backends.settings import PulsarSettings
 from benchmarks.stage import wait_for
+from dispatcher.ports import Done
 
 EVERY_S = 0.05
 DEADLINE_S = 20.0
@@ -41,7 +43,7 @@ class Stored:
     lost: int
     """Numbers with a receipt that no lane has."""
     twice: int
-    """Copies beyond the first: the client sends again what has no receipt when it connects again."""
+    """Copies beyond the first: what has no receipt is sent again when the client connects again, or is replaced."""
 
 
 @contextmanager
@@ -68,13 +70,11 @@ class SteadyLanes:
 
     def __init__(self, client: pulsar.Client, lanes: Sequence[str]) -> None:
         self._client, self._lanes = client, lanes
-        self._producers = [
-            client.create_producer(lane, send_timeout_millis=0, batching_enabled=False) for lane in lanes
-        ]
+        self._producers = [LaneProducer(client, lane) for lane in lanes]
         self._receipts: list[list[float]] = [[] for _ in lanes]
         self._times: list[tuple[float, float]] = []
         """When each message was sent, and the seconds until its receipt."""
-        self._failed: list[Any] = []
+        self._failed: list[Exception] = []
         self._sent = 0
         self.most_in_flight = 0
         """The most messages without a receipt at the same time."""
@@ -94,19 +94,19 @@ class SteadyLanes:
     def _publish(self) -> None:
         number = 0
         while not self._ended.wait(EVERY_S):
-            message = str(number).encode().ljust(BYTES)
+            message = [str(number).encode().ljust(BYTES)]
             for producer, receipts in zip(self._producers, self._receipts, strict=True):
-                producer.send_async(message, self._receipt(receipts, time.monotonic()))
+                producer.send(message, self._receipt(receipts, time.monotonic()))
             self._sent += len(self._producers)
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             number += 1
 
-    def _receipt(self, receipts: list[float], sent: float) -> Any:
-        def received(result: Any, _message: Any) -> None:
+    def _receipt(self, receipts: list[float], sent: float) -> Done:
+        def received(error: Exception | None) -> None:
+            if error is not None:
+                self._failed.append(error)
             receipts.append(time.monotonic())
             self._times.append((sent, receipts[-1] - sent))
-            if result != pulsar.Result.Ok:
-                self._failed.append(result)
 
         return received
 

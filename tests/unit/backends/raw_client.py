@@ -17,7 +17,8 @@ class Client:
         self.stored: list[bytes] = []
         """Bodies of the records whose result was Ok."""
 
-    def create_producer(self, *_: object, **__: object) -> "Client":
+    def create_producer(self, *_: object, send_timeout_millis: int, **__: object) -> "Client":
+        assert send_timeout_millis > 0, "a producer may never get a receipt"
         if self.failing:
             self.failing -= 1
             raise pulsar.Timeout("no answer")

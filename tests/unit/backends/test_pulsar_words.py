@@ -9,7 +9,7 @@ from backends.addresses import Address
 from backends.pulsar.admin import PulsarAdmin, _failure, _path
 from backends.pulsar.client import error_of, failure_of, message_id_from, position_of, translated
 from backends.pulsar.policies import LANE_POLICIES, SYSTEM_POLICIES, Policy, at_creation, differing
-from backends.pulsar.publisher import _pieces
+from backends.pulsar.publisher import _Group, _pieces
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 
@@ -119,13 +119,13 @@ def test_each_policy_that_is_missing_or_changed_is_found(policy: Policy) -> None
 # ---------------------------------------------------------------- pieces
 @given(st.lists(st.integers(0, 700_000), min_size=1, max_size=400))
 def test_pieces_cover_all_bodies_in_order_and_are_small(sizes: list[int]) -> None:
-    pieces = list(_pieces([bytes(size) for size in sizes]))
-    assert [start for start, _, _ in pieces] == [0, *(end for _, end, _ in pieces[:-1])]
-    assert pieces[-1][1] == len(sizes)
-    for start, end, size in pieces:
-        assert size == sum(sizes[start:end])
-        assert 1 <= end - start <= 100
-        assert end - start == 1 or size <= 1 << 20
+    pieces = list(_pieces([bytes(size) for size in sizes], _Group(lambda _error: None)))
+    assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
+    assert [piece.final for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    for piece in pieces:
+        assert piece.size == sum(sizes[piece.start : piece.end])
+        assert 1 <= piece.count <= 100
+        assert piece.count == 1 or piece.size <= 1 << 20
 
 
 def test_an_admin_address_is_told_without_its_password() -> None:

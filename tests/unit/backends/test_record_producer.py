@@ -5,7 +5,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from backends.pulsar import record_producer
+from backends.pulsar import client as pulsar_client
 from backends.pulsar.record_producer import RecordProducer
 from dispatcher.backoff import Backoff
 from dispatcher.model.errors import InvalidInput
@@ -16,7 +16,7 @@ from tests.unit.consumers.fakes import eventually
 def test_a_record_without_receipt_is_published_by_the_next_producer_however_long_that_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(record_producer, "_BACKOFF", Backoff(0.001, 0.002))
+    monkeypatch.setattr(pulsar_client, "_ATTEMPTS", Backoff(0.001, 0.002))
     client = Client(pulsar.Result.Timeout)
     producer = RecordProducer(client, "persistent://t/system/control")
     client.failing = 3

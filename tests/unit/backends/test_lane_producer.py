@@ -1,0 +1,152 @@
+"""Bodies without a receipt are published again by another producer, or fail together."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pulsar
+import pytest
+
+from backends.pulsar import client as pulsar_client
+from backends.pulsar.publisher import LaneProducer, LaneProducerSettings
+from dispatcher.backoff import Backoff
+from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
+from tests.unit.backends.raw_client import Client
+from tests.unit.consumers.fakes import eventually
+
+LANE = "persistent://t/tasks-00/a-task"
+LARGE = b"x" * (64 << 10)
+"""Large enough for a receipt of its own."""
+
+
+class SilentClient:
+    """Producers that keep what they are sent, and answer when the test says so."""
+
+    def __init__(self) -> None:
+        self.made: list[SilentProducer] = []
+        self.refuses: Exception | None = None
+
+    def create_producer(self, *_: object, send_timeout_millis: int, **__: object) -> "SilentClient":
+        assert send_timeout_millis > 0, "the client ends the wait for receipts"
+        if self.refuses is not None:
+            raise self.refuses
+        self.made.append(SilentProducer())
+        return self
+
+    @property
+    def _producer(self) -> "SilentProducer":
+        return self.made[-1]
+
+
+class SilentProducer:
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.receipts: list[Callable[[Any, Any], None] | None] = []
+        self.closed = False
+
+    def send_async(self, message: Any, receipt: Callable[[Any, Any], None] | None) -> None:
+        self.bodies.append(message.data())
+        self.receipts.append(receipt)
+
+    def answer(self, result: Any) -> None:
+        """Answer everything that was sent."""
+        receipts, self.receipts = self.receipts, []
+        for receipt in receipts:
+            if receipt is not None:
+                receipt(result, pulsar.MessageId(-1, 1, 2, 0))
+
+    def close_async(self, _closed: object) -> None:
+        self.closed = True
+        self.answer(pulsar.Result.AlreadyClosed)
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> SilentClient:
+    monkeypatch.setattr(pulsar_client, "_ATTEMPTS", Backoff(0.001, 0.002))
+    return SilentClient()
+
+
+@pytest.fixture
+def answers() -> list[Exception | None]:
+    return []
+
+
+@pytest.mark.parametrize("first", [b"a", LARGE])
+def test_what_gets_no_receipt_is_published_again_in_order_and_answered_once(
+    client: SilentClient, answers: list[Exception | None], first: bytes
+) -> None:
+    lane = LaneProducer(client, LANE)
+    lane.send([first, b"b"], answers.append)
+    lane.send([b"c"], answers.append)
+    client.made[0].answer(pulsar.Result.Timeout)
+    eventually(lambda: len(client.made) == 2 and len(client.made[1].bodies) == 3)
+    assert client.made[0].closed
+    assert client.made[1].bodies == [first, b"b", b"c"]
+    assert (answers, lane.in_flight) == ([], (3, len(first) + 2))
+    client.made[1].answer(pulsar.Result.Ok)
+    assert (answers, lane.in_flight) == ([None, None], (0, 0))
+    lane.send([b"d"], answers.append)
+    assert client.made[1].bodies[-1] == b"d"
+
+
+def test_a_receipt_that_comes_after_the_replacement_does_not_count(
+    client: SilentClient, answers: list[Exception | None]
+) -> None:
+    lane = LaneProducer(client, LANE)
+    lane.send([b"a"], answers.append)
+    lane.send([b"b"], answers.append)
+    late = client.made[0].receipts.pop()
+    assert late is not None
+    client.made[0].answer(pulsar.Result.Timeout)
+    eventually(lambda: len(client.made) == 2 and len(client.made[1].bodies) == 2)
+    late(pulsar.Result.Ok, None)
+    assert answers == []
+    client.made[1].answer(pulsar.Result.Ok)
+    assert answers == [None, None]
+
+
+def test_while_there_is_no_producer_nothing_is_taken_and_senders_wait(
+    client: SilentClient, answers: list[Exception | None]
+) -> None:
+    lane = LaneProducer(client, LANE, LaneProducerSettings(stall_s=0.05))
+    lane.send([b"a"], answers.append)
+    client.refuses = pulsar.Timeout("no answer")
+    client.made[0].answer(pulsar.Result.Timeout)
+    assert lane.offer([b"b"], answers.append) is False
+    with pytest.raises(Unreachable, match="confirmed nothing"):
+        lane.send([b"b"], answers.append)
+    client.refuses = None
+    eventually(lambda: len(client.made) == 2 and client.made[1].bodies == [b"a"])
+    client.made[1].answer(pulsar.Result.Ok)
+    assert answers == [None]
+
+
+def test_a_lane_that_is_gone_fails_everything_at_once(client: SilentClient, answers: list[Exception | None]) -> None:
+    lane = LaneProducer(client, LANE)
+    lane.send([b"a"], answers.append)
+    lane.send([b"b"], answers.append)
+    client.refuses = pulsar.TopicNotFound("gone")
+    client.made[0].answer(pulsar.Result.Timeout)
+    eventually(lambda: len(answers) == 2)
+    assert [type(error) for error in answers] == [NotFound, NotFound]
+    with pytest.raises(NotFound):
+        lane.send([b"c"], answers.append)
+    with pytest.raises(NotFound):
+        lane.flush(1)
+
+
+def test_closing_fails_what_waits_for_another_producer(client: SilentClient, answers: list[Exception | None]) -> None:
+    lane = LaneProducer(client, LANE)
+    lane.send([b"a"], answers.append)
+    client.refuses = pulsar.Timeout("no answer")
+    client.made[0].answer(pulsar.Result.Timeout)
+    lane.close()
+    assert isinstance(answers[0], FairlaneError)
+    assert lane.in_flight == (0, 0)
+
+
+def test_any_other_failure_is_final(answers: list[Exception | None]) -> None:
+    lane = LaneProducer(Client(pulsar.Result.MessageTooBig), LANE)
+    lane.send([b"a"], answers.append)
+    assert isinstance(answers[0], FairlaneError)
+    with pytest.raises(FairlaneError):
+        lane.send([b"b"], answers.append)
