@@ -1,4 +1,4 @@
-"""Clusters on which Pulsar's shedders are compared: those at which one is known to be stuck, and a skewed one."""
+"""Clusters on which Pulsar's shedders are compared: those that one is known to leave uneven, and a skewed one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ CASES: Mapping[str, tuple[float, ...]] = {
     "one-low": (*[80.0] * 10, 10.0),
     "two-thirds-on-one": (80.0, 10.0, 10.0, 10.0, 10.0),
 }
-"""Usage of the brokers in per cent, by name. The first three are PIP-220's, in which ThresholdShedder is stuck."""
+"""Usage of the brokers in per cent, by name. The first three are PIP-220's, which ThresholdShedder leaves uneven."""
 
 
 def cluster_of(usages: Sequence[float], bundles: int = BUNDLES) -> Loads:

@@ -101,7 +101,7 @@ MOMENT = Parsed("time", datetime, lambda text: parse_past(text, datetime.now(UTC
 
 
 class Hours(click.FloatRange):
-    """Hours that a model is played for. (`nan` is within every range of click's.)"""
+    """Hours that a model simulates. (`nan` is within every range of click's.)"""
 
     def __init__(self) -> None:
         super().__init__(0, 48, min_open=True)

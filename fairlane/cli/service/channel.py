@@ -17,7 +17,7 @@ COLUMNS = ("channel", "paused", "paused_apps", "cap", "cap_burst", "tasks", "que
 
 _name = click.argument("name", metavar="NAME", shell_complete=channel_names)
 _app = click.option(
-    "--app", metavar="APP", shell_complete=app_names, help="Only this app on the channel; other apps continue."
+    "--app", metavar="APP", shell_complete=app_names, help="Only this app on the channel; others stay as they are."
 )
 
 
@@ -44,20 +44,21 @@ def list_channels(ctx: click.Context, output: Output) -> None:
 def show(ctx: click.Context, output: Output, name: str) -> None:
     """Show one channel: whether it or apps on it are paused and why, its cap, and its targets in flight.
 
-    `lowered_caps` names the caps of apps on it and of their quota groups of which not all may be used now: halved, as
-    the provider has asked to slow down; growing again after that; in the ramp after a rest; or resting.
+    `lowered_caps` has the apps and quota groups that may send less than their cap now, with the reason: halved (the
+    provider asked to slow down), growing (after that), resting (a group that was not used begins slowly), ramp (a group
+    reaches its cap within a minute after a rest).
     """
     show_usage(ctx, output, channels, "channel", name)
 
 
 @channel.command()
 @click.argument("name", metavar="NAME", type=click.Choice(("fcm", "apns")))
-@click.option("--app", required=True, help="An app with settings in this channel.")
+@click.option("--app", required=True, help="The app to check; the channel has settings for it.")
 @click.option("--target", help="A device token to check, too.")
 @output_option
 @pass_invocation
 def check(invocation: Invocation, output: Output, name: str, app: str, target: str | None) -> None:
-    """Check whether an app may send through fcm or apns: credential, token, and a dry run at the provider.
+    """Check whether an app may send through fcm or apns: credential, token, and a test request.
 
     FCM validates a message and sends nothing. APNs has no dry run: without --target it is asked about a token that does
     not exist; with --target the device gets a notification without a text, which nobody sees. The exact reason is shown
@@ -92,7 +93,7 @@ def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
 @click.option(
     "--for", "for_s", metavar="DURATION", type=DURATION, help="Resume after this time, such as 10m. Only with --app."
 )
-@click.option("--reason", metavar="TEXT", help="Shown wherever the pause is. Only with --app.")
+@click.option("--reason", metavar="TEXT", help="Shown wherever the pause is shown. Only with --app.")
 @dry_run_option
 @click.pass_context
 def pause(
@@ -117,13 +118,15 @@ def pause(
 @click.option(
     "--confirm-dead",
     is_flag=True,
-    help="Confirm that the many targets which the provider reported as invalid are so: for a day they do not pause the "
-    "app again. Only with --app.",
+    help="Confirm that the targets are invalid indeed, if a worker paused the app because the provider reported so "
+    "many of them: for a day such reports do not pause it again. Only with --app.",
 )
 @dry_run_option
 @click.pass_context
 def resume(ctx: click.Context, trial: Trial, name: str, app: str | None, *, confirm_dead: bool) -> None:
-    """Resume a paused channel, or one app on it, whether an operator or a worker paused it."""
+    """Resume a paused channel, or one app on it, whether an operator or a worker paused it.
+
+    Without --app, an app that is paused on the channel stays paused."""
     if app is None:
         if confirm_dead:
             raise click.UsageError("--confirm-dead needs --app: only one app on a channel is suspected.")

@@ -26,8 +26,8 @@ def tune() -> None:
 def producer(
     output: Output, partitions: int, rate: float, message_bytes: int, memory: int, receiver_queue: int
 ) -> None:
-    """Recommend the settings of a Pulsar producer (batching, queues), calculated as for Fairlane's own. Use them in
-    a producer of yours.
+    """Recommend the settings of a Pulsar producer of your own (batching, queues), calculated as for Fairlane's
+    producers.
 
     Sizes are bytes, or a number with kB, KiB, MB, MiB, GB or GiB.
     """

@@ -23,9 +23,12 @@ _load = with_options(
     click.option(
         "--machines",
         required=True,
-        help="The machines, as in 3x32GiB,8cpu,nvme. More words: 2xnvme, ssd, hdd, 4TB (of a disk), 25Gbps, 2numa.",
+        help="The machines, all alike: count, memory and CPUs, then, if known, data disks (nvme, ssd, hdd), size of a "
+        "disk, network and NUMA nodes, as in 3x32GiB,8cpu,2xnvme,4TB,25Gbps,2numa.",
     ),
-    click.option("--mixed", is_flag=True, help="Run a broker and a bookie on each machine, instead of one of them."),
+    click.option(
+        "--mixed", is_flag=True, help="Run both a broker and a bookie on each machine; without it, one of the two."
+    ),
     click.option("--chunk", type=click.IntRange(1, 500), default=500, help="Targets of an envelope."),
     click.option("--target-bytes", type=BYTE_SIZE, default="64", help="Size of a target with its variables."),
     click.option("--copies", type=click.IntRange(1, 5), default=2, help="Bookies that store each entry."),
@@ -62,8 +65,8 @@ def cluster(
 ) -> int:
     """Recommend the sizes and settings of a Pulsar cluster for a load: brokers, bookies, memory, caches, disks.
 
-    Each figure has its reason; those that rest on something you did not say are marked as assumed. Exits with 1 if the
-    machines are too few or too small.
+    Each figure has its reason; those that do not follow from the options alone are marked as assumed. NUMBER may end
+    with k, M or G. Exits with 1 if the machines are too few or too small.
     """
     from estate.sizing.needs import ClusterNeeds, parse_machines
     from estate.sizing.plan import plan_cluster

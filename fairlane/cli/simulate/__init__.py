@@ -1,1 +1,1 @@
-"""`fairlane simulate`: runs of scenarios, and models of the Pulsar estate. No server is needed."""
+"""`fairlane simulate`: runs of scenarios, and simulations of parts of Pulsar and BookKeeper. No server is needed."""

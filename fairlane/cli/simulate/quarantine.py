@@ -1,4 +1,4 @@
-"""`fairlane simulate quarantine`: BookKeeper's quarantine of failing bookies, played for several ratios."""
+"""`fairlane simulate quarantine`: BookKeeper's quarantine of failing bookies, simulated for several ratios."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ HEADROOM, WEAK = 1.25, 2 / 3
         "ratios",
         type=click.FloatRange(0, 1),
         multiple=True,
-        help="A bookkeeperClientQuarantineRatio to play beside 1.0. Repeatable.  [default: 0, 0.1, 0.2, 0.3, 0.5, 0.7]",
+        help="A bookkeeperClientQuarantineRatio to simulate beside 1.0: the probability that a broker quarantines a "
+        "failing bookie. Repeatable.  [default: 0, 0.1, 0.2, 0.3, 0.5, 0.7]",
     ),
     click.option("--bookies", type=click.IntRange(1, MAX_NODES), default=12, help="Number of bookies."),
     click.option(
@@ -42,7 +43,7 @@ HEADROOM, WEAK = 1.25, 2 / 3
         help="MB/s that a bookie takes without errors.  [default: 1.25 times its share of the inflow]",
     ),
     click.option("--quarantine-minutes", type=click.IntRange(1), default=30, help="Duration of a quarantine."),
-    click.option("--hours", type=Hours(), default=24.0, help="Time to play."),
+    click.option("--hours", type=Hours(), default=24.0, help="Simulated hours."),
     click.option("--seed", type=click.IntRange(0), default=1, help="First seed of all random choices."),
     click.option("--seeds", type=click.IntRange(1, 1_000), default=10, help="Number of seeds; figures are means."),
 )
@@ -56,12 +57,12 @@ def quarantine(
     seeds: int,
     **estate: Any,
 ) -> None:
-    """Play BookKeeper's quarantine: brokers that count errors of a bookie write to others for half an hour.
+    """Simulate BookKeeper's quarantine: a broker that counts errors of a bookie writes to others for half an hour.
 
-    With the default ratio of 1.0 all brokers leave an overloaded bookie at once and come back at once, and load swings.
-    Shows, for each ratio, the standard deviation of the bookies' inflow (MB/s), the minutes of bookies above their
-    capacity, and the number of quarantines. At six random moments of a day each bookie is weak for a quarter of an
-    hour, with two thirds of its capacity.
+    With the default ratio of 1.0 all brokers leave an overloaded bookie at the same time and return at the same time,
+    and load swings. Shows, for each ratio, the standard deviation of the bookies' inflow (MB/s), the minutes above
+    capacity (summed over bookies), and the number of quarantines. At six random moments of a day each bookie is
+    weak for a quarter of an hour, with two thirds of its capacity.
     """
     from dataclasses import asdict
 

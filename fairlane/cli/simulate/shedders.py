@@ -34,17 +34,17 @@ def _numbers(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...])
     click.option(
         "--bundles", type=click.IntRange(1, MAX_BUNDLES), default=BUNDLES, help="Bundles of each busy broker."
     ),
-    click.option("--hours", type=Hours(), default=2.0, help="Time to play."),
+    click.option("--hours", type=Hours(), default=2.0, help="Simulated hours."),
 )
 @output_option
 def shedders(
     output: Output, cases: tuple[str, ...], usages: list[tuple[float, ...]], bundles: int, hours: float
 ) -> None:
-    """Play Pulsar's ThresholdShedder (its default) and AvgShedder, side by side, on clusters with uneven load.
+    """Simulate Pulsar's ThresholdShedder (its default) and AvgShedder, side by side, on clusters with uneven load.
 
-    Without options: the cases in which ThresholdShedder is known to be stuck (PIP-220), and a skewed cluster. "uneven"
-    is the standard deviation of the brokers' usage as a part of its mean. `fairlane estate balance --like` plays them
-    on the load of a real cluster.
+    Without options: the cases in which ThresholdShedder is known to leave load uneven (PIP-220), and a skewed cluster.
+    "uneven" is the standard deviation of the brokers' usage as a part of its mean. `fairlane estate balance --like`
+    simulates them on the load of a real cluster.
     """
     from estate.shedder_cases import compare_shedders
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PICTURES = ("shares", "tasks", "task-shares")
 MODELS = ("quarantine", "shedders")
-"""Commands that play a model of the estate."""
+"""Commands that simulate a part of the estate."""
 
 
 def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
@@ -46,7 +46,7 @@ def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     type=(click.Choice(PICTURES), click.Path(dir_okay=False, path_type=Path)),
     multiple=True,
     metavar="KIND FILE",
-    help=f"Write a picture (SVG): {', '.join(PICTURES)}. Can be repeated.",
+    help=f"Write a picture (SVG); KIND is {', '.join(PICTURES[:-1])} or {PICTURES[-1]}. Can be repeated.",
 )
 def simulate(
     scenario: str | None,
@@ -60,16 +60,17 @@ def simulate(
 ) -> int:
     """Run a scenario under a virtual clock: tasks arrive, workers join, leave, stall and die, calls fail.
 
-    NAME is one of --list, or random or random-large (generated from the seed). The same seed gives the same run. Exits
-    with 1 if an invariant is violated or an expectation of the scenario is not met, and says how to run it again.
+    FILE is a scenario in YAML. NAME is one that --list prints, among them random and random-large (generated from the
+    seed). The same seed gives the same run. Exits with 1 if an invariant is violated or an expectation of the scenario
+    is not met, and says how to run it again.
 
-    The commands below play models of the Pulsar estate instead.
+    MODEL is one of the commands below, which simulate parts of Pulsar and BookKeeper instead.
     """
     if listed:
         _list(output)
         return exit_codes.OK
     if scenario is None:
-        raise click.UsageError("Give a scenario: a file, or a name of --list.")
+        raise click.UsageError("Give a scenario: a file, or a name that --list prints.")
     require_packages("simulator", "lupa", "msgpack")
     if seeds is not None:
         return _many(scenario, seed, seeds, processes or 0, output, pictures=bool(pictures))
