@@ -118,8 +118,8 @@ def pause(
 @click.option(
     "--confirm-dead",
     is_flag=True,
-    help="Confirm that the targets are invalid indeed, if a worker paused the app because the provider reported so "
-    "many of them: for a day such reports do not pause it again. Only with --app.",
+    help="Confirm that the targets are invalid indeed, if a worker paused the app because the provider reported "
+    "unusually many: for a day such reports do not pause it again. Only with --app.",
 )
 @dry_run_option
 @click.pass_context
