@@ -38,11 +38,11 @@ class PushMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     collapse: str = ""
     """Messages with the same text here replace each other on a device."""
     category: str = ""
-    """Category of the notification (APNs) or channel of the app (Android)."""
+    """Notification channel (Android) or category (APNs)."""
     sound: str = ""
     badge: Annotated[int, Meta(ge=0)] | None = None
     provider_ttl_s: Annotated[float, Meta(ge=0)] | None = None
-    """How long the provider keeps it for a device that it cannot reach; None: as long as the task's ttl lasts."""
+    """How long the provider keeps the message for an unreachable device; None: as long as the task's ttl lasts."""
     locales: dict[str, LocaleTexts] = {}
     """By language tag, such as `de` or `en-GB`."""
     fcm: dict[str, Any] = {}

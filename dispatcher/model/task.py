@@ -168,7 +168,8 @@ class PushTask(BaseModel):
     message: Message
     """The content: a mapping of JSON values, or a string, which becomes {"body": string}. At most 16 KiB encoded."""
     expected_targets: Annotated[int, Field(ge=0, le=MAX_TARGETS)] | None = None
-    """A hint that determines chunk and lane. None: unknown (or the length of the audience, if it has one)."""
+    """A hint that determines the chunk, and whether a small low task shares a lane. None: unknown (or the length of the
+    audience, if it has one)."""
     chunk: Annotated[int, Field(ge=1, le=MAX_CHUNK)] | None = None
     """Targets per envelope; None: chosen by `choose_chunk`."""
     weight: Annotated[float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT)] = 1.0
@@ -197,7 +198,7 @@ class PushTask(BaseModel):
     collapse: str = ""
     """For `fcm` and `apns`: of messages with the same text here, a device shows only the last."""
     category: str = ""
-    """For `fcm` and `apns`: the app's channel (Android) or category (APNs) of the notification."""
+    """For `fcm` and `apns`: the notification channel (Android) or category (APNs)."""
     provider_ttl_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=MAX_PROVIDER_TTL_S)] | None = None
     """For `fcm` and `apns`: how long the provider keeps the message for a device that it cannot reach, at most what is
     left of `ttl_s`. None: as long as that, or as long as the provider likes. As ttl_s; 0: only if it is reachable."""

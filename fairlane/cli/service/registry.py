@@ -36,11 +36,11 @@ def status(settings: "Settings", output: Output) -> None:
 
     \b
     repeats           an attempt of an envelope was recorded twice
-    repeats_possible  targets that a worker had begun and did not record in time: it died or stalled, and may
-                      have sent them
-    granted, used, returned, expired: targets of leases, by tier
-    malformed         records that this version cannot read; it skipped them. passed_over has their positions,
-                      and a newer version reads them again
+    repeats_possible  targets that may be sent twice: a worker that was sending them died or stalled before
+                      it recorded them
+    granted, used, returned, expired: targets of leases by tier: leased, sent, given back in time, and not
+    malformed         records that this version cannot read; it skipped them. passed_over has their positions;
+                      after an upgrade, workers read them again by themselves
     """
     from backends.redis.epochs import Epochs
     from backends.redis.skipped_records import SkippedRecords
@@ -54,7 +54,7 @@ def status(settings: "Settings", output: Output) -> None:
 
 @registry.command()
 @click.option("--wipe", is_flag=True, help="Empty the view first. Nothing is lost; sending pauses until it is rebuilt.")
-@click.option("--full", is_flag=True, help="Delete the snapshots first, so that everything is read.")
+@click.option("--full", is_flag=True, help="Delete the snapshots first, so that all records are read.")
 @click.option("--timeout", type=DURATION, default="10m", help="Maximum time to wait for completion.")
 @output_option
 @pass_settings
@@ -72,10 +72,10 @@ def rebuild(settings: "Settings", *, wipe: bool, full: bool, timeout: float, out
 @output_option
 @pass_settings
 def adopt(settings: "Settings", *, yes: bool, timeout: float, output: Output) -> None:
-    """Move the view to the Redis that the setting redis.url now names. There, all keys that begin with redis.prefix are
-    deleted, and the view is rebuilt from Pulsar; the Redis it leaves is not changed.
+    """Move the view to the Redis that redis.url names for this command. There, all keys that begin with redis.prefix
+    are deleted, and the view is rebuilt from Pulsar. The old Redis is not changed.
 
-    Workers on that one stop within seconds; start them with the new redis.url."""
+    Workers on the old Redis stop within seconds; start them again with the new redis.url."""
     from backends.redis.epochs import Epochs
     from backends.redis.view import open_view
     from fairlane.cli.task.many import confirm
@@ -97,7 +97,7 @@ def adopt(settings: "Settings", *, yes: bool, timeout: float, output: Output) ->
 @output_option
 @pass_settings
 def snapshot(settings: "Settings", output: Output) -> None:
-    """Store a snapshot of the view now, from which a rebuild starts. Workers also do this by themselves."""
+    """Store a snapshot of the view now; the next rebuild starts from it. Workers also do this by themselves."""
     from fairlane.worker.rebuild_by_hand import snapshot as by_hand
 
     output.emit_record({"snapshot": by_hand(settings)})

@@ -51,7 +51,7 @@ def backlog() -> None:
 @backlog.command()
 @click.option("--every", "every_s", type=DURATION, default="10s", help="Time between two snapshots.")
 @click.option("--once", is_flag=True, help="Take one snapshot and print it.")
-@click.option("--file-every", "file_s", type=DURATION, default="5m", help="Time span of one Parquet file.")
+@click.option("--file-every", "file_s", type=DURATION, default="5m", help="Begin a new Parquet file after this time.")
 @click.option("--keep-days", type=click.IntRange(0), default=14, help="Days to keep snapshots; 0 keeps all.")
 @tables_option
 @output_option
@@ -66,7 +66,7 @@ def snapshot(
     keep_days: int,
     tables: Path | None,
 ) -> None:
-    """Record the state of lanes, tiers and caps until SIGTERM or SIGINT.
+    """Record the state of lanes, tiers and caps in TABLES/backlog until SIGTERM or SIGINT.
 
     Each snapshot is one request to Redis and one to each broker, however many lanes there are; one that could not be
     taken is skipped. `fairlane backlog report` reads them. -o sets the output format of --once.
@@ -164,9 +164,10 @@ def report(
     tables: Path | None,
     output: str,
 ) -> None:
-    """Report backlog, rates, ages and time to drain by tier, app, channel and task, and what holds each of these back.
+    """Report backlog, rates, age and time to drain by tier, app, channel and task, and what holds each of these back.
 
-    Runs a Spark job over the snapshots of `fairlane backlog snapshot` and, if there is one, the outcome journal.
+    The age is that of the oldest waiting target. Runs a Spark job over the snapshots of `fairlane backlog snapshot`
+    and, if there is one, the outcome journal.
     """
     from spark_jobs.session.requirements import require_spark
 

@@ -99,7 +99,7 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
     """Wait until every target has an outcome. Shows progress on a terminal.
 
     Exit code 0 if the task completed, 1 if it was cancelled, expired or failed (`reason` says why). Targets that are
-    invalid (there is no such address any more) are no failures.
+    invalid (there is no such address any more) do not count as failures here.
     """
     from fairlane.cli.base import progress
 
@@ -139,9 +139,9 @@ def failures(ctx: click.Context, output: Output, task_id: str, *, by_reason: boo
 def outcomes(ctx: click.Context, output: Output, task_id: str, target: str | None, limit: int | None) -> None:
     """List the final outcomes of the targets, with the provider's id of each message where it is known.
 
-    They come from the outcome records of the last 14 days, which name invalid targets, and all others only if the
+    They come from the outcome records of the last 14 days. These always name invalid targets, and others only if the
     workers' setting journal.targets is all. Writer, sequence and position say which target of the task it is. Ids of
-    FCM are there if the workers' setting channels.fcm.keep_ids is on. A record may be stored twice.
+    FCM are there if the workers' setting channels.fcm.keep_ids is on. A target may be listed twice: the first counts.
     """
     with client_of(ctx) as client:
         rows, more = output.first_rows(client.task(task_id).outcomes(target), limit)

@@ -63,9 +63,9 @@ def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, *, n
 @_no_wait
 @_many
 def close(ctx: click.Context, output: Output, asked: Selection, reason: str, *, no_wait: bool) -> None:
-    """Force tasks to end that are stuck, for example because envelopes were lost. `fairlane doctor` lists them.
+    """Force stuck tasks to end, for example if envelopes were lost. `fairlane doctor` lists them.
 
-    Also ends tasks that were cancelled or stopped. Within 30 s they end as failed, and their open targets as cancelled.
+    Also works after a cancel or a stop. Within 30 s the open targets end as cancelled, and the task as failed.
     """
     _end_many(ctx, output, asked, Changes(closed=reason), no_wait=no_wait, done="is closed")
 

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 @click.option("--title", help="Title of the message.")
 @click.option("--body", help="Body of the message.")
 @click.option("--collapse", metavar="TEXT", help="A device shows only the last message with the same text here.")
-@click.option("--category", metavar="NAME", help="Channel of the app (Android) or category of the notification (APNs).")
+@click.option("--category", metavar="NAME", help="Notification channel (Android) or category (APNs).")
 @click.option(
     "--provider-ttl",
     type=DURATION,
-    help="How long the provider keeps it for a device that it cannot reach.  [default: what is left of --ttl]",
+    help="How long the provider keeps the message for an unreachable device.  [default: what is left of --ttl]",
 )
 @click.option(
     "--options", metavar="FILE|JSON", help='Further fields of the provider\'s message: {"fcm": {"android": {…}}}.'
@@ -68,7 +68,8 @@ if TYPE_CHECKING:
 @click.option(
     "--expected",
     type=click.IntRange(0),
-    help="Expected number of targets; chooses the size of envelopes and the lane.  [default: counted for a file]",
+    help="Expected number of targets; decides the size of envelopes, and whether a small low task shares a lane.  "
+    "[default: counted for a file]",
 )
 @click.option(
     "--chunk",
@@ -84,19 +85,21 @@ if TYPE_CHECKING:
     type=click.Choice(["retry", "give_up"]),
     default="retry",
     show_default=True,
-    help="Try a target again, or give it up, if the provider may have taken it and did not answer.",
+    help="What to do if the provider may have taken a target but did not answer: try it again (it may come twice), or "
+    "let it fail.",
 )
 @click.option(
     "--retry-for",
     type=DURATION,
-    help="Time after its first call in which a target is tried again; pauses do not count.  [default: no limit]",
+    help="Try a target again for at most this long after its first call; pauses do not count.  [default: no limit]",
 )
 @click.option("--hold", is_flag=True, help="Start sending only once all targets are stored.")
 @click.option(
     "--first",
     type=click.IntRange(1),
     metavar="N",
-    help="Send to the first N targets and wait for a go: `fairlane task resume`. With --hold once all are stored.",
+    help="Send to the first N targets and wait for `fairlane task resume`. With --hold, start this only once all are "
+    "stored.",
 )
 @click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker serves; without it, only warn.")
 @output_option
