@@ -57,9 +57,9 @@ def balance(
 ) -> int:
     """Make the load of the brokers even: plan moves of bundles, carry them out, check by lookup where each bundle is.
 
-    No broker gets more load than the most loaded one had before. A move that Pulsar does not keep is tried again, up to
-    five times, and then given up and listed. Exits with 1 if one was given up. Only bundles of this installation are
-    moved.
+    No broker gets more load than the most loaded one had before. A move after which Pulsar has the bundle elsewhere is
+    tried again; one that fails five times is given up and listed. Exits with 1 if one was given up. Only bundles of
+    this installation are moved.
     """
     if sum((undo, stop, like is not None)) > 1:
         raise click.UsageError("Give one of --undo, --stop and --like.")

@@ -98,8 +98,8 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
 def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None, *, fail_on_failures: bool) -> None:
     """Wait until every target has an outcome. Shows progress on a terminal.
 
-    Exit code 0 if the task completed, 1 if it was cancelled, expired or failed (`reason` says why). Targets that are
-    invalid (there is no such address any more) do not count as failures here.
+    Exit code 0 if the task completed, even if targets of it failed; 1 if it was cancelled, expired or failed (`reason`
+    says why). With --fail-on-failures, targets that are invalid (no such address any more) do not count as failed.
     """
     from fairlane.cli.base import progress
 
