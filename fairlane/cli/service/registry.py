@@ -38,7 +38,8 @@ def status(settings: "Settings", output: Output) -> None:
     repeats           an attempt of an envelope was recorded twice
     repeats_possible  targets that may be sent twice: a worker that was sending them died or stalled before
                       it recorded them
-    granted, used, returned, expired: targets of leases by tier: leased, sent, given back in time, and not
+    granted, used, returned, expired
+                      targets of leases by tier: leased, sent, given back in time, not given back in time
     malformed         records that this version cannot read; it skipped them. passed_over has their positions;
                       after an upgrade, workers read them again by themselves
     """

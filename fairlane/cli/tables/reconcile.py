@@ -47,8 +47,8 @@ def reconcile(
     --audience needs a journal that names all targets: set the workers' setting journal.targets to all before the task
     is sent.
 
-    Exit code 1 if anything does not add up or differs from the live counters. First bring the journal up to date:
-    `fairlane journal run --once`.
+    Exit code 1 if anything does not add up or contradicts the live counters; a journal that is only behind them does
+    not. First bring it up to date: `fairlane journal run --once`.
     """
     _check_usage(task, day, given["audience"])
     from spark_jobs.session.requirements import require_spark
