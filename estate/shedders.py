@@ -203,7 +203,7 @@ def play(name: str, loads: Loads, minutes: int) -> Play:
     if name not in SHEDDERS:
         raise InvalidInput(f"There is no shedder {name!r}.", f"Name one of {', '.join(SHEDDERS)}.")
     if not loads.bundles:
-        raise InvalidInput("There is no broker to play on.")
+        raise InvalidInput("There is no broker to simulate.")
     shedder, before = SHEDDERS[name](), loads.unevenness
     last: dict[str, int] = {}
     times: list[tuple[int, str]] = []
