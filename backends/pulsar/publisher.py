@@ -194,7 +194,7 @@ class LaneProducer:
 
     def _send_piece(self, producer: Any, piece: "_Piece") -> None:
         builder, send, bodies = _pulsar.MessageBuilder, producer.send_async, piece.bodies
-        watched, last = partial(self._watched, producer), piece.end - 1
+        last = piece.end - 1
         for index in range(piece.start, piece.end):
             body = bodies[index]
             message = builder()
@@ -202,7 +202,7 @@ class LaneProducer:
             if index == last:
                 send(message.build(), partial(self._answered, producer, piece))
             else:
-                send(message.build(), watched if len(body) >= _WATCHED_BYTES else None)
+                send(message.build(), partial(self._watched, producer) if len(body) >= _WATCHED_BYTES else None)
 
     # ------------------------------------------------------------ receipts
     # They come in the client's thread, where an exception would end the process.
@@ -293,7 +293,7 @@ def _check_sizes(bodies: Sequence[bytes]) -> None:
         raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class _Piece:
     """Consecutive bodies of one call that are counted together, and kept until they are stored."""
 
