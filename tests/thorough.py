@@ -110,6 +110,7 @@ THOROUGH = (
     "tests/simulation/test_seeds.py::test_a_scenario_that_ships_is_met[[]workers-come-and-go]",
     "tests/unit/producers/test_submitters.py::test_a_submitter_that_stops_anywhere*[[]list-stream-[gns]*",
     "tests/unit/producers/test_submitters.py::test_a_submitter_that_stops_anywhere*[[]stream-list-*",
+    "tests/unit/producers/test_submitters.py::test_a_submitter_that_stops_anywhere*[[]stream-file-*-fold-lags-*",
     "tests/unit/producers/test_targets_file.py::test_a_large_array*",
     "tests/unit/simulate/test_run.py::test_a_seed_that_breaks_the_engine*",
     "tests/unit/spark_jobs/test_backlog_facts.py",

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import ip_address
 from typing import Any
 
@@ -122,6 +123,11 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+@cache
+def _note_restart() -> str:
+    return assemble("note_restart", lua_texts(lua_folder("backends.redis")))
+
+
 def restart_guard(keys: Keys, claim_max_ms: int) -> OnConnect:
     """Return a function that checks every new connection: that it leads to a primary, and to the same run of it.
 
@@ -129,7 +135,7 @@ def restart_guard(keys: Keys, claim_max_ms: int) -> OnConnect:
     place. Both may lack the claims of the last second, so nothing is granted until these have ended. claim_max_ms:
     duration of the longest claim made here.
     """
-    text = assemble("note_restart", lua_texts(lua_folder("backends.redis")))
+    text = _note_restart()
 
     def guard(connection: AbstractConnection) -> None:
         connection.on_connect_check_health(check_health=False)

@@ -83,7 +83,7 @@ class MemoryConnection(redis.connection.AbstractConnection):
         self._server = server
         self._answers: deque[Answer | ResponseError] = deque()
         self._run_id = ""
-        super().__init__(**options)
+        super().__init__(**{"driver_info": None, **options})  # the vendor's would read its version from a file
 
     def repr_pieces(self) -> list[tuple[str, str]]:
         return [("server", "in memory")]
