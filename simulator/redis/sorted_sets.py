@@ -52,7 +52,8 @@ def zrangebyscore(store: Store, words: Sequence[bytes]) -> Answer:
     if options not in ([], [b"WITHSCORES"]):
         raise ResponseError(SYNTAX)
     members = store.get(words[0], SortedSet) or SortedSet()
-    chosen = [] if skip < 0 else _between(members.order, words[1:3])[skip:]
+    found = _between(members.order, words[1:3])
+    chosen = [] if skip < 0 else found[skip:]
     return _listed(chosen if limit < 0 else chosen[:limit], with_scores=bool(options))
 
 
