@@ -2,7 +2,7 @@
 
 import queue
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from simulator.world import World
 from tests.contract.registry_records import task_record
 from tests.records import lane_info
 from tests.unit.consumers.envelopes import envelope
+from tests.unit.tripwire import Crash, Tripped, Tripwire
 
 HOUSEKEEPING_S = 1.0
 MESSAGE = encode_message({"title": "hello"})
@@ -38,45 +39,6 @@ BUSY = Report(Verdict(RETRY, "busy"))
 def busy_at_first(envelope: Envelope) -> Report:
     """A provider that accepts second attempts only."""
     return BUSY if envelope.attempt == 0 else ALL_SENT
-
-
-class Crash(BaseException):
-    """The worker's process is gone."""
-
-
-class Tripwire:
-    """Counts a worker's steps (each port call has a moment before it and one after it) and kills it at one of them."""
-
-    def __init__(self) -> None:
-        self.steps = 0
-        self.dies_at = -1
-
-    def pass_by(self) -> None:
-        self.steps += 1
-        if self.steps == self.dies_at:
-            raise Crash
-
-
-class Tripped:
-    """A port whose calls pass a tripwire."""
-
-    def __init__(self, port: Any, wire: Tripwire, calls: Sequence[str]) -> None:
-        self._port = port
-        self._wire = wire
-        self._calls = frozenset(calls)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._port, name)
-        if name not in self._calls:
-            return found
-
-        def call(*args: Any) -> Any:
-            self._wire.pass_by()
-            result = found(*args)
-            self._wire.pass_by()
-            return result
-
-        return call
 
 
 def on_each(port: Any, call: str, act: Callable[..., None]) -> None:

@@ -5,7 +5,8 @@ import pytest
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import RETRY, Outcome, Outcomes, Report, Verdict, decode_record
-from tests.unit.engine_world import Crash, EngineWorld, Worker
+from tests.unit.engine_world import EngineWorld, Worker
+from tests.unit.tripwire import Crash
 
 TRY_AGAIN = Verdict(RETRY, "busy")
 BAD = Verdict(int(Outcome.FAILED), "a sensitive word")
