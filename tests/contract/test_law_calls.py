@@ -18,6 +18,8 @@ MUCH_TARGETS_S, CALLS_PER_TARGET = 5_000, 0.02
 LOOKS_AT_PAUSED = 2
 """Calls, in the 2 s of a measure, for each paused lane: it is parked for 2 s, then asked for as one that woke up."""
 AT_ONCE_S = 0.05
+CALM_S = 2.0
+"""Lanes that woke up are empty by then: a worker asks again when one of them runs dry."""
 RECOVERY_S = 4.0
 """The longest wait for another attempt, and for the other workers."""
 ALERTS = 8
@@ -116,7 +118,7 @@ class Calls(Judged):
     def measure(self) -> None:
         """With a standing backlog and nothing new a worker asks ten times a second."""
         crew, seconds = self.crew, 2.0
-        crew.run_for(max(1.0, self._back_s() + RECOVERY_S - crew.now_s))
+        crew.run_for(max(CALM_S, self._back_s() + RECOVERY_S - crew.now_s))
         from_s = crew.now_s
         crew.run_for(seconds)
         calls, sent = crew.calls_within(from_s, crew.now_s), self._targets(from_s, crew.now_s)
