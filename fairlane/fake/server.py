@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dispatcher.model.errors import InvalidInput, Refused
 from fairlane.fake.certificates import TlsFiles
 from fairlane.fake.site import Site
+from fairlane.fake.wire.breaking import break_connection
 from fairlane.fake.wire.http1 import Http1
 from fairlane.fake.wire.http2 import Http2Connection
 
@@ -16,10 +17,13 @@ from fairlane.fake.wire.http2 import Http2Connection
 class _Choosing(asyncio.Protocol):
     """A new connection: hands over to the protocol that TLS has agreed on."""
 
-    def __init__(self, site: Site, http1: Http1) -> None:
-        self._site, self._http1 = site, http1
+    def __init__(self, site: Site, http1: Http1, over: asyncio.Event) -> None:
+        self._site, self._http1, self._over = site, http1, over
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._over.is_set():  # its handshake ended after the fake had closed all others
+            break_connection(transport)
+            return
         tls = transport.get_extra_info("ssl_object")
         has_certificate = bool(transport.get_extra_info("peercert"))
         protocol: asyncio.Protocol
@@ -34,10 +38,10 @@ class _Choosing(asyncio.Protocol):
 @asynccontextmanager
 async def serving(site: Site, files: TlsFiles, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
     """Serve; yields the port, a free one for 0. Raises Refused if it is taken."""
-    http1 = Http1(site)
+    http1, over = Http1(site), asyncio.Event()
     loop = asyncio.get_running_loop()
     try:
-        server = await loop.create_server(lambda: _Choosing(site, http1), host, port, ssl=_context(files))
+        server = await loop.create_server(lambda: _Choosing(site, http1, over), host, port, ssl=_context(files))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             cause = f"Port {port} of {host} is taken."
@@ -46,6 +50,7 @@ async def serving(site: Site, files: TlsFiles, host: str = "127.0.0.1", port: in
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
+        over.set()
         server.close()
         for connection in list(site.open):
             connection.shut()
