@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from backends.background_calls import BackgroundCalls
 from backends.redis.registry.registry import Registry
 from dispatcher.clock import Clock
 from dispatcher.ports import ControlLog
@@ -11,7 +12,6 @@ from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.topics import Topics
 from producers.settings import ProducerOptions
 from producers.submit.history import KnownSubmissions
-from producers.submit.renewals import Renewals
 
 
 class LaneWriter(Protocol):
@@ -106,5 +106,5 @@ class Services:
     leases: LeasePace = LeasePace()
     who: str = "another process"
     """The name of this process shown to other submitters of a task."""
-    renewals: Renewals = field(default_factory=Renewals)
+    renewals: BackgroundCalls = field(default_factory=BackgroundCalls)
     """Renews the leases of all submissions of this process."""

@@ -1,10 +1,8 @@
 """The Pulsar client with Fairlane's settings, its exceptions as Fairlane's errors, and topic positions as text."""
 
-import logging
 import os
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,22 +10,11 @@ from urllib.parse import urlsplit
 import pulsar
 
 from backends.addresses import Address
+from backends.background_calls import BackgroundCalls
 from backends.pulsar.admin import PROVISION, RIGHTS, WAIT
 from backends.settings import PulsarSettings
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.wire.topics import Topics
-
-SILENT_MS = 20_000
-"""A producer without a receipt for this long is replaced, and what it owes is published again.
-
-The client repairs lost connections by itself, but not this: while a topic moves, a broker may tell the client that it
-closed a producer before it answers that it created it. The client then takes it as created, and the broker drops all
-that it sends (Pulsar 4.0.8 and pulsar-client 3.13: one in some 1,500 moves of a topic).
-"""
-_ATTEMPTS = Backoff(0.1, 5.0)
-"""First and longest wait before an attempt to create a producer in place of another."""
-_log = logging.getLogger(__name__)
 
 
 def topics(settings: PulsarSettings) -> Topics:
@@ -36,9 +23,10 @@ def topics(settings: PulsarSettings) -> Topics:
 
 
 class PulsarClient(pulsar.Client):  # type: ignore[misc]  # the vendor's has no types
-    """A client that remembers its service address, for error messages."""
+    """A client that remembers its service address, for error messages, and has checks of its producers."""
 
     address: Address
+    checks: BackgroundCalls
 
 
 def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threads: int = 1) -> PulsarClient:
@@ -68,6 +56,7 @@ def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threa
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, log_file),
         )
     client.address = settings.address
+    client.checks = BackgroundCalls()
     return client
 
 
@@ -130,27 +119,6 @@ def let_go(producer: Any) -> None:
     client.
     """
     producer.close_async(_ignore)
-
-
-def replace_producer(broken: Any, attempt: Callable[[], None], closed: threading.Event) -> None:
-    """Let a producer go and make another one, in a thread of its own: until an attempt succeeds or `closed` is set.
-
-    attempt: makes the new one and goes on with it. Raises FairlaneError, and is then made again.
-    """
-
-    def run() -> None:
-        let_go(broken)
-        wait_s = _ATTEMPTS.first_s
-        while not closed.wait(wait_s):
-            try:
-                attempt()
-            except FairlaneError as error:
-                _log.warning("%s", error)
-                wait_s = _ATTEMPTS.after(wait_s)
-            else:
-                return
-
-    threading.Thread(target=run, name="replace producer", daemon=True).start()
 
 
 def _ignore(_result: Any) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from backends.pulsar.client import SILENT_MS, failure_of, let_go, replace_producer, translated
+from backends.pulsar.client import PulsarClient, failure_of, let_go, translated
+from backends.pulsar.silence import CHECK_S, CHECKS, Silence, replace_producer
 from backends.settings import Compression
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.ports import Done
@@ -47,6 +48,9 @@ class LaneProducerSettings:
     """Maximum size of the unconfirmed messages; sending waits at this limit."""
     stall_s: float = 60.0
     """How long sending waits without a single confirmation."""
+    check_s: float = CHECK_S
+    """Interval of the checks for silence: at CHECKS of them in a row without a confirmation the producer is replaced.
+    The first producer of a client sets it for all."""
     compression: Compression = "lz4"
 
 
@@ -56,14 +60,14 @@ class LaneProducer:
     No message is lost alone: one fails only together with all after it. Sizes are checked before sending. Receipts come
     in order, so the receipt of a piece's last message covers the piece.
 
-    If no receipt comes for SILENT_MS, everything unconfirmed is published again by another producer: there may then be
-    copies, out of order. After a failure everything later fails as well: continue after the last confirmed body with a
+    If no receipts come, everything unconfirmed is published again by another producer: there may then be copies, out of
+    order. After a failure everything later fails as well: continue after the last confirmed body with a
     new LaneProducer.
     `done` may run under the client's lock: it must not raise, wait or send.
     """
 
     def __init__(
-        self, client: pulsar.Client, topic: str, settings: LaneProducerSettings = LaneProducerSettings()
+        self, client: PulsarClient, topic: str, settings: LaneProducerSettings = LaneProducerSettings()
     ) -> None:
         """Raises Unreachable, NotFound (no such topic), Refused (backlog quota, rights)."""
         self._client = client
@@ -79,6 +83,8 @@ class LaneProducer:
         self._closed = threading.Event()
         self._producer: Any = _create_producer(client, topic, settings)
         """None while it is being replaced."""
+        self._silence = Silence()
+        client.checks.add(self._check, settings.check_s)
 
     def send(self, bodies: Sequence[bytes], done: Done) -> None:
         """Send all bodies; wait while too much is unconfirmed. `done` is called once: when all are stored, or failed.
@@ -128,6 +134,7 @@ class LaneProducer:
 
     def close(self) -> None:
         """Close the producer; messages not yet stored fail."""
+        self._client.checks.remove(self._check)
         self._closed.set()
         with self._room:
             producer = self._producer
@@ -207,9 +214,7 @@ class LaneProducer:
     # ------------------------------------------------------------ receipts
     # They come in the client's thread, where an exception would end the process.
     def _watched(self, producer: Any, result: Any, _message_id: Any) -> None:
-        if result == pulsar.Result.Timeout:
-            self._replace(producer)
-        elif result != pulsar.Result.Ok and producer is self._producer:
+        if result != pulsar.Result.Ok and producer is self._producer:
             self._fail(failure_of(result, f"publish to {self._topic}", self._client))
 
     def _answered(self, producer: Any, piece: "_Piece", result: Any, message_id: Any) -> None:
@@ -239,13 +244,16 @@ class LaneProducer:
             self._room.notify_all()
 
     # ------------------------------------------------------------ replacement
-    def _replace(self, producer: Any) -> None:
+    def _check(self) -> None:
         """Replace a producer that gets no receipts. Until there is another one, senders wait."""
         with self._room:
-            if self._closed.is_set() or producer is not self._producer:
+            if self._producer is None:
+                return  # it is being replaced
+            if not self._silence.is_over_limit(owed=bool(self._unconfirmed), confirmed=self._receipts):
                 return
-            self._producer = None
-        _log.warning("No receipt from %s for %d s; publishing again", self._topic, SILENT_MS // 1000)
+            producer, self._producer = self._producer, None
+        waited_s = CHECKS * self._settings.check_s
+        _log.warning("No receipt from %s for %g s or more; publishing again", self._topic, waited_s)
         replace_producer(producer, self._renew, self._closed)
 
     def _renew(self) -> None:
@@ -330,7 +338,7 @@ def _create_producer(client: pulsar.Client, topic: str, settings: LaneProducerSe
     with translated(f"create a producer for {topic}", client):
         producer = client.create_producer(
             topic,
-            send_timeout_millis=SILENT_MS,
+            send_timeout_millis=0,
             block_if_queue_full=True,
             max_pending_messages=settings.in_flight_messages + _PIECE_MESSAGES,
             batching_enabled=True,

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import _pulsar
 import pulsar
 
-from backends.pulsar.client import SILENT_MS, failure_of, let_go, position_of, replace_producer, translated
+from backends.pulsar.client import PulsarClient, failure_of, let_go, position_of, translated
+from backends.pulsar.silence import CHECK_S, Silence, replace_producer
 from dispatcher.model.errors import FairlaneError, Unreachable
 
 Stored = Callable[[Exception | None, str], None]
@@ -34,7 +35,7 @@ class RecordProducer:
     with an error that is not retryable. Bodies are small; callers bound the memory by waiting for receipts.
     """
 
-    def __init__(self, client: pulsar.Client, topic: str, batch_delay_ms: int = 1) -> None:
+    def __init__(self, client: PulsarClient, topic: str, batch_delay_ms: int = 1) -> None:
         """Raises Unreachable, NotFound (not provisioned), Refused."""
         self._client = client
         self._topic = topic
@@ -44,8 +45,11 @@ class RecordProducer:
         self._pending: dict[int, _Record] = {}
         self._next = 0
         self._generation = 0
+        self._receipts = 0
+        self._silence = Silence()
         self._closed = threading.Event()
         self._producer: Any = self._open()
+        client.checks.add(self._check, CHECK_S)
 
     def publish(self, body: bytes, stored: Stored, key: str = "") -> None:
         """Publish a record. key: lets readers select records without decoding them."""
@@ -82,6 +86,7 @@ class RecordProducer:
         with self._lock:
             all_stored = self._lock.wait_for(lambda: not self._pending, timeout_s)
             self._closed.set()
+            self._client.checks.remove(self._check)
             producer, self._producer = self._producer, None
             given_up, self._pending = self._pending, {}
         for record in given_up.values():
@@ -95,7 +100,7 @@ class RecordProducer:
         with translated(f"create a producer for {self._topic}", self._client):
             producer = self._client.create_producer(
                 self._topic,
-                send_timeout_millis=SILENT_MS,  # all its records fail together, and are published again
+                send_timeout_millis=0,  # no record fails alone
                 max_pending_messages=0,  # never blocks, so that the lock may be held while sending
                 batching_enabled=True,
                 batching_max_messages=100,
@@ -128,12 +133,20 @@ class RecordProducer:
     def _receipt(self, number: int, error: FairlaneError | None, position: str) -> None:
         with self._lock:
             record = self._pending.pop(number, None)
+            self._receipts += 1
             if not self._pending:
                 self._lock.notify_all()
         if record is not None:
             record.stored(error, position)
 
     # ------------------------------------------------------------ repair
+    def _check(self) -> None:
+        with self._lock:
+            if self._producer is None:
+                return  # it is being replaced
+            if self._silence.is_over_limit(owed=bool(self._pending), confirmed=self._receipts):
+                self._broken(self._generation, Unreachable(f"Pulsar confirms nothing in {self._topic}."))
+
     def _broken(self, generation: int, error: FairlaneError) -> None:
         with self._lock:
             if self._closed.is_set() or generation != self._generation or self._producer is None:

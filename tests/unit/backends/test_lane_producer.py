@@ -1,16 +1,18 @@
 """Bodies without a receipt are published again by another producer, or fail together."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pulsar
 import pytest
 
-from backends.pulsar import client as pulsar_client
+from backends.pulsar import silence
 from backends.pulsar.publisher import LaneProducer, LaneProducerSettings
+from backends.pulsar.silence import CHECKS
 from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
-from tests.unit.backends.raw_client import Client
+from tests.unit.backends.raw_client import Checks, Client
 from tests.unit.consumers.fakes import eventually
 
 LANE = "persistent://t/tasks-00/a-task"
@@ -24,9 +26,9 @@ class SilentClient:
     def __init__(self) -> None:
         self.made: list[SilentProducer] = []
         self.refuses: Exception | None = None
+        self.checks = Checks()
 
-    def create_producer(self, *_: object, send_timeout_millis: int, **__: object) -> "SilentClient":
-        assert send_timeout_millis > 0, "the client ends the wait for receipts"
+    def create_producer(self, *_: object, **__: object) -> "SilentClient":
         if self.refuses is not None:
             raise self.refuses
         self.made.append(SilentProducer())
@@ -35,6 +37,10 @@ class SilentClient:
     @property
     def _producer(self) -> "SilentProducer":
         return self.made[-1]
+
+    def has_again(self, producers: int, bodies: list[bytes]) -> bool:
+        """Return whether this is the number of producers, and the last one was sent these bodies."""
+        return len(self.made) == producers and self.made[-1].bodies == bodies
 
 
 class SilentProducer:
@@ -47,9 +53,9 @@ class SilentProducer:
         self.bodies.append(message.data())
         self.receipts.append(receipt)
 
-    def answer(self, result: Any) -> None:
-        """Answer everything that was sent."""
-        receipts, self.receipts = self.receipts, []
+    def answer(self, result: Any, count: int | None = None) -> None:
+        """Answer what was sent: the first `count` messages, or all."""
+        receipts, self.receipts = self.receipts[:count], [] if count is None else self.receipts[count:]
         for receipt in receipts:
             if receipt is not None:
                 receipt(result, pulsar.MessageId(-1, 1, 2, 0))
@@ -61,7 +67,7 @@ class SilentProducer:
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> SilentClient:
-    monkeypatch.setattr(pulsar_client, "_ATTEMPTS", Backoff(0.001, 0.002))
+    monkeypatch.setattr(silence, "_ATTEMPTS", Backoff(0.001, 0.002))
     return SilentClient()
 
 
@@ -72,15 +78,14 @@ def answers() -> list[Exception | None]:
 
 @pytest.mark.parametrize("first", [b"a", LARGE])
 def test_what_gets_no_receipt_is_published_again_in_order_and_answered_once(
-    client: SilentClient, answers: list[Exception | None], first: bytes
+    client: Any, answers: list[Exception | None], first: bytes
 ) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([first, b"b"], answers.append)
     lane.send([b"c"], answers.append)
-    client.made[0].answer(pulsar.Result.Timeout)
-    eventually(lambda: len(client.made) == 2 and len(client.made[1].bodies) == 3)
+    client.checks.make(CHECKS)
+    eventually(lambda: client.has_again(2, [first, b"b", b"c"]))
     assert client.made[0].closed
-    assert client.made[1].bodies == [first, b"b", b"c"]
     assert (answers, lane.in_flight) == ([], (3, len(first) + 2))
     client.made[1].answer(pulsar.Result.Ok)
     assert (answers, lane.in_flight) == ([None, None], (0, 0))
@@ -89,15 +94,15 @@ def test_what_gets_no_receipt_is_published_again_in_order_and_answered_once(
 
 
 def test_a_receipt_that_comes_after_the_replacement_does_not_count(
-    client: SilentClient, answers: list[Exception | None]
+    client: Any, answers: list[Exception | None]
 ) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
     lane.send([b"b"], answers.append)
     late = client.made[0].receipts.pop()
     assert late is not None
-    client.made[0].answer(pulsar.Result.Timeout)
-    eventually(lambda: len(client.made) == 2 and len(client.made[1].bodies) == 2)
+    client.checks.make(CHECKS)
+    eventually(lambda: client.has_again(2, [b"a", b"b"]))
     late(pulsar.Result.Ok, None)
     assert answers == []
     client.made[1].answer(pulsar.Result.Ok)
@@ -105,27 +110,27 @@ def test_a_receipt_that_comes_after_the_replacement_does_not_count(
 
 
 def test_while_there_is_no_producer_nothing_is_taken_and_senders_wait(
-    client: SilentClient, answers: list[Exception | None]
+    client: Any, answers: list[Exception | None]
 ) -> None:
     lane = LaneProducer(client, LANE, LaneProducerSettings(stall_s=0.05))
     lane.send([b"a"], answers.append)
     client.refuses = pulsar.Timeout("no answer")
-    client.made[0].answer(pulsar.Result.Timeout)
+    client.checks.make(CHECKS)
     assert lane.offer([b"b"], answers.append) is False
     with pytest.raises(Unreachable, match="confirmed nothing"):
         lane.send([b"b"], answers.append)
     client.refuses = None
-    eventually(lambda: len(client.made) == 2 and client.made[1].bodies == [b"a"])
+    eventually(lambda: client.has_again(2, [b"a"]))
     client.made[1].answer(pulsar.Result.Ok)
     assert answers == [None]
 
 
-def test_a_lane_that_is_gone_fails_everything_at_once(client: SilentClient, answers: list[Exception | None]) -> None:
+def test_a_lane_that_is_gone_fails_everything_at_once(client: Any, answers: list[Exception | None]) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
     lane.send([b"b"], answers.append)
     client.refuses = pulsar.TopicNotFound("gone")
-    client.made[0].answer(pulsar.Result.Timeout)
+    client.checks.make(CHECKS)
     eventually(lambda: len(answers) == 2)
     assert [type(error) for error in answers] == [NotFound, NotFound]
     with pytest.raises(NotFound):
@@ -134,18 +139,51 @@ def test_a_lane_that_is_gone_fails_everything_at_once(client: SilentClient, answ
         lane.flush(1)
 
 
-def test_closing_fails_what_waits_for_another_producer(client: SilentClient, answers: list[Exception | None]) -> None:
+def test_closing_fails_what_waits_for_another_producer(client: Any, answers: list[Exception | None]) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
     client.refuses = pulsar.Timeout("no answer")
-    client.made[0].answer(pulsar.Result.Timeout)
+    client.checks.make(CHECKS)
     lane.close()
     assert isinstance(answers[0], FairlaneError)
     assert lane.in_flight == (0, 0)
+    assert not client.checks
+
+
+def test_a_slow_lane_is_not_published_to_again_as_long_as_receipts_come(
+    client: Any, answers: list[Exception | None]
+) -> None:
+    """Otherwise all that waits would be sent once more, and make it slower still."""
+    lane = LaneProducer(client, LANE)
+    for _ in range(5 * CHECKS):
+        lane.send([b"a"], answers.append)
+    for _ in range(5 * CHECKS):
+        client.checks.make(CHECKS - 1)
+        client.made[0].answer(pulsar.Result.Ok, 1)
+        client.checks.make()
+    assert len(answers) == 5 * CHECKS
+    client.checks.make(5 * CHECKS)
+    assert len(client.made) == 1
+
+
+def test_while_nothing_is_stored_each_replacement_waits_twice_as_long(
+    client: Any, answers: list[Exception | None]
+) -> None:
+    lane = LaneProducer(client, LANE)
+    lane.send([b"a"], answers.append)
+    for times in (1, 2, 4):
+        made = len(client.made)
+        client.checks.make(times * CHECKS - 1)
+        assert len(client.made) == made
+        client.checks.make()
+        eventually(partial(client.has_again, made + 1, [b"a"]))
+    client.made[-1].answer(pulsar.Result.Ok)
+    assert answers == [None]
 
 
 def test_any_other_failure_is_final(answers: list[Exception | None]) -> None:
-    lane = LaneProducer(Client(pulsar.Result.MessageTooBig), LANE)
+    client: Any = Client(pulsar.Result.MessageTooBig)
+    lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
     assert isinstance(answers[0], FairlaneError)
     with pytest.raises(FairlaneError):

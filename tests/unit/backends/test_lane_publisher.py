@@ -16,6 +16,7 @@ from backends.system_clock import SystemClock
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from tests.actors import running
+from tests.unit.backends.raw_client import Client
 from tests.unit.consumers.envelopes import envelope
 
 LANE = "persistent://t/tasks-01/moved"
@@ -94,7 +95,7 @@ def envelopes(*sequences: int) -> list[Envelope]:
 
 @contextmanager
 def working(settings: PublisherSettings, create: Callable[[str], None] | None = None) -> Iterator[LanePublisher]:
-    made = LanePublisher(None, SystemClock(), settings, create)
+    made = LanePublisher(Client(), SystemClock(), settings, create)
     with running(made.run):
         yield made
         assert made.stop(TELL_S)
@@ -161,7 +162,7 @@ def test_what_is_published_after_the_stop_is_refused(monkeypatch: pytest.MonkeyP
 def test_a_lane_that_cannot_be_flushed_is_given_up_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     broker_of(monkeypatch, LANE)
     done, sent = Answers(), Answers()
-    lanes = LanePublisher(None, SystemClock(), narrow())
+    lanes = LanePublisher(Client(), SystemClock(), narrow())
     with running(lanes.run):
         lanes.publish(LANE, envelopes(1), done)
         lanes.publish(OTHER, envelopes(1), sent)

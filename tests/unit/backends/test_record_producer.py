@@ -5,7 +5,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from backends.pulsar import client as pulsar_client
+from backends.pulsar import silence
 from backends.pulsar.record_producer import RecordProducer
 from dispatcher.backoff import Backoff
 from dispatcher.model.errors import InvalidInput
@@ -16,8 +16,8 @@ from tests.unit.consumers.fakes import eventually
 def test_a_record_without_receipt_is_published_by_the_next_producer_however_long_that_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pulsar_client, "_ATTEMPTS", Backoff(0.001, 0.002))
-    client = Client(pulsar.Result.Timeout)
+    monkeypatch.setattr(silence, "_ATTEMPTS", Backoff(0.001, 0.002))
+    client: Any = Client(pulsar.Result.Timeout)
     producer = RecordProducer(client, "persistent://t/system/control")
     client.failing = 3
     reported: list[tuple[Exception | None, str]] = []
@@ -28,8 +28,24 @@ def test_a_record_without_receipt_is_published_by_the_next_producer_however_long
     assert producer.close()
 
 
+def test_a_record_that_never_gets_a_receipt_is_published_by_another_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(silence, "_ATTEMPTS", Backoff(0.001, 0.002))
+    client: Any = Client(None)
+    producer = RecordProducer(client, "persistent://t/system/control")
+    reported: list[tuple[Exception | None, str]] = []
+    producer.publish(b"a", lambda *answer: reported.append(answer))
+    client.checks.make(silence.CHECKS - 1)
+    assert client.bodies == [b"a"]
+    client.checks.make()
+    eventually(lambda: bool(reported))
+    assert [error for error, _ in reported] == [None]
+    assert client.bodies == [b"a", b"a"]
+    assert producer.close()
+    assert not client.checks
+
+
 def test_who_does_not_take_a_receipt_keeps_no_other_from_theirs(caplog: pytest.LogCaptureFixture) -> None:
-    client = Client()
+    client: Any = Client()
     producer = RecordProducer(client, "persistent://t/system/control")
 
     def refuse(_error: Exception | None, _position: str) -> None:
@@ -43,7 +59,7 @@ def test_who_does_not_take_a_receipt_keeps_no_other_from_theirs(caplog: pytest.L
 
 @pytest.mark.parametrize("result", [pulsar.Result.MessageTooBig, pulsar.Result.InvalidMessage])
 def test_a_record_that_is_refused_for_itself_fails_alone(result: Any) -> None:
-    client = Client(result)
+    client: Any = Client(result)
     producer = RecordProducer(client, "persistent://t/system/dead-letters")
     reported: list[tuple[Exception | None, str]] = []
     producer.publish(b"large", lambda *answer: reported.append(answer))

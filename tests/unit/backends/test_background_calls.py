@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable
 
+from backends.background_calls import BackgroundCalls
 from dispatcher.model.errors import Unreachable
-from producers.submit.renewals import Renewals
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
 from tests.unit.producers.fake_service import FakeService
@@ -27,7 +27,7 @@ def renewal(seen: list[threading.Thread], times: int) -> tuple[Callable[[], None
 
 
 def test_one_thread_renews_all_leases_again_and_again_though_redis_is_away_and_ends_with_them() -> None:
-    renewals = Renewals()
+    renewals = BackgroundCalls()
     seen: tuple[list[threading.Thread], ...] = ([], [])
     (one, one_enough), (other, other_enough) = (renewal(each, times=3) for each in seen)
     renewals.add(one, 0.001)
