@@ -1,13 +1,14 @@
 """Calls that are made again and again in the background."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from dispatcher.model.errors import FairlaneError
 
 Call = Callable[[], object]
+_log = logging.getLogger(__name__)
 
 
 class BackgroundCalls:
@@ -19,7 +20,7 @@ class BackgroundCalls:
         self._running = False
 
     def add(self, call: Call, every_s: float) -> None:
-        """Make the call from now on, at this pace or at that of the thread already running. Its errors are ignored."""
+        """Make the call from now on, at this pace or at that of the thread already running. It goes on after errors."""
         with self._lock:
             self._calls.add(call)
             if not self._running:
@@ -34,11 +35,19 @@ class BackgroundCalls:
     def _run(self, every_s: float) -> None:
         while calls := self._due(every_s):
             for call in calls:
-                with suppress(FairlaneError):
-                    call()
+                _make(call)
 
     def _due(self, every_s: float) -> list[Call]:
         time.sleep(every_s)
         with self._lock:
             self._running = bool(self._calls)
             return list(self._calls)
+
+
+def _make(call: Call) -> None:
+    try:
+        call()
+    except FairlaneError as error:
+        _log.debug("a call in the background failed: %s", error)
+    except Exception:  # a fault of one call must not end the others
+        _log.exception("A call in the background failed")

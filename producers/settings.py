@@ -20,7 +20,10 @@ class ProducerOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory_mib: int = Field(
-        default=128, ge=16, le=65_536, description="MiB that the unconfirmed messages of one submission may take"
+        default=128,
+        ge=16,
+        le=65_536,
+        description="MiB of unconfirmed messages of one submission; while Pulsar stalls they are in memory twice",
     )
     compression: CompressionRule = Field(
         default="auto",

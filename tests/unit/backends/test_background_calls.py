@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from backends.background_calls import BackgroundCalls
 from dispatcher.model.errors import Unreachable
 from producers.submit.report import Watchers
@@ -45,6 +47,26 @@ def test_one_thread_renews_all_leases_again_and_again_though_redis_is_away_and_e
     renewals.add(renew, 0.001)
     assert enough.wait(_PATIENCE_S)
     renewals.remove(renew)
+
+
+def test_a_call_with_a_fault_ends_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    calls, enough = BackgroundCalls(), threading.Event()
+    seen: list[int] = []
+
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    def counts() -> None:
+        seen.append(1)
+        if len(seen) == 3:
+            enough.set()
+
+    calls.add(fails, 0.001)
+    calls.add(counts, 0.001)
+    assert enough.wait(_PATIENCE_S)
+    calls.remove(fails)
+    calls.remove(counts)
+    assert "A call in the background failed" in caplog.text
 
 
 def test_a_small_list_waits_for_redis_once_after_its_record_and_once_after_its_seal() -> None:

@@ -1,7 +1,11 @@
 """Bodies without a receipt are published again by another producer, or fail together."""
 
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from random import Random
+from threading import Event
 from typing import Any
 
 import pulsar
@@ -179,6 +183,66 @@ def test_while_nothing_is_stored_each_replacement_waits_twice_as_long(
         eventually(partial(client.has_again, made + 1, [b"a"]))
     client.made[-1].answer(pulsar.Result.Ok)
     assert answers == [None]
+
+
+class LossyClient(SilentClient):
+    """Its producers give receipts at once, until one of them loses what it is sent; some cannot be created."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._rng = Random(seed)
+
+    def create_producer(self, *_: object, **__: object) -> "SilentClient":
+        if self.made and self._rng.random() < 0.3:
+            raise pulsar.Timeout("no answer")
+        self.made.append(LossyProducer(self._rng.randrange(200)))
+        return self
+
+
+class LossyProducer(SilentProducer):
+    def __init__(self, good_for: int) -> None:
+        super().__init__()
+        self._good_for = good_for
+
+    def send_async(self, message: Any, receipt: Callable[[Any, Any], None] | None) -> None:
+        super().send_async(message, receipt)
+        if len(self.bodies) <= self._good_for:
+            self.answer(pulsar.Result.Ok)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_senders_at_once_get_each_answer_once_however_often_the_producer_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(silence, "_ATTEMPTS", Backoff(0.001, 0.002))
+    client: Any = LossyClient(seed)
+    lane, answers, over = (
+        LaneProducer(client, LANE, LaneProducerSettings(in_flight_messages=30)),
+        Counter[Any](),
+        Event(),
+    )
+
+    def note(call: tuple[int, int], error: Exception | None) -> None:
+        answers[call, error] += 1
+
+    def send(sender: int) -> None:
+        for number in range(50):
+            bodies = [f"{sender} {number} {body}".encode() for body in range((1, 3, 120)[number % 3])]
+            lane.send(bodies, partial(note, (sender, number)))
+
+    def check() -> None:
+        while not over.wait(0.001):
+            client.checks.make()
+
+    with ThreadPoolExecutor(4) as threads:
+        threads.submit(check)
+        for sender in [threads.submit(send, number) for number in range(3)]:
+            sender.result()
+        lane.flush(30)
+        over.set()
+    assert answers == Counter({((sender, number), None): 1 for sender in range(3) for number in range(50)})
+    assert lane.in_flight == (0, 0)
+    assert len(client.made) > 3
 
 
 def test_any_other_failure_is_final(answers: list[Exception | None]) -> None:
