@@ -125,7 +125,7 @@ def _settings_of(model: type[BaseModel], above: str) -> Iterator[tuple[str, str,
 def _default(value: Any) -> str:
     if value is PydanticUndefined or value is None or isinstance(value, Path) or value in ("", {}, (), []):
         return ""
-    return f"`{value}`"
+    return f"`{', '.join(map(str, value)) if isinstance(value, tuple) else value}`"
 
 
 # ------------------------------------------------------------- metrics
