@@ -121,10 +121,7 @@ def loads_of(pieces: Iterable[Piece], brokers: Collection[str]) -> dict[str, flo
 
 # ---------------------------------------------------------------- balance
 def plan_balance(
-    pieces: Sequence[Piece],
-    brokers: Collection[str],
-    close_enough: float = CLOSE_ENOUGH,
-    fixed: Mapping[str, float] | None = None,
+    pieces: Sequence[Piece], brokers: Collection[str], fixed: Mapping[str, float] | None = None
 ) -> MovePlan:
     """Return the moves that level the load of brokers, largest bundles first.
 
@@ -137,8 +134,8 @@ def plan_balance(
     for broker, load in (fixed or {}).items():
         if broker in before:
             before[broker] += load
-    moves = _greedy([piece for piece in pieces if piece.broker in brokers], dict(before), close_enough)
-    moves = _without_needless(moves, before, close_enough)
+    moves = _greedy([piece for piece in pieces if piece.broker in brokers], dict(before))
+    moves = _without_needless(moves, before)
     return _plan(moves, before)
 
 
@@ -148,12 +145,12 @@ def _check(pieces: Iterable[Piece]) -> None:
             raise InvalidInput(f"balance: bundle {piece.bundle} has the load {piece.weight}.")
 
 
-def _greedy(pieces: Sequence[Piece], loads: dict[str, float], close_enough: float) -> list[Move]:
+def _greedy(pieces: Sequence[Piece], loads: dict[str, float]) -> list[Move]:
     """Move from the most loaded giver to the least loaded taker until they are close, or no move helps."""
     left = {broker: [piece for piece in pieces if piece.broker == broker] for broker in loads}
     moves: list[Move] = []
     givers, takers = set(loads), set(loads)
-    while spread_of(loads) > close_enough:
+    while spread_of(loads) > CLOSE_ENOUGH:
         move = _best_move(left, loads, givers, takers)
         if move is None:
             return moves
@@ -185,10 +182,10 @@ def _apply(move: Move, loads: dict[str, float]) -> None:
     loads[move.target] += move.weight
 
 
-def _without_needless(moves: Sequence[Move], before: Mapping[str, float], close_enough: float) -> list[Move]:
+def _without_needless(moves: Sequence[Move], before: Mapping[str, float]) -> list[Move]:
     """Leave out moves, the smallest first, as long as the result is close enough or no worse without them."""
     kept = sorted(moves, key=lambda move: (-move.weight, move.bundle))
-    bound = min(max(close_enough, spread_of(_after(kept, before)) + MIN_GAIN), spread_of(before))
+    bound = min(max(CLOSE_ENOUGH, spread_of(_after(kept, before)) + MIN_GAIN), spread_of(before))
     for move in reversed(list(kept)):
         fewer = [one for one in kept if one is not move]
         if spread_of(_after(fewer, before)) <= bound + _ROUNDING:
@@ -252,7 +249,7 @@ def require_no_worse(plan: MovePlan) -> MovePlan:
 
 
 # ---------------------------------------------------------------- hot bundles
-def hot_bundles(pieces: Sequence[Piece], plan: MovePlan, close_enough: float = CLOSE_ENOUGH) -> list[Piece]:
+def hot_bundles(pieces: Sequence[Piece], plan: MovePlan) -> list[Piece]:
     """Return the bundles that keep a plan from levelling the load: only a split helps, largest first.
 
     They are the largest bundles of brokers that are above the mean after the plan, if they weigh more than the gap.
@@ -264,6 +261,6 @@ def hot_bundles(pieces: Sequence[Piece], plan: MovePlan, close_enough: float = C
     for broker, load in plan.after.items():
         own = [piece for piece in there if piece.broker == broker]
         largest = max(own, key=lambda piece: piece.weight, default=None)
-        if largest is not None and load > mean * (1 + close_enough) and largest.weight > load - mean:
+        if largest is not None and load > mean * (1 + CLOSE_ENOUGH) and largest.weight > load - mean:
             hot.append(largest)
     return sorted(hot, key=lambda piece: -piece.weight)

@@ -29,7 +29,7 @@ class PulsarClient(pulsar.Client):  # type: ignore[misc]  # the vendor's has no 
     checks: BackgroundCalls
 
 
-def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threads: int = 1) -> PulsarClient:
+def connect(settings: PulsarSettings, log_file: str = os.devnull) -> PulsarClient:
     """Return a client for one process; it is not fork-safe.
 
     Raises NotConfigured, and Unreachable at once if nothing accepts connections: the client itself would retry for the
@@ -47,7 +47,6 @@ def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threa
             operation_timeout_seconds=max(1, round(settings.operation_timeout_s)),
             connection_timeout_ms=round(settings.connect_timeout_s * 1000),
             io_threads=settings.io_threads,
-            message_listener_threads=listener_threads,
             stats_interval_in_seconds=0,
             tls_trust_certs_file_path=_path(settings.tls_ca),
             tls_validate_hostname=settings.tls_verify_hostname,

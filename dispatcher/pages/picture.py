@@ -17,6 +17,7 @@ OTHER_COLOUR = 7
 _LINES = (16.0, 31.0)
 """The tops of the lines of a legend."""
 _TIME_STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800)
+_TIME_TICKS = 8
 _STYLE = """
 .ground{fill:#fff}.ink{fill:#1c2430}.soft{fill:#5b6675}.line{stroke:#d5dbe3}.axis{stroke:#8b95a3}.mark{stroke:#1c2430}
 .gap{fill:#8b95a3;opacity:.16}.heat{fill:#c8385a}
@@ -205,10 +206,10 @@ def ticks(maximum: float, about: int) -> list[float]:
         step *= 10
 
 
-def time_ticks(first_ms: int, last_ms: int, about: int = 8) -> list[tuple[int, str]]:
+def time_ticks(first_ms: int, last_ms: int) -> list[tuple[int, str]]:
     """Return round times (UTC) with their labels: the time of day, or the date at midnight."""
     span_s = max(1.0, (last_ms - first_ms) / 1000)
-    step = next((step for step in _TIME_STEPS_S if span_s / step <= about), _TIME_STEPS_S[-1])
+    step = next((step for step in _TIME_STEPS_S if span_s / step <= _TIME_TICKS), _TIME_STEPS_S[-1])
     first = datetime.fromtimestamp(first_ms / 1000, UTC)
     at = first.replace(hour=0, minute=0, second=0, microsecond=0)
     labels: list[tuple[int, str]] = []

@@ -71,9 +71,9 @@ def can_run() -> bool:
         return False
 
 
-def through_fcm(jobs: Sequence[TaskEntry], tasks: frozenset[str] = TASKS) -> list[TaskEntry]:
-    """Return the same jobs, with these tasks in the channel `fcm`."""
-    return [_changed(job) if job.task.id in tasks else job for job in jobs]
+def through_fcm(jobs: Sequence[TaskEntry]) -> list[TaskEntry]:
+    """Return the same jobs, with TASKS in the channel `fcm`."""
+    return [_changed(job) if job.task.id in TASKS else job for job in jobs]
 
 
 def _changed(job: TaskEntry) -> TaskEntry:

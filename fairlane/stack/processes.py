@@ -112,7 +112,7 @@ def resident_bytes(pid: int) -> int | None:
     return int(answer.stdout) * 1024 if answer.stdout.strip() else None
 
 
-def last_lines(log: Path, count: int = 15) -> str:
+def last_lines(log: Path) -> str:
     """Return the end of a log, for an error message, without the frames of Java stack traces."""
     try:
         with log.open("rb") as file:
@@ -120,4 +120,4 @@ def last_lines(log: Path, count: int = 15) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    return "\n".join([line for line in lines if not line.startswith(("\tat ", "\t... "))][-count:])
+    return "\n".join([line for line in lines if not line.startswith(("\tat ", "\t... "))][-15:])

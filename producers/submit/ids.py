@@ -10,12 +10,14 @@ _TIME_LETTERS = 10
 _RANDOM_LETTERS = 16
 
 
-def id_maker(clock: Clock, random_bits: Callable[[int], int] = secrets.randbits) -> Callable[[], str]:
+def id_maker(clock: Clock) -> Callable[[], str]:
     """Return a function that makes ids of 26 letters and digits: time in milliseconds, then 80 random bits. Ids sort by
     time."""
 
     def new_id() -> str:
-        return _letters(clock.wall_ms(), _TIME_LETTERS) + _letters(random_bits(_RANDOM_LETTERS * 5), _RANDOM_LETTERS)
+        return _letters(clock.wall_ms(), _TIME_LETTERS) + _letters(
+            secrets.randbits(_RANDOM_LETTERS * 5), _RANDOM_LETTERS
+        )
 
     return new_id
 

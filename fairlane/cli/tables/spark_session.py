@@ -26,12 +26,9 @@ class SparkOptions:
     memory: str
     conf: Mapping[str, str]
 
-    def session(
-        self, name: str, servers: Mapping[str, str] | None = None, rows: int | None = None
-    ) -> AbstractContextManager["SparkSession"]:
+    def session(self, name: str, rows: int | None = None) -> AbstractContextManager["SparkSession"]:
         """Yield a session that is stopped at the end.
 
-        servers: as spark_jobs.session.servers.values_of returns them.
         rows: of the journal, if the job reads it.
 
         Raises Missing if pyspark, pyarrow or Java is missing.
@@ -44,7 +41,6 @@ class SparkOptions:
             master=self.master,
             driver_memory=self.memory,
             executor_memory=self.memory,
-            servers=servers,
             conf=conf,
         )
         return running(settings)
