@@ -22,7 +22,7 @@ from backends.addresses import Address, as_address, not_configured, usable
 from backends.sentinel_url import is_sentinel_url, sentinel_url
 from dispatcher.wire.topics import NAME_PATTERN
 
-T = TypeVar("T")
+T = TypeVar("T", "PulsarSettings", "RedisSettings")
 
 PulsarUrl = Annotated[str, StringConstraints(pattern=r"^pulsar(\+ssl)?://[^/\s]+/?$"), WrapValidator(as_address)]
 """`pulsar://host:port` or `pulsar+ssl://host:port`; several hosts are separated by commas."""
@@ -49,10 +49,18 @@ Compression = Literal["lz4", "zstd", "none"]
 """Compression of a producer's batches."""
 
 
-class PulsarSettings(BaseModel):
-    """A Pulsar cluster and the names Fairlane uses in it."""
+def _both_or_none(settings: T) -> T:
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise ValueError("tls_cert and tls_key must be given together")
+    return settings
 
+
+class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PulsarSettings(_Group):
+    """A Pulsar cluster and the names Fairlane uses in it."""
 
     url: PulsarUrl | None = Field(
         default=None,
@@ -88,9 +96,7 @@ class PulsarSettings(BaseModel):
     )
     io_threads: int = Field(default=1, ge=1, le=64, description="network threads of the Pulsar client in each process")
 
-    @model_validator(mode="after")
-    def _certificate_and_key_come_together(self) -> Self:
-        return _both_or_none(self, self.tls_cert, self.tls_key)
+    _certificate_and_key = model_validator(mode="after")(_both_or_none)
 
     @property
     def address(self) -> Address:
@@ -108,10 +114,8 @@ class PulsarSettings(BaseModel):
         return [("Pulsar", setting) for setting, url in given.items() if url is None]
 
 
-class RedisSettings(BaseModel):
+class RedisSettings(_Group):
     """One Redis (or Valkey) server or the Sentinels of one, the database in it and the prefix of every key."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: RedisUrl | None = Field(
         default=None,
@@ -138,9 +142,7 @@ class RedisSettings(BaseModel):
     )
     connect_timeout_s: float = Field(default=2.0, gt=0, le=600, description="seconds to wait for a connection to Redis")
 
-    @model_validator(mode="after")
-    def _certificate_and_key_come_together(self) -> Self:
-        return _both_or_none(self, self.tls_cert, self.tls_key)
+    _certificate_and_key = model_validator(mode="after")(_both_or_none)
 
     @property
     def address(self) -> Address:
@@ -152,10 +154,8 @@ class RedisSettings(BaseModel):
         return [("Redis", "redis.url")] if self.url is None else []
 
 
-class OffloadSettings(BaseModel):
+class OffloadSettings(_Group):
     """Where old records of the system namespace go."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     driver: Literal["filesystem", "aws-s3", "google-cloud-storage", "azureblob", "aliyun-oss", "S3"] = Field(
         description="Pulsar's driver of the storage"
@@ -181,10 +181,8 @@ class Copies(NamedTuple):
     """Number of copies that a receipt waits for."""
 
 
-class EstateSettings(BaseModel):
+class EstateSettings(_Group):
     """Brokers and bookies as nodes: how they are asked, where they are, when one counts as slow."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     bookie_http: str | None = Field(
         default=None,
@@ -262,9 +260,3 @@ def require_addresses(pulsar: PulsarSettings, redis: RedisSettings) -> None:
     """Raise NotConfigured, naming all missing settings, unless both servers are configured."""
     if missing := [*pulsar.missing(), *redis.missing()]:
         raise not_configured(missing)
-
-
-def _both_or_none(settings: T, cert: Path | None, key: Path | None) -> T:
-    if (cert is None) != (key is None):
-        raise ValueError("tls_cert and tls_key must be given together")
-    return settings

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.estate.lane_stats import LaneStats, lanes_of
+from backends.pulsar.estate.questions import settings_at
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.wire.topics import Topics
@@ -42,7 +42,8 @@ class BrokerLanes:
             names, conf = admin.brokers(), admin.runtime_configuration()
         self.close()
         self.measured_every_s = int(conf.get(MEASURED_EVERY, 0)) or None
-        self._brokers = {name: PulsarAdmin(self._at(name, alone=len(names) == 1)) for name in names}
+        alone = len(names) == 1
+        self._brokers = {name: PulsarAdmin(settings_at(self._settings, name, alone=alone)) for name in names}
         return names
 
     def read(self) -> list[BrokerAnswer]:
@@ -56,14 +57,6 @@ class BrokerLanes:
         for admin in self._brokers.values():
             admin.close()
         self._brokers = {}
-
-    def _at(self, broker: str, *, alone: bool) -> PulsarSettings:
-        """Return the settings for one broker. A single broker is reached at the configured address: the name it has for
-        itself may not resolve here."""
-        if alone:
-            return self._settings
-        address = urlsplit(self._settings.admin_address)
-        return self._settings.model_copy(update={"admin_url": urlunsplit(address._replace(netloc=broker))})
 
     def _ask(self, broker: str, admin: PulsarAdmin) -> BrokerAnswer:
         try:

@@ -7,6 +7,7 @@ short delay instead.
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from typing import Any
 
 import _pulsar
@@ -40,18 +41,16 @@ class ControlTopic:
 
     def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
         """Store the records in this order, with one wait for all; return their positions."""
-        receipts = _Receipts(len(records))
         producer = self._open()
-        for index, record in enumerate(records):
-            builder = _pulsar.MessageBuilder()
-            builder.content(encode_control(record))
-            producer.send_async(builder.build(), receipts.callback(index))
-        positions, failure = receipts.wait(2 * self._timeout_s)
-        error = failure_of(failure, f"append to {self._topic}", self._client)
-        if error is None:
-            return positions
-        self._drop(producer)
-        raise error
+        receipts = [_sent(producer, record) for record in records]
+        late = wait(receipts, 2 * self._timeout_s).not_done
+        answers = [(pulsar.Result.Timeout, None)] if late else [receipt.result() for receipt in receipts]
+        for result, _ in answers:
+            error = failure_of(result, f"append to {self._topic}", self._client)
+            if error is not None:
+                self._drop(producer)
+                raise error
+        return [position_of(message_id) for _, message_id in answers]
 
     def reader(self, after: str | None = None) -> TopicReader:
         """Return a reader of the records after a position (None: from the first). Decode them with `decode_control`."""
@@ -92,29 +91,10 @@ class ControlTopic:
         let_go(producer)
 
 
-class _Receipts:
-    """Collects the answers to several messages. Callbacks run in the client's thread and cannot fail."""
-
-    def __init__(self, count: int) -> None:
-        self._answers: list[tuple[Any, Any] | None] = [None] * count
-        self._missing = count
-        self._lock = threading.Condition()
-
-    def callback(self, index: int) -> Any:
-        def answered(result: Any, message_id: Any) -> None:
-            with self._lock:
-                self._answers[index] = (result, message_id)
-                self._missing -= 1
-                if not self._missing:
-                    self._lock.notify_all()
-
-        return answered
-
-    def wait(self, timeout_s: float) -> tuple[list[str], Any]:
-        """Return (positions, Ok), or ([], the first failure)."""
-        with self._lock:
-            if not self._lock.wait_for(lambda: not self._missing, timeout_s):
-                return [], pulsar.Result.Timeout
-            answers = [answer for answer in self._answers if answer is not None]
-        failures = [result for result, _ in answers if result != pulsar.Result.Ok]
-        return ([], failures[0]) if failures else ([position_of(id_) for _, id_ in answers], pulsar.Result.Ok)
+def _sent(producer: Any, record: ControlRecord) -> Future[tuple[Any, Any]]:
+    """Send a record. The client's thread gives the result and the message's id."""
+    receipt: Future[tuple[Any, Any]] = Future()
+    builder = _pulsar.MessageBuilder()
+    builder.content(encode_control(record))
+    producer.send_async(builder.build(), lambda result, message_id: receipt.set_result((result, message_id)))
+    return receipt

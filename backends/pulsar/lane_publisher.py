@@ -146,7 +146,7 @@ class LanePublisher:
 
     def _work(self, over: threading.Event) -> None:
         stopping = False
-        while not over.is_set() and not (stopping and self._is_idle()):
+        while not over.is_set() and not (stopping and not any(lane.waiting for lane in self._lanes.values())):
             try:
                 job = self._jobs.get(timeout=_TIDY_S)
             except Empty:
@@ -157,9 +157,6 @@ class LanePublisher:
             else:
                 job()
                 self._tidy()
-
-    def _is_idle(self) -> bool:
-        return not any(lane.waiting for lane in self._lanes.values())
 
     def _publish(self, name: str, envelopes: Sequence[Envelope], done: Done) -> None:
         lane = self._lanes.get(name)
@@ -196,16 +193,13 @@ class LanePublisher:
     def _make(self, name: str) -> None:
         """Create a lane's producer. Runs in one of the maker threads."""
         try:
-            producer = self._producer_of(name)
+            if self._create is not None:
+                self._create(name)
+            producer = LaneProducer(self._client, self._topic_of(name), self._settings.producer)
         except Exception as error:  # any error goes to the calls that wait for the lane
             self._jobs.put(partial(self._forget, name, error))
         else:
             self._jobs.put(partial(self._made, name, producer))
-
-    def _producer_of(self, name: str) -> LaneProducer:
-        if self._create is not None:
-            self._create(name)
-        return LaneProducer(self._client, self._topic_of(name), self._settings.producer)
 
     def _topic_of(self, lane: str) -> str:
         """Return the lane's topic, or its partitions in turn: receipts come in order from a single topic only."""

@@ -43,20 +43,22 @@ def provision(settings: PulsarSettings) -> list[str]:
     """
     names = topics(settings)
     with closing(PulsarAdmin(settings)) as admin:
-        changes = _provision_tenant(admin, settings.tenant)
+        changes: list[str] = []
+        if not admin.tenant_exists(settings.tenant) and admin.create_tenant(settings.tenant, admin.clusters()):
+            changes.append(f"created tenant {settings.tenant}")
         changes += _each(
             lambda namespace: _provision_namespace(admin, *namespace, settings.bundles), _namespaces(names)
         )
         changes += _each(lambda lane: _provision_lane(admin, lane), names.standing_lanes())
-        changes += _each(lambda topic: _provision_topic(admin, topic), names.system_topics())
-        return changes
+        created = _each(lambda topic: [topic] if admin.create_topic(topic) else [], names.system_topics())
+        return changes + [f"created topic {topic}" for topic in created]
 
 
 def deprovision(settings: PulsarSettings) -> None:
     """Delete the tenant and everything in it, even while clients are attached. Does nothing if it does not exist."""
     with closing(PulsarAdmin(settings)) as admin:
         namespaces = admin.namespaces(settings.tenant)
-        _each(lambda topic: [admin.delete_topic(topic, force=True)], _all_topics(admin, namespaces))
+        _each(lambda topic: [admin.delete_topic(topic, force=True)], _each(admin.list_topics, namespaces))
         for namespace in namespaces:
             admin.delete_namespace(namespace)
         admin.delete_tenant(settings.tenant)
@@ -65,16 +67,6 @@ def deprovision(settings: PulsarSettings) -> None:
 def _namespaces(names: Topics) -> list[tuple[str, tuple[Policy, ...]]]:
     lanes = [*names.task_namespaces(), names.shared_namespace]
     return [*((namespace, LANE_POLICIES) for namespace in lanes), (names.system_namespace, SYSTEM_POLICIES)]
-
-
-def _all_topics(admin: PulsarAdmin, namespaces: list[str]) -> list[str]:
-    return _each(admin.list_topics, namespaces)
-
-
-def _provision_tenant(admin: PulsarAdmin, tenant: str) -> list[str]:
-    if admin.tenant_exists(tenant) or not admin.create_tenant(tenant, admin.clusters()):
-        return []
-    return [f"created tenant {tenant}"]
 
 
 def _provision_namespace(admin: PulsarAdmin, namespace: str, policies: tuple[Policy, ...], bundles: int) -> list[str]:
@@ -95,10 +87,6 @@ def _provision_lane(admin: PulsarAdmin, lane: str) -> list[str]:
     made = admin.create_topic(lane)
     subscribed = admin.create_subscription(lane, SUBSCRIPTION)
     return [f"created lane {lane}"] if made or subscribed else []
-
-
-def _provision_topic(admin: PulsarAdmin, topic: str) -> list[str]:
-    return [f"created topic {topic}"] if admin.create_topic(topic) else []
 
 
 def _each(act: Callable[[T], Iterable[R]], things: Iterable[T]) -> list[R]:
@@ -249,7 +237,7 @@ def _retention_differs(namespace: str, stored: Mapping[str, int]) -> Finding:
 
 
 def _check_topics(admin: PulsarAdmin, names: Topics) -> list[Finding]:
-    there = set(_all_topics(admin, [names.system_namespace]))
+    there = set(admin.list_topics(names.system_namespace))
     missing = [topic for topic in names.system_topics() if topic not in there]
     missing += _each(lambda lane: _missing_lane(admin, lane), names.standing_lanes())
     return _are_missing("topic", missing)

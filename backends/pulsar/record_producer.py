@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -66,17 +67,13 @@ class RecordProducer:
     def append(self, body: bytes, timeout_s: float, key: str = "") -> str:
         """Store a record and return its position. Raises Unreachable (the record may then be stored later), and
         InvalidInput for a record that the broker refuses."""
-        answers: list[tuple[Exception | None, str]] = []
-        answered = threading.Event()
-
-        def stored(error: Exception | None, position: str) -> None:
-            answers.append((error, position))
-            answered.set()
-
-        self.publish(body, stored, key)
-        if not answered.wait(timeout_s):
-            raise Unreachable(f"Pulsar did not confirm a record in {self._topic} within {timeout_s:g} s.", "Try again.")
-        error, position = answers[0]
+        answer: Future[tuple[Exception | None, str]] = Future()
+        self.publish(body, lambda error, position: answer.set_result((error, position)), key)
+        try:
+            error, position = answer.result(timeout_s)
+        except TimeoutError:
+            cause = f"Pulsar did not confirm a record in {self._topic} within {timeout_s:g} s."
+            raise Unreachable(cause, "Try again.") from None
         if error is not None:
             raise error
         return position

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import msgspec
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.estate.questions import broker_url
+from backends.pulsar.estate.questions import settings_at
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed, NotFound
 
@@ -81,11 +82,8 @@ class BundleAdmin:
     def owned(self, broker: str) -> list[str]:
         """Return the bundles that a broker owns now."""
         alone = len(self.brokers()) == 1
-        admin = PulsarAdmin(self._reading if alone else self._settings_of(broker))
-        try:
+        with closing(PulsarAdmin(settings_at(self._reading, broker, alone=alone))) as admin:
             return admin.owned_bundles(self._any.clusters()[0], broker)
-        finally:
-            admin.close()
 
     def topics(self, namespaces: Iterable[str]) -> dict[str, list[str]]:
         """Return all topics of namespaces, each partition by itself. Unlike loads, they are current."""
@@ -94,27 +92,20 @@ class BundleAdmin:
             return dict(zip(names, pool.map(self._any.topics_and_partitions, names), strict=True))
 
     def _read_one(self, name: str, cluster: str, *, alone: bool) -> BrokerBundles:
-        admin = PulsarAdmin(self._reading if alone else self._settings_of(name))
-        try:
-            owned = admin.owned_bundles(cluster, name)
-            topics = dict(_topics_by_bundle(_parsed(admin.topic_statistics())))
-            return BrokerBundles(broker=name, owned=tuple(owned), topics=topics, cpu=_cpu(admin))
-        except FairlaneError as error:
-            return BrokerBundles(broker=name, failure=error.cause)
-        finally:
-            admin.close()
-
-    def _settings_of(self, broker: str) -> PulsarSettings:
-        return self._reading.model_copy(update={"admin_url": broker_url(self._any.address, broker)})
+        with closing(PulsarAdmin(settings_at(self._reading, name, alone=alone))) as admin:
+            try:
+                owned = admin.owned_bundles(cluster, name)
+                topics = dict(_topics_by_bundle(_parsed(admin.topic_statistics())))
+                return BrokerBundles(broker=name, owned=tuple(owned), topics=topics, cpu=_cpu(admin))
+            except FairlaneError as error:
+                return BrokerBundles(broker=name, failure=error.cause)
 
     def _asked(self, at: str | None) -> PulsarAdmin:
         if at is None:
             return self._any
         with self._lock:
             if at not in self._at:
-                self._at[at] = PulsarAdmin(
-                    self._moving.model_copy(update={"admin_url": broker_url(self._any.address, at)})
-                )
+                self._at[at] = PulsarAdmin(settings_at(self._moving, at, alone=False))
             return self._at[at]
 
     def move(self, bundle: str, target: str, at: str | None = None) -> None:

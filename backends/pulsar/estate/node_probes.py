@@ -11,7 +11,7 @@ import urllib3
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import connect, translated
-from backends.pulsar.estate.questions import bookie_url, broker_url
+from backends.pulsar.estate.questions import bookie_url, settings_at
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import Unreachable
 
@@ -28,11 +28,9 @@ class BrokerProbe:
     """
 
     def __init__(self, settings: PulsarSettings, broker: str, *, alone: bool) -> None:
-        """broker: host:port of its REST address. alone: whether it is the only one, which is asked at the configured
-        address: the name that it has for itself may not resolve here."""
-        url = settings.admin_address if alone else broker_url(settings.admin_address, broker)
-        update = {"operation_timeout_s": PROBE_LIMIT_S, "connect_timeout_s": PROBE_LIMIT_S, "admin_url": url}
-        self._settings = settings.model_copy(update=update)
+        """broker: host:port of its REST address. alone: as in settings_at."""
+        limits = {"operation_timeout_s": PROBE_LIMIT_S, "connect_timeout_s": PROBE_LIMIT_S}
+        self._settings = settings_at(settings, broker, alone=alone).model_copy(update=limits)
         self._topic = f"non-persistent://pulsar/{broker}/fairlane-guard"
         self._what = f"probe broker {broker}"
         self._client: Any = None

@@ -5,6 +5,7 @@ from enum import Flag, auto
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from backends.pulsar.estate.asking import Question
+from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput
 
 CLUSTER = "cluster"
@@ -74,6 +75,13 @@ def of_bookie(name: str, template: str, depth: Depth) -> Iterator[Question]:
         paths["settings"] = "api/v1/config/server_config"
         paths["under_replicated"] = "api/v1/autorecovery/list_under_replicated_ledger"
     return documents(name, bookie_url(template, name), paths, is_public=True)
+
+
+def settings_at(settings: PulsarSettings, broker: str, *, alone: bool) -> PulsarSettings:
+    """Return the settings for one broker. A single broker is reached at the configured address: the name it has for
+    itself may not resolve here."""
+    update = {} if alone else {"admin_url": broker_url(settings.admin_address, broker)}
+    return settings.model_copy(update=update)
 
 
 def broker_url(base: str, broker: str) -> str:
