@@ -20,16 +20,16 @@ from dispatcher.public_names import lazy_name
 if TYPE_CHECKING:
     from spark_jobs.journal.job import Journal as Journal
     from spark_jobs.journal.job import JournalOptions as JournalOptions
-    from spark_jobs.session.formats import register as register
     from spark_jobs.session.session import SessionSettings as SessionSettings
     from spark_jobs.session.session import make_session as make_session
+    from spark_jobs.session.session import register as register
 
 _HOMES = {
     "Journal": "spark_jobs.journal.job",
     "JournalOptions": "spark_jobs.journal.job",
     "SessionSettings": "spark_jobs.session.session",
     "make_session": "spark_jobs.session.session",
-    "register": "spark_jobs.session.formats",
+    "register": "spark_jobs.session.session",
 }
 
 __all__ = [

@@ -25,8 +25,7 @@ from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
 from fairlane.stack.homes import default_cache
 from fairlane.stack.stack import LocalStack
-from spark_jobs.session.requirements import require_spark
-from spark_jobs.session.session import SessionSettings, make_session
+from spark_jobs.session.session import SessionSettings, make_session, require_spark
 from tests.estate_keeper import EstateKeeper
 from tests.stack_keeper import held
 from tests.thorough import THOROUGH, TIMES

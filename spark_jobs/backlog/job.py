@@ -265,11 +265,9 @@ def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> floa
 
     The end of a scheduled task depends on its start and not on the rate, so it does not count.
     """
-    rows = [row for row in live if not row["held_by"]]
-    ends = [done_s.get(row["task"]) for row in rows]
-    if not rows:
-        return 0.0
-    return None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+    ends = [done_s.get(row["task"]) for row in live if not row["held_by"]]
+    known = [end for end in ends if end is not None]
+    return max(known, default=0.0) if len(known) == len(ends) else None
 
 
 def waits_of(rows: Iterable[Fields]) -> Waits:

@@ -255,12 +255,7 @@ def _write_parquet(spool: Path, home: Path) -> int:
 def _whole_batches(spool: Path) -> Iterator[pa.RecordBatch]:
     """Yield the complete batches of a spool. A killed process may have left the last one truncated."""
     with suppress(pa.ArrowInvalid, EOFError, OSError), spool.open("rb") as file, pa.ipc.open_stream(file) as stream:
-        while True:
-            try:
-                batch = stream.read_next_batch()
-            except StopIteration:
-                return
-            yield batch
+        yield from stream
 
 
 def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[Sequence[pa.RecordBatch]]:

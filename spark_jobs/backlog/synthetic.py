@@ -14,8 +14,9 @@ import pyarrow as pa
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 from spark_jobs.backlog.snapshot_files import SCHEMA, FileSettings, SnapshotFiles
-from spark_jobs.journal.files import OUTCOMES, SCHEMAS, FileWriter
+from spark_jobs.journal.files import OUTCOMES, FileWriter
 from spark_jobs.journal.log import CommitChange, JournalLog
+from spark_jobs.journal.synthetic import RECORD, outcome_table
 
 APPS, CHANNELS = 7, ("push", "mail")
 WEIGHTS = {str(tier): weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
@@ -38,29 +39,16 @@ class SyntheticBacklog:
 
 @dataclass(kw_only=True)
 class _Task:
-    number: int
+    name: str
+    app: str
+    channel: str
+    tier: str
     size: int
     start_s: float
     publishing_s: float
     published: int = 0
     done: float = 0.0
     causes: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return f"task-{self.number:05d}"
-
-    @property
-    def app(self) -> str:
-        return f"app-{self.number % APPS}"
-
-    @property
-    def channel(self) -> str:
-        return CHANNELS[self.number % len(CHANNELS)]
-
-    @property
-    def tier(self) -> str:
-        return str(TIERS[self.number % len(TIERS)])
 
     def row(self, first: datetime) -> dict[str, Any]:
         done = int(self.done)
@@ -84,7 +72,10 @@ def make_tables(folder: Path, size: SyntheticBacklog, until: datetime) -> None:
     lasts_s = size.every_s * size.snapshots
     tasks = [
         _Task(
-            number=number,
+            name=f"task-{number:05d}",
+            app=f"app-{number % APPS}",
+            channel=CHANNELS[number % len(CHANNELS)],
+            tier=str(TIERS[number % len(TIERS)]),
             size=int(10 ** chance.uniform(3, 6.3)),
             start_s=chance.uniform(-0.1, 0.95) * lasts_s,
             publishing_s=chance.uniform(10, lasts_s / 4),
@@ -182,17 +173,14 @@ def _outcomes(
     columns = {
         "task": pa.array([sent[index][1].name for index in indexes]),
         "channel": pa.array([sent[index][1].channel for index in indexes]),
-        "writer": pa.repeat("0", count),
-        "sequence": pa.array(np.arange(count, dtype=np.int32)),
-        "position": pa.array(np.zeros(count, dtype=np.int32)),
-        "attempt": pa.array((chance.random(count) < 0.05).astype(np.int32)),
-        "outcome": pa.array(np.where(chance.random(count) < 0.98, "sent", "invalid")),
-        "at": pa.array(at_us.astype(np.int64)).cast(pa.timestamp("us", tz="UTC")),
-        "latency_ms": pa.array(np.exp(chance.normal(8, 1.5, count)).astype(np.int64)),
-        "target": pa.nulls(count, pa.string()),
-        "reason": pa.nulls(count, pa.string()),
-        "provider_id": pa.nulls(count, pa.string()),
-        "topic": pa.array(np.zeros(count, dtype=np.int32)),
-        "record": pa.repeat("00000000000000000001:00000000000000000000:000001", count),
+        "writer": "0",
+        "sequence": np.arange(count),
+        "position": 0,
+        "attempt": (chance.random(count) < 0.05).astype(np.int32),
+        "outcome": np.where(chance.random(count) < 0.98, "sent", "invalid"),
+        "at": at_us.astype("datetime64[us]"),
+        "latency_ms": np.exp(chance.normal(8, 1.5, count)).astype(np.int64),
+        "topic": 0,
+        "record": RECORD,
     }
-    return pa.table(columns, schema=SCHEMAS[OUTCOMES])
+    return outcome_table(count, columns)

@@ -33,6 +33,7 @@ from spark_jobs.source.writing import WriteTarget, Written, write
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql.types import StructType
 
 ATTEMPT = "fairlane_attempt"
 """The column of the load's result with an attempt's report to the commit, in one row of its own."""
@@ -65,11 +66,6 @@ class IngestOptions:
         """Return the folder of the rows that were left out, with the reason."""
         return f"{self.tables.resolve()}/rejects/task={self.task.task}"
 
-    @property
-    def channel(self) -> str:
-        """Return the channel of all rows; empty if a split column has it."""
-        return "" if "channel" in self.task.split else str(self.task.fields.get("channel", "null"))
-
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -84,10 +80,9 @@ class Counts:
 
     @classmethod
     def of(cls, by_reason: Mapping[str, int]) -> "Counts":
-        known = {_GOOD, DUPLICATE, SUPPRESSED}
-        refused = sum(count for reason, count in by_reason.items() if reason not in known)
-        parts = (by_reason.get(_GOOD, 0), by_reason.get(DUPLICATE, 0), by_reason.get(SUPPRESSED, 0), refused)
-        return cls(sum(parts), *parts)
+        accepted, duplicates, suppressed = (by_reason.get(reason, 0) for reason in (_GOOD, DUPLICATE, SUPPRESSED))
+        rows = sum(by_reason.values())
+        return cls(rows, accepted, duplicates, suppressed, rows - accepted - duplicates - suppressed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,7 @@ def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
     missing, of a wrong type or there twice.
     """
     prepared, rules = _prepared(table, options, suppressed)
-    return prepared.mapInArrow(partial(checked, rules=rules), _with_text(prepared.drop(SUPPRESSED_FLAG).schema, REASON))
+    return prepared.mapInArrow(partial(checked, rules=rules), _checked_schema(prepared))
 
 
 def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
@@ -151,8 +146,9 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
         table = read_table(spark, options.audience).observe(read, f.count(f.lit(1)).alias("rows"))
         prepared, rules = _prepared(table, options, suppressed_targets(spark, options, _flows(spark, options)))
         done = _load(spark, prepared, rules, options, on_progress)
-        attempts = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
-        by_reason = sum((attempt.by_reason for attempt in attempts), Counter[str]())
+        reports = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
+        attempts: list[Written] = [written for written, _ in reports]
+        by_reason = sum((counted for _, counted in reports), Counter[str]())
         counts = Counts.of(by_reason)
         _check_sum(counts, _rows_read(read))
         rejects = _keep_rejects(spark, done, counts, options)
@@ -160,8 +156,8 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
     # With a split, each part counts only its own refusals.
     task = options.task if options.task.split else replace(options.task, refused=counts.refused)
     target = WriteTarget(task, rules.columns, task.task)
-    commit_write(target, [attempt.written for attempt in attempts], strict=True)
-    return Ingested.of(by_reason, {name for attempt in attempts for name in attempt.written.parts}, rejects)
+    commit_write(target, attempts, strict=True)
+    return Ingested.of(by_reason, {name for attempt in attempts for name in attempt.parts}, rejects)
 
 
 def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPause]:
@@ -189,8 +185,8 @@ def suppressed_targets(
         if options.task.target not in table.columns and "target" not in table.columns:
             raise InvalidInput(f"{path} has no column target; it has {', '.join(table.columns)}.")
         name = "target" if "target" in table.columns else options.task.target
-        if "channel" in table.columns and options.channel:
-            table = table.where(f.col("channel").isNull() | (f.col("channel") == options.channel))
+        if "channel" in table.columns and options.task.channel is not None:
+            table = table.where(f.col("channel").isNull() | (f.col("channel") == options.task.channel))
         some = table.select(f.col(name).cast("string").alias(options.task.target))
         suppressed = some if suppressed is None else suppressed.unionByName(some)
     return None if suppressed is None else suppressed.dropDuplicates().withColumn(SUPPRESSED_FLAG, f.lit(True))
@@ -209,13 +205,7 @@ def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
     table = table.select(*(f"`{name}`" for name in selected)).repartition(f"`{columns.target}`")
     if suppressed is not None:
         table = table.join(suppressed, columns.target, "left")
-    return table, Rules(columns, options.forms, options.channel, task)
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    written: Written
-    by_reason: Counter[str]
+    return table, Rules(columns, task, options.forms)
 
 
 def _load(
@@ -229,9 +219,7 @@ def _load(
 
     Spark keeps the files of one attempt of each part, so these are the attempts that the seal must name.
     """
-    from pyspark.sql.types import BinaryType
-
-    schema = _with_text(prepared.drop(SUPPRESSED_FLAG).schema, REASON).add(ATTEMPT, BinaryType())
+    schema = _checked_schema(prepared).add(ATTEMPT, "binary")
     rows = spark.sparkContext.accumulator(0)
     load = partial(
         _load_part, target=WriteTarget(options.task, rules.columns, options.task.task), rules=rules, rows=rows
@@ -255,12 +243,12 @@ def _load_part(
     by_reason, rejected = Counter[str](), list[pa.RecordBatch]()
     with closing(Connection(target.options.servers)) as connection:
         good = _good(checked(chain([first], incoming), rules), by_reason, rejected)
-        attempt = _Attempt(write(connection.services(), target, good), by_reason)
+        written = write(connection.services(), target, good)
     for batch in rejected:
         yield batch.append_column(ATTEMPT, pa.nulls(batch.num_rows, pa.binary()))
     schema = rejected[0].schema.append(pa.field(ATTEMPT, pa.binary()))
-    columns = [pa.nulls(1, one.type) for one in rejected[0].schema] + [pa.array([pickle.dumps(attempt)], pa.binary())]
-    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    report = pa.array([pickle.dumps((written, by_reason))], pa.binary())
+    yield pa.RecordBatch.from_arrays([*(pa.nulls(1, one.type) for one in rejected[0].schema), report], schema=schema)
     rows.add(by_reason.total())
 
 
@@ -279,11 +267,9 @@ def _good(
         yield batch.filter(pc.is_null(reasons)).drop_columns([REASON])
 
 
-def _with_text(schema: Any, name: str) -> Any:
-    """Return a copy of the schema with one more column of texts."""
-    from pyspark.sql.types import StringType, StructType
-
-    return StructType(list(schema.fields)).add(name, StringType())
+def _checked_schema(prepared: "DataFrame") -> "StructType":
+    """Return the schema of what `checked` makes of these rows."""
+    return prepared.drop(SUPPRESSED_FLAG).schema.add(REASON, "string")
 
 
 def _rows_read(read: "Observation") -> int:
@@ -294,10 +280,9 @@ def _rows_read(read: "Observation") -> int:
     from py4j.protocol import Py4JJavaError
 
     try:
-        rows: int = read.get["rows"]
+        return int(read.get["rows"])
     except Py4JJavaError:
         return 0
-    return rows
 
 
 def _check_sum(counts: Counts, read: int) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.channels.specs import SPECS
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES
-from producers.submit.validation import Unreadable, check_each
+from producers.submit.validation import Variables, check_each
 from spark_jobs.source.columns import Columns
-from spark_jobs.source.rows import encode_each, variables_of
+from spark_jobs.source.rows import NULL_TARGET, encode_each, variables_of
 from spark_jobs.source.task_options import TaskOptions
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ SUPPRESSED_FLAG = "fairlane_suppressed"
 DUPLICATE, SUPPRESSED = "duplicate", "suppressed"
 """Reasons for leaving out rows that are well-formed."""
 OTHER_FORM = "the target does not have the form of its channel"
-_NULL = Unreadable("the target is null")
 _PLAIN_VARIABLES_BYTES = MAX_VARIABLES_BYTES // 2
 """Texts with fewer bytes in total cannot become too large through names and encoding, unless there are very many."""
 _MAX_PLAIN_VARIABLES = 16
@@ -35,12 +34,9 @@ class Rules:
     """The rules that rows must meet."""
 
     columns: Columns
+    task: TaskOptions
     forms: Mapping[str, str] = field(default_factory=dict)
     """By channel, a regular expression that the whole target has to match."""
-    channel: str = ""
-    """The channel of all rows, or empty if the split column `channel` has it."""
-    task: TaskOptions | None = None
-    """The task, for the checks of its channel; None: there are none."""
 
 
 class Checker:
@@ -50,51 +46,50 @@ class Checker:
         self._rules = rules
         self._forms = {channel: re.compile(form) for channel, form in rules.forms.items()}
         self._seen: set[object] = set()
-        self._target_check = cache(rules.task.target_check) if rules.task is not None else None
+        self._target_check = cache(rules.task.target_check)
 
     def check(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         """Return the batch with a column of reasons (and without the flag of the join)."""
         import pyarrow as pa
 
+        columns, channel = self._rules.columns, self._rules.task.channel
         reasons: list[str | None] = [None] * batch.num_rows
-        targets = batch.column(self._rules.columns.target).to_pylist()
-        for index, reason in _complaints(batch, self._rules.columns):
+        targets = batch.column(columns.target).to_pylist()
+        parts = [batch.column(name).cast("string").to_pylist() for name in columns.split]
+        keys = list(zip(*parts, strict=True)) if parts else [()] * len(targets)
+        for index, reason in _complaints(batch, columns, keys):
             reasons[index] = reasons[index] or reason
         if self._forms:
             self._match_forms(batch, reasons, targets)
-        if _has_checks(self._rules):
-            self._match_channel(batch, reasons, targets)
+        if channel is None or channel in SPECS:  # others have no checks of their own
+            self._match_channel(reasons, targets, keys, variables_of(batch, columns) or repeat(None, len(targets)))
         if SUPPRESSED_FLAG in batch.schema.names:
             for index in _indexes(batch.column(SUPPRESSED_FLAG)):
                 reasons[index] = reasons[index] or SUPPRESSED
             batch = batch.drop_columns([SUPPRESSED_FLAG])
-        self._mark_duplicates(reasons, self._keys(batch, targets))
+        self._mark_duplicates(reasons, list(zip(targets, keys, strict=True)) if parts else targets)
         return batch.append_column(REASON, pa.array(reasons, pa.string()))
 
     def _match_forms(self, batch: "pa.RecordBatch", reasons: list[str | None], targets: Sequence[Any]) -> None:
-        channel = self._rules.channel
+        channel = self._rules.task.channel
         channels = [channel] * len(targets) if channel else batch.column("channel").to_pylist()
         for index, target in enumerate(targets):
             form = self._forms.get(channels[index])
             if form is not None and reasons[index] is None and not form.fullmatch(target):
                 reasons[index] = OTHER_FORM
 
-    def _match_channel(self, batch: "pa.RecordBatch", reasons: list[str | None], targets: Sequence[Any]) -> None:
-        """Check the rows against the channel and the message of their task."""
-        columns, check_of = self._rules.columns, self._target_check
-        splits = [batch.column(name).cast("string").to_pylist() for name in columns.split]
-        keys = zip(*splits, strict=True) if splits else repeat((), len(targets))
-        variables = variables_of(batch, columns) or repeat(None, len(targets))
+    def _match_channel(
+        self,
+        reasons: list[str | None],
+        targets: Sequence[Any],
+        keys: Sequence[tuple[str | None, ...]],
+        variables: Iterable[Variables],
+    ) -> None:
+        """Check the rows against the channel and the message of their task. keys: their values in split columns."""
         for index, (target, own, key) in enumerate(zip(targets, variables, keys, strict=True)):
-            check = check_of(key) if check_of is not None and reasons[index] is None else None
+            check = self._target_check(key) if reasons[index] is None else None
             if check is not None:
                 reasons[index] = check.complaint(target, own) or None
-
-    def _keys(self, batch: "pa.RecordBatch", targets: Sequence[Any]) -> Sequence[object]:
-        split = self._rules.columns.split
-        return (
-            list(zip(targets, *(batch.column(name).to_pylist() for name in split), strict=True)) if split else targets
-        )
 
     def _mark_duplicates(self, reasons: list[str | None], keys: Sequence[object]) -> None:
         seen = self._seen
@@ -106,11 +101,6 @@ class Checker:
                     seen.add(key)
 
 
-def _has_checks(rules: Rules) -> bool:
-    """Return whether the channel of some rows may have checks of its own."""
-    return rules.task is not None and (not rules.channel or rules.channel in SPECS)
-
-
 def checked(batches: "Iterable[pa.RecordBatch]", rules: Rules) -> "Iterator[pa.RecordBatch]":
     """Check all batches of a part, as Checker does."""
     checker = Checker(rules)
@@ -118,13 +108,16 @@ def checked(batches: "Iterable[pa.RecordBatch]", rules: Rules) -> "Iterator[pa.R
         yield checker.check(batch)
 
 
-def _complaints(batch: "pa.RecordBatch", columns: Columns) -> Iterator[tuple[int, str]]:
+def _complaints(
+    batch: "pa.RecordBatch", columns: Columns, keys: Sequence[tuple[str | None, ...]]
+) -> Iterator[tuple[int, str]]:
     doubtful = sorted({*_doubtful_targets(batch.column(columns.target)), *_doubtful_variables(batch, columns)})
     if doubtful:
         yield from _look_at(batch.take(doubtful), columns, doubtful)
-    for name in columns.split:
-        for index in _empty(batch.column(name)):
-            yield index, f"the split column {name} is empty"
+    for index, key in enumerate(keys):
+        for name, value in zip(columns.split, key, strict=True):
+            if not value:
+                yield index, f"the split column {name} is empty"
 
 
 def _indexes(mask: "pa.Array[Any]") -> list[int]:
@@ -167,12 +160,6 @@ def _look_at(rows: "pa.RecordBatch", columns: Columns, indexes: Sequence[int]) -
     """Check rows one by one, with the same messages as every other way to submit."""
     targets = rows.column(columns.target).to_pylist()
     variables = variables_of(rows, columns) or [None] * len(targets)
-    items = [_NULL if target is None else (target, own) for target, own in zip(targets, variables, strict=True)]
+    items = [NULL_TARGET if target is None else (target, own) for target, own in zip(targets, variables, strict=True)]
     for refusal in check_each(items, indexes.__getitem__)[1]:
         yield refusal.line, refusal.reason
-
-
-def _empty(column: "pa.Array[Any]") -> list[int]:
-    import pyarrow.compute as pc
-
-    return _indexes(pc.equal(pc.fill_null(column.cast("string"), ""), ""))

@@ -8,7 +8,7 @@ from typing import Any
 
 from dispatcher.model.errors import InvalidInput
 from producers.files.targets_file import STDIN
-from producers.files.task_file import ROW_FIELDS, Complaints, Entry, read_entries
+from producers.files.task_file import ROW_FIELDS, Complaints, read_entries
 from spark_jobs.source.task_options import TaskOptions, missing_fields, parse_options
 
 _LISTS = ("split", "variables")
@@ -41,7 +41,8 @@ def read_task(path: Path, servers: Mapping[str, str]) -> TableTask:
     complaints = Complaints()
     with complaints.of(entry):
         entry.check_names(ROW_FIELDS, "fairlane task submit")
-        options = parse_options({**servers, **_texts(entry)})
+        texts = {name: _text(name, value) for name, value in entry.fields.items() if name != "targets"}
+        options = parse_options({**servers, **texts})
         _check(options)
         audience = _audience(entry.fields.get("targets"), path.parent)
     complaints.check()
@@ -56,10 +57,6 @@ def _check(options: TaskOptions) -> None:
     if missing:
         raise InvalidInput("\n".join(f"{name}: is missing." for name in missing))
     options.probe(options.task)
-
-
-def _texts(entry: Entry) -> dict[str, str]:
-    return {name: _text(name, value) for name, value in entry.fields.items() if name != "targets"}
 
 
 def _text(name: str, value: Any) -> str:

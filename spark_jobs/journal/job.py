@@ -6,19 +6,19 @@ with the state that tells first outcomes from later ones. Without the commit, no
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backends.settings import PulsarSettings
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
-from spark_jobs.journal.files import TASKS, write_rows
+from spark_jobs.journal.files import CLOSES, TASKS, write_rows
 from spark_jobs.journal.landing import Landed, Landing, land
-from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState, TableFile, cannot_write
+from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState, cannot_write
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions
-from spark_jobs.journal.tasks import CONTROL, TaskRows, read_tasks
+from spark_jobs.journal.tasks import CONTROL, read_tasks
 from spark_jobs.session.failures import translated
 
 if TYPE_CHECKING:
@@ -72,15 +72,6 @@ OnBatch = Callable[[LandedBatch], None]
 """Called with each batch that was landed."""
 
 
-@dataclass
-class _Gathered:
-    """The input of the next commit."""
-
-    landed: list[Landed]
-    tasks: TaskRows
-    files: list[TableFile] = field(default_factory=list)
-
-
 class Journal:
     """Lands outcomes batch by batch. Only one may write to the same tables; a second one fails at its commit."""
 
@@ -116,41 +107,49 @@ class Journal:
                 stop.wait(every_s)
         return total
 
-    def step(self, until: dict[int, str]) -> LandedBatch:
+    def step(self, until: dict[str, str]) -> LandedBatch:
         """Land one batch, at most up to these positions. Commits nothing if nothing is new. Raises FairlaneError."""
         try:
             return self._step(until)
         except OSError as error:
             raise cannot_write(self._log.root, error) from None
 
-    def _step(self, until: dict[int, str]) -> LandedBatch:
-        base = self._log.read()
+    def _step(self, until: dict[str, str]) -> LandedBatch:
+        base, pulsar = self._log.read(), self._options.pulsar
+        tag, after = f"{base.number + 1:010d}", base.cursors.get(CONTROL, "")
+        with connected(pulsar) as client:
+            tasks = read_tasks(client, pulsar, after)
+        landed = self._land(base, until, tag)
+        if not landed and tasks.cursor == after:
+            return LandedBatch()
+        files = [file for one in landed for file in one.files]
+        files += write_rows(self._log.root, TASKS, tag, tasks.rows)
+        cursors = {**{str(one.topic): one.cursor for one in landed}, CONTROL: tasks.cursor}
+        state = self._commit(base, CommitChange(cursors, {str(one.topic): one.state for one in landed}, files))
+        return LandedBatch(
+            number=state.number,
+            records=sum(one.records for one in landed),
+            outcomes=sum(one.outcomes for one in landed),
+            closes=sum(file.rows for file in files if file.table == CLOSES),
+            tasks=tasks.accepted,
+            malformed=sum(one.malformed for one in landed),
+            files=len(files),
+            more=any(one.more for one in landed) or tasks.more,
+        )
+
+    def _land(self, base: JournalState, until: dict[str, str], tag: str) -> list[Landed]:
+        """Land what is new up to these positions, with one Spark task per topic."""
         spans = [
-            TopicSpan(topic, base.cursors.get(str(topic), ""), position, self._options.max_records)
+            TopicSpan(int(topic), base.cursors.get(topic, ""), position, self._options.max_records)
             for topic, position in until.items()
         ]
-        gathered = self._gather(base, [span for span in spans if not span.empty])
-        if not gathered.landed and gathered.tasks.cursor == base.cursors.get(CONTROL, ""):
-            return LandedBatch()
-        return _landed(self._commit(base, gathered), gathered)
-
-    # ------------------------------------------------------------- reading
-    def _gather(self, base: JournalState, spans: Sequence[TopicSpan]) -> _Gathered:
-        tag = f"{base.number + 1:010d}"
-        with connected(self._options.pulsar) as client:
-            tasks = read_tasks(client, self._options.pulsar, base.cursors.get(CONTROL, ""))
-        landed = self._land(base, spans, tag)
-        files = [file for one in landed for file in one.files]
-        return _Gathered(landed, tasks, files + write_rows(self._log.root, TASKS, tag, tasks.rows))
-
-    def _land(self, base: JournalState, spans: Sequence[TopicSpan], tag: str) -> list[Landed]:
-        """Land the spans, with one Spark task per topic."""
-        if not spans:
-            return []
         landings = [
             Landing(self._log.root, self._options.pulsar, span, tuple(base.states.get(str(span.topic), ())), tag)
             for span in spans
+            if not span.empty
         ]
+        if not landings:
+            return []
         context = self._spark.sparkContext
         context.setJobDescription(f"journal, batch {tag}")
         with translated():
@@ -162,13 +161,7 @@ class Journal:
             landed.append(answer)
         return landed
 
-    # ------------------------------------------------------------- committing
-    def _commit(self, base: JournalState, gathered: _Gathered) -> JournalState:
-        change = CommitChange(
-            {**{str(one.topic): one.cursor for one in gathered.landed}, CONTROL: gathered.tasks.cursor},
-            {str(one.topic): one.state for one in gathered.landed},
-            gathered.files,
-        )
+    def _commit(self, base: JournalState, change: CommitChange) -> JournalState:
         while True:
             try:
                 return self._log.append(base, change, self._clock.wall_ms())
@@ -182,18 +175,3 @@ class Journal:
             cause = f"Another `journal run` writes to {self._options.tables}."
             raise Refused(cause, "Only one may run; keep that one, or name another folder with --tables.") from None
         return now
-
-
-def _landed(state: JournalState, gathered: _Gathered) -> LandedBatch:
-    landed = gathered.landed
-    files = [state.files[file.path] for file in gathered.files]
-    return LandedBatch(
-        number=state.number,
-        records=sum(one.records for one in landed),
-        outcomes=sum(one.outcomes for one in landed),
-        closes=sum(file.rows for file in files if file.table == "closes"),
-        tasks=gathered.tasks.accepted,
-        malformed=sum(one.malformed for one in landed),
-        files=len(files),
-        more=any(one.more for one in landed) or gathered.tasks.more,
-    )

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +108,10 @@ class Lander:
         landed.more = bool(span.max_records) and landed.records >= span.max_records
         if not landed.more:
             landed.cursor = span.until
-        self._close()
+        landed.files = [file for part in self._parts.values() for file in part.close()]
+        landed.outcomes = sum(file.rows for file in landed.files if file.table == OUTCOMES)
+        landed.files += write_rows(self._landing.root, CLOSES, f"{self._landing.tag}-{landed.topic}", self._closes)
+        landed.state = self._store() if landed.records else list(self._landing.state)
         return landed
 
     def _take(self, stored: StoredRecord) -> None:
@@ -124,7 +126,7 @@ class Lander:
                     {
                         "task": record.task,
                         "outcome": OUTCOME_NAMES[record.code],
-                        "at": datetime.fromtimestamp(record.at_ms / 1000, UTC),
+                        "at": _time(record.at_ms),
                         "topic": self._landed.topic,
                         "record": stored.position,
                         "reason": record.reason or None,
@@ -134,19 +136,11 @@ class Lander:
                 pass
 
     def _part(self, record: Outcomes) -> "_Part":
-        key = (_day(record.at_ms // 86_400_000), record.app or NO_APP)
+        key = (_time(record.at_ms).date().isoformat(), record.app or NO_APP)
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = _Part(self._landing, *key)
         return part
-
-    def _close(self) -> None:
-        landing, landed = self._landing, self._landed
-        for part in self._parts.values():
-            landed.files += part.close()
-        landed.outcomes = sum(file.rows for file in landed.files if file.table == OUTCOMES)
-        landed.files += write_rows(landing.root, CLOSES, f"{landing.tag}-{landed.topic}", self._closes)
-        landed.state = self._store() if landed.records else list(landing.state)
 
     def _store(self) -> list[str]:
         is_whole = len(self._landing.state) >= LONGEST_CHAIN
@@ -192,10 +186,8 @@ class _Part:
         return FileWriter(self._landing.root, table, tag, *(self._key if table == OUTCOMES else ()))
 
 
-@lru_cache(maxsize=64)
-def _day(number: int) -> str:
-    """Return the day as YYYY-MM-DD, from the number of days since the epoch."""
-    return datetime.fromtimestamp(number * 86_400, UTC).date().isoformat()
+def _time(wall_ms: int) -> datetime:
+    return datetime.fromtimestamp(wall_ms / 1000, UTC)
 
 
 def _read_state(path: Path) -> dict[str, TaskState]:

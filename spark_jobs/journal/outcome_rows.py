@@ -1,7 +1,7 @@
 """Build rows of outcomes, one per target, in bulk: pieces of records in, Arrow batches out."""
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from spark_jobs.journal.first_outcomes import PartialOutcome, Piece
 
 FULL_ROWS = 1 << 16
 """The approximate number of rows in a batch: a piece is never split."""
-DIED = pa.timestamp("us", tz="UTC")
 ROWS = pa.schema(
     [
         pa.field("task", pa.string(), nullable=False),
@@ -29,7 +28,7 @@ ROWS = pa.schema(
         pa.field("reason", pa.string()),
         pa.field("topic", pa.int32(), nullable=False),
         pa.field("record", pa.string(), nullable=False),
-        pa.field("died_at", DIED),
+        pa.field("died_at", pa.timestamp("us", tz="UTC")),
         pa.field("provider_id", pa.string()),
     ]
 )
@@ -45,15 +44,10 @@ ROWS = pa.schema(
 """
 
 
-class _Head(NamedTuple):
-    """The values that all rows of one record share."""
-
-    task: str
-    app: str
-    channel: str
-    at_ms: int
-    latency_ms: int
-    record: str
+_HEAD = pa.schema([ROWS.field(name) for name in ("task", "app", "channel", "at", "latency_ms", "topic", "record")])
+"""The columns that all rows of one record share."""
+_NAMED = pa.schema([ROWS.field(name) for name in ("target", "reason", "died_at")])
+_IDS = pa.schema([ROWS.field("provider_id")])
 
 
 class RowBuilder:
@@ -62,7 +56,7 @@ class RowBuilder:
     def __init__(self, topic: int) -> None:
         self.rows = 0
         self._topic = topic
-        self._heads: list[_Head] = []
+        self._heads: list[dict[str, Any]] = []
         self._named: dict[tuple[str, int], Named] = {}
         self._kept_ids: dict[tuple[str, int], ProviderIds] = {}
         self._pieces: list[tuple[int, str, int, int, int, int, int]] = []
@@ -83,16 +77,8 @@ class RowBuilder:
                 yield self.take()
 
     def _begin(self, record: Outcomes, position: str) -> None:
-        self._heads.append(
-            _Head(
-                task=record.task,
-                app=record.app,
-                channel=record.channel,
-                at_ms=record.at_ms,
-                latency_ms=record.latency_ms,
-                record=position,
-            )
-        )
+        same = {"task": record.task, "app": record.app, "channel": record.channel, "latency_ms": record.latency_ms}
+        self._heads.append({**same, "at": record.at_ms * 1000, "topic": self._topic, "record": position})
         self._named = {(one.writer, one.sequence): one for one in record.named}
         self._kept_ids = {(one.writer, one.sequence): one for one in record.provider_ids}
 
@@ -156,60 +142,28 @@ class RowBuilder:
         for row, own_places, own_codes in self._own:
             positions[row : row + len(own_places)] = own_places
             code[row : row + len(own_codes)] = own_codes
-        head = np.array(heads, dtype=np.int64)[piece]
-        named = self._named_columns()
-        of_head = _Columns(self._heads, head)
-        columns = [
-            of_head.texts("task"),
-            of_head.texts("app"),
-            of_head.texts("channel"),
-            pa.array(writers, pa.string()).take(pa.array(piece)),
-            pa.array((firsts[piece] + within // size).astype(np.int32)),
-            pa.array(positions.astype(np.int32)),
-            pa.array(attempts[piece].astype(np.int32)),
-            pa.array(OUTCOME_NAMES).take(pa.array(code)),
-            pa.array(of_head.numbers("at_ms") * 1000).cast(pa.timestamp("us", tz="UTC")),
-            pa.array(of_head.numbers("latency_ms")),
-            named["target"],
-            named["reason"],
-            pa.array(np.full(self.rows, self._topic, dtype=np.int32)),
-            of_head.texts("record"),
-            named["died_at"],
-            self._id_column(),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=ROWS)
+        columns = {
+            **_columns(pa.RecordBatch.from_pylist(self._heads, _HEAD), np.array(heads, dtype=np.int64)[piece]),
+            "writer": pa.array(writers, pa.string()).take(pa.array(piece)),
+            "sequence": pa.array((firsts[piece] + within // size).astype(np.int32)),
+            "position": pa.array(positions.astype(np.int32)),
+            "attempt": pa.array(attempts[piece].astype(np.int32)),
+            "outcome": pa.array(OUTCOME_NAMES).take(pa.array(code)),
+            **self._sparse(self._names, _NAMED),
+            **self._sparse(self._ids, _IDS),
+        }
+        return pa.RecordBatch.from_arrays([columns[name] for name in ROWS.names], schema=ROWS)
 
-    def _named_columns(self) -> dict[str, pa.Array]:
-        """Return the columns target, reason and died_at."""
-        kinds = {"target": pa.string(), "reason": pa.string(), "died_at": DIED}
-        if not self._names:
-            return {name: pa.nulls(self.rows, kind) for name, kind in kinds.items()}
-        rows, *columns = zip(*self._names, strict=True)
+    def _sparse(self, values: Sequence[tuple[Any, ...]], schema: pa.Schema) -> dict[str, pa.Array]:
+        """Return columns that are null except in some rows. values: such a row, and its value in each column."""
+        rows, *columns = zip(*values, strict=True) if values else [()] * (1 + len(schema))
         index: npt.NDArray[np.int64] = np.full(self.rows, -1, dtype=np.int64)
         index[list(rows)] = np.arange(len(rows))
-        where = pa.array(index, mask=index < 0)
-        values = zip(kinds.items(), columns, strict=True)
-        return {name: pa.array(column, kind).take(where) for (name, kind), column in values}
-
-    def _id_column(self) -> pa.Array:
-        ids: list[str | None] = [None] * self.rows
-        for row, provider_id in self._ids:
-            ids[row] = provider_id
-        return pa.array(ids, pa.string()) if self._ids else pa.nulls(self.rows, pa.string())
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        return _columns(pa.RecordBatch.from_arrays(arrays, schema=schema), index)
 
 
-class _Columns:
-    """Values of heads, repeated for each of their rows."""
-
-    def __init__(self, heads: list[_Head], of_row: npt.NDArray[np.int64]) -> None:
-        self._heads = heads
-        self._of_row = of_row
-        self._where = pa.array(of_row)
-
-    def texts(self, name: str) -> pa.Array:
-        return pa.array([getattr(head, name) for head in self._heads], pa.string()).take(self._where)
-
-    def numbers(self, name: str) -> npt.NDArray[np.int64]:
-        numbers: npt.NDArray[np.int64] = np.array([getattr(head, name) for head in self._heads], dtype=np.int64)
-        taken: npt.NDArray[np.int64] = numbers[self._of_row]
-        return taken
+def _columns(values: pa.RecordBatch, of_row: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
+    """Return the columns of a table by name, with the value for each row; of_row: its index, or -1 for null."""
+    where = pa.array(of_row, mask=of_row < 0)
+    return {name: column.take(where) for name, column in zip(values.schema.names, values.columns, strict=True)}

@@ -1,8 +1,8 @@
 """Read the outcome topics in spans: from a position up to where a topic ended at some time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
@@ -10,15 +10,12 @@ from backends.pulsar.topic_reader import TopicReader
 from backends.settings import PulsarSettings
 from dispatcher.ports import StoredRecord
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 AT_ONCE = 1_000
 _POLL_S = 0.2
 _AHEAD = 500
 """The number of records to read ahead. Records may name all their targets; each is then about 100 kB."""
 _ENTRY_LENGTH = 41
-"""The number of leading characters of a position that name the ledger and the entry."""
+"""The number of leading characters of a position that name the ledger and the entry (a producer's batch)."""
 
 
 class TopicSpan(NamedTuple):
@@ -38,12 +35,7 @@ class TopicSpan(NamedTuple):
         return self.until <= self.after
 
 
-def entry_of(position: str) -> str:
-    """Return the entry (a producer's batch) that contains a position, as text that sorts in topic order."""
-    return position[:_ENTRY_LENGTH]
-
-
-def last_positions(settings: PulsarSettings) -> dict[int, str]:
+def last_positions(settings: PulsarSettings) -> dict[str, str]:
     """Return the last possible position in the last entry of each outcome topic, by number; "" if the topic is empty.
 
     Raises Unreachable, Refused, NotFound (not provisioned).
@@ -52,13 +44,13 @@ def last_positions(settings: PulsarSettings) -> dict[int, str]:
     with closing(PulsarAdmin(settings)) as admin:
         last = {number: admin.last_entry(topics.outcomes(number)) for number in range(topics.outcome_partitions)}
     return {
-        number: f"{ledger:020d}:{entry:020d}:999999" if min(ledger, entry) >= 0 else ""
+        str(number): f"{ledger:020d}:{entry:020d}:999999" if min(ledger, entry) >= 0 else ""
         for number, (ledger, entry) in last.items()
     }
 
 
 @contextmanager
-def connected(settings: PulsarSettings) -> "Iterator[Any]":
+def connected(settings: PulsarSettings) -> Iterator[Any]:
     """Connect a Pulsar client for the duration of the block."""
     client = pulsar_client.connect(settings)
     try:
@@ -67,7 +59,7 @@ def connected(settings: PulsarSettings) -> "Iterator[Any]":
         pulsar_client.close(client)
 
 
-def read_span(client: Any, settings: PulsarSettings, span: TopicSpan) -> "Iterator[Sequence[StoredRecord]]":
+def read_span(client: Any, settings: PulsarSettings, span: TopicSpan) -> Iterator[Sequence[StoredRecord]]:
     """Yield the records of a span in order, in batches. Records that the topic no longer keeps are skipped.
 
     Raises Unreachable, NotFound.
@@ -88,7 +80,7 @@ def reached(client: Any, settings: PulsarSettings, span: TopicSpan) -> str:
     return last if span.max_records and count >= span.max_records else span.until
 
 
-def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[StoredRecord]]":
+def _read(reader: TopicReader, span: TopicSpan) -> Iterator[Sequence[StoredRecord]]:
     left = span.max_records
     while True:
         max_records = min(AT_ONCE, left) if span.max_records else AT_ONCE
@@ -101,7 +93,7 @@ def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[StoredReco
             return
 
 
-def _at_end(reader: TopicReader, span: TopicSpan, records: "Sequence[StoredRecord]") -> bool:
+def _at_end(reader: TopicReader, span: TopicSpan, records: Sequence[StoredRecord]) -> bool:
     """Return whether the span is at its end.
 
     Asks the broker once the last entry has begun, and when no records arrive: the last record may be gone.
@@ -109,4 +101,4 @@ def _at_end(reader: TopicReader, span: TopicSpan, records: "Sequence[StoredRecor
     if not records:
         return reader.at_end()
     last = records[-1].position
-    return last == span.until or (entry_of(last) == entry_of(span.until) and reader.at_end())
+    return last == span.until or (last[:_ENTRY_LENGTH] == span.until[:_ENTRY_LENGTH] and reader.at_end())

@@ -52,7 +52,7 @@ class SourceOptions:
     def first_positions(self) -> dict[str, str]:
         """Return the position after which to begin, by topic ("": at its beginning)."""
         if self.start == "latest":
-            return {str(topic): position for topic, position in last_positions(self.pulsar).items()}
+            return last_positions(self.pulsar)
         given = self.start if isinstance(self.start, Mapping) else {}
         return {str(topic): given.get(str(topic), "") for topic in range(self.pulsar.outcome_partitions)}
 
@@ -82,13 +82,6 @@ def _start(text: str) -> str | Mapping[str, str]:
     return {str(topic): str(position) for topic, position in given.items()}
 
 
-@dataclass
-class SpanPartition(InputPartition):
-    """One topic's part of a batch."""
-
-    span: TopicSpan
-
-
 class OutcomesSource(DataSource):
     """The data source "fairlane-outcomes"."""
 
@@ -113,14 +106,13 @@ class OutcomesSource(DataSource):
 
 
 class SpanReader:
-    """Reads the rows of a topic's part of a batch."""
+    """Reads the rows of a topic's part of a batch. The value of a partition is its TopicSpan."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        assert isinstance(partition, SpanPartition)
-        pulsar, span = self._options.pulsar, partition.span
+        pulsar, span = self._options.pulsar, partition.value
         builder = RowBuilder(span.topic)
         with connected(pulsar) as client:
             for stored in chain.from_iterable(read_span(client, pulsar, span)):
@@ -134,9 +126,8 @@ class SpanReader:
 class BatchReader(SpanReader, DataSourceReader):
     """Reads everything that is stored when the query is planned."""
 
-    def partitions(self) -> Sequence[SpanPartition]:
-        start, end = self._options.first_positions(), last_positions(self._options.pulsar)
-        return _partitions(start, {str(topic): position for topic, position in end.items()})
+    def partitions(self) -> Sequence[InputPartition]:
+        return _partitions(self._options.first_positions(), last_positions(self._options.pulsar))
 
 
 class StreamReader(SpanReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -157,27 +148,23 @@ class StreamReader(SpanReader, DataSourceStreamReader, SupportsTriggerAvailableN
         return ReadMaxRows(max_records) if max_records else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._until = self._ends()
+        self._until = last_positions(self._options.pulsar)
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
-        ends = self._until or self._ends()
+        pulsar = self._options.pulsar
+        ends = self._until or last_positions(pulsar)
         if not isinstance(limit, ReadMaxRows):
             return {topic: max(position, start.get(topic, "")) for topic, position in ends.items()}
         spans = [TopicSpan(int(topic), start.get(topic, ""), end, limit.max_rows) for topic, end in ends.items()]
-        not_empty = [span for span in spans if not span.empty]
-        return {**start, **(self._limited(not_empty) if not_empty else {})}
+        if all(span.empty for span in spans):
+            return start
+        with connected(pulsar) as client:
+            return {**start, **{str(span.topic): reached(client, pulsar, span) for span in spans if not span.empty}}
 
-    def _limited(self, spans: Sequence[TopicSpan]) -> dict[str, str]:
-        with connected(self._options.pulsar) as client:
-            return {str(span.topic): reached(client, self._options.pulsar, span) for span in spans}
-
-    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[SpanPartition]:
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         return _partitions(start, end)
 
-    def _ends(self) -> dict[str, str]:
-        return {str(topic): position for topic, position in last_positions(self._options.pulsar).items()}
 
-
-def _partitions(start: Mapping[str, str], end: Mapping[str, str]) -> Sequence[SpanPartition]:
+def _partitions(start: Mapping[str, str], end: Mapping[str, str]) -> Sequence[InputPartition]:
     spans = [TopicSpan(int(topic), start.get(topic, ""), position) for topic, position in end.items()]
-    return [SpanPartition(span) for span in spans if not span.empty]
+    return [InputPartition(span) for span in spans if not span.empty]

@@ -1,5 +1,6 @@
 """A synthetic audience and the journal of its task, to measure how long reconciling them takes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ ENVELOPE, WRITERS = 500, 8
 """The targets in an envelope, and the number of Spark task attempts that wrote them."""
 _ROWS_OF_A_FILE = 500_000
 _HEX, _LENGTH = np.frombuffer(b"0123456789abcdef", np.uint8), 60
-_RECORD = "00000000000000000001:00000000000000000000:000001"
+RECORD = "00000000000000000001:00000000000000000000:000001"
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -60,6 +61,16 @@ def make_tables(folder: Path, size: SyntheticJournal, at: datetime) -> Path:
     return audience
 
 
+def outcome_table(count: int, columns: Mapping[str, Any]) -> pa.Table:
+    """Return rows of outcomes. columns: an array, or one value for all rows; those left out are null."""
+    arrays = []
+    for field in SCHEMAS[OUTCOMES]:
+        values = columns.get(field.name)
+        is_array = isinstance(values, np.ndarray | pa.Array)
+        arrays.append(pa.array(values, field.type) if is_array else pa.repeat(pa.scalar(values, field.type), count))
+    return pa.table(arrays, schema=SCHEMAS[OUTCOMES])
+
+
 def _targets(chance: np.random.Generator, count: int) -> pa.Array:
     text = _HEX[chance.integers(0, len(_HEX), count * _LENGTH, np.uint8)]
     ends: npt.NDArray[np.int32] = np.arange(0, (count + 1) * _LENGTH, _LENGTH, dtype=np.int32)
@@ -76,32 +87,30 @@ def _outcomes(numbers: Numbers, targets: pa.Array, odd: Numbers, at: datetime) -
     targets = targets.take(pa.array(np.arange(len(numbers)) - other))
     names = [f"stranger {number}" if is_strange else None for number, is_strange in zip(numbers, strange, strict=True)]
     named = pc.coalesce(pa.array(names, pa.string()), targets)
-    return pa.table(_columns(numbers - twice, named, at), schema=SCHEMAS[OUTCOMES])
+    return outcome_table(len(numbers), _columns(numbers - twice, named, at))
 
 
 def _columns(indexes: Numbers, targets: pa.Array, at: datetime) -> dict[str, Any]:
-    count, envelopes = len(indexes), indexes // ENVELOPE
-    same = {"task": TASK, "channel": CHANNEL, "outcome": "sent", "at": at, "record": _RECORD}
-    numbers = {
-        "sequence": envelopes // WRITERS,
-        "position": indexes % ENVELOPE,
-        "attempt": indexes * 0,
-        "latency_ms": indexes % 60_000,
-        "topic": envelopes % 8,
-    }
-    kinds = SCHEMAS[OUTCOMES]
+    envelopes = indexes // ENVELOPE
     writers = pa.array([f"writer-{number}" for number in range(WRITERS)])
     return {
-        **{name: pa.repeat(pa.scalar(value, kinds.field(name).type), count) for name, value in same.items()},
-        **{name: pa.array(values, kinds.field(name).type) for name, values in numbers.items()},
+        "task": TASK,
+        "channel": CHANNEL,
         "writer": writers.take(pa.array(envelopes % WRITERS)),
+        "sequence": envelopes // WRITERS,
+        "position": indexes % ENVELOPE,
+        "attempt": 0,
+        "outcome": "sent",
+        "at": at,
+        "latency_ms": indexes % 60_000,
         "target": targets,
-        **{name: pa.nulls(count, pa.string()) for name in ("reason", "provider_id")},
+        "topic": envelopes % 8,
+        "record": RECORD,
     }
 
 
 def _task(size: SyntheticJournal, at: datetime) -> dict[str, Any]:
-    known = {"task": TASK, "record": _RECORD, "app": APP, "tier": "high", "channel": CHANNEL, "accepted_at": at}
+    known = {"task": TASK, "record": RECORD, "app": APP, "tier": "high", "channel": CHANNEL, "accepted_at": at}
     seal = {"targets": size.targets, "refused": 0, "digest": "", "writers": [f"writer-{n}" for n in range(WRITERS)]}
     counts = dict.fromkeys(("invalid", "failed", "expired", "cancelled"), 0)
     return {**known, **seal, "state": "completed", "ended_at": at, "sent": size.targets, **counts}

@@ -18,8 +18,7 @@ from spark_jobs.ingest.audience import TableSource, read_table
 from spark_jobs.ingest.job import IngestOptions, dry_run, transform
 from spark_jobs.journal import synthetic as synthetic_journal
 from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
-from spark_jobs.session.jvm import SILENT, archive
-from spark_jobs.session.session import SessionSettings, make_session
+from spark_jobs.session.session import SILENT, SessionSettings, archive, make_session
 from spark_jobs.source.task_options import parse_options
 
 if TYPE_CHECKING:

@@ -27,11 +27,6 @@ def folder_name(name: str) -> str:
 
 def delete_folder(spark: "SparkSession", folder: str) -> None:
     """Delete a folder with its contents, if it exists."""
-    path, files = _at(spark, folder)
+    path: Any = spark._jvm.org.apache.hadoop.fs.Path(folder)  # pyspark has no public API for it
+    files = path.getFileSystem(spark._jsc.hadoopConfiguration())
     files.delete(path, True)  # noqa: FBT003 - Java has no keywords; with its contents
-
-
-def _at(spark: "SparkSession", folder: str) -> tuple[Any, Any]:
-    """Return a path and its file system, from Hadoop's Java API."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # pyspark has no public API for it
-    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())

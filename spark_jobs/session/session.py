@@ -3,22 +3,29 @@
 import logging
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backends.extras import Missing
+from backends.extras import Missing, require_packages
 from spark_jobs.session import python_daemon
-from spark_jobs.session.jvm import archive_options
-from spark_jobs.session.requirements import HOW_TO_GET_JAVA, require_spark
+from spark_jobs.session.package import ship
+from spark_jobs.session.servers import given_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOCAL = "local[*]"
 QUICKLY_COMPILED_ROWS = 50_000_000
+SILENT = "-Xlog:disable -Xlog:all=error:stderr"
+"""Silences the JVM's log: an archive that does not fit is not an error."""
+_OLDEST_JAVA = 17
+_HOW_TO_GET_JAVA = (
+    f"Install Java {_OLDEST_JAVA} or newer (Debian: `apt-get install openjdk-17-jre-headless`) or set JAVA_HOME."
+)
 _LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 _BATCH_ROWS = 20_000
 """The number of rows a Python worker gets at once: a few MB of targets and variables."""
@@ -41,7 +48,7 @@ class SessionSettings:
 
     app_name: str = field(default="fairlane", kw_only=False)
     """By position too until 0.4, as the documents of 0.2 had it."""
-    master: str = LOCAL
+    master: str = "local[*]"
     """local[N], spark://HOST:PORT, yarn, k8s://…."""
     driver_memory: str = "2g"
     """In Spark's notation ("2g"). In local mode the driver does all the work."""
@@ -71,6 +78,22 @@ def for_rows(master: str, rows: int) -> dict[str, str]:
     return {"spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1{collector}"}
 
 
+def require_spark(env: Mapping[str, str] = os.environ) -> None:
+    """Raise Missing if pyspark, pyarrow or a Java to run Spark is not installed."""
+    require_packages("spark", "pyspark", "pyarrow")
+    if _java(env) is None:
+        raise Missing("Spark needs Java, which was not found.", _HOW_TO_GET_JAVA)
+
+
+def _java(env: Mapping[str, str]) -> Path | None:
+    """Find Java the way Spark does."""
+    if env.get("JAVA_HOME"):
+        program = Path(env["JAVA_HOME"]) / "bin" / "java"
+        return program if os.access(program, os.X_OK) else None
+    path = shutil.which("java", path=env.get("PATH", ""))
+    return Path(path) if path else None
+
+
 def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession":
     """Return a session with the formats "fairlane" and "fairlane-outcomes".
 
@@ -82,9 +105,6 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    from spark_jobs.session.formats import register
-    from spark_jobs.session.package import ship
-
     _prepare_environment()
     builder = SparkSession.builder.appName(settings.app_name)
     for name, value in {**({} if submitted else _where(settings)), **_conf(settings)}.items():
@@ -95,11 +115,43 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         cause = "Java ended before Spark had started: it is too old or has too little memory."
-        raise Missing(cause, HOW_TO_GET_JAVA) from error
+        raise Missing(cause, _HOW_TO_GET_JAVA) from error
     spark.sparkContext.setLogLevel(settings.log_level)
     register(spark, settings.servers)
     ship(spark)
     return spark
+
+
+def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
+    """Register the formats "fairlane" (to write) and "fairlane-outcomes" (to read) with a session.
+
+    servers: as spark_jobs.session.servers.values_of returns them. None: taken from the session's configuration
+    (spark.fairlane.pulsar.url, …) and the environment (FAIRLANE_PULSAR_URL, …).
+    """
+    from spark_jobs.journal.outcomes_source import OutcomesSource
+    from spark_jobs.source.source import FairlaneSource
+
+    values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
+
+    class TaskSource(FairlaneSource):  # pickled by value, so that it carries the servers along
+        servers = values
+
+    class OutcomeSource(OutcomesSource):
+        servers = values
+
+    spark.dataSource.register(TaskSource)
+    spark.dataSource.register(OutcomeSource)
+
+
+def archive() -> Path:
+    """Return the file of spark_jobs.session.class_archive, which is beside the packages: it belongs to one pyspark."""
+    return Path(sys.prefix) / "share" / "fairlane" / f"spark-{version('pyspark')}.jsa"
+
+
+def archive_options() -> str:
+    """Return the options that make Java use the archive; empty if there is none."""
+    file = archive()
+    return f'"-XX:SharedArchiveFile={file}" {SILENT}' if file.exists() else ""
 
 
 def _where(settings: SessionSettings) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.status import StatusTracker
 
 _EVERY_S = 0.5
 
@@ -38,41 +39,33 @@ def watched(
     """Report twice a second, from a thread of its own, the progress of the jobs that the block runs."""
     context = spark.sparkContext
     context.setJobGroup(name, name)
-    watch = _Watch(spark, name, rows, on_progress)
-    watch.start()
+    stages, ended = _Stages(context.statusTracker(), name), threading.Event()
+
+    def report() -> None:
+        while not ended.wait(_EVERY_S):
+            on_progress(stages.progress(rows()))
+
+    thread = threading.Thread(target=report, name="progress", daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        watch.end()
+        ended.set()
+        thread.join()
         context.setLocalProperty("spark.jobGroup.id", None)  # removes it
         context.setLocalProperty("spark.job.description", None)
 
 
-class _Watch:
-    def __init__(
-        self, spark: "SparkSession", group: str, rows: Callable[[], int], on_progress: Callable[[Progress], None]
-    ) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
+class _Stages:
+    """The stages of a group of jobs, as Spark's status tracker shows them."""
+
+    def __init__(self, tracker: "StatusTracker", group: str) -> None:
+        self._tracker = tracker
         self._group = group
-        self._rows = rows
-        self._on_progress = on_progress
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._began_s = self._stage_s = time.monotonic()
         self._stage = 0
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_EVERY_S):
-            self._on_progress(self._now())
-
-    def _now(self) -> Progress:
+    def progress(self, rows: int) -> Progress:
         jobs = sorted(self._tracker.getJobIdsForGroup(self._group))
         infos = [self._tracker.getStageInfo(stage) for job in jobs[-1:] for stage in self._stages(job)]
         known = [info for info in infos if info is not None and info.numTasks > 0]
@@ -81,7 +74,7 @@ class _Watch:
             self._stage, self._stage_s = len(jobs), now_s
         last = known[-1:] if len(jobs) > 1 else known  # stages shared with an earlier job are done
         return Progress(
-            rows=self._rows(),
+            rows=rows,
             parts_done=sum(info.numCompletedTasks for info in last),
             parts=sum(info.numTasks for info in last),
             stage=self._stage,

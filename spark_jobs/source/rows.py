@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATOR = "\x1f"
-_NULL = Unreadable("the target is null")
+NULL_TARGET = Unreadable("the target is null")
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -41,7 +41,7 @@ def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0, che
     targets = batch.column(columns.target)
     addresses: list[Any] = targets.to_pylist()
     if targets.null_count:
-        addresses = [_NULL if address is None else address for address in addresses]
+        addresses = [NULL_TARGET if address is None else address for address in addresses]
     variables = variables_of(batch, columns)
     accepted, refusals = check_slab(addresses, row_of)
     if variables is None:
@@ -51,7 +51,7 @@ def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0, che
     encoded = encode_each(variables)
     has_bad = check is not None and not check.are_good(accepted.addresses, variables)
     if refusals or has_bad or max(map(len, encoded), default=0) > MAX_VARIABLES_BYTES:
-        pairs = [item if item is _NULL else (item, own) for item, own in zip(addresses, variables, strict=True)]
+        pairs = [item if item is NULL_TARGET else (item, own) for item, own in zip(addresses, variables, strict=True)]
         accepted, refusals = check_each(pairs, row_of, check)
         variables = accepted.variables
         encoded = encode_each(variables or [])

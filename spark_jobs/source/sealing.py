@@ -78,16 +78,16 @@ def commit(
     return committed
 
 
-def left_over(
+def cancel_left_over(
     services: Services, options: TaskOptions, base: str, live: Iterable[str], committed: Committed
 ) -> list[str]:
-    """Return the live tasks of discarded attempts only: unsealed parts of this write that are not in the commit."""
-    return [task for task in live if task not in committed.tasks and _is_left_over(services, options, base, task)]
+    """Cancel the live tasks of discarded attempts only: unsealed parts of this write that are not in the commit.
 
-
-def cancel(services: Services, tasks: Sequence[str]) -> None:
-    """Cancel the tasks, so that nothing of them is sent."""
+    Returns them.
+    """
+    tasks = [task for task in live if task not in committed.tasks and _is_left_over(services, options, base, task)]
     change_tasks(services, [TaskChange(task, (Control("cancelled", value=True),)) for task in tasks])
+    return tasks
 
 
 def state_of_tasks(services: Services, base: str, *, split: bool, attempts: Iterable[Written] = ()) -> str:

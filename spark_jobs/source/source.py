@@ -28,7 +28,7 @@ from backends.redis.registry.tasks import TaskSelection
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
 from spark_jobs.source.columns import columns_of
-from spark_jobs.source.sealing import cancel, commit, left_over, state_of_tasks
+from spark_jobs.source.sealing import cancel_left_over, commit, state_of_tasks
 from spark_jobs.source.task_options import check_task, parse_options
 from spark_jobs.source.writing import WriteTarget, Written, write
 
@@ -154,7 +154,7 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], *, strict: bo
             ours = [TaskSelection(state=state, id_prefix=f"{base}.") for state in _LIVE]
             pages = [connection.registry.tasks.page(selection, TASK_VIEW, _MAX_LIVE) for selection in ours]
             live = [task.id for page in pages for task in page.tasks]
-            cancel(services, left_over(services, options, base, live, committed))
+            cancel_left_over(services, options, base, live, committed)
 
 
 def _log_state_of_tasks(target: WriteTarget, attempts: Sequence[Written]) -> None:

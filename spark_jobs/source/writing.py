@@ -6,6 +6,7 @@ Each attempt has a writer of its own, so its envelopes count only if the job's c
 import logging
 import secrets
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,11 +64,6 @@ class Written:
     """The first refusals."""
 
 
-def new_writer() -> str:
-    """Return a writer name that no other attempt has."""
-    return secrets.token_urlsafe(_WRITER_LETTERS)[:_WRITER_LETTERS]
-
-
 class WriteTarget(NamedTuple):
     """The task, or the group of tasks, to write to."""
 
@@ -86,13 +82,11 @@ def write(services: Services, target: WriteTarget, batches: "Iterable[pa.RecordB
     task accepts no more targets; AudienceMismatch if the rows are not those of an earlier attempt; LimitReached if the
     app is at its limit; Unreachable.
     """
-    attempt = _Attempt(services, target)
-    try:
+    with closing(_OpenLanes(services.lanes)) as lanes:
+        attempt = _Attempt(services, target, lanes)
         for batch in batches:
             attempt.add(batch)
         return attempt.finish()
-    finally:
-        attempt.close()
 
 
 def ensure(services: Services, task: PushTask, *, first_stays: bool = False) -> Submission:
@@ -128,11 +122,11 @@ def _create(services: Services, task: PushTask, task_id: str) -> Submission:
 
 
 class _Attempt:
-    def __init__(self, services: Services, target: WriteTarget) -> None:
+    def __init__(self, services: Services, target: WriteTarget, lanes: "_OpenLanes") -> None:
         self._services = services
         self._target = target
-        self._writer = new_writer()
-        self._lanes = _OpenLanes(services.lanes)
+        self._writer = secrets.token_urlsafe(_WRITER_LETTERS)[:_WRITER_LETTERS]
+        self._lanes = lanes
         self._streams: dict[tuple[str | None, ...], _Stream | None] = {}
         self._rows = 0
         self._unassigned = 0
@@ -160,9 +154,6 @@ class _Attempt:
         self._lanes.flush()
         parts = {stream.record.task: stream.part() for stream in streams}
         return Written(self._target.base, parts, self._rows, self._unassigned, tuple(self._refusals))
-
-    def close(self) -> None:
-        self._lanes.close()
 
     def _open(self, values: tuple[str | None, ...], rows: "pa.RecordBatch") -> "_Stream | None":
         """Open the stream of the task for these values; None if rows with these values belong to no task."""
@@ -251,8 +242,17 @@ class _OpenLanes:
         self._open: dict[str, LaneWriter] = {}
 
     def send(self, record: TaskRecord, envelopes: list[bytes]) -> None:
-        if envelopes:
-            self._writer(record, envelopes).send_many(envelopes)
+        if not envelopes:
+            return
+        writer = self._open.pop(record.lane, None)
+        if writer is None:
+            if len(self._open) >= OPEN_LANES:
+                oldest = next(iter(self._open))
+                self._open[oldest].flush()
+                self._open.pop(oldest).close()
+            writer = self._lanes.open(record, envelopes)
+        self._open[record.lane] = writer
+        writer.send_many(envelopes)
 
     def flush(self) -> None:
         """Wait until everything is stored."""
@@ -263,18 +263,3 @@ class _OpenLanes:
         for writer in self._open.values():
             writer.close()
         self._open.clear()
-
-    def _writer(self, record: TaskRecord, envelopes: list[bytes]) -> LaneWriter:
-        writer = self._open.pop(record.lane, None)
-        if writer is None:
-            if len(self._open) >= OPEN_LANES:
-                self._let_go(next(iter(self._open)))
-            writer = self._lanes.open(record, envelopes)
-        self._open[record.lane] = writer
-        return writer
-
-    def _let_go(self, topic: str) -> None:
-        writer = self._open[topic]
-        writer.flush()
-        del self._open[topic]
-        writer.close()

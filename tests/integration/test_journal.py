@@ -31,8 +31,8 @@ from backends.pulsar.outcome_topic import OutcomeTopic
 from spark_jobs.journal.log import JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, read_span
 from spark_jobs.journal.tables import closes, outcomes, tasks
-from spark_jobs.session.formats import register
 from spark_jobs.session.servers import values_of
+from spark_jobs.session.session import register
 
 pytestmark = pytest.mark.timeout(900)
 MESSAGE = {"title": "Hi"}
@@ -187,7 +187,7 @@ def again(service: Service, task: str) -> None:
     settings = service.settings.pulsar
     topics = pulsar_client.topics(settings)
     partition = topics.partition_of(task)
-    span = TopicSpan(partition, "", last_positions(settings)[partition])
+    span = TopicSpan(partition, "", last_positions(settings)[str(partition)])
     with connected(settings) as client, closing(OutcomeTopic(client, topics)) as log:
         records = [decode_record(one.body) for some in read_span(client, settings, span) for one in some]
         copies = [record for record in records if isinstance(record, Outcomes) and record.task == task]

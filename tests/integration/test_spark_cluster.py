@@ -20,7 +20,7 @@ from dispatcher.model.errors import NotFound
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from spark_jobs.session.jvm import archive_options
+from spark_jobs.session.session import archive_options
 from tests.integration.worker_crew import crew, environment, eventually
 from tests.spark_document import begin, blocks_of, path_with_commands
 

@@ -169,7 +169,7 @@ def report(
     The age is that of the oldest waiting target. Runs a Spark job over the snapshots of `fairlane backlog snapshot`
     and, if there is one, the outcome journal.
     """
-    from spark_jobs.session.requirements import require_spark
+    from spark_jobs.session.session import require_spark
 
     require_spark()
     from backends.system_clock import SystemClock

@@ -75,7 +75,7 @@ def ingest(
 
     Below about a million rows `fairlane task submit` does the same without Spark.
     """
-    from spark_jobs.session.requirements import require_spark
+    from spark_jobs.session.session import require_spark
 
     require_spark()
     from backends.settings import require_addresses

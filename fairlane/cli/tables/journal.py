@@ -56,7 +56,7 @@ def run(
     Tables (in journal/ of the folder of tables): outcomes, closes (tasks cancelled or expired as a whole: the outcome
     of all their targets that have no row) and tasks. Read them with spark_jobs.journal.tables.
     """
-    from spark_jobs.session.requirements import require_spark
+    from spark_jobs.session.session import require_spark
 
     require_spark()
     from backends.system_clock import SystemClock
@@ -99,7 +99,7 @@ def compact(
     Safe to run alongside `fairlane journal run` and to kill at any time: readers of the tables see either the old
     files or the new ones, never a mix.
     """
-    from spark_jobs.session.requirements import require_spark
+    from spark_jobs.session.session import require_spark
 
     require_spark()
     from backends.system_clock import SystemClock

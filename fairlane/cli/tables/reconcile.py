@@ -51,7 +51,7 @@ def reconcile(
     not. First bring it up to date: `fairlane journal run --once`.
     """
     _check_usage(task, day, given["audience"])
-    from spark_jobs.session.requirements import require_spark
+    from spark_jobs.session.session import require_spark
 
     require_spark()
     from spark_jobs.journal.tables import outcome_rows

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from spark_jobs.ingest.rules import Checker, Rules
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.task_options import parse_options
-from tests.unit.spark_jobs.tables import NAMED, PLAIN, table
+from tests.unit.spark_jobs.tables import NAMED, PLAIN, TASK, table
 
 pytest.importorskip("pyarrow")
 
@@ -35,17 +36,21 @@ WHY = [
 ]
 
 
-def reasons(rows: list[dict[str, Any]], rules: Rules) -> list[str | None]:
-    found: list[str | None] = Checker(rules).check(table(rows)).column("reason").to_pylist()
+def rules(columns: Columns = PLAIN, forms: Mapping[str, str] = {}, **options: str) -> Rules:
+    return Rules(columns, parse_options({**TASK, **options}), forms)
+
+
+def reasons(rows: list[dict[str, Any]], by: Rules) -> list[str | None]:
+    found: list[str | None] = Checker(by).check(table(rows)).column("reason").to_pylist()
     return found
 
 
 def test_every_row_of_ten_is_judged() -> None:
-    assert reasons(TEN, Rules(NAMED)) == WHY
+    assert reasons(TEN, rules(NAMED)) == WHY
 
 
 def test_a_double_is_seen_in_a_later_batch_unless_the_first_was_bad() -> None:
-    checker = Checker(Rules(PLAIN, {"push": "[a-z]+"}, "push"))
+    checker = Checker(rules(PLAIN, {"push": "[a-z]+"}, channel="push"))
     first = checker.check(table([{"target": "aaa"}, {"target": "AAA"}]))
     again = checker.check(table([{"target": "aaa"}, {"target": "AAA"}]))
     assert first.column("reason").to_pylist() == [None, "the target does not have the form of its channel"]
@@ -55,23 +60,27 @@ def test_a_double_is_seen_in_a_later_batch_unless_the_first_was_bad() -> None:
 def test_the_same_target_in_two_parts_of_a_split_is_no_double() -> None:
     columns = Columns("target", (), frozenset(), "", ("app",))
     rows = [{"target": "a", "app": "shop"}, {"target": "a", "app": "news"}, {"target": "a", "app": "shop"}]
-    assert reasons(rows, Rules(columns)) == [None, None, "duplicate"]
-    assert reasons([{"target": "a", "app": None}], Rules(columns)) == ["the split column app is empty"]
+    by_app = rules(columns, app="", split="app")
+    assert reasons(rows, by_app) == [None, None, "duplicate"]
+    assert reasons([{"target": "a", "app": None}], by_app) == ["the split column app is empty"]
 
 
 def test_each_channel_of_a_split_has_its_own_form() -> None:
     columns = Columns("target", (), frozenset(), "", ("channel",))
-    rules = Rules(columns, {"apns": "[0-9a-f]{4}"})
     rows = [
-        {"target": "beef", "channel": "apns"},
-        {"target": "nope", "channel": "apns"},
+        {"target": "beef", "channel": "other"},
+        {"target": "nope", "channel": "other"},
         {"target": "nope", "channel": "x"},
     ]
-    assert reasons(rows, rules) == [None, "the target does not have the form of its channel", None]
+    assert reasons(rows, rules(columns, {"other": "[0-9a-f]{4}"}, split="channel")) == [
+        None,
+        "the target does not have the form of its channel",
+        None,
+    ]
 
 
 def test_what_is_suppressed_is_left_out_and_the_flag_with_it() -> None:
-    checked = Checker(Rules(PLAIN)).check(
+    checked = Checker(rules()).check(
         table([{"target": "a", "fairlane_suppressed": None}, {"target": "b", "fairlane_suppressed": True}])
     )
     assert checked.schema.names == ["target", "reason"]
@@ -81,7 +90,7 @@ def test_what_is_suppressed_is_left_out_and_the_flag_with_it() -> None:
 def test_variables_in_a_struct_are_measured_too() -> None:
     columns = Columns("target", (), frozenset(), "vars", ())
     rows = [{"target": "a", "vars": {"text": "z" * 3_000}}, {"target": "b", "vars": {"text": "short"}}]
-    found = reasons(rows, Rules(columns))
+    found = reasons(rows, rules(columns))
     assert found[1] is None
     assert found[0] is not None
     assert "are larger than 2,048 bytes" in found[0]
@@ -89,13 +98,12 @@ def test_variables_in_a_struct_are_measured_too() -> None:
 
 def test_rows_are_checked_by_the_channel_and_the_message_of_their_task() -> None:
     good = "ab" * 32
-    options = parse_options({"id": "t", "app": "a", "tier": "high", "channel": "apns", "message": "Hi {{name}}"})
     rows: list[dict[str, Any]] = [
         {"target": good, "name": "Ann"},
         {"target": "cd" * 32, "name": None},
         {"target": "x", "name": "Bob"},
     ]
-    found = reasons(rows, Rules(NAMED, channel="apns", task=options))
+    found = reasons(rows, rules(NAMED, channel="apns", message="Hi {{name}}"))
     assert found[0] is None
     assert "variable name" in str(found[1])
     assert found[2] == "the target is not a device token in hexadecimal digits"
@@ -103,7 +111,8 @@ def test_rows_are_checked_by_the_channel_and_the_message_of_their_task() -> None
 
 def test_where_a_split_column_has_the_channel_its_own_checks_apply() -> None:
     columns = Columns("target", (), frozenset(), "", ("channel",))
-    options = parse_options({"id": "t", "app": "a", "tier": "high", "split": "channel", "message": "Hi"})
     rows = [{"target": "x", "channel": "apns"}, {"target": "x", "channel": "http"}]
-    found = reasons(rows, Rules(columns, task=options))
-    assert found == ["the target is not a device token in hexadecimal digits", None]
+    assert reasons(rows, rules(columns, split="channel")) == [
+        "the target is not a device token in hexadecimal digits",
+        None,
+    ]

@@ -23,7 +23,7 @@ class Steps(Journal):
         self.stop = threading.Event()
         self._batches = list(batches)
 
-    def step(self, until: dict[int, str]) -> LandedBatch:
+    def step(self, until: dict[str, str]) -> LandedBatch:
         batch = self._batches.pop(0)
         if not self._batches:
             self.stop.set()

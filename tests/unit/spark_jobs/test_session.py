@@ -1,11 +1,16 @@
+"""Spark's sessions: what they need, and how their JVM is set up."""
+
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from backends.extras import Missing, require_packages
-from spark_jobs.session.requirements import require_spark
+from spark_jobs.session import class_archive, session
+from spark_jobs.session.session import QUICKLY_COMPILED_ROWS, archive, archive_options, for_rows, require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,3 +57,70 @@ def test_nothing_needs_pyspark_before_a_session_is_made() -> None:
     loaded = "assert not {'pyspark', 'pyarrow'} & set(sys.modules)"
     code = f"import spark_jobs.session.session, fairlane.cli.main, sys; {loaded}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# ----------------------------------------------------------------- the archive of classes
+
+
+def test_a_session_has_its_classes_from_the_archive(spark: "SparkSession") -> None:
+    if not archive().exists():
+        pytest.skip("no archive: `make classes` makes it")
+    children = subprocess.run(["pgrep", "-P", str(os.getpid()), "java"], capture_output=True, text=True, check=True)
+    assert any(str(archive()) in Path(f"/proc/{pid}/maps").read_text() for pid in children.stdout.split())
+
+
+def test_without_an_archive_java_is_told_of_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "archive", lambda: tmp_path / "none.jsa")
+    assert archive_options() == ""
+
+
+def test_a_java_that_makes_no_archive_is_said_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("make_session", "_exercise", "_end"):
+        monkeypatch.setattr(class_archive, name, lambda *_: None)
+    monkeypatch.setattr(class_archive, "archive", lambda: tmp_path / "share" / "spark.jsa")
+    with pytest.raises(Missing, match="wrote no archive"):
+        class_archive.make_archive()
+    assert list((tmp_path / "share").iterdir()) == []
+
+
+def test_an_archive_in_a_folder_with_spaces_is_one_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a folder" / "spark.jsa"
+    file.parent.mkdir()
+    file.touch()
+    monkeypatch.setattr(session, "archive", lambda: file)
+    assert f'"-XX:SharedArchiveFile={file}"' in archive_options()
+
+
+# ----------------------------------------------------------------- jobs on the journal
+
+
+JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+OPTIONS = "spark.driver.extraJavaOptions"
+
+
+@pytest.fixture
+def no_java_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in JAVA_OPTIONS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("name", JAVA_OPTIONS)
+@pytest.mark.usefixtures("no_java_options")
+def test_a_collector_that_the_environment_names_stays_the_only_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "-XX:+UseParallelGC" in for_rows("local[2]", 1)[OPTIONS]
+    monkeypatch.setenv(name, "-Xss1m -XX:+UseSerialGC")
+    assert for_rows("local[2]", 1) == {OPTIONS: "-XX:TieredStopAtLevel=1"}
+
+
+@pytest.mark.usefixtures("no_java_options")
+def test_options_without_a_collector_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = for_rows("local[2]", 1)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:-UsePerfData")
+    assert for_rows("local[2]", 1) == before
+
+
+def test_clusters_and_very_many_rows_are_left_to_the_second_compiler() -> None:
+    assert for_rows("spark://host:7077", 1) == {}
+    assert for_rows("local[2]", QUICKLY_COMPILED_ROWS + 1) == {}

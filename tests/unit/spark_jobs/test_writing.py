@@ -9,7 +9,7 @@ from dispatcher.wire.control import ControlChange, Sealed, TaskRecord
 from dispatcher.wire.envelope import Envelope, decode_message
 from spark_jobs.source import sealing
 from spark_jobs.source.columns import Columns
-from spark_jobs.source.sealing import commit, left_over, state_of_tasks
+from spark_jobs.source.sealing import cancel_left_over, commit, state_of_tasks
 from spark_jobs.source.writing import OPEN_LANES, Written
 from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, attempt, counting, people, target
@@ -197,9 +197,7 @@ def test_a_part_that_only_a_dead_attempt_made_is_left_over() -> None:
     found = job.write([{"target": "a", "kind": "alive"}])
     Job(world=job.world, id="sale.other", message="Not ours").attempt(people(0, 1))
     live = ["sale.dead", "sale.alive", "sale.other"]
-    orphans = left_over(job.services, job.to.options, "sale", live, found)
-    assert orphans == ["sale.dead"]
-    sealing.cancel(job.services, orphans)
+    assert cancel_left_over(job.services, job.to.options, "sale", live, found) == ["sale.dead"]
     assert [record.task for record in job.world.records if isinstance(record, ControlChange)] == ["sale.dead"]
 
 
@@ -209,7 +207,7 @@ def test_a_part_in_a_language_is_left_over_though_there_is_no_message_without_on
     job = Job(columns, split="language", message="", **messages)
     job.attempt([{"target": "a", "language": "de"}])
     found = job.write([{"target": "a", "language": "fr"}])
-    assert left_over(job.services, job.to.options, "sale", ["sale.de", "sale.fr"], found) == ["sale.de"]
+    assert cancel_left_over(job.services, job.to.options, "sale", ["sale.de", "sale.fr"], found) == ["sale.de"]
 
 
 @pytest.mark.parametrize("step", ["append TaskRecord", "apply TaskRecord", "append Sealed", "apply Sealed"])
