@@ -9,16 +9,25 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple, cast
 
-from consumers.delivery.faults import FaultLog
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from consumers.delivery.loop_watch import CHANNEL
 from consumers.delivery.paced_parts import PacedParts
-from consumers.delivery.pending import Call, Finished, Part, PendingBatch, Sent, failed, hand_over, is_late, unanswered
+from consumers.delivery.pending import (
+    Call,
+    FaultLog,
+    Finished,
+    Part,
+    PendingBatch,
+    Sent,
+    failed,
+    hand_over,
+    is_late,
+    unanswered,
+)
 from consumers.delivery.slots import Slot, Slots
 from dispatcher.channels.calls import ProviderCall
-from dispatcher.channels.guards.door import Load
-from dispatcher.channels.guards.stall import StallWatch
+from dispatcher.channels.guards.door import Load, StallWatch
 from dispatcher.channels.guards.trouble import KEPT_S, Trouble
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import flow_name

@@ -5,9 +5,13 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
-from consumers.delivery.context import ChannelContext
+from consumers.delivery.fleet_gate import FleetGate
+from consumers.delivery.flow_figures import FlowTable
+from dispatcher.channels.guards.payload_guard import MessageRefused
+from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, InvalidInput
 from dispatcher.ports import AnyChannel
 from dispatcher.public_names import Moved
@@ -31,6 +35,18 @@ _HOW = {
     "close": "Write `async def close(self)`.",
 }
 _NUMBERS = ("concurrency", "batch_limit")
+
+
+@dataclass(frozen=True)
+class ChannelContext:
+    """Given to channels that have a method `use`, before they are opened."""
+
+    clock: Clock
+    gate: FleetGate
+    message_refused: MessageRefused = lambda _: None
+    """Called for a task whose message the provider refuses for everybody."""
+    figures: FlowTable = field(default_factory=FlowTable)
+    """The figures of all flows."""
 
 
 def load_channels(

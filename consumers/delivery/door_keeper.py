@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from dispatcher.clock import Clock
 
@@ -13,15 +14,12 @@ SHORTEST_WAIT_S = 0.0005
 """Bounds of the time between two looks at the door."""
 
 
-class _Waiting:
+class _Waiting(NamedTuple):
     """A request that waits at the door."""
 
-    __slots__ = ("future", "since_s", "until_s")
-
-    def __init__(self, future: "asyncio.Future[bool]", since_s: float, until_s: float) -> None:
-        self.future = future
-        self.since_s = since_s
-        self.until_s = until_s
+    future: "asyncio.Future[bool]"
+    since_s: float
+    until_s: float
 
 
 class DoorKeeper:

@@ -1,7 +1,8 @@
-"""Batches whose reports are not complete, and their parts and calls."""
+"""Batches whose reports are not complete, their parts and calls, and the faults of their reports."""
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,6 +15,9 @@ from dispatcher.wire.outcome import UNKNOWN, UNSENT, Report, Verdict
 
 Sent = Callable[[Batch, Sequence[Report | None]], None]
 NO_LOADS: Mapping[str, Load] = MappingProxyType({})
+_MAX_FAULTS = 50
+"""Maximum kinds of faults logged for a channel; a kind may contain the channel's own text."""
+_NUMBER = re.compile(r"-?[0-9]+")
 _log = logging.getLogger(__name__)
 
 
@@ -90,6 +94,23 @@ class Finished:
         batches, self._batches = self._batches, []
         for pending in batches:
             hand_over(pending.batch, pending.sent, pending.reports)
+
+
+class FaultLog:
+    """Logs the faults of one channel. Faults that differ only in numbers are of one kind."""
+
+    def __init__(self, channel: str) -> None:
+        self._channel = channel
+        self._kinds: set[str] = set()
+
+    def note(self, fault: str) -> None:
+        """Log a fault if it is the first of its kind."""
+        kind = _NUMBER.sub("0", fault)
+        if kind in self._kinds or len(self._kinds) >= _MAX_FAULTS:
+            return
+        self._kinds.add(kind)
+        more = " Further kinds are not logged." if len(self._kinds) == _MAX_FAULTS else ""
+        _log.error("The channel %s is faulty: %s. Correct its class. (Logged once.)%s", self._channel, fault, more)
 
 
 def unanswered(call: Call, reason: str) -> list[Report | None]:

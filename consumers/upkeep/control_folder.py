@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from backends.redis.registry.control_view import ControlView
 from backends.redis.skipped_records import SkippedRecords
-from consumers.upkeep.folder import FoldLoop, FoldSettings, Held
-from consumers.upkeep.recheck import recheck
+from consumers.upkeep.folder import FoldLoop, FoldSettings, Held, recheck
 from dispatcher.model.errors import Malformed
 from dispatcher.ports import OpenReader, StoredRecord
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from backends.redis.skipped_records import SkippedRecords
-from consumers.upkeep.recheck import recheck
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.ports import OpenReader, StoredRecord
 from quotas.fold import RedisFold
 
+_RECHECK_READ_S = 1.0
 _log = logging.getLogger(__name__)
-
-
 Held = Callable[[], bool]
 """Returns whether this worker still holds the job."""
 
@@ -152,3 +150,39 @@ class OutcomeFolder:
 def _columns(records: Sequence[StoredRecord]) -> tuple[list[bytes], list[str]]:
     """Return bodies and positions."""
     return [record.body for record in records], [record.position for record in records]
+
+
+def recheck(
+    skipped: SkippedRecords, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[StoredRecord]], None]
+) -> None:
+    """Read and apply records that other versions skipped, in topic order. Both folds do this when they begin.
+
+    Control records may be applied in any order. For outcome records, the first final outcome of a target counts;
+    targets that were closed or recorded meanwhile keep their outcome.
+
+    `apply` stores the positions of those that it cannot read either, under this version. Raises Unreachable; all of
+    them are then read again the next time.
+    """
+    positions = skipped.of_others(topic)
+    if not positions:
+        return
+    records = [record for position in positions if (record := _at(position, open_reader)) is not None]
+    apply(records)
+    skipped.forget(topic, sorted(set(positions) & set(skipped.of_others(topic))))
+    _log.info("%d records of %s that another version skipped were checked again", len(records), topic)
+
+
+def _at(position: str, open_reader: OpenReader) -> StoredRecord | None:
+    """Return the record stored at a position, or None if the topic has deleted it."""
+    with closing(open_reader(_before(position))) as reader:
+        while not reader.at_end():
+            records = reader.read(1, _RECHECK_READ_S)
+            if records and records[0].position >= position:
+                return records[0] if records[0].position == position else None
+    return None
+
+
+def _before(position: str) -> str:
+    """Return a position after which reading begins with the entry that holds this position."""
+    ledger, entry, _ = position.split(":")
+    return f"{ledger}:{int(entry) - 1:020d}:{0:06d}"

@@ -1,4 +1,4 @@
-"""A certificate authority of one fake, with the server's and a client's certificate."""
+"""Private files of one fake: its certificate authority, with the server's and a client's certificate, and keys."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from fairlane.fake.files import write_private
+from backends.durable_files import replace_durably
+from dispatcher.model.errors import InvalidInput
 
 _LASTS = timedelta(days=90)
 
@@ -56,6 +57,15 @@ def make_tls_files(folder: Path, host: str, ca_file: Path | None = None, *, asks
 def private_pem(key: EllipticCurvePrivateKey) -> bytes:
     """Return a private key as PEM without a password."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def write_private(file: Path, data: bytes) -> None:
+    """Write a file that only its owner can read. Raises InvalidInput."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_durably(file, data, 0o600)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be written: {error.strerror or error}.", "Name another folder.") from error
 
 
 def _unsigned(name: x509.Name, key: EllipticCurvePrivateKey, issuer: x509.Name) -> x509.CertificateBuilder:

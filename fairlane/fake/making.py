@@ -10,10 +10,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from fairlane.fake.apns.provider import FakeApnsProvider
 from fairlane.fake.apns.provider_tokens import ProviderKey, ProviderTokens
-from fairlane.fake.certificates import private_pem
+from fairlane.fake.certificates import private_pem, write_private
 from fairlane.fake.fcm.access_tokens import AccessTokens
 from fairlane.fake.fcm.provider import TOKEN_PATH, FakeFcmProvider
-from fairlane.fake.files import write_private
 
 KEY_ID, TEAM_ID = "FAKEKEY001", "FAKETEAM01"
 STREAMS = {"fcm": 100, "apns": 1_000}

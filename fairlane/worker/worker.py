@@ -15,10 +15,8 @@ from backends.pulsar.missing_lanes import create_missing_lane
 from backends.redis.feed import Feed
 from backends.redis.letter_index import LetterIndex
 from backends.redis.view import CLAIM_MAX_MS, WITHOUT_TASK
-from consumers.delivery.channel_registry import load_channels
-from consumers.delivery.clock_loop import ClockLoop
-from consumers.delivery.context import ChannelContext
-from consumers.delivery.courier import ChannelCourier
+from consumers.delivery.channel_registry import ChannelContext, load_channels
+from consumers.delivery.courier import ChannelCourier, ClockLoop
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable
 from consumers.lanes.give_back import MissingChannels

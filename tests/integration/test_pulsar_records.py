@@ -14,7 +14,7 @@ from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
 from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.pulsar.record_producer import RecordProducer
 from backends.redis.skipped_records import SkippedRecords
-from consumers.upkeep.recheck import recheck
+from consumers.upkeep.folder import recheck
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord

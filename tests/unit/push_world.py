@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from consumers.delivery.context import ChannelContext
+from consumers.delivery.channel_registry import ChannelContext
 from consumers.delivery.courier import ChannelCourier
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable

@@ -1,24 +1,28 @@
 """The `http` channel: one POST per envelope."""
 
 import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from consumers.delivery.channels.http_answer import AnswerReader, unsent
-from consumers.delivery.channels.http_signature import signature_headers, signing_key
 from consumers.delivery.channels.json_body import json_or_failed
 from consumers.delivery.channels.posting import ClientName, NoAnswer, Posting, make_posting
 from dispatcher.model.errors import InvalidInput
-from dispatcher.wire.envelope import Envelope, decode_message
+from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import Report
 
 _HEADERS = {"content-type": "application/json", "accept": "application/json"}
 _KEY = "idempotency-key"
+_SECRET_PREFIX = "whsec_"
+_SECRET_BYTES = range(24, 65)
 
 
 class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -82,7 +86,7 @@ class HttpChannel:
     async def _post(self, envelope: Envelope, tier: str) -> Report:
         if self._posting is None:
             return unsent("the channel is not open")
-        body = json_or_failed(partial(self._body, envelope, tier))
+        body = json_or_failed(envelope, tier)
         if isinstance(body, Report):
             return body
         try:
@@ -107,21 +111,6 @@ class HttpChannel:
         signed = {} if self._key is None else signature_headers(self._key, key, int(self._wall_s()), body)
         return {_KEY: key, **signed}
 
-    def _body(self, envelope: Envelope, tier: str) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "task": envelope.task,
-            "app": envelope.app,
-            "tier": tier,
-            "message": decode_message(envelope.message),
-            "targets": envelope.targets,
-            "writer": envelope.writer,
-            "sequence": envelope.sequence,
-            "attempt": envelope.attempt,
-        }
-        if envelope.variables is not None:
-            body["variables"] = envelope.variables
-        return body
-
 
 def _checked(settings: Mapping[str, Any]) -> HttpSettings:
     try:
@@ -136,3 +125,25 @@ def _checked(settings: Mapping[str, Any]) -> HttpSettings:
     if checked.timeout_s <= 0 or checked.concurrency < 1:
         raise InvalidInput("timeout_s and concurrency of the http channel must be above 0.", "Correct them.")
     return checked
+
+
+def signing_key(secret: str) -> bytes:
+    """Return the key in a secret: `whsec_` and the base64 of 24 to 64 bytes. Raises InvalidInput."""
+    try:
+        key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not secret.startswith(_SECRET_PREFIX) or len(key) not in _SECRET_BYTES:
+        raise InvalidInput(
+            "The signing secret of the http channel is not `whsec_` and the base64 of 24 to 64 bytes.",
+            "Correct FAIRLANE_HTTP_SIGNING_SECRET. A new one: echo whsec_$(openssl rand -base64 32)",
+        )
+    return key
+
+
+def signature_headers(key: bytes, message_id: str, seconds: int, body: bytes) -> dict[str, str]:
+    """Return the headers that sign a body by the Standard Webhooks specification (HMAC-SHA256, `v1`). `seconds` is the
+    current time since the epoch."""
+    signed = b"%s.%d.%s" % (message_id.encode(), seconds, body)
+    signature = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+    return {"webhook-id": message_id, "webhook-timestamp": str(seconds), "webhook-signature": f"v1,{signature}"}

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import msgspec
 
 from consumers.delivery.channels.json_body import json_or_failed
 from dispatcher.model.errors import InvalidInput
-from dispatcher.wire.envelope import Envelope, decode_message
+from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
 
 STDOUT = "-"
@@ -64,7 +63,7 @@ class LogChannel:
         """Write a line for each envelope, and report its targets as sent. Raises OSError if the file cannot be written
         (disk full, pipe closed); the courier then retries all of them."""
         ts = datetime.fromtimestamp(self._wall_s(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        made = [json_or_failed(partial(self._line, envelope, tier, ts)) for envelope in envelopes]
+        made = [json_or_failed(envelope, tier, ts=ts) for envelope in envelopes]
         self._write(b"".join([line + b"\n" for line in made if isinstance(line, bytes)]))
         return [line if isinstance(line, Report) else ALL_SENT for line in made]
 
@@ -73,22 +72,6 @@ class LogChannel:
             with contextlib.suppress(OSError):
                 os.close(self._file)
             self._file = -1
-
-    def _line(self, envelope: Envelope, tier: str, ts: str) -> dict[str, Any]:
-        line: dict[str, Any] = {
-            "ts": ts,
-            "task": envelope.task,
-            "app": envelope.app,
-            "tier": tier,
-            "writer": envelope.writer,
-            "sequence": envelope.sequence,
-            "attempt": envelope.attempt,
-            "message": decode_message(envelope.message),
-            "targets": envelope.targets,
-        }
-        if envelope.variables is not None:
-            line["variables"] = envelope.variables
-        return line
 
     def _write(self, lines: bytes) -> None:
         """Write in one call where possible, so that lines of processes that share the file do not mix."""

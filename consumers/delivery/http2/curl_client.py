@@ -1,6 +1,7 @@
 """The client that uses pycurl: libcurl and nghttp2, driven by asyncio's event loop."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from backends.extras import require_packages
@@ -20,13 +21,13 @@ class CurlClient:
         require_packages("push", "pycurl", "certifi")
         import certifi
 
-        from consumers.delivery.http2 import curl_transfer
+        from consumers.delivery.http2 import curl_multi, curl_transfer
 
         check(settings)
-        self._curl = curl_transfer
+        self._curl, self._new_multi = curl_transfer, partial(curl_multi.CurlMulti, settings)
         self._settings = settings
         self._ca_file = settings.ca_file or certifi.where()
-        self._multi = curl_transfer.new_multi(settings)
+        self._multi = self._new_multi()
         self._idle: list[Transfer] = []
         self._retired: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -59,7 +60,7 @@ class CurlClient:
 
     def renew_connections(self) -> None:
         """Use new connections from now on. The old ones end with the requests that are on them."""
-        old, self._multi = self._multi, self._curl.new_multi(self._settings)
+        old, self._multi = self._multi, self._new_multi()
         task = asyncio.get_running_loop().create_task(_end(old))
         self._retired.add(task)
         task.add_done_callback(self._retired.discard)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pycurl
 
+from consumers.delivery.http2.settings import ClientSettings
+
 _POLLS = {
     pycurl.POLL_IN: selectors.EVENT_READ,
     pycurl.POLL_OUT: selectors.EVENT_WRITE,
@@ -26,8 +28,12 @@ _READY = {
 class CurlMulti:
     """A set of connections and the transfers on them, on the event loop of its first transfer."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ClientSettings) -> None:
         self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
+        self._multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, settings.connections)
+        self._multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, settings.streams)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, settings.connections)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._under_way: dict[Any, asyncio.Future[None]] = {}
         self._sockets: Any = selectors.DefaultSelector()
@@ -41,10 +47,6 @@ class CurlMulti:
         self._is_closing = False
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
-
-    def setopt(self, option: int, value: Any) -> None:
-        """Set an option of libcurl's multi interface."""
-        self._multi.setopt(option, value)
 
     def start(self, curl: Any) -> "asyncio.Future[None]":
         """Start a transfer. The result comes when it is complete; otherwise pycurl.error. A result that nobody waits

@@ -4,7 +4,6 @@ import io
 
 import pycurl
 
-from consumers.delivery.http2.curl_multi import CurlMulti
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientSettings
 from dispatcher.model.errors import InvalidInput
@@ -164,13 +163,3 @@ def _unwanted(headers: Headers) -> list[bytes]:
 def refusals_are_shown() -> bool:
     """Return whether a refused request can be told from one whose connection broke."""
     return str(pycurl.version_info()[1]).startswith(_REFUSED_IN)
-
-
-def new_multi(settings: ClientSettings) -> CurlMulti:
-    """Return a set of connections."""
-    multi = CurlMulti()
-    multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
-    multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, settings.connections)
-    multi.setopt(pycurl.M_MAX_CONCURRENT_STREAMS, settings.streams)
-    multi.setopt(pycurl.M_MAXCONNECTS, settings.connections)
-    return multi

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from consumers.delivery.push.connections import Connections
 from consumers.delivery.push.credentials import Credential, CredentialSource
@@ -19,15 +20,12 @@ RENEWED_EVERY_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-class Access:
+class Access(NamedTuple):
     """The parts that requests need. A call keeps its access to the end, also when the app has a new one."""
 
-    __slots__ = ("authorization", "connections", "credential")
-
-    def __init__(self, credential: Credential, connections: Connections, authorization: Authorization) -> None:
-        self.credential = credential
-        self.connections = connections
-        self.authorization = authorization
+    credential: Credential
+    connections: Connections
+    authorization: Authorization
 
 
 def check_headers(authorization: Authorization) -> None:

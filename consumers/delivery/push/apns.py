@@ -9,7 +9,7 @@ from backends.extras import require_packages
 from consumers.delivery.http2.port import Headers, HttpRequest, HttpResponse
 from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
-from consumers.delivery.push.provider import AppSettings, Authorization
+from consumers.delivery.push.provider import AppSettings, Authorization, Provider
 from dispatcher.channels import apns_answers
 from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, ApnsSpec, apns_id
 from dispatcher.channels.verdict_table import Answer
@@ -28,8 +28,8 @@ _BYTES = 32
 """Length of each of the two numbers of a P-256 signature."""
 
 
-class ApnsProvider:
-    """See Provider."""
+class ApnsProvider(Provider):
+    """Asks APNs."""
 
     spec = ApnsSpec()
     target_in_path = True
@@ -69,24 +69,20 @@ class ApnsProvider:
         )
 
     def read(self, response: HttpResponse) -> Answer:
-        """See Provider.read."""
         return apns_answers.read_answer(response.status, response.body, response.header("apns-id") or "")
 
     def took(self, response: HttpResponse) -> bool:
-        """See Provider.took."""
         return not response.body or response.header("apns-id") is not None
 
     def id_in(self, response: HttpResponse) -> str:
-        """See Provider.id_in."""
         return response.header("apns-id") or ""
 
     def own_headers(self, envelope: Envelope, index: int) -> Headers:
-        """See Provider.own_headers."""
         position = envelope.position(index)
         return (("apns-id", apns_id(envelope.task, envelope.writer, envelope.sequence, position)),)
 
     def dry_run(self, authorization: Authorization, target: str | None) -> HttpRequest:
-        """See Provider.dry_run. APNs has none, so a device gets a notification without a text, and only at once."""
+        """APNs has no dry run, so a device gets a notification without a text, and only at once."""
         headers = {"apns-push-type": "background", "apns-priority": "5", "apns-expiration": "0"}
         return HttpRequest(
             url=authorization.url + (target or NO_TARGET),

@@ -6,7 +6,7 @@ from typing import Any
 
 from backends.extras import require_packages
 from backends.system_clock import SystemClock
-from consumers.delivery.context import ChannelContext
+from consumers.delivery.channel_registry import ChannelContext
 from consumers.delivery.fleet_gate import BLAMED, FleetGate
 from consumers.delivery.push import access
 from consumers.delivery.push.access import AppAccess
@@ -14,9 +14,8 @@ from consumers.delivery.push.apns import ApnsProvider
 from consumers.delivery.push.connections import Connections, make_connections
 from consumers.delivery.push.credentials import Credential, CredentialSource
 from consumers.delivery.push.fcm import FcmProvider
-from consumers.delivery.push.provider import AppSettings, Provider
+from consumers.delivery.push.provider import AppSettings, Provider, read_settings
 from consumers.delivery.push.sender import WAITS_S, CallRun, Sender
-from consumers.delivery.push.settings import read_settings
 from dispatcher.channels.calls import ProviderCall
 from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble
 from dispatcher.model.errors import FairlaneError

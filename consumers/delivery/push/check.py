@@ -13,8 +13,7 @@ from consumers.delivery.push.connections import make_connections
 from consumers.delivery.push.credentials import Credential, CredentialSource
 from consumers.delivery.push.fcm import FcmProvider
 from consumers.delivery.push.judging import reason_of
-from consumers.delivery.push.provider import AppSettings, Authorization, Provider
-from consumers.delivery.push.settings import read_settings
+from consumers.delivery.push.provider import AppSettings, Authorization, Provider, read_settings
 from dispatcher.channels.verdict_table import Answer, Effect, Row
 from dispatcher.model.errors import InvalidInput, NotFound, Refused, Unreachable
 

@@ -4,17 +4,15 @@ import time
 
 import msgspec
 
-from consumers.delivery.http2.port import Headers, HttpRequest, HttpResponse
-from consumers.delivery.http2.settings import ClientCertificate
+from consumers.delivery.http2.port import HttpRequest, HttpResponse
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.google_tokens import GoogleTokens
-from consumers.delivery.push.provider import AppSettings, Authorization
+from consumers.delivery.push.provider import AppSettings, Authorization, Provider
 from consumers.delivery.retry_after import retry_after_s
 from dispatcher.channels import fcm_answers
 from dispatcher.channels.fcm import FcmSpec
 from dispatcher.channels.verdict_table import Answer
 from dispatcher.model.errors import InvalidInput
-from dispatcher.wire.envelope import Envelope
 
 URL = "https://fcm.googleapis.com"
 RENEW_BEFORE_S = 300.0
@@ -24,8 +22,8 @@ MAX_BODY_BYTES = 32 * 1024
 NO_TARGET = "fairlane-channel-check-without-a-target"
 
 
-class FcmProvider:
-    """See Provider."""
+class FcmProvider(Provider):
+    """Asks FCM."""
 
     spec = FcmSpec()
     target_in_path = False
@@ -41,10 +39,6 @@ class FcmProvider:
         self._app = app
         self._tokens = GoogleTokens(app.proxy, app.ca_file)
         self._url = (app.url or URL).rstrip("/")
-
-    def certificate(self, _credential: Credential, /) -> ClientCertificate | None:
-        """See Provider.certificate. FCM knows tokens only."""
-        return None
 
     def authorize(self, credential: Credential, wall_s: float) -> Authorization:
         """Ask the issuer for an access token. Blocks for as long as the issuer takes."""
@@ -62,24 +56,17 @@ class FcmProvider:
         )
 
     def read(self, response: HttpResponse) -> Answer:
-        """See Provider.read."""
         headers = {name: response.header(name) or "" for name in ("Retry-After", "Date")}
         return fcm_answers.read_answer(response.status, response.body, retry_after_s(headers, time.time()))
 
     def took(self, response: HttpResponse) -> bool:
-        """See Provider.took."""
         return fcm_answers.names_message(response.body)
 
     def id_in(self, response: HttpResponse) -> str:
-        """See Provider.id_in."""
         return fcm_answers.message_name(response.body)
 
-    def own_headers(self, _envelope: Envelope, _index: int, /) -> Headers:
-        """See Provider.own_headers. FCM takes no id of ours."""
-        return ()
-
     def dry_run(self, authorization: Authorization, target: str | None) -> HttpRequest:
-        """See Provider.dry_run. With validate_only, FCM sends nothing."""
+        """With validate_only, FCM sends nothing."""
         message = {"token": target or NO_TARGET, "data": {"fairlane": "check"}}
         body = msgspec.json.encode({"validate_only": True, "message": message})
         return HttpRequest(url=authorization.url, body=body, headers=authorization.headers)

@@ -1,6 +1,8 @@
-"""The port through which the shared channel asks a provider, and the settings of an app."""
+"""How the shared channel asks a provider, and the settings of a channel and its apps."""
 
-from typing import Literal, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -9,6 +11,7 @@ from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
 from dispatcher.channels.spec import ChannelSpec
 from dispatcher.channels.verdict_table import Answer
+from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
 
 
@@ -39,6 +42,35 @@ class AppSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Maximum concurrent requests of a connection. None: the provider's usual number."""
 
 
+class PushSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of one channel."""
+
+    name: str
+    apps: dict[str, AppSettings] = {}
+    timeout_s: float = 12.0
+    """Time limit of a call."""
+    request_timeout_s: float = 6.0
+    """Time limit of a request. FCM gives up after 5 s and says so."""
+    concurrency: int = 10
+    """Maximum calls of an app at once."""
+    keep_ids: bool = False
+    """Whether the provider's ids of the messages that it took are kept in the outcome records."""
+
+
+def read_settings(values: Mapping[str, Any]) -> PushSettings:
+    """Return the settings of a channel. Raises InvalidInput, which names the setting and no value."""
+    channel = values.get("name", "push")
+    try:
+        settings = msgspec.convert(dict(values), PushSettings)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"channels.{channel} is wrong: {error}.", "Correct the settings.") from error
+    if not 0 < settings.request_timeout_s < settings.timeout_s:
+        raise InvalidInput(
+            f"channels.{channel}.request_timeout_s must be above 0 and below timeout_s.", "Correct the settings."
+        )
+    return settings
+
+
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     """Proof that an app may send."""
 
@@ -63,73 +95,51 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
         return not self.from_s <= wall_s < self.ends_s
 
 
-class Provider(Protocol):
+class Provider(ABC):
     """How one provider is asked for one app."""
 
-    @property
-    def spec(self) -> ChannelSpec: ...
+    spec: ClassVar[ChannelSpec]
+    target_in_path: ClassVar[bool]
+    """Whether the target is appended to the address."""
+    first_alone: ClassVar[bool]
+    """Whether a connection allows one request until the provider has seen a valid proof."""
+    connections: ClassVar[int]
+    """The usual number of connections of a worker."""
+    streams: ClassVar[int]
+    """The usual number of concurrent requests of a connection."""
+    max_body_bytes: ClassVar[int]
+    """The provider refuses every request with a longer body, so none is sent."""
+    too_large: ClassVar[Answer]
+    """The provider's answer to such a request."""
+    malformed_target: ClassVar[Answer]
+    """The provider's answer to a target that cannot exist."""
 
-    @property
-    def target_in_path(self) -> bool:
-        """Whether the target is appended to the address."""
-        ...
-
-    @property
-    def first_alone(self) -> bool:
-        """Whether a connection allows one request until the provider has seen a valid proof."""
-        ...
-
-    @property
-    def connections(self) -> int:
-        """The usual number of connections of a worker."""
-        ...
-
-    @property
-    def streams(self) -> int:
-        """The usual number of concurrent requests of a connection."""
-        ...
-
-    @property
-    def max_body_bytes(self) -> int:
-        """The provider refuses every request with a longer body, so none is sent."""
-        ...
-
-    @property
-    def too_large(self) -> Answer:
-        """The provider's answer to such a request."""
-        ...
-
-    @property
-    def malformed_target(self) -> Answer:
-        """The provider's answer to a target that cannot exist."""
-        ...
-
-    def certificate(self, credential: Credential) -> ClientCertificate | None:
+    def certificate(self, _credential: Credential, /) -> ClientCertificate | None:
         """Return the client's certificate if the credential is one."""
-        ...
+        return None
 
+    @abstractmethod
     def authorize(self, credential: Credential, wall_s: float) -> Authorization:
         """Make a proof. May block. Raises InvalidInput if the credential cannot be used, Unreachable if its issuer
         cannot be reached."""
-        ...
 
+    @abstractmethod
     def read(self, response: HttpResponse) -> Answer:
         """Read an answer."""
-        ...
 
+    @abstractmethod
     def took(self, response: HttpResponse) -> bool:
         """Return whether an answer with status 200 has the provider's form, so that it took the message."""
-        ...
 
+    @abstractmethod
     def id_in(self, response: HttpResponse) -> str:
         """Return the provider's id of a message that it took; empty if it names none."""
-        ...
 
-    def own_headers(self, envelope: Envelope, index: int) -> Headers:
+    def own_headers(self, _envelope: Envelope, _index: int, /) -> Headers:
         """Return headers of the request for one target alone."""
-        ...
+        return ()
 
+    @abstractmethod
     def dry_run(self, authorization: Authorization, target: str | None) -> HttpRequest:
         """Return a request that shows whether the app may send, and shows nothing to anybody. Without a target it
         names one that does not exist."""
-        ...

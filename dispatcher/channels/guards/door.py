@@ -20,6 +20,9 @@ KEPT_S = 3.0
 NEVER_S = float("inf")
 ENOUGH = 1.0 - 1e-6
 """A request leaves from this on: sums of parts of one may miss it by a little."""
+STALL_S = 0.25
+"""Neither answers for this long, nor answers that take as much longer than usual, are seen from a provider that works.
+"""
 MAX_POOLS = 1_000
 """Pools of a worker. Beyond it, those that no flow uses are forgotten."""
 
@@ -117,6 +120,32 @@ class Load(NamedTuple):
 
 
 ONE = Load()
+
+
+class StallWatch:
+    """Notices a provider that was stopped, or out of reach, for a moment: all that left meanwhile reaches it at once.
+
+    Holds the requests of one channel or flow that left since the last answer. Times are monotonic.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[str, Load] = {}
+        """By flow."""
+        self._answered_s = 0.0
+
+    def left(self, flow: str, load: Load) -> None:
+        """Note requests that leave."""
+        self._left[flow] = load.plus(self._left.get(flow))
+
+    def answered(self, took_s: float, usual_s: float, now_s: float) -> dict[str, Load]:
+        """Note an answer. Return what left during a stall that it ends, by flow.
+
+        A stall of ours is none: nothing left during it.
+        """
+        is_stall = now_s - self._answered_s > STALL_S and took_s > usual_s + STALL_S
+        left, self._answered_s = self._left, now_s
+        self._left = {}
+        return left if is_stall else {}
 
 
 class Doors:

@@ -123,7 +123,7 @@ def _tls_files(folder: Path, given: dict[str, Any], *, asks: bool) -> "TlsFiles"
 
 
 def _run(site: "Site", files: "TlsFiles", given: dict[str, Any], ready: Callable[[str], None]) -> None:
-    from fairlane.fake.running import run_fake
+    from fairlane.fake.server import run_fake
 
     run_fake(site, files, given["host"], given["port"], ready)
     accounts = site.accounts

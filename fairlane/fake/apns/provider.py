@@ -1,11 +1,14 @@
 """The fake of APNs: which notifications it takes, and its answers."""
 
+import uuid
+
+import msgspec
+
 from dispatcher.channels import apns_answers
-from dispatcher.channels.verdict_table import Answer
-from fairlane.fake.apns.bodies import reply_of
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer
 from fairlane.fake.apns.checks import header_problem, payload_problem, token_problem, topic_problem
 from fairlane.fake.apns.provider_tokens import ProviderTokens
-from fairlane.fake.messages import ClientFacts, Push, Reply, Request
+from fairlane.fake.messages import ClientFacts, Push, Reply, Request, retry_after, strange_reply
 from fairlane.fake.rules import FakeRules
 
 _PREFIX = "/3/device/"
@@ -19,6 +22,19 @@ _STATUS = {
     "TooManyProviderTokenUpdates": 429,
 }
 """Statuses of reasons; 400 of all others."""
+
+_REASON = {
+    400: "BadMessageId",
+    403: "InvalidProviderToken",
+    404: "BadPath",
+    405: "MethodNotAllowed",
+    410: "Unregistered",
+    413: "PayloadTooLarge",
+    429: "TooManyRequests",
+    500: "InternalServerError",
+    503: "ServiceUnavailable",
+}
+"""The reason of a status, unless the answer has another."""
 
 
 class FakeApnsProvider:
@@ -65,7 +81,7 @@ class FakeApnsProvider:
 
     def reply(self, answer: Answer, request: Request, /) -> Reply:
         """See Provider."""
-        return reply_of(answer, request.headers.get("apns-id", ""))
+        return _reply_of(answer, request.headers.get("apns-id", ""))
 
     def expire_tokens(self) -> int:
         """See Provider."""
@@ -78,3 +94,16 @@ def _line_problem(request: Request, peer: ClientFacts) -> str:
     if not peer.is_http2 or not request.path.startswith(_PREFIX):
         return "BadPath"
     return "" if request.method == "POST" else "MethodNotAllowed"
+
+
+def _reply_of(answer: Answer, apns_id: str) -> Reply:
+    """Write an answer as APNs does. Without an id of the client, APNs makes one."""
+    if answer.detail == STRANGE_BODY:
+        return strange_reply(answer)
+    identity = ("apns-id", apns_id or str(uuid.uuid4()).upper())
+    if answer.status == 200:
+        return Reply(200, b"", (identity,))
+    body: dict[str, object] = {"reason": answer.code or _REASON.get(answer.status, "InternalServerError")}
+    if answer.status == 410:
+        body["timestamp"] = answer.died_ms
+    return Reply(answer.status, msgspec.json.encode(body), (identity, *retry_after(answer)))

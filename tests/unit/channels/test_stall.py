@@ -1,7 +1,6 @@
 """Requests that left while a provider was stopped reach it when it goes on, and count for its cap then."""
 
-from dispatcher.channels.guards.door import Door, Load
-from dispatcher.channels.guards.stall import STALL_S, StallWatch
+from dispatcher.channels.guards.door import STALL_S, Door, Load, StallWatch
 from tests.unit.channels.test_door import leaving
 
 

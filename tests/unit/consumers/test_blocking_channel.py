@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.delivery.clock_loop import ClockLoop
+from consumers.delivery.courier import ClockLoop
 from dispatcher.clock import VirtualClock
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report

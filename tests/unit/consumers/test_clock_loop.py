@@ -3,7 +3,7 @@
 import threading
 import time
 
-from consumers.delivery.clock_loop import ClockLoop
+from consumers.delivery.courier import ClockLoop
 from dispatcher.clock import VirtualClock
 from dispatcher.wire.outcome import UNKNOWN
 from tests.unit.consumers.envelopes import batch, envelope

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from consumers.delivery.channels.http import HttpChannel
-from consumers.delivery.channels.http_signature import signature_headers, signing_key
+from consumers.delivery.channels.http import HttpChannel, signature_headers, signing_key
 from consumers.delivery.retry_after import retry_after_s
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope

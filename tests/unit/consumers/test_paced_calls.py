@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumers.delivery.calls import ChannelLoad, ChannelQueue
-from consumers.delivery.clock_loop import ClockLoop
+from consumers.delivery.courier import ClockLoop
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from dispatcher.channels.guards.adaptive_limit import MIN_ANSWERS

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from backends.system_clock import SystemClock
-from consumers.delivery.channel_registry import load_channels
-from consumers.delivery.context import ChannelContext
+from consumers.delivery.channel_registry import ChannelContext, load_channels
 from consumers.delivery.courier import ChannelCourier
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable

@@ -31,7 +31,7 @@ async def test_fewer_requests_are_under_way_while_a_provider_answers_slowly(at: 
     at.rule(latency_ms=[40, 60])
     await at.deliver(at.targets(800))
     assert flow.limit.limit == STREAMS
-    at.rule(latency_ms=[300, 350])
-    await at.deliver(at.targets(100, 800))
+    at.rule(latency_ms=[900, 1_000])  # far above what a busy machine adds to the others
+    await at.deliver(at.targets(60, 800))
     assert 1 <= flow.limit.limit < STREAMS
-    assert at.accepted(at.targets(900)) == [1] * 900
+    assert at.accepted(at.targets(860)) == [1] * 860

@@ -115,7 +115,7 @@ def test_without_the_extra_it_says_what_to_install(
 
 
 def test_without_uvloop_it_uses_the_ordinary_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairlane.fake import running
+    from fairlane.fake import server
 
-    monkeypatch.setattr(running, "find_spec", lambda name: None)
-    assert running.loop_factory() is None
+    monkeypatch.setattr(server, "find_spec", lambda name: None)
+    assert server.loop_factory() is None

@@ -15,8 +15,8 @@ from consumers.delivery.http2.port import HttpResponse
 from dispatcher.channels import apns_answers, fcm_answers
 from dispatcher.model.errors import InvalidInput
 from fairlane.fake.accounts import Accounts, Rates
-from fairlane.fake.choice import Choice
 from fairlane.fake.rules import FakeRules, load_rules, read_rules
+from fairlane.fake.site import Choice
 from tests.unit.fairlane.fake.playing import Playing, fcm, fcm_target
 
 DEAD = {"status": 404, "code": "UNREGISTERED"}
