@@ -157,8 +157,11 @@ class SnapshotFiles:
     def add(self, snapshot: Mapping[str, Any]) -> Path | None:
         """Append a snapshot. Returns the file that was completed before it, if any."""
         at_ms = int(snapshot["at"].timestamp() * 1000)
+        done = None
         with _writing(self._folder):
-            done = self._roll(at_ms)
+            if self._spool is not None and at_ms >= self._until_ms:
+                done = self.land()
+                self._prune(at_ms)
             if self._spool is None:
                 self._spool = _Spool(self._folder / f"{_SPOOL}{at_ms}.arrow")
                 self._until_ms = self._end_ms(at_ms)
@@ -182,13 +185,6 @@ class SnapshotFiles:
             self.land()
         finally:
             self._lock.close()
-
-    def _roll(self, at_ms: int) -> Path | None:
-        if self._spool is None or at_ms < self._until_ms:
-            return None
-        done = self.land()
-        self._prune(at_ms)
-        return done
 
     def _end_ms(self, at_ms: int) -> float:
         """Return the end of a file that starts now: midnight at the latest, so that a day's folder holds one day."""

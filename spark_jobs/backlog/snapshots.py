@@ -118,7 +118,6 @@ class Times(NamedTuple):
     """The snapshots to use for each purpose."""
 
     all: list[int]
-    """The times of all snapshots, in order."""
     chosen: list[int]
     """The snapshots that ages are computed from."""
     grid: list[int]
@@ -128,7 +127,6 @@ class Times(NamedTuple):
     recent_ms: int
     """The snapshot from which recent rates are counted."""
     last_ms: int
-    """The newest snapshot."""
 
 
 def choose(times: Sequence[int], *, max_times: int, bins: int, heat_bins: int, recent_s: float) -> Times:

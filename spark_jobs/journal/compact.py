@@ -1,9 +1,9 @@
 """Merge small files of the journal. Readers go by commits: they see the old files or the new ones, never both."""
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,23 +39,12 @@ class Compacted:
     """The result of `compact`."""
 
     files_before: int
-    """The number of files in the journal before."""
     files_after: int
-    """The number of files in the journal after."""
     merged: int
     """The number of files that were merged."""
     rows: int
     deleted: int
     """The number of unused files that were deleted."""
-
-
-@dataclass(frozen=True)
-class _Merge:
-    """Files of one table, day and app to merge into one."""
-
-    root: Path
-    files: tuple[TableFile, ...]
-    tag: str
 
 
 def compact(spark: "SparkSession", options: CompactOptions, clock: Clock) -> Compacted:
@@ -72,21 +61,22 @@ def compact(spark: "SparkSession", options: CompactOptions, clock: Clock) -> Com
 
 def _compact(spark: "SparkSession", log: JournalLog, options: CompactOptions, clock: Clock) -> Compacted:
     before = log.read()
-    merges = list(_merges(log.root, before, options.target_bytes))
+    merges = list(_merges(before, options.target_bytes))
+    merged = [file for files in merges for file in files]
     after = before
     if merges:
         context = spark.sparkContext
         context.setJobDescription("journal: compact")
+        merge = partial(_merge, log.root, f"{before.number + 1:010d}-c")
         with reading(options.tables):
-            made = context.parallelize(merges, len(merges)).map(_merge).collect()
-        removed = [file.path for merge in merges for file in merge.files]
-        after = _commit(log, before, CommitChange(added=made, removed=removed), clock)
-    merged = sum(len(merge.files) for merge in merges)
-    rows = sum(file.rows for merge in merges for file in merge.files)
-    return Compacted(len(before.files), len(after.files), merged, rows, sweep(log, options.keep_s, clock))
+            made = context.parallelize(merges, len(merges)).map(merge).collect()
+        after = _commit(log, before, CommitChange(added=made, removed=[file.path for file in merged]), clock)
+    rows, deleted = sum(file.rows for file in merged), sweep(log, options.keep_s, clock)
+    return Compacted(len(before.files), len(after.files), len(merged), rows, deleted)
 
 
-def _merges(root: Path, state: JournalState, target_bytes: int) -> Iterator[_Merge]:
+def _merges(state: JournalState, target_bytes: int) -> Iterator[list[TableFile]]:
+    """Yield the files of one table, day and app to merge into one."""
     groups: defaultdict[tuple[str, str, str], list[TableFile]] = defaultdict(list)
     for file in state.files.values():
         if file.size < target_bytes // 2:
@@ -94,7 +84,7 @@ def _merges(root: Path, state: JournalState, target_bytes: int) -> Iterator[_Mer
     for files in groups.values():
         for some in _filled(sorted(files, key=lambda file: file.path), target_bytes):
             if len(some) > 1:
-                yield _Merge(root, tuple(some), f"{state.number + 1:010d}-c")
+                yield some
 
 
 def _filled(files: Sequence[TableFile], target_bytes: int) -> Iterator[list[TableFile]]:
@@ -108,14 +98,14 @@ def _filled(files: Sequence[TableFile], target_bytes: int) -> Iterator[list[Tabl
         yield some
 
 
-def _merge(merge: _Merge) -> TableFile:
+def _merge(root: Path, tag: str, files: Sequence[TableFile]) -> TableFile:
     """Merge files into one. Runs in an executor, with one row group of rows in memory at a time."""
-    first = merge.files[0]
-    writer = FileWriter(merge.root, first.table, merge.tag, first.day, first.app)
+    first = files[0]
+    writer = FileWriter(root, first.table, tag, first.day, first.app)
     held: list[pa.RecordBatch] = []
     rows = 0
-    for file in merge.files:
-        for batch in pq.ParquetFile(merge.root / file.path).iter_batches(batch_size=1 << 16):
+    for file in files:
+        for batch in pq.ParquetFile(root / file.path).iter_batches(batch_size=1 << 16):
             held.append(_as_written_now(batch, SCHEMAS[first.table]))
             rows += batch.num_rows
             if rows >= _ROW_GROUP:
@@ -153,7 +143,8 @@ def sweep(log: JournalLog, keep_s: float, clock: Clock) -> int:
     oldest_ms = clock.wall_ms() - round(keep_s * 1000)
     named, needless = _named_since(log, oldest_ms)
     count = 0
-    for path in _all_files(log.root):
+    files = [path for folder in (*SCHEMAS, "state") for path in (log.root / folder).rglob("*") if path.is_file()]
+    for path in files:
         if path.relative_to(log.root).as_posix() not in named and path.stat().st_mtime * 1000 < oldest_ms:
             path.unlink(missing_ok=True)
             count += 1
@@ -167,22 +158,15 @@ def _named_since(log: JournalLog, oldest_ms: int) -> tuple[set[str], list[int]]:
     state = log.read()
     named = {*state.files, *(name for files in state.states.values() for name in files)}
     needless: list[int] = []
-    numbers = sorted(log.numbers(), reverse=True)
-    whole_below = None
-    for number in numbers:
-        if whole_below is not None:
+    is_whole = False
+    for number in sorted(log.numbers(), reverse=True):
+        if is_whole:
             needless.append(number)
             continue
         commit = log.commit(number)
         if commit.at_ms >= oldest_ms:
             named |= {file.path for file in commit.added} | set(commit.removed)
             named |= {name for files in commit.states.values() for name in files}
-        elif commit.whole:
-            whole_below = number
+        else:
+            is_whole = commit.whole
     return named, needless
-
-
-def _all_files(root: Path) -> Iterator[Path]:
-    for folder in (*SCHEMAS, "state"):
-        for where, _, names in os.walk(root / folder):
-            yield from (Path(where) / name for name in names)

@@ -67,7 +67,6 @@ class Reconciled:
     """The result of a reconciliation."""
 
     sums: Sequence[TaskSum]
-    """The sums by task."""
     differences: Sequence[Mapping[str, Any]]
     """The first differences: rows of DIFFERENCE_COLUMNS."""
     count: int
@@ -106,11 +105,8 @@ def reconcile(
         rows = _rows_of(spark, scope, chosen)
         note = _unnamed(sums) if audience is not None else ""
         given = None if audience is None or note else audience.select(f.lit(scope.task).alias("task"), "target")
-        folder = str(
-            scope.tables.resolve()
-            / "reconcile"
-            / (f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}")
-        )
+        part = f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}"
+        folder = str(scope.tables.resolve() / "reconcile" / part)
         is_over = all(one.state and not one.closed for one in sums)
         with differences(rows, given, is_over=is_over) as frame:
             frame.write.mode("overwrite").parquet(folder)
@@ -126,12 +122,10 @@ def _chosen(spark: "SparkSession", scope: ReconcileScope) -> "DataFrame":
 
     known = tasks(spark, scope.tables)
     if scope.task:
-        chosen = known.where(f.col("task") == scope.task)
-    else:
-        that_day = outcomes(spark, scope.tables, scope.day, scope.day).select("task").distinct()
-        accepted = known.where(f.to_date("accepted_at") == scope.day).select("task")
-        chosen = known.join(that_day.unionByName(accepted).distinct(), "task", "left_semi")
-    return chosen
+        return known.where(f.col("task") == scope.task)
+    that_day = outcomes(spark, scope.tables, scope.day, scope.day).select("task").distinct()
+    accepted = known.where(f.to_date("accepted_at") == scope.day).select("task")
+    return known.join(that_day.unionByName(accepted).distinct(), "task", "left_semi")
 
 
 def _rows_of(spark: "SparkSession", scope: ReconcileScope, chosen: "DataFrame") -> "DataFrame":
@@ -139,9 +133,9 @@ def _rows_of(spark: "SparkSession", scope: ReconcileScope, chosen: "DataFrame") 
     from pyspark.sql import functions as f
 
     rows = outcomes(spark, scope.tables)
-    return (
-        rows.where(f.col("task") == scope.task) if scope.task else rows.join(f.broadcast(chosen), "task", "left_semi")
-    )
+    if scope.task:
+        return rows.where(f.col("task") == scope.task)
+    return rows.join(f.broadcast(chosen), "task", "left_semi")
 
 
 def _sums(spark: "SparkSession", scope: ReconcileScope, chosen: "DataFrame") -> list[TaskSum]:

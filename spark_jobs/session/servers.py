@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
@@ -16,8 +16,6 @@ from producers.settings import ConnectionSettings, ProducerOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-T = TypeVar("T", bound=BaseModel)
 
 CONF_PREFIX = "spark.fairlane."
 ENV_PREFIX = "FAIRLANE_"
@@ -73,11 +71,8 @@ def values_of(settings: ConnectionSettings) -> Values:
 def servers_of(values: Mapping[str, str]) -> Servers:
     """Parse the values. Raises InvalidInput for a value outside its limits."""
     values = {"producer.memory_mib": str(MEMORY_MIB), **values}
-    return Servers(
-        _read(PulsarSettings, values, "pulsar"),
-        _read(RedisSettings, values, "redis"),
-        _read(ProducerOptions, values, "producer"),
-    )
+    groups: dict[str, Any] = {group: _read(model, values, group) for group, model in _GROUPS.items()}
+    return Servers(**groups)
 
 
 def flow_entries(spark: "SparkSession", servers: Servers | None = None) -> Mapping[str, FlowPause]:
@@ -93,7 +88,7 @@ def flow_entries(spark: "SparkSession", servers: Servers | None = None) -> Mappi
         return connection.registry.service.flow_entries()
 
 
-def _read(model: type[T], values: Mapping[str, str], group: str) -> T:
+def _read(model: type[BaseModel], values: Mapping[str, str], group: str) -> BaseModel:
     given = {field: text for field in model.model_fields if (text := values.get(f"{group}.{field}"))}
     try:
         return model.model_validate(given)

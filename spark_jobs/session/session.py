@@ -156,22 +156,18 @@ def archive_options() -> str:
 
 def _where(settings: SessionSettings) -> dict[str, str]:
     """Return the settings for where the session runs, and with how much memory."""
+    in_the_driver = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": python_daemon.__name__,
+    }
     return {
-        **(_here() if settings.master.startswith("local") else {}),
+        **(in_the_driver if settings.master.startswith("local") else {}),
         "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,
         "spark.executor.memory": settings.executor_memory,
         "spark.ui.enabled": "false",
         "spark.driver.defaultJavaOptions": archive_options(),
-    }
-
-
-def _here() -> dict[str, str]:
-    """Return the settings of a session that runs entirely in its driver."""
-    return {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.python.daemon.module": python_daemon.__name__,
     }
 
 

@@ -23,13 +23,11 @@ class Progress:
     parts_done: int
     """Parts done, of the stages known so far."""
     parts: int
-    """All parts of the stages known so far."""
     stage: int
     """The stage's number; 1 is the reading."""
     seconds: float
     """Time since the job began."""
     stage_seconds: float
-    """Time since the present stage began."""
 
 
 @contextmanager

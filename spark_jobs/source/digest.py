@@ -11,7 +11,6 @@ class AudienceDigest(NamedTuple):
     """Count and checksum of the targets of an audience, or of a part of it, in any order; `plus` joins two parts."""
 
     targets: int = 0
-    """The number of targets."""
     sum: int = 0
     """The sum of a checksum of each target with its variables, modulo 2**64."""
 

@@ -50,9 +50,8 @@ class Committed:
     tasks: tuple[str, ...]
     """The tasks that are now sealed with this audience."""
     targets: int
-    """The number of targets in all of them."""
     refused: int
-    """The number of refused rows in all of them."""
+    """The number of refused rows, also of those that belong to no task."""
 
 
 def commit(

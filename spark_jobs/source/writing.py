@@ -42,7 +42,6 @@ class WrittenPart:
 
     writer: str
     envelopes: int
-    """The number of envelopes of this writer."""
     digest: AudienceDigest
     refused: int
     published: bool

@@ -1,6 +1,6 @@
 """Records of an outcome topic and a journal over them, without servers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from backends.settings import PulsarSettings
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import Restated, encode_control
 from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, ProviderIds, Run, encode_record
-from spark_jobs.journal.files import NO_APP
+from spark_jobs.journal.files import NO_APP, write_rows
 from spark_jobs.journal.landing import Landed, Lander, Landing
 from spark_jobs.journal.log import CommitChange, JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan
@@ -93,6 +93,11 @@ def brief(topic: Topic) -> list[tuple[int, int, str]]:
 
 def restated(record: Any) -> Restated:
     return Restated(1, position(0), msgspec.Raw(encode_control(record)))
+
+
+def add(log: JournalLog, table: str, *rows: Mapping[str, Any]) -> None:
+    """Commit these rows of a table."""
+    log.append(log.read(), CommitChange(added=write_rows(log.root, table, "1", rows)), AT_MS)
 
 
 def facts(*records: Any) -> list[dict[str, Any]]:

@@ -10,42 +10,39 @@ Traceback (most recent call last):
     return _write(self._target, iterator)
 {error}
  SQLSTATE: 38000"""
+CALLED = """An error occurred while calling o214.load.
+: org.apache.spark.SparkException: [FAILED_READ_FILE] Of file:/x. SQLSTATE: KD001
+\tat org.apache.spark.sql"""
 
 
 class AnalysisException(Exception):
     """As pyspark's."""
 
 
+def of_worker(error: str) -> RuntimeError:
+    return RuntimeError(WORKER.format(error=error))
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
         (
-            "dispatcher.model.errors.AudienceMismatch: It is another. Choose one.",
+            of_worker("dispatcher.model.errors.AudienceMismatch: It is another. Choose one."),
             AudienceMismatch,
             "It is another. Choose one.",
         ),
-        ("dispatcher.model.errors.InvalidInput: No column. SQLSTATE: 38000", InvalidInput, "No column."),
-        ("backends.extras.Missing: No Java.", Missing, "No Java."),
+        (of_worker("dispatcher.model.errors.InvalidInput: No column. SQLSTATE: 38000"), InvalidInput, "No column."),
+        (of_worker("backends.extras.Missing: No Java."), Missing, "No Java."),
+        (of_worker("ValueError: this row is bad"), JobFailed, "Spark: ValueError: this row is bad"),
+        (RuntimeError("Job aborted.\n\tat org.apache.spark"), JobFailed, "Spark: Job aborted."),
+        (RuntimeError(CALLED), JobFailed, "Spark: [FAILED_READ_FILE] Of file:/x."),
+        (AnalysisException("[NOT_FOUND] No file:/x. SQLSTATE: 42K03"), InvalidInput, "Spark: [NOT_FOUND] No file:/x."),
+        (RuntimeError("x" * 10_000), JobFailed, f"Spark: {'x' * 400}..."),
     ],
+    ids=["ours", "with a state", "missing", "of a user's function", "first line", "of a call", "of the table", "long"],
 )
-def test_an_error_of_ours_keeps_its_kind_and_words(error: str, kind: type[FairlaneError], message: str) -> None:
-    found = failure_of(RuntimeError(WORKER.format(error=error)))
+def test_an_error_is_told_in_one_line_and_one_of_ours_keeps_its_kind(
+    error: Exception, kind: type[FairlaneError], message: str
+) -> None:
+    found = failure_of(error)
     assert (type(found), str(found)) == (kind, message)
-
-
-def test_an_error_of_a_users_function_is_named() -> None:
-    found = failure_of(RuntimeError(WORKER.format(error="ValueError: this row cannot be read")))
-    assert (type(found), str(found)) == (JobFailed, "Spark: ValueError: this row cannot be read")
-
-
-def test_any_other_error_is_the_first_line() -> None:
-    found = failure_of(RuntimeError("Job aborted due to stage failure.\n\tat org.apache.spark"))
-    assert (type(found), str(found)) == (JobFailed, "Spark: Job aborted due to stage failure.")
-    found = failure_of(RuntimeError(
-        "An error occurred while calling o214.load.\n: org.apache.spark.SparkException: [FAILED_READ_FILE] Of file:/x. "
-        "SQLSTATE: KD001\n\tat org.apache.spark.sql"
-    ))  # fmt: skip
-    assert (type(found), str(found)) == (JobFailed, "Spark: [FAILED_READ_FILE] Of file:/x.")
-    found = failure_of(AnalysisException("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03"))
-    assert (type(found), str(found)) == (InvalidInput, "Spark: [PATH_NOT_FOUND] Path does not exist: file:/x.")
-    assert len(str(failure_of(RuntimeError("x" * 10_000)))) < 500

@@ -1,5 +1,6 @@
 """The journal has of each target the first final outcome, once, whatever is stored twice and whenever it is killed."""
 
+import threading
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backends.settings import PulsarSettings
 from dispatcher.clock import VirtualClock
+from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import ControlChange, Sealed
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Outcome, ProviderIds, Run, encode_record
 from dispatcher.wire.retention import TOMBSTONE_MS
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+from spark_jobs.journal import job as journal_module
 from spark_jobs.journal.compact import sweep
 from spark_jobs.journal.files import NO_APP
 from spark_jobs.journal.first_outcomes import FirstOutcomes, Ranges
+from spark_jobs.journal.job import Journal, JournalOptions, LandedBatch
 from spark_jobs.journal.landing import LONGEST_CHAIN
 from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, TableFile
 from spark_jobs.journal.tables import outcomes as outcome_table
@@ -315,3 +320,31 @@ def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> Non
     assert [accepts(row, position(index)) for index, row in zip((0, 2, 3, 4, 5), found, strict=True)] == [
         True, False, False, False, False,
     ]  # fmt: skip  # `journal run` said 1,415 tasks of 500: it counted rows
+
+
+# ------------------------------------------------------------------ while Pulsar is gone
+class Steps(Journal):
+    """A journal whose batches have these results in order; then it is stopped."""
+
+    def __init__(self, tables: Path, *batches: LandedBatch | Unreachable) -> None:
+        super().__init__(None, JournalOptions(tables, PulsarSettings(), 100), VirtualClock())
+        self.stop = threading.Event()
+        self._batches = list(batches)
+
+    def step(self, until: dict[str, str]) -> LandedBatch:
+        batch = self._batches.pop(0)
+        if not self._batches:
+            self.stop.set()
+        if isinstance(batch, Unreachable):
+            raise batch
+        return batch
+
+
+def test_a_pulsar_that_is_gone_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "PAUSE_S", 0.001)
+    monkeypatch.setattr(journal_module, "last_positions", lambda _: {})
+    gone = Unreachable("Pulsar is gone.")
+    journal = Steps(tmp_path, LandedBatch(records=1), gone, gone, LandedBatch(records=2))
+    reported: list[int] = []
+    total = journal.run(journal.stop, 0.001, lambda batch: reported.append(batch.records))
+    assert (reported, total.records) == ([1, 2], 3)

@@ -22,13 +22,14 @@ import pyarrow as pa
 
 from spark_jobs.journal.compact import CompactOptions, _as_written_now, compact
 from spark_jobs.journal.files import INVALID_FILE
-from spark_jobs.journal.log import CommitChange, JournalLog
+from spark_jobs.journal.log import JournalLog
 from spark_jobs.journal.tables import closes, invalid_targets, tasks
 from spark_jobs.journal.tables import outcomes as outcome_table
 from tests.unit.spark_jobs.journal_world import (
     AT_MS,
     DAY_MS,
     Topic,
+    add,
     facts,
     landed,
     mixed,
@@ -160,42 +161,26 @@ def test_tables_of_0_1_0_have_no_reasons(
     from spark_jobs.journal import files as journal_files
 
     without = {name: schema.remove(schema.get_field_index("reason")) for name, schema in journal_files.SCHEMAS.items()}
-    close = {
-        "task": "t",
-        "outcome": "expired",
-        "at": datetime.fromtimestamp(AT_MS / 1000, UTC),
-        "topic": 0,
-        "record": "p",
-    }
+    at = datetime.fromtimestamp(AT_MS / 1000, UTC)
+    close = {"task": "t", "outcome": "expired", "at": at, "topic": 0, "record": "p"}
     log = JournalLog(tmp_path)
     with monkeypatch.context() as old:
         old.setattr(journal_files, "SCHEMAS", without)
-        log.append(log.read(), CommitChange(added=journal_files.write_rows(log.root, "closes", "1", [close])), AT_MS)
-    log.append(
-        log.read(),
-        CommitChange(added=journal_files.write_rows(log.root, "closes", "2", [{**close, "reason": "why"}])),
-        AT_MS,
-    )
+        add(log, "closes", close)
+    add(log, "closes", {**close, "reason": "why"})
     assert sorted(str(row.reason) for row in closes(spark, tmp_path).collect()) == ["None", "why"]
 
 
 def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs.journal.files import write_rows
-
-    log = JournalLog(tmp_path)
-    accepted, end = (
-        task_record("t"),
-        finished("t", 5, 2, state="failed", at_ms=AT_MS, reason="no credential"),
-    )
-    moved = ControlChange(1, "t", "tier", "low", 0)
+    accepted = task_record("t")
     found = facts(
         accepted,
-        moved,
+        ControlChange(1, "t", "tier", "low", 0),
         Sealed(format=1, task="t", targets=7, refused=2, digest="sum:1f", writers=["a"]),
-        end,
+        finished("t", 5, 2, state="failed", at_ms=AT_MS, reason="no credential"),
         restated(accepted),
     )
-    log.append(log.read(), CommitChange(added=write_rows(log.root, "tasks", "1", found)), AT_MS)
+    add(JournalLog(tmp_path), "tasks", *found)
     (row,) = tasks(spark, tmp_path).collect()
     assert (row.task, row.app, row.tier, row.targets, row.refused, row.writers) == ("t", "shop", "low", 7, 2, ["a"])
     assert (row.state, row.reason, row.sent, row.invalid) == ("failed", "no credential", 5, 2)

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 PACKED = Path(pyspark.__file__).parent / "python" / "lib"
 
 
-def test_workers_import_the_installed_pyspark(spark: "SparkSession") -> None:
+def test_workers_run_this_python_and_import_its_pyspark(spark: "SparkSession") -> None:
     from pyspark.sql.functions import udf
 
     def found(_):  # type: ignore[no-untyped-def]  # hints would make it a function of pandas
         import py4j
         import pyspark
 
-        return f"{pyspark.__file__} {py4j.__file__}"
+        return f"{sys.executable} {pyspark.__file__} {py4j.__file__}"
 
     (row,) = spark.range(1).select(udf(found)("id")).collect()
+    assert row[0].startswith(f"{sys.executable} ")
     assert "site-packages" in row[0]
     assert ".zip" not in row[0]
 

@@ -10,18 +10,28 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput, Malformed, NotFound
 from dispatcher.wire.control import Sealed
-from dispatcher.wire.outcome import CloseTask, Mixed, Named, Outcome, Run
+from dispatcher.wire.outcome import CloseTask, Outcome
 from tests.records import finished
-from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, landed, outcomes
+from tests.unit.spark_jobs.journal_world import (
+    AT_MS,
+    DAY,
+    DAY_MS,
+    Topic,
+    add,
+    facts,
+    landed,
+    mixed,
+    named_targets,
+    outcomes,
+    ran,
+)
 
 pytest.importorskip("pyarrow")
 import numpy as np
 
 from benchmarks.reconcile import check
 from spark_jobs.journal import synthetic as synthetic_journal
-from spark_jobs.journal.files import write_rows
 from spark_jobs.journal.log import CommitChange
-from spark_jobs.journal.tasks import rows_of
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
 from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
 
@@ -30,22 +40,27 @@ if TYPE_CHECKING:
 
     from spark_jobs.reconcile.job import Reconciled
 
-from dispatcher.wire.control import encode_control
-from tests.contract.registry_records import position, task_record
+from tests.contract.registry_records import task_record
 
 
 def say(topic: Topic, *records: Any) -> None:
     """Facts about tasks from the control topic."""
-    rows = [row for number, record in enumerate(records) for row in rows_of(position(number), encode_control(record))]
-    log = topic.log
-    log.append(log.read(), CommitChange(added=write_rows(log.root, "tasks", "1", rows)), AT_MS)
+    add(topic.log, "tasks", *facts(*records))
+
+
+def sealed(targets: int, task: str = "t") -> Sealed:
+    return Sealed(format=1, task=task, targets=targets, refused=0, digest="", writers=["0"])
+
+
+def journal(tables: Path, targets: int, *records: Any, end: Any = None) -> Topic:
+    """A journal of one task, with a seal of this number of targets. records: of its outcomes."""
+    topic = landed(tables, *records)
+    say(topic, task_record("t"), sealed(targets), *[end] * bool(end))
+    return topic
 
 
 def named(first: int, targets: list[str]) -> list[Any]:
-    return [
-        Run(writer="0", attempt=0, first=first, count=1, size=len(targets), code=0),
-        Named(writer="0", attempt=0, sequence=first, positions=None, targets=targets),
-    ]
+    return [ran(first=first, size=len(targets)), named_targets(sequence=first, targets=targets)]
 
 
 def people(spark: "SparkSession", *targets: str) -> "DataFrame":
@@ -59,14 +74,7 @@ def sums(found: "Reconciled") -> dict[str, int]:
 
 def test_a_task_under_way_adds_up_with_what_is_pending(spark: "SparkSession", tmp_path: Path) -> None:
     codes = bytes((Outcome.SENT, Outcome.INVALID, Outcome.FAILED))
-    topic = landed(
-        tmp_path,
-        outcomes(
-            Run(writer="0", attempt=0, first=0, count=2, size=3, code=0),
-            Mixed(writer="0", attempt=0, sequence=2, size=3, positions=None, codes=codes),
-        ),
-    )
-    say(topic, task_record("t"), Sealed(format=1, task="t", targets=12, refused=0, digest="", writers=["0"]))
+    journal(tmp_path, 12, outcomes(ran(count=2, size=3), mixed(sequence=2, size=3, codes=codes)))
     found = reconcile(spark, ReconcileScope(tmp_path, "t"))
     assert sums(found) == {
         "audience": 12, "sent": 7, "invalid": 1, "failed": 1, "expired": 0, "cancelled": 0, "pending": 3,
@@ -76,40 +84,19 @@ def test_a_task_under_way_adds_up_with_what_is_pending(spark: "SparkSession", tm
 
 
 def test_a_task_that_ended_with_targets_pending_does_not_add_up(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0)))
-    say(
-        topic,
-        task_record("t"),
-        Sealed(format=1, task="t", targets=4, refused=0, digest="", writers=["0"]),
-        finished("t", 4, at_ms=AT_MS),
-    )
+    journal(tmp_path, 4, outcomes(ran(size=3)), end=finished("t", 4, at_ms=AT_MS))
     assert not reconcile(spark, ReconcileScope(tmp_path, "t")).sums[0].adds_up
 
 
 def test_a_task_closed_as_a_whole_has_that_outcome_for_the_rest(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(
-        tmp_path,
-        outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0)),
-        CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS),
-    )
-    say(
-        topic,
-        task_record("t"),
-        Sealed(format=1, task="t", targets=10, refused=0, digest="", writers=["0"]),
-        finished("t", 3, 0, 0, 0, 7, state="cancelled", at_ms=AT_MS),
-    )
+    end = finished("t", 3, 0, 0, 0, 7, state="cancelled", at_ms=AT_MS)
+    journal(tmp_path, 10, outcomes(ran(size=3)), CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS), end=end)
     (one,) = reconcile(spark, ReconcileScope(tmp_path, "t")).sums
     assert (one.totals["sent"], one.totals["cancelled"], one.totals["pending"], one.adds_up) == (3, 7, 0, True)
 
 
 def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(*named(0, ["a", "b"]), *named(1, ["c", "a"])))
-    say(
-        topic,
-        task_record("t"),
-        Sealed(format=1, task="t", targets=4, refused=0, digest="", writers=["0"]),
-        finished("t", 4, at_ms=AT_MS),
-    )
+    journal(tmp_path, 4, outcomes(*named(0, ["a", "b"]), *named(1, ["c", "a"])), end=finished("t", 4, at_ms=AT_MS))
     found = reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a", "b", "d"))
     reported = {(row["target"], row["difference"]) for row in found.differences}
     assert reported == {("a", SENT_TWICE), ("c", NOT_IN_AUDIENCE), ("d", NO_OUTCOME)}
@@ -118,9 +105,7 @@ def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: 
 
 
 def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run(writer="0", attempt=0, first=7, count=1, size=3, code=0)))
-    say(topic, task_record("t"), Sealed(format=1, task="t", targets=3, refused=0, digest="", writers=["0"]))
-    log = topic.log
+    log = journal(tmp_path, 3, outcomes(ran(first=7, size=3))).log
     state = log.read()
     (file,) = state.table("outcomes")
     copy = log.root / file.path.replace(".parquet", "-copy.parquet")
@@ -154,14 +139,12 @@ def test_the_planted_differences_are_found_and_no_others(spark: "SparkSession", 
 def test_a_target_without_an_outcome_is_no_difference_while_its_task_is_under_way(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    topic = landed(tmp_path, outcomes(*named(0, ["a", "b"])))
-    say(topic, task_record("t"), Sealed(format=1, task="t", targets=3, refused=0, digest="", writers=["0"]))
+    journal(tmp_path, 3, outcomes(*named(0, ["a", "b"])))
     assert reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a", "b", "d")).count == 0
 
 
 def test_without_names_it_says_that_targets_cannot_be_compared(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0)))
-    say(topic, task_record("t"), Sealed(format=1, task="t", targets=3, refused=0, digest="", writers=["0"]))
+    journal(tmp_path, 3, outcomes(ran(size=3)))
     found = reconcile(spark, ReconcileScope(tmp_path, "t"), people(spark, "a"))
     assert "journal.targets = all" in found.note
     assert found.count == 0
@@ -190,26 +173,19 @@ def test_a_table_that_is_no_audience_is_refused(
 def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_path: Path) -> None:
     topic = landed(
         tmp_path,
-        outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0), task="one"),
-        outcomes(Run(writer="0", attempt=0, first=0, count=1, size=2, code=0), task="two"),
-        outcomes(Run(writer="0", attempt=0, first=0, count=1, size=2, code=0), task="later", at_ms=AT_MS + 2 * DAY_MS),
+        outcomes(ran(size=3), task="one"),
+        outcomes(ran(size=2), task="two"),
+        outcomes(ran(size=2), task="later", at_ms=AT_MS + 2 * DAY_MS),
     )
-    records = [
-        record
-        for name, accepted_ms in (("one", AT_MS), ("two", AT_MS - DAY_MS), ("later", AT_MS + 2 * DAY_MS))
-        for record in (
-            task_record(name, created_ms=accepted_ms),
-            Sealed(format=1, task=name, targets=3, refused=0, digest="", writers=["0"]),
-        )
-    ]
-    say(topic, *records)
+    accepted_ms = {"one": AT_MS, "two": AT_MS - DAY_MS, "later": AT_MS + 2 * DAY_MS}
+    say(topic, *(task_record(name, created_ms=at_ms) for name, at_ms in accepted_ms.items()))
+    say(topic, *(sealed(3, name) for name in accepted_ms))
     found = reconcile(spark, ReconcileScope(tmp_path, day=DAY))
     assert [(one.task, one.totals["pending"]) for one in found.sums] == [("one", 0), ("two", 1)]
 
 
 def test_a_file_of_the_journal_that_cannot_be_read_is_named(spark: "SparkSession", tmp_path: Path) -> None:
-    topic = landed(tmp_path, outcomes(Run(writer="0", attempt=0, first=0, count=1, size=3, code=0)))
-    say(topic, task_record("t"), Sealed(format=1, task="t", targets=3, refused=0, digest="", writers=["0"]))
+    topic = journal(tmp_path, 3, outcomes(ran(size=3)))
     (file,) = topic.log.read().table("outcomes")
     (topic.log.root / file.path).write_text("no table")
     with pytest.raises(Malformed, match=f"{Path(file.path).name} cannot be read: .* Restore it"):

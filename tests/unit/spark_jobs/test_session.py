@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_session_runs_python_workers_of_this_environment(spark: "SparkSession") -> None:
-    from pyspark.sql.functions import udf
-
-    where = udf(lambda _: sys.executable)
-    assert {row[0] for row in spark.range(4).select(where("id")).collect()} == {sys.executable}
-
-
 def test_the_name_of_a_session_may_be_given_by_position_as_in_0_2() -> None:
     from spark_jobs import SessionSettings
 
@@ -69,11 +62,6 @@ def test_a_session_has_its_classes_from_the_archive(spark: "SparkSession") -> No
     assert any(str(archive()) in Path(f"/proc/{pid}/maps").read_text() for pid in children.stdout.split())
 
 
-def test_without_an_archive_java_is_told_of_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "archive", lambda: tmp_path / "none.jsa")
-    assert archive_options() == ""
-
-
 def test_a_java_that_makes_no_archive_is_said_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,11 +73,11 @@ def test_a_java_that_makes_no_archive_is_said_and_leaves_nothing(
     assert list((tmp_path / "share").iterdir()) == []
 
 
-def test_an_archive_in_a_folder_with_spaces_is_one_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "a folder" / "spark.jsa"
-    file.parent.mkdir()
-    file.touch()
+def test_java_is_told_of_the_archive_if_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "an archive with spaces.jsa"
     monkeypatch.setattr(session, "archive", lambda: file)
+    assert archive_options() == ""
+    file.touch()
     assert f'"-XX:SharedArchiveFile={file}"' in archive_options()
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from spark_jobs.backlog.snapshot_files import FOLDER, SCHEMA, FileSettings, SnapshotFiles
+from tests.unit.spark_jobs.backlog_rows import START, snapshot, task
 
-NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 Make = Callable[..., SnapshotFiles]
 
 
@@ -30,16 +29,10 @@ def make(tmp_path: Path) -> Make:
     return make
 
 
-def snapshot(after_s: float, day: datetime = NOON, **fields: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {field.name: None for field in SCHEMA}
-    lists: dict[str, list[Any]] = {name: [] for name in ("brokers", "workers", "tiers", "tasks", "ended", "lanes")}
-    return {**empty, **lists, "at": day + timedelta(seconds=after_s), **fields}
-
-
 def seconds(tmp_path: Path) -> list[float]:
     """When the snapshots were taken that a reader sees."""
     table = pyarrow.dataset.dataset(tmp_path / FOLDER, schema=SCHEMA, partitioning="hive").to_table()
-    return sorted((at - NOON).total_seconds() for at in table["at"].to_pylist())
+    return sorted((at - START).total_seconds() for at in table["at"].to_pylist())
 
 
 def test_a_file_holds_some_time_and_is_seen_when_it_is_whole(make: Make, tmp_path: Path) -> None:
@@ -62,10 +55,9 @@ def test_the_first_file_of_a_run_comes_sooner(make: Make, tmp_path: Path) -> Non
 
 
 def test_a_file_ends_with_its_day(make: Make, tmp_path: Path) -> None:
-    late = NOON.replace(hour=23, minute=59, second=50)
     with make() as files:
-        files.add(snapshot(0, late))
-        files.add(snapshot(15, late))
+        for after_s in (43_190, 43_205):  # ten seconds before midnight, and five after it
+            files.add(snapshot(after_s))
     days = sorted(file.parent.name for file in (tmp_path / FOLDER).glob("day=*/*"))
     assert days == ["day=2026-03-04", "day=2026-03-05"]
 
@@ -114,7 +106,7 @@ def test_two_processes_do_not_write_at_once(make: Make) -> None:
 def test_old_days_are_removed(make: Make, tmp_path: Path) -> None:
     with make(keep_days=2) as files:
         for days in range(4):
-            files.add(snapshot(0, NOON + timedelta(days=days)))
+            files.add(snapshot(days * 86_400))
     names = sorted(day.name for day in (tmp_path / FOLDER).glob("day=*"))
     assert names == ["day=2026-03-05", "day=2026-03-06", "day=2026-03-07"]
 
@@ -126,11 +118,10 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_all_that_is_kept_comes_back(make: Make, tmp_path: Path) -> None:
-    task: dict[str, Any] = {field.name: None for field in SCHEMA.field("tasks").type.value_type}
-    task |= {"task": "t", "queued": 5, "causes": [("cap_total", 7)]}
+    stored = task("t", 5, 0, causes={"cap_total": 7})
     with make() as files:
-        files.add(snapshot(0, tasks=[task], caps=[("channel/push", 10)], capacity=100))
+        files.add(snapshot(0, stored, caps=[("channel/push", 10)], capacity=100))
     table = pyarrow.parquet.read_table(next((tmp_path / FOLDER).glob("day=*/*")), partitioning=None)
     (row,) = table.to_pylist()
-    assert row["tasks"] == [task]
+    assert row["tasks"] == [stored]
     assert (row["caps"], row["capacity"]) == ([("channel/push", 10)], 100)
