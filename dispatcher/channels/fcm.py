@@ -22,10 +22,10 @@ ANDROID_FIELDS = frozenset({
     *("direct_boot_ok", "bandwidth_constrained_ok", "restricted_satellite_ok"),
 })  # fmt: skip
 PRIORITIES = ("NORMAL", "HIGH")
-_OBJECTS = ("data", "notification", "android", "webpush", "apns", "fcm_options")
-_TARGETS = ("token", "topic", "condition")
+OBJECT_FIELDS = ("data", "notification", "android", "webpush", "apns", "fcm_options")
+TARGET_FIELDS = ("token", "topic", "condition")
 _TTL = re.compile(r"(\d{1,12})(?:\.\d{1,9})?s")
-_RESERVED = re.compile(r"from|message_type|google.*|gcm.*")
+RESERVED_DATA = re.compile(r"from|message_type|google.*|gcm.*")
 _TOKEN = re.compile(r"[A-Za-z0-9_:.%-]{20,4096}")
 _PRIORITY = {Tier.HIGH: "HIGH", Tier.MEDIUM: "NORMAL", Tier.LOW: "NORMAL"}
 
@@ -40,7 +40,7 @@ class FcmSpec(ChannelSpec):
         problems = [
             Problem(f"message.data.{key}", "is a key that FCM keeps for itself", "rename it")
             for key in message.data
-            if _RESERVED.fullmatch(key)
+            if RESERVED_DATA.fullmatch(key)
         ]
         return problems + _option_problems(message.fcm)
 
@@ -74,9 +74,9 @@ def priority_problem(priority: object) -> str:
 def _option_problems(options: Mapping[str, Any]) -> list[Problem]:
     problems = unknown_fields(options, MESSAGE_FIELDS, "message.fcm")
     for name in options:
-        if name in _TARGETS:
+        if name in TARGET_FIELDS:
             problems.append(Problem(f"message.fcm.{name}", "names a target", "targets belong in the audience"))
-        elif name in _OBJECTS and not isinstance(options[name], Mapping):
+        elif name in OBJECT_FIELDS and not isinstance(options[name], Mapping):
             problems.append(Problem(f"message.fcm.{name}", "must be an object"))
     android = options.get("android", {})
     if not isinstance(android, Mapping):

@@ -1,8 +1,9 @@
 """Requests, replies, and the port of a provider."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -56,35 +57,35 @@ class ClientFacts:
     token_since_s: float = 0.0
 
 
-class FakeProvider(Protocol):
+class FakeProvider(ABC):
     """Rules of one provider."""
 
-    name: str
-    table: VerdictTable
-    side_paths: tuple[str, ...]
+    name: ClassVar[str]
+    table: ClassVar[VerdictTable]
+    side_paths: ClassVar[tuple[str, ...]] = ()
     """Paths of requests that are no pushes."""
-    first_streams: int | None
+    first_streams: ClassVar[int | None] = None
     """Streams of a connection until its client is trusted; None: as many as later."""
 
+    @abstractmethod
     def side_reply(self, request: Request, rules: FakeRules, /) -> Reply:
         """Answer a request to a side path."""
-        ...
 
+    @abstractmethod
     def check(self, request: Request, peer: ClientFacts, rules: FakeRules) -> Push | Answer:
         """Return the push, or the answer to a request that the provider refuses."""
-        ...
 
+    @abstractmethod
     def over_quota(self, retry_after_s: int, /) -> Answer:
         """Return the answer once the quota is used up."""
-        ...
 
+    @abstractmethod
     def reply(self, answer: Answer, request: Request, /) -> Reply:
         """Write an answer as the provider does."""
-        ...
 
+    @abstractmethod
     def expire_tokens(self) -> int:
         """Accept none of the access tokens of before. Returns their number."""
-        ...
 
 
 def json_reply(status: int, value: object, *headers: tuple[str, str]) -> Reply:

@@ -1,9 +1,10 @@
 """The clients of the `http` channel: aiohttp, and pycurl where it is installed, which takes less CPU."""
 
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Literal, Protocol
+from typing import Literal
 
 import aiohttp
 from yarl import URL
@@ -36,14 +37,16 @@ class NoAnswer(Exception):
         self.report = report
 
 
-class Posting(Protocol):
+class Posting(ABC):
     """Posts to one address."""
 
+    @abstractmethod
     async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Post a body once. `headers`: those of this POST alone. Raises NoAnswer."""
-        ...
 
-    async def close(self) -> None: ...
+    @abstractmethod
+    async def close(self) -> None:
+        """End all connections."""
 
 
 def make_posting(client: ClientName, url: str, headers: Mapping[str, str], timeout_s: float, limit: int) -> Posting:
@@ -54,8 +57,8 @@ def make_posting(client: ClientName, url: str, headers: Mapping[str, str], timeo
     return make(url, headers, timeout_s, limit)
 
 
-class AiohttpPosting:
-    """See Posting."""
+class AiohttpPosting(Posting):
+    """Posts with aiohttp."""
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float, limit: int) -> None:
         self._url = url
@@ -68,7 +71,6 @@ class AiohttpPosting:
         )
 
     async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """See Posting.post."""
         try:
             async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 return await read_answer(answer, ANSWER_LIMIT)
@@ -82,12 +84,11 @@ class AiohttpPosting:
             raise NoAnswer(unanswered(error_text(error)[:REASON_LIMIT])) from error
 
     async def close(self) -> None:
-        """See Posting.close."""
         await self._session.close()
 
 
-class CurlPosting:
-    """See Posting."""
+class CurlPosting(Posting):
+    """Posts with pycurl."""
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float, limit: int) -> None:
         """Raises Missing without fairlane[push]."""
@@ -110,7 +111,6 @@ class CurlPosting:
         )
 
     async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """See Posting.post."""
         request = HttpRequest(url=self._url, body=body, headers=self._headers, own_headers=tuple(headers.items()))
         try:
             return _answer(await self._client.send(request))
@@ -125,7 +125,6 @@ class CurlPosting:
             raise NoAnswer((unsent if is_unsent else unanswered)(reason[:REASON_LIMIT])) from failure
 
     async def close(self) -> None:
-        """See Posting.close."""
         await self._client.close()
 
 

@@ -8,7 +8,7 @@ from dispatcher.channels import apns_answers
 from dispatcher.channels.verdict_table import STRANGE_BODY, Answer
 from fairlane.fake.apns.checks import header_problem, payload_problem, token_problem, topic_problem
 from fairlane.fake.apns.provider_tokens import ProviderTokens
-from fairlane.fake.messages import ClientFacts, Push, Reply, Request, retry_after, strange_reply
+from fairlane.fake.messages import ClientFacts, FakeProvider, Push, Reply, Request, retry_after, strange_reply
 from fairlane.fake.rules import FakeRules
 
 _PREFIX = "/3/device/"
@@ -37,23 +37,21 @@ _REASON = {
 """The reason of a status, unless the answer has another."""
 
 
-class FakeApnsProvider:
-    """See Provider."""
+class FakeApnsProvider(FakeProvider):
+    """Takes what APNs takes."""
 
     name = "apns"
     table = apns_answers.TABLE
-    side_paths: tuple[str, ...] = ()
-    first_streams: int | None = 1
+    first_streams = 1
 
     def __init__(self, topic: str, tokens: ProviderTokens) -> None:
         self._topic, self._tokens = topic, tokens
 
     def side_reply(self, request: Request, _rules: FakeRules, /) -> Reply:
-        """See Provider. All requests are pushes."""
+        """All requests are pushes."""
         return self.reply(Answer(status=404), request)
 
     def check(self, request: Request, peer: ClientFacts, rules: FakeRules) -> Push | Answer:
-        """See Provider."""
         headers, token = request.headers, request.path.removeprefix(_PREFIX)
         reason = (
             _line_problem(request, peer)
@@ -76,15 +74,13 @@ class FakeApnsProvider:
         return reason
 
     def over_quota(self, _retry_after_s: int, /) -> Answer:
-        """See Provider. Apple names no delay."""
+        """Apple names no delay."""
         return Answer(status=429, code="TooManyRequests")
 
     def reply(self, answer: Answer, request: Request, /) -> Reply:
-        """See Provider."""
         return _reply_of(answer, request.headers.get("apns-id", ""))
 
     def expire_tokens(self) -> int:
-        """See Provider."""
         return self._tokens.expire()
 
 

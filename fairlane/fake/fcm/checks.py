@@ -1,6 +1,5 @@
 """Checks of a message as FCM makes them. Each problem names the field."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,9 @@ from dispatcher.channels.fcm import (
     MAX_PAYLOAD_BYTES,
     MAX_TTL_S,
     MESSAGE_FIELDS,
+    OBJECT_FIELDS,
+    RESERVED_DATA,
+    TARGET_FIELDS,
     FcmSpec,
     priority_problem,
     ttl_problem,
@@ -19,9 +21,6 @@ from dispatcher.channels.verdict_table import Answer
 from dispatcher.model.errors import DECODING_ERRORS
 
 _TOP = {"message", "validate_only"}
-_TARGETS = ("token", "topic", "condition")
-_OBJECTS = ("data", "notification", "android", "webpush", "apns", "fcm_options")
-_RESERVED = re.compile(r"from|message_type|google.*|gcm.*")
 _token_problem = FcmSpec().check_target
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -50,7 +49,7 @@ def problem_of(message: Mapping[str, Any]) -> Answer | None:
 def _problems(message: Mapping[str, Any]) -> Iterator[Answer]:
     if not MESSAGE_FIELDS.issuperset(message):
         yield _unknown(next(name for name in message if name not in MESSAGE_FIELDS), " at 'message'")
-    for name in _OBJECTS:
+    for name in OBJECT_FIELDS:
         if not isinstance(message.get(name, {}), dict):
             yield _refusal(f"message.{name}", f"Invalid value at 'message.{name}' (TYPE_MESSAGE)")
     yield from _target_problems(message)
@@ -64,7 +63,7 @@ def _problems(message: Mapping[str, Any]) -> Iterator[Answer]:
 
 
 def _target_problems(message: Mapping[str, Any]) -> Iterator[Answer]:
-    given = [name for name in _TARGETS if name in message]
+    given = [name for name in TARGET_FIELDS if name in message]
     if len(given) != 1:
         yield _refusal("message", "Recipient of the message is not set, or more than one is.")
     if given != ["token"]:
@@ -80,7 +79,7 @@ def _data_problems(data: Mapping[str, Any]) -> Iterator[Answer]:
     for key, value in data.items():
         if not isinstance(value, str):
             yield _refusal(f"message.data.{key}", f"Invalid value at 'message.data.{key}' (TYPE_STRING)")
-        if _RESERVED.fullmatch(key):
+        if RESERVED_DATA.fullmatch(key):
             yield _refusal(f"message.data.{key}", f"Invalid data payload key: {key}")
 
 

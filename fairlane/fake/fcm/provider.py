@@ -9,7 +9,7 @@ from dispatcher.channels.verdict_table import STRANGE_BODY, Answer
 from fairlane.fake.fcm.access_tokens import AccessTokens
 from fairlane.fake.fcm.bodies import error_reply
 from fairlane.fake.fcm.checks import parse, problem_of
-from fairlane.fake.messages import JSON_TYPE, ClientFacts, Push, Reply, Request, json_reply, strange_reply
+from fairlane.fake.messages import JSON_TYPE, ClientFacts, FakeProvider, Push, Reply, Request, json_reply, strange_reply
 from fairlane.fake.rules import FakeRules
 
 TOKEN_PATH = "/token"  # a path
@@ -19,13 +19,12 @@ _NO_PATH = Answer(status=404, reason="The requested URL was not found on this se
 _NO_PROJECT = Answer(status=404, reason="Project not found.")
 
 
-class FakeFcmProvider:
-    """See Provider."""
+class FakeFcmProvider(FakeProvider):
+    """Takes what FCM takes."""
 
     name = "fcm"
     table = fcm_answers.TABLE
-    side_paths: tuple[str, ...] = (TOKEN_PATH,)
-    first_streams: int | None = None
+    side_paths = (TOKEN_PATH,)
 
     def __init__(self, project_id: str, tokens: AccessTokens) -> None:
         self._project_id, self._tokens = project_id, tokens
@@ -39,7 +38,6 @@ class FakeFcmProvider:
         return self._tokens.grant(request, rules.token_lifetime_s)
 
     def check(self, request: Request, peer: ClientFacts, rules: FakeRules) -> Push | Answer:
-        """See Provider."""
         path = _PATH.fullmatch(request.path)
         if path is None or request.method != "POST":
             return _NO_PATH
@@ -59,11 +57,10 @@ class FakeFcmProvider:
         return Push(message["token"], message_id, document.get("validate_only", False))
 
     def over_quota(self, retry_after_s: int, /) -> Answer:
-        """See Provider."""
         return Answer(status=429, code="QUOTA_EXCEEDED", detail=fcm_answers.PROJECT, retry_after_s=float(retry_after_s))
 
     def reply(self, answer: Answer, _request: Request, /) -> Reply:
-        """See Provider. A dry run has the name that Google gives to it."""
+        """A dry run has the name that Google gives to it."""
         if answer.status != 200:
             return error_reply(answer)
         if answer.detail == STRANGE_BODY:
@@ -73,5 +70,4 @@ class FakeFcmProvider:
         return Reply(200, f'{self._prefix}{next(self._numbers):016x}"}}'.encode(), (JSON_TYPE,))
 
     def expire_tokens(self) -> int:
-        """See Provider."""
         return self._tokens.expire()

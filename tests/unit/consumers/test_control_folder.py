@@ -116,15 +116,6 @@ def test_a_view_emptied_after_the_first_records_misses_none_of_them() -> None:
     assert sorted(view.weights) == sorted(f"t{number}" for number in range(7))
 
 
-def test_an_idle_fold_notices_an_emptied_view() -> None:
-    view, topic = View(), topic_of(4)
-    with running(folder(view, topic).run):
-        eventually(lambda: view.cursor() == position(3))
-        view.flush()
-        eventually(lambda: view.cursor() == position(3))
-    assert len(view.weights) == 4
-
-
 def test_without_a_view_it_waits() -> None:
     view, topic = View(), topic_of(1)
     view.redis.store.clear()
@@ -242,14 +233,6 @@ def test_every_record_is_applied_once_and_in_order() -> None:
         eventually(lambda: len(fold.applied) == 11)
     assert fold.applied == [b"%d" % number for number in range(11)]
     assert fold.cursor(0) == position(10)
-
-
-def test_it_goes_on_behind_the_cursor_the_view_holds() -> None:
-    topic, fold = outcome_topic_of(5), Fold()
-    fold.world.fold.apply(0, None, position(2), [])
-    with running(outcome_folder(topic, fold).run):
-        eventually(lambda: len(fold.applied) == 2)
-    assert fold.applied == [b"3", b"4"]
 
 
 def test_when_another_folder_was_here_it_reads_on_from_there() -> None:

@@ -129,16 +129,6 @@ async def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> N
     assert reported == [[ALL_SENT], [None], [None]]
 
 
-def test_a_call_of_a_batch_whose_turn_comes_after_its_use_by_is_not_made() -> None:
-    channel = Channel(concurrency=1, batch_limit=1, shut=True)
-    with office(channel) as at:
-        at.send(batch([envelope(0), envelope(1)], use_by_s=2.0))
-        eventually(lambda: channel.running == 1)
-        at.clock.advance(2.0)
-        channel.gate.set()
-        assert at.reported()[1] == [ALL_SENT, None]
-
-
 def test_waiting_batches_of_a_tier_share_a_call_and_each_gets_its_own_reports() -> None:
     def deliver(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         return [Report(Verdict(one.sequence)) for one in envelopes]

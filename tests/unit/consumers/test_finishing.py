@@ -20,7 +20,7 @@ def finisher_of(table: Table, control: ControlTopic, *, complete: bool = True) -
     return Finisher(table, lambda: complete, control, VirtualClock(), retry_s=0.001)
 
 
-def test_a_task_that_is_named_again_and_again_while_pulsar_is_gone_stands_in_the_queue_once() -> None:
+def test_tasks_are_ended_together_and_each_once_however_often_it_was_named() -> None:
     table, control = Table(), ControlTopic()
     finisher = finisher_of(table, control)
     names = [f"t{number}" for number in range(250)]
@@ -31,6 +31,7 @@ def test_a_task_that_is_named_again_and_again_while_pulsar_is_gone_stands_in_the
     with running(finisher.run):
         eventually(lambda: len(control.records) >= 250)
     assert sorted(table.asked) == sorted(names)
+    assert (len(control.records), control.calls) == (250, 3)
 
 
 ALL_ZERO = dict.fromkeys(("sent", "invalid", "failed", "expired", "cancelled"), 0)
@@ -188,16 +189,3 @@ def test_a_task_that_cannot_be_ended_keeps_no_other_from_it(caplog: pytest.LogCa
     with running(finisher.run):
         eventually(lambda: len(control.records) == 2)
         eventually(lambda: "Task b has an outcome for every target but cannot be ended" in caplog.text)
-
-
-def test_tasks_that_end_together_are_ended_together() -> None:
-    table, control = Table(), ControlTopic()
-    names = [f"t{number}" for number in range(250)]
-    for task in names:
-        table.put(task, sent=1)
-    finisher = finisher_of(table, control)
-    finisher.take(names)
-    with running(finisher.run):
-        eventually(lambda: all(table.tasks.ends(names).values()))
-    assert len(control.records) == 250
-    assert control.calls <= 4

@@ -148,12 +148,6 @@ def test_a_pause_seen_in_the_view_replaces_what_was_met_here(at: Gate) -> None:
     assert not at.is_closed()
 
 
-def test_while_the_view_cannot_be_read_the_worker_goes_by_what_it_knows(at: Gate) -> None:
-    at.pause(for_ms=60_000)
-    at.clock.advance(59.0)
-    assert at.is_closed()
-
-
 def test_new_credentials_end_a_pause_that_the_old_ones_are_blamed_for(at: Gate) -> None:
     at.gate.renewed(FLOW, "v1")
     at.pause(PauseKind.CREDENTIALS, credential="v1")

@@ -64,13 +64,6 @@ def test_a_dead_worker_is_followed_while_it_is_still_counted() -> None:
     assert crew.holding() == [6, 0]
 
 
-def test_a_job_is_never_held_by_two() -> None:
-    crew = Crew(3)
-    for _ in range(10):
-        crew.rounds(1)
-        assert sum(crew.holding()) <= 6
-
-
 def test_without_redis_a_job_ends_with_its_time() -> None:
     crew = Crew(1)
     crew.rounds(1)

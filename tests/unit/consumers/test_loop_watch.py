@@ -5,16 +5,14 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from unittest.mock import Mock, patch
+from unittest.mock import Mock
 
 import pytest
 
 from consumers.delivery import courier as courier_module
 from consumers.delivery.calls import ChannelQueue
-from consumers.delivery.courier import ChannelCourier
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
 from dispatcher.clock import VirtualClock
@@ -23,7 +21,7 @@ from dispatcher.wire.outcome import ALL_SENT, Report
 from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
-from tests.unit.consumers.office import TIMEOUT_S, Channel
+from tests.unit.consumers.office import TIMEOUT_S, Channel, office
 
 LOOKS_A_SECOND = 10
 
@@ -194,48 +192,9 @@ def test_a_channel_without_a_name_that_can_be_read_does_not_end_the_worker(
     assert threads.failure is None
 
 
-class Serving:
-    """A courier, and the watch that it made."""
-
-    def __init__(self, channel: Blocks) -> None:
-        made: list[LoopWatch] = []
-
-        class Kept(LoopWatch):
-            def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-                super().__init__(loop)
-                made.append(self)
-
-        with patch.object(courier_module, "LoopWatch", Kept):
-            self.courier = ChannelCourier({"x": channel}, VirtualClock())
-        (self._watch,) = made
-        self._channel = channel
-
-    def block_until_noticed(self) -> None:
-        assert self._channel.blocked.wait(TIMEOUT_S)
-        eventually(lambda: self._watch.blocked_s > 1.0)
-        self._channel.let_go()
-        eventually(lambda: self._watch.blocked_s == 0.0)
-
-
-@contextmanager
-def serving(channel: Blocks) -> Iterator[Serving]:
-    at = Serving(channel)
-    at.courier.start(Threads(threading.Event()).start)
-    try:
-        yield at
-    finally:
-        at.courier.stop(TIMEOUT_S)
-
-
-def test_a_courier_watches_its_calls(caplog: pytest.LogCaptureFixture) -> None:
-    channel = Blocks()
-    with serving(channel) as at:
-        at.courier.send(batch([envelope(0)]), lambda *_: None)
-        at.block_until_noticed()
-    assert "The channel x blocked the event loop for" in warnings(caplog)[0]
-
-
-def test_a_task_that_open_made_is_watched_and_the_watch_ends_with_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_task_that_open_made_is_watched_by_the_courier_and_the_watch_ends_with_the_loop(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Opens(Blocks):
         async def open(self) -> None:
             self.task = asyncio.create_task(self.later())
@@ -243,8 +202,18 @@ def test_a_task_that_open_made_is_watched_and_the_watch_ends_with_the_loop(caplo
         async def later(self) -> None:
             await self.push()
 
+    made: list[LoopWatch] = []
+
+    def watch_of(loop: asyncio.AbstractEventLoop) -> LoopWatch:
+        made.append(LoopWatch(loop))
+        return made[-1]
+
+    monkeypatch.setattr(courier_module, "LoopWatch", watch_of)
     channel = Opens()
-    with serving(channel) as at:
-        at.block_until_noticed()
+    with office(channel, let_go=channel.go_on.set):
+        assert channel.blocked.wait(TIMEOUT_S)
+        eventually(lambda: made[0].blocked_s > 1.0)
+        channel.let_go()
+        eventually(lambda: made[0].blocked_s == 0.0)
     assert "The channel x blocked the event loop for" in warnings(caplog)[0]
     eventually(lambda: "channel watch" not in {thread.name for thread in threading.enumerate()})

@@ -46,6 +46,7 @@ def test_several_partitions_with_such_envelopes_count_once() -> None:
     newer, _ = formats()
     assert [newer.refuse(OWN) for _ in range(12)] == [False] * 12
     assert newer.left_for_s("own") == 30
+    assert newer.names() == ["own"]
 
 
 def test_of_a_lane_of_many_single_messages_are_refused_and_above_the_bound_the_lane_is_left() -> None:
@@ -57,11 +58,3 @@ def test_of_a_lane_of_many_single_messages_are_refused_and_above_the_bound_the_l
     assert newer.refuse(SHARED), "the others have been delivered again meanwhile"
     assert [newer.refuse(SHARED) for _ in range(3)] == [True, True, False]
     assert newer.left_for_s("shared") == 30
-
-
-def test_a_lane_is_named_while_it_is_kept_out_of() -> None:
-    newer, clock = formats()
-    newer.refuse(OWN)
-    assert newer.names() == ["own"]
-    clock.advance(30)
-    assert newer.names() == []

@@ -72,13 +72,6 @@ def background() -> Iterator[Background]:
     assert background.stop(5.0)
 
 
-def test_a_consumer_is_handed_over(background: Background) -> None:
-    bench = Bench(background)
-    bench.open()
-    consumer = bench.client.answer(0)
-    eventually(lambda: bench.opened == [consumer])
-
-
 def test_a_few_at_a_time(background: Background) -> None:
     bench = Bench(background, at_once=2)
     for number in range(5):

@@ -16,9 +16,11 @@ from consumers.delivery.channel_registry import ChannelContext, load_channels
 from consumers.delivery.courier import ChannelCourier
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable
+from consumers.delivery.push.check import CheckResult, check_app
 from dispatcher.channels.guards.payload_guard import MessageRefusal
 from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.channels.verdict_table import Effect, Row
+from dispatcher.model.errors import FairlaneError
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope, encode_message
@@ -144,6 +146,17 @@ async def deliver_until(at: Rig, condition: Callable[[], bool]) -> list[int | No
             return given
         await asyncio.sleep(0.01)
     raise AssertionError
+
+
+async def check(at: Rig, target: str | None = None, **changes: Any) -> CheckResult:
+    """Check the app as a command does, with changed settings."""
+    return await check_app(at.name, {"apps": {"shop": {**at.settings["shop"], **changes}}}, "shop", target)
+
+
+async def failure(at: Rig, target: str | None = None, **changes: Any) -> FairlaneError:
+    with pytest.raises(FairlaneError) as caught:
+        await check(at, target, **changes)
+    return caught.value
 
 
 @asynccontextmanager

@@ -2,27 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from consumers.delivery.push.check import CheckResult, check_app
-from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
-from tests.unit.consumers.push.rig import Rig, rigged
-
-
-def app_settings(at: Rig, **changes: Any) -> dict[str, Any]:
-    return {**at.settings["shop"], **changes}
-
-
-async def check(at: Rig, target: str | None = None, **changes: Any) -> CheckResult:
-    return await check_app(at.name, {"apps": {"shop": app_settings(at, **changes)}}, "shop", target)
-
-
-async def failure(at: Rig, target: str | None = None, **changes: Any) -> FairlaneError:
-    with pytest.raises(FairlaneError) as caught:
-        await check(at, target, **changes)
-    return caught.value
+from consumers.delivery.push.check import check_app
+from dispatcher.model.errors import InvalidInput, NotFound, Refused, Unreachable
+from tests.unit.consumers.push.rig import Rig, check, failure, rigged
 
 
 async def test_an_app_that_may_send(at: Rig) -> None:

@@ -3,17 +3,15 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from consumers.delivery.push.check import check_app
-from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import UNSENT, Outcome
 from tests.unit.consumers.push import google
 from tests.unit.consumers.push.google import GoogleMachine
-from tests.unit.consumers.push.rig import Rig, codes, deliver_until, rigged
+from tests.unit.consumers.push.rig import Rig, check, codes, deliver_until, failure, rigged
 
 SENT = int(Outcome.SENT)
 DEFAULT = {"credentials": "google:default"}
@@ -56,35 +54,14 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         yield owned_by
 
 
-async def check(at: Rig, **changes: Any) -> str:
-    settings = {**at.settings["shop"], **changes}
-    return (await check_app("fcm", {"apps": {"shop": settings}}, "shop", None)).answer
-
-
-async def failure(at: Rig, **changes: Any) -> FairlaneError:
-    with pytest.raises(FairlaneError) as caught:
-        await check(at, **changes)
-    return caught.value
-
-
 @rigged("fcm", app_settings=DEFAULT)
 async def test_a_worker_sends_as_the_machine_that_it_runs_on(at: Rig, machine: Machine) -> None:
     fake = machine(at)
     targets = at.targets(50)
     assert codes(await at.deliver(targets)) == [SENT] * 50
     assert at.accepted(targets) == [1] * 50
-    assert await check(at) == "200"
+    assert (await check(at)).answer == "200"
     assert "/computeMetadata/v1/project/project-id" in fake.asked
-
-
-@rigged("fcm", app_settings=DEFAULT)
-async def test_an_expired_token_of_the_machine_is_replaced_once(at: Rig, machine: Machine) -> None:
-    machine(at)
-    await at.deliver(at.targets(3))
-    at.site.provider.expire_tokens()
-    targets = at.targets(100, first=10)
-    assert codes(await at.deliver(targets)) == [SENT] * 100
-    assert at.accepted(targets) == [1] * 100
 
 
 @rigged("fcm", app_settings=DEFAULT)
@@ -115,7 +92,7 @@ async def test_the_check_explains_what_the_machine_lacks(at: Rig, machine: Machi
     fake.status, fake.project = 200, "a project"
     error = await failure(at)
     assert "names no Firebase project" in error.cause
-    assert await check(at, project_id="demo") == "200"
+    assert (await check(at, project_id="demo")).answer == "200"
     assert "no credential google:other" in (await failure(at, credentials="google:other")).cause
 
 
@@ -165,7 +142,7 @@ def elsewhere(tmp_path: Path, fake: GoogleMachine, token: str) -> str:
 async def test_a_workload_elsewhere_exchanges_its_token(at: Rig, machine: Machine, tmp_path: Path) -> None:
     fake = machine(at)
     credentials = elsewhere(tmp_path, fake, fake.foreign_token)
-    assert await check(at, credentials=credentials, project_id="demo") == "200"
+    assert (await check(at, credentials=credentials, project_id="demo")).answer == "200"
     assert "names no Firebase project" in (await failure(at, credentials=credentials)).cause
     credentials = elsewhere(tmp_path, fake, "forged")
     error = await failure(at, credentials=credentials, project_id="demo")
