@@ -52,22 +52,22 @@ class OpenSettings:
     unacked messages (60 received, 40 acked: -160)."""
 
 
+@dataclass(eq=False)
 class Opening:
     """The process of opening one lane's consumer."""
 
-    def __init__(self, lane: str, queue: int, opened: Callable[[Any], None], given_up: Callable[[], None]) -> None:
-        """`queue` is how many envelopes the client may prefetch."""
-        self.lane = lane
-        self.queue = queue
-        self.opened = opened
-        """Called once with the raw consumer."""
-        self.given_up = given_up
-        """Called if the lane does not exist."""
-        self.over = False
-        """Whether the lane was opened, given up, or is no longer needed."""
-        self.attempts = 0
-        self.unanswered = 0
-        self.since_s = 0.0
+    lane: str
+    queue: int
+    """Envelopes that the client may prefetch."""
+    opened: Callable[[Any], None]
+    """Called once with the raw consumer."""
+    given_up: Callable[[], None]
+    """Called if the lane does not exist."""
+    over: bool = False
+    """Whether the lane was opened, given up, or is no longer needed."""
+    attempts: int = 0
+    unanswered: int = 0
+    since_s: float = 0.0
 
 
 class Opener:

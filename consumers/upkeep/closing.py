@@ -3,6 +3,8 @@ tasks."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 from dispatcher.clock import Clock, ClockComparison
 from dispatcher.model.errors import FairlaneError
@@ -18,6 +20,7 @@ STEP_S, COMPARISON_S = 1.0, 60.0
 """The step of Redis' clock that a claim's margin covers, and the time over which steps are added up."""
 
 
+@dataclass(eq=False)
 class Closing:
     """Two chores that end claims and close tasks.
 
@@ -25,29 +28,20 @@ class Closing:
     thread with nothing slow.
     """
 
-    def __init__(
-        self,
-        ledger: RedisLedger,
-        outcomes: OutcomeTopics,
-        partition_of: Callable[[str], int],
-        clock: Clock,
-        force_end: Callable[[Sequence[str]], None],
-        close_again_s: float = 5.0,
-    ) -> None:
-        """`force_end` ends tasks that an operator closed, whatever is recorded, and returns at once. `close_again_s` is
-        the minimum time between two CloseTask records of the same task."""
-        self._ledger = ledger
-        self._outcomes = outcomes
-        self._partition_of = partition_of
-        self._clock = clock
-        self._close_again_s = close_again_s
-        self._force_end = force_end
-        self._closed_s: dict[str, float] = {}
-        self._asked_s: dict[str, float] = {}
-        """Since when tasks that an operator closed have been seen without an end."""
-        self._comparison = ClockComparison(COMPARISON_S)
-        self._step_ms = 0
-        """Forward steps of the ledger's clock by which claims are not lengthened yet."""
+    ledger: RedisLedger
+    outcomes: OutcomeTopics
+    partition_of: Callable[[str], int]
+    clock: Clock
+    force_end: Callable[[Sequence[str]], None]
+    """Ends tasks that an operator closed, whatever is recorded, and returns at once."""
+    close_again_s: float = 5.0
+    """Minimum time between two CloseTask records of the same task."""
+    _closed_s: dict[str, float] = field(default_factory=dict)
+    _asked_s: dict[str, float] = field(default_factory=dict)
+    """Since when tasks that an operator closed have been seen without an end."""
+    _comparison: ClockComparison = field(default_factory=partial(ClockComparison, COMPARISON_S))
+    _step_ms: int = 0
+    """Forward steps of the ledger's clock by which claims are not lengthened yet."""
 
     def begin(self) -> None:
         """Begin a term. Drop clock readings of an earlier term, since others may have acted on them."""
@@ -60,14 +54,14 @@ class Closing:
         A forward step of the ledger's clock ends no claim: it is added to their ends. The first call of a term ends
         none either, since it has nothing to compare the clocks with.
         """
-        due = self._ledger.due_claims()
-        asked_s = self._clock.monotonic_s()
-        gained_s = self._comparison.gained_s(self._ledger.now_ms(), asked_s, self._clock.monotonic_s())
+        due = self.ledger.due_claims()
+        asked_s = self.clock.monotonic_s()
+        gained_s = self._comparison.gained_s(self.ledger.now_ms(), asked_s, self.clock.monotonic_s())
         if gained_s is not None and gained_s > STEP_S:
             self._step_ms += round(gained_s * 1000)
             self._comparison.begin_again()
         if self._step_ms:
-            self._ledger.lengthen_claims(self._step_ms)
+            self.ledger.lengthen_claims(self._step_ms)
             _log.warning(
                 "Redis' clock was set forward by %.1f s: claims last longer by that. Let NTP slew it, not step it",
                 self._step_ms / 1000,
@@ -91,16 +85,16 @@ class Closing:
                 )
 
     def _closed_tasks(self) -> Iterator[tuple[int, OutcomeRecord]]:
-        now_s = self._clock.monotonic_s()
-        self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self._close_again_s}
-        closable = self._ledger.closable()
+        now_s = self.clock.monotonic_s()
+        self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self.close_again_s}
+        closable = self.ledger.closable()
         self._asked_s = {one.task: self._asked_s.get(one.task, now_s) for one in closable if one.closed}
-        self._force_end([task for task, asked_s in self._asked_s.items() if now_s - asked_s >= FORCE_END_S])
+        self.force_end([task for task, asked_s in self._asked_s.items() if now_s - asked_s >= FORCE_END_S])
         for one in closable:
             task = one.task
             if task in self._closed_s or (one.waits and now_s - self._asked_s[task] < FORCE_CLOSE_S):
                 continue
-            yield self._partition_of(task), CloseTask(FORMAT, task, one.code, self._clock.wall_ms(), one.reason)
+            yield self.partition_of(task), CloseTask(FORMAT, task, one.code, self.clock.wall_ms(), one.reason)
             self._closed_s[task] = now_s
 
     def _append_all(self, records: Iterator[tuple[int, OutcomeRecord]]) -> None:
@@ -109,7 +103,7 @@ class Closing:
         for partition, record in records:
             if partition not in failed:
                 try:
-                    self._outcomes.append(partition, record)
+                    self.outcomes.append(partition, record)
                 except FairlaneError as error:
                     failed[partition] = error
         if failed:

@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -62,32 +63,24 @@ def _nothing_sent(task: str, counts: TargetCounts) -> str:
     )
 
 
+@dataclass(eq=False)
 class Finisher:
     """Ends complete tasks. The ids come from the folds, and from the housekeeper for those a crash left.
 
     Ending twice is harmless: the first `Finished` wins.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        complete: Callable[[], bool],
-        control: ControlLog,
-        clock: Clock,
-        retry_s: float = 0.5,
-    ) -> None:
-        """`complete`: whether the view is complete. A view being rebuilt may not know yet that a task ended long
-        ago."""
-        self._registry = registry
-        self._complete = complete
-        self._control = control
-        self._clock = clock
-        self._retry_s = retry_s
-        self._inbox: queue.Queue[str] = queue.Queue()
-        self._queued: set[str] = set()
-        """The contents of the inbox, since a task that cannot be ended yet is offered repeatedly."""
-        self._forced: set[str] = set()
-        """Tasks to be ended although some of their targets have no outcome."""
+    registry: Registry
+    complete: Callable[[], bool]
+    """Whether the view is complete. A view being rebuilt may not know yet that a task ended long ago."""
+    control: ControlLog
+    clock: Clock
+    retry_s: float = 0.5
+    _inbox: queue.Queue[str] = field(default_factory=queue.Queue)
+    _queued: set[str] = field(default_factory=set)
+    """The contents of the inbox, since a task that cannot be ended yet is offered repeatedly."""
+    _forced: set[str] = field(default_factory=set)
+    """Tasks to be ended although some of their targets have no outcome."""
 
     def take(self, tasks: Sequence[str]) -> None:
         """Queue tasks to be ended. Callable from any thread; returns at once."""
@@ -114,7 +107,7 @@ class Finisher:
             except Unreachable as error:
                 _log.debug("%d tasks cannot be ended yet: %s", len(tasks), error)
                 self.take(tasks)
-                stop.wait(self._retry_s)
+                stop.wait(self.retry_s)
             except Exception:
                 self._one_by_one(tasks)
 
@@ -144,13 +137,13 @@ class Finisher:
 
     def finish(self, tasks: Sequence[str]) -> list[str]:
         """End those of the tasks that are complete. Return their ids. Raises Unreachable."""
-        if not tasks or not self._complete():
+        if not tasks or not self.complete():
             return []
-        known = self._registry.tasks.named(tasks, TASK_VIEW)
+        known = self.registry.tasks.named(tasks, TASK_VIEW)
         views = [view for view in map(self._closed_if_forced, known) if _is_done(view)]
         records = [self._tombstone(view) for view in views]
         if records:
-            self._registry.control.apply_all(list(zip(self._control.append_many(records), records, strict=True)))
+            self.registry.control.apply_all(list(zip(self.control.append_many(records), records, strict=True)))
         for view, record in zip(views, records, strict=True):
             _log.info("task %s ended: %s, %d of %d sent", view.id, record.state, view.targets.sent, view.targets.total)
         return [view.id for view in views]
@@ -176,7 +169,7 @@ class Finisher:
             task=view.id,
             state=end.state,
             counts=by_outcome,
-            at_ms=self._clock.wall_ms(),
+            at_ms=self.clock.wall_ms(),
             reason=end.reason,
         )
 

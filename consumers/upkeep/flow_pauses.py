@@ -8,6 +8,7 @@ import math
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from backends.redis.registry.control_view import ControlView
@@ -36,27 +37,20 @@ class _Wish(NamedTuple):
     credential: str
 
 
+@dataclass(eq=False)
 class FlowPauses:
     """Writes entries that this worker has a reason for. Several workers with the same reason write one."""
 
-    def __init__(
-        self,
-        service: ServiceTable,
-        view: ControlView,
-        control: ControlLog,
-        clock: Clock,
-        inbox: "queue.Queue[Trouble | Renewed]",
-        slow: Callable[[str, str, int], bool],
-    ) -> None:
-        """`inbox`: what the gate has met. `slow`: RedisLedger.slow_flow."""
-        self._slow = slow
-        self._service = service
-        self._view = view
-        self._control = control
-        self._clock = clock
-        self._inbox = inbox
-        self._wishes: dict[str, _Wish] = {}
-        """Entries that are still to be written, the last of each flow."""
+    service: ServiceTable
+    view: ControlView
+    control: ControlLog
+    clock: Clock
+    inbox: "queue.Queue[Trouble | Renewed]"
+    """Reports of the gate."""
+    slow: Callable[[str, str, int], bool]
+    """RedisLedger.slow_flow."""
+    _wishes: dict[str, _Wish] = field(default_factory=dict)
+    """Entries that are still to be written, the last of each flow."""
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Wait for servers that are gone."""
@@ -76,21 +70,21 @@ class FlowPauses:
         """Return what the gate has met; wait a little for the first."""
         wishes: list[_Wish] = []
         try:
-            wishes.append(self._wish(self._inbox.get(block=within_s > 0, timeout=within_s)))
+            wishes.append(self._wish(self.inbox.get(block=within_s > 0, timeout=within_s)))
             while True:
-                wishes.append(self._wish(self._inbox.get(block=False)))
+                wishes.append(self._wish(self.inbox.get(block=False)))
         except queue.Empty:
             return wishes
 
     def _wish(self, met: Trouble | Renewed) -> _Wish:
         if isinstance(met, Renewed):
             return _Wish(met.flow, PauseKind.ENDED, math.inf, "it has new credentials", met.credential)
-        until_s = self._clock.monotonic_s() + met.for_s
+        until_s = self.clock.monotonic_s() + met.for_s
         return _Wish(met.flow, met.kind, until_s, _short(met.reason), met.credential)
 
     def _is_done(self, wish: _Wish) -> bool:
         """Write the entry, or find that nothing is to be written. Return False if it must be tried again."""
-        if wish.until_s <= self._clock.monotonic_s():
+        if wish.until_s <= self.clock.monotonic_s():
             return True
         try:
             return self._write(wish)
@@ -103,9 +97,9 @@ class FlowPauses:
 
         Raises Unreachable.
         """
-        if wish.kind is PauseKind.LIMIT and self._slow(*flow_parts(wish.flow), self._left_ms(wish)):
+        if wish.kind is PauseKind.LIMIT and self.slow(*flow_parts(wish.flow), self._left_ms(wish)):
             return True
-        taken = self._service.take_flow(wish.flow, wish.kind)
+        taken = self.service.take_flow(wish.flow, wish.kind)
         if not taken.is_taken:
             is_open = taken.entry is not None and taken.entry.is_open(taken.now_ms)
             return (is_open or _is_confirmed(taken)) if wish.kind.stops else not is_open
@@ -113,7 +107,7 @@ class FlowPauses:
             if wish.kind.stops or _ends(taken, wish.credential):
                 self._store(wish.flow, self._entry(taken.now_ms, wish).after(taken.entry))
         finally:
-            self._service.free_flow(wish.flow)
+            self.service.free_flow(wish.flow)
         return True
 
     def _entry(self, now_ms: int, wish: _Wish) -> FlowPause:
@@ -124,11 +118,11 @@ class FlowPauses:
         )
 
     def _left_ms(self, wish: _Wish) -> int:
-        return max(1, round(min((wish.until_s - self._clock.monotonic_s()) * 1000, KEPT_MS)))
+        return max(1, round(min((wish.until_s - self.clock.monotonic_s()) * 1000, KEPT_MS)))
 
     def _store(self, flow: str, entry: FlowPause) -> None:
         record = Setting(FLOW_PAUSED, entry, flow).record(entry.since_ms)
-        self._view.apply(self._control.append(record), record)
+        self.view.apply(self.control.append(record), record)
         channel, app = flow_parts(flow)
         _log.warning("app %s on channel %s is %s: %s", app, channel, _words(entry), entry.reason)
 

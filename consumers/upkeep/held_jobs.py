@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from backends.redis.job_locks import JobLocks
 from dispatcher.clock import Clock
@@ -35,30 +35,22 @@ class _Held:
     workers: int = 1
 
 
+@dataclass(eq=False)
 class HeldJobs:
     """Renews the locks of this worker's jobs and takes free jobs: its fair share at once, others if they stay free."""
 
-    def __init__(
-        self,
-        locks: JobLocks,
-        names: Sequence[str],
-        owner: str,
-        clock: Clock,
-        workers: Callable[[], int],
-        settings: JobLockSettings = JobLockSettings(),
-    ) -> None:
-        self._locks = locks
-        self._names = tuple(names)
-        self._owner = owner
-        self._clock = clock
-        self._workers = workers
-        self._settings = settings
-        self._held = _Held()
+    locks: JobLocks
+    names: Sequence[str]
+    owner: str
+    clock: Clock
+    workers: Callable[[], int]
+    settings: JobLockSettings = field(default_factory=JobLockSettings)
+    _held: _Held = field(default_factory=_Held)
 
     def held(self, name: str) -> bool:
         """Return whether the job is ours, according to the last renewal."""
         held = self._held
-        return name in held.names and self._clock.monotonic_s() < held.until_s
+        return name in held.names and self.clock.monotonic_s() < held.until_s
 
     def run(self, stop: threading.Event) -> None:
         """Renew until `stop` is set, then release the jobs, so that others take over at once."""
@@ -68,25 +60,25 @@ class HeldJobs:
             except FairlaneError as error:  # a refusal would end every worker
                 level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
                 _log.log(level, "job locks cannot be renewed: %s", error)
-            stop.wait(self._settings.period_s)
+            stop.wait(self.settings.period_s)
         self._leave()
 
     def renew(self) -> None:
         """Renew the locks of this worker's jobs, take free jobs, and release jobs beyond its fair share."""
-        asked_s = self._clock.monotonic_s()
+        asked_s = self.clock.monotonic_s()
         before = self._held
-        workers = max(1, self._workers())
-        fair = math.ceil(len(self._names) / workers)
-        ttl_ms = round(self._settings.ttl_s * 1000)
-        names = sorted(self._names, key=lambda name: name not in before.names)
-        owners = self._locks.hold(names, self._owner, ttl_ms, fair, before.free)
-        own = [name for name in self._names if owners.get(name) == self._owner]
+        workers = max(1, self.workers())
+        fair = math.ceil(len(self.names) / workers)
+        ttl_ms = round(self.settings.ttl_s * 1000)
+        names = sorted(self.names, key=lambda name: name not in before.names)
+        owners = self.locks.hold(names, self.owner, ttl_ms, fair, before.free)
+        own = [name for name in self.names if owners.get(name) == self.owner]
         if workers > before.workers:
             own = self._share(own, fair)
         self._held = _Held(
             names=frozenset(own),
-            until_s=asked_s + self._settings.ttl_s,
-            free=frozenset(name for name in self._names if name not in owners),
+            until_s=asked_s + self.settings.ttl_s,
+            free=frozenset(name for name in self.names if name not in owners),
             workers=workers,
         )
 
@@ -95,12 +87,12 @@ class HeldJobs:
         for a while, and jobs released for it would have no holder."""
         surplus = own[limit:]
         if surplus:
-            self._locks.release(surplus, self._owner)
+            self.locks.release(surplus, self.owner)
         return own[:limit]
 
     def _leave(self) -> None:
         held, self._held = self._held, _Held()
         try:
-            self._locks.release(sorted(held.names), self._owner)
+            self.locks.release(sorted(held.names), self.owner)
         except FairlaneError as error:
             _log.debug("job locks were not released and will expire: %s", error)

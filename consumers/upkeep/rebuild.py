@@ -60,39 +60,32 @@ class RebuildPorts:
     """Returns the position up to which the view has read the control topic; None: nothing. Raises Unreachable."""
 
 
+@dataclass(eq=False)
 class Rebuilder:
     """Rebuilds the view. Runs in every worker; only the elected one acts."""
 
-    def __init__(
-        self,
-        ports: RebuildPorts,
-        held: Held,
-        clock: Clock,
-        new_id: Callable[[], str],
-        settings: RebuildSettings,
-        restore: Callable[[str], None] | None = None,
-    ) -> None:
-        """`held`: whether this worker holds the job. `restore` puts the newest snapshot, if there is one, into the view
-        of an epoch, and ends the restore; it raises Unreachable."""
-        self._ports = ports
-        self._held = held
-        self._clock = clock
-        self._new_id = new_id
-        self._settings = settings
-        self._restore = restore
-        self._marked_s = 0.0
+    ports: RebuildPorts
+    held: Held
+    """Whether this worker holds the job."""
+    clock: Clock
+    new_id: Callable[[], str]
+    settings: RebuildSettings
+    restore: Callable[[str], None] | None = None
+    """Puts the newest snapshot, if there is one, into the view of an epoch, and ends the restore; it raises
+    Unreachable."""
+    _marked_s: float = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Waits for a server that is gone."""
         while not stop.is_set():
             pause_s = _NOT_HELD_S
-            if self._held():
+            if self.held():
                 try:
                     pause_s = self.step()
                 except FairlaneError as error:  # a refusal would end one worker after another
                     level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
                     _log.log(level, "rebuild waits: %s", error)
-                    pause_s = self._settings.poll_s
+                    pause_s = self.settings.poll_s
             stop.wait(pause_s)
 
     def restate(self) -> None:
@@ -102,60 +95,60 @@ class Rebuilder:
         views.
         """
         self.check_home()
-        epoch = self._ports.epochs.epoch()
+        epoch = self.ports.epochs.epoch()
         if epoch is not None and epoch.ready:
-            self._ports.control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
+            self.ports.control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
 
     def check_home(self) -> None:
         """Raise Refused if the view has moved to another Redis and no worker here has read that yet.
 
         It may have been adopted there while no worker ran. Call this before anything is granted. Raises Unreachable.
         """
-        epoch = self._ports.epochs.epoch()
+        epoch = self.ports.epochs.epoch()
         if epoch is None or not epoch.announced:
             return  # announcing reveals it
-        views = read_views(self._ports.open_control(self._ports.cursor()), epoch.id)
-        if views.is_elsewhere(self._settings.address):
-            self._ports.epochs.refuse_epoch(epoch.id, views.address)
-            raise held_elsewhere(views.address, self._settings.address)
+        views = read_views(self.ports.open_control(self.ports.cursor()), epoch.id)
+        if views.is_elsewhere(self.settings.address):
+            self.ports.epochs.refuse_epoch(epoch.id, views.address)
+            raise held_elsewhere(views.address, self.settings.address)
 
     def announce_claims(self) -> None:
         """Record in the control topic how long this worker's claims last, if that is longer than the standard wait.
 
         Call this before the first claim is made. Raises Unreachable.
         """
-        claim_ms = min(self._settings.claim_max_ms, MAX_CLAIM_MS)
+        claim_ms = min(self.settings.claim_max_ms, MAX_CLAIM_MS)
         if claim_ms > CLAIM_MAX_MS:
-            self._ports.control.append(self._started(NO_EPOCH, "", claim_ms))
+            self.ports.control.append(self._started(NO_EPOCH, "", claim_ms))
 
     def step(self) -> float:
         """Take the next step. Return the seconds until the next check. Raises Unreachable."""
-        epoch = self._ports.epochs.epoch()
+        epoch = self.ports.epochs.epoch()
         if epoch is not None and (epoch.foreign or epoch.deposed):
-            return self._settings.poll_s
+            return self.settings.poll_s
         if epoch is None or epoch.broken:
             return self._begin(epoch)
         if epoch.ready:
-            return self._settings.poll_s if epoch.address == self._settings.address else self._name(epoch)
-        if epoch.restoring and self._restore is not None:
-            self._restore(epoch.id)
+            return self.settings.poll_s if epoch.address == self.settings.address else self._name(epoch)
+        if epoch.restoring and self.restore is not None:
+            self.restore(epoch.id)
         if not epoch.announced:
             return self._announce(epoch)
         if epoch.wait_ms > 0:
-            return min(epoch.wait_ms / 1000, self._settings.poll_s)
+            return min(epoch.wait_ms / 1000, self.settings.poll_s)
         return self._mark_if_due(epoch)
 
     def _mark_if_due(self, epoch: Epoch) -> float:
         """Write the marks; write them again if they have not been read for a long time."""
-        if not epoch.marked or self._clock.monotonic_s() - self._marked_s > self._settings.remark_s:
+        if not epoch.marked or self.clock.monotonic_s() - self._marked_s > self.settings.remark_s:
             return self._mark(epoch.id)
-        return self._settings.poll_s / 5
+        return self.settings.poll_s / 5
 
     def _begin(self, broken: Epoch | None) -> float:
         """Begin an epoch, always with the wait: only the control topic can tell that there were no earlier claims."""
-        epoch, replaces = self._new_id(), "" if broken is None else broken.id
-        settings, restoring = self._settings, self._restore is not None
-        if self._ports.epochs.begin_epoch(
+        epoch, replaces = self.new_id(), "" if broken is None else broken.id
+        settings, restoring = self.settings, self.restore is not None
+        if self.ports.epochs.begin_epoch(
             epoch, settings.claim_max_ms, settings.partitions, restoring=restoring, replaces=replaces
         ):
             if broken is not None:
@@ -168,13 +161,13 @@ class Rebuilder:
 
         Workers that read an address other than their own stop.
         """
-        before = self._before(epoch.id, self._ports.control.append(self._started(epoch.id, "")))
-        if before.is_elsewhere(self._settings.address) and not epoch.adopted:
+        before = self._before(epoch.id, self.ports.control.append(self._started(epoch.id, "")))
+        if before.is_elsewhere(self.settings.address) and not epoch.adopted:
             _log.error("another Redis, %s, holds the view of this installation; none is built here", before.address)
-            self._ports.epochs.refuse_epoch(epoch.id, before.address)
+            self.ports.epochs.refuse_epoch(epoch.id, before.address)
             return 0.0
         if before.number >= max(1, number_of(epoch.id)):
-            self._ports.epochs.renumber(epoch.id, before.number)
+            self.ports.epochs.renumber(epoch.id, before.number)
             return 0.0
         if before.epochs:
             claim_ms = max(epoch.claim_ms, before.claim_ms)
@@ -184,12 +177,12 @@ class Rebuilder:
     def _name(self, epoch: Epoch, *, first: bool = False, claim_ms: int = 0) -> float:
         """Announce the address of the view. A view of 0.2 has none, and the server of any view may get another name."""
         claim_ms = max(claim_ms, epoch.claim_ms)
-        position = self._ports.control.append(self._started(epoch.id, self._settings.address, claim_ms))
-        self._ports.epochs.epoch_announced(epoch.id, first=first, position=position, claim_ms=claim_ms)
+        position = self.ports.control.append(self._started(epoch.id, self.settings.address, claim_ms))
+        self.ports.epochs.epoch_announced(epoch.id, first=first, position=position, claim_ms=claim_ms)
         return 0.0
 
     def _started(self, epoch: str, address: str, claim_ms: int = 0) -> EpochStarted:
-        return EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms(), address, claim_ms)
+        return EpochStarted(CONTROL_FORMAT, epoch, self.clock.wall_ms(), address, claim_ms)
 
     def _before(self, epoch: str, position: str) -> EarlierViews:
         """Read the facts about other views from the control topic, up to our own record.
@@ -197,7 +190,7 @@ class Rebuilder:
         Claims are made only under an epoch that is ready, and an epoch is announced before it is ready. So without
         another epoch there is no claim.
         """
-        reader = self._ports.open_control(None)
+        reader = self.ports.open_control(None)
         views, reached = EarlierViews(), ""
         try:
             while reached < position:
@@ -216,9 +209,9 @@ class Rebuilder:
 
     def _mark(self, epoch: str) -> float:
         mark = EpochMark(OUTCOME_FORMAT, epoch)
-        self._ports.control.append(mark)
-        for partition in range(self._settings.partitions):
-            self._ports.outcomes.append(partition, mark)
-        self._marked_s = self._clock.monotonic_s()
-        self._ports.epochs.epoch_marked(epoch)
+        self.ports.control.append(mark)
+        for partition in range(self.settings.partitions):
+            self.ports.outcomes.append(partition, mark)
+        self._marked_s = self.clock.monotonic_s()
+        self.ports.epochs.epoch_marked(epoch)
         return 0.0

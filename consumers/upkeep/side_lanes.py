@@ -1,7 +1,9 @@
 """Delete empty side lanes, and list those that an empty Redis has forgotten."""
 
 import logging
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from backends.redis.registry.service import SideLaneTable
 from dispatcher.clock import Clock
@@ -13,6 +15,7 @@ _log = logging.getLogger(__name__)
 ROUND_S = 10.0
 
 
+@dataclass(eq=False)
 class SideLaneCleaner:
     """Removes side lanes that have been empty for a while.
 
@@ -20,47 +23,44 @@ class SideLaneCleaner:
     envelope there lists it again, and its producer protects the topic from deletion.
     """
 
-    def __init__(
-        self, topics: LaneTopics, sides: SideLaneTable, complete: Callable[[], bool], namespace: str, clock: Clock
-    ) -> None:
-        """`complete`: whether the view is complete. While it is being rebuilt, no lane is taken off the list."""
-        self._topics = topics
-        self._sides = sides
-        self._complete = complete
-        self._namespace = namespace
-        self._clock = clock
-        self.begin()
+    topics: LaneTopics
+    sides: SideLaneTable
+    complete: Callable[[], bool]
+    """Whether the view is complete. While it is being rebuilt, no lane is taken off the list."""
+    namespace: str
+    clock: Clock
+    _empty: set[str] = field(default_factory=set)
+    _next_s: float = -math.inf
 
     def begin(self) -> None:
         """Drop the state of an earlier term. Call this when the worker takes up the job."""
-        self._empty: set[str] = set()
-        self._next_s = self._clock.monotonic_s()
+        self._empty, self._next_s = set(), -math.inf
 
     def round(self) -> None:
         """Check all side lanes, every ten seconds. Raises Unreachable."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if now_s < self._next_s:
             return
         self._next_s = now_s + ROUND_S
-        listed = [topic for topic in self._topics.list_topics(self._namespace) if side_of_lane(topic)]
-        known = self._sides.topics()
+        listed = [topic for topic in self.topics.list_topics(self.namespace) if side_of_lane(topic)]
+        known = self.sides.topics()
         was_empty, self._empty = self._empty, {topic for topic in known if self._is_empty(topic)}
         for topic in set(listed) - known:
             # Checked last: an envelope moved there later keeps a producer on the topic for some seconds.
             if self._is_empty(topic):
                 self._delete(topic)
             else:
-                self._sides.add(topic)
-        if self._complete():
+                self.sides.add(topic)
+        if self.complete():
             for topic in known & was_empty & self._empty:
-                self._sides.drop(topic)
+                self.sides.drop(topic)
 
     def _is_empty(self, topic: str) -> bool:
         try:
-            return self._topics.backlog(topic) == 0
+            return self.topics.backlog(topic) == 0
         except NotFound:
             return True
 
     def _delete(self, topic: str) -> None:
-        if self._topics.delete_topic(topic):
+        if self.topics.delete_topic(topic):
             _log.info("deleted the side lane %s", topic)

@@ -83,67 +83,58 @@ class _Abandoned(Exception):
     """The snapshot would be incomplete."""
 
 
+@dataclass(eq=False)
 class Snapshotter:
     """Makes snapshots. Runs in every worker; only the elected one acts.
 
     Two of them do no harm: each snapshot has a topic of its own.
     """
 
-    def __init__(
-        self,
-        view: RedisSnapshots,
-        store: SnapshotStore,
-        control: ControlLog,
-        epoch: Callable[[], Epoch | None],
-        held: Held,
-        clock: Clock,
-        settings: SnapshotSettings,
-    ) -> None:
-        """`epoch` returns the epoch of the current view, and raises Unreachable. `held`: whether this worker holds the
-        job."""
-        self._view = view
-        self._store = store
-        self._control = control
-        self._epoch = epoch
-        self._held = held
-        self._clock = clock
-        self._settings = settings
-        self._last: Cursors | None = None
-        self._next_s = 0.0
+    view: RedisSnapshots
+    store: SnapshotStore
+    control: ControlLog
+    epoch: Callable[[], Epoch | None]
+    """Returns the epoch of the current view. Raises Unreachable."""
+    held: Held
+    """Whether this worker holds the job."""
+    clock: Clock
+    settings: SnapshotSettings
+    _last: Cursors | None = None
+    _next_s: float = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Waits for a server that is gone."""
-        if not self._settings.every_s:
+        if not self.settings.every_s:
             return
         was_held = False
-        while not stop.wait(min(1.0, self._settings.every_s)):
+        while not stop.wait(min(1.0, self.settings.every_s)):
             try:
-                is_held = self._held()
+                is_held = self.held()
                 if is_held and not was_held:
-                    self._next_s = self._clock.monotonic_s() + self._settings.every_s - self._age_s()
+                    self._next_s = self.clock.monotonic_s() + self.settings.every_s - self._age_s()
                 was_held = is_held
                 if was_held and self._is_due():
                     self.take(stop)
             except FairlaneError as error:
                 log = _log.debug if isinstance(error, Unreachable) else _log.warning
                 log("no snapshot is made: %s", error)
-                stop.wait(self._settings.again_s)
+                stop.wait(self.settings.again_s)
 
     def _age_s(self) -> float:
         """Return the age of the newest snapshot of any worker; without one, the age of the view."""
-        newest, epoch = next(iter(self._store.numbers()), ""), self._epoch()
-        began_ms = int(newest) if newest.isdecimal() else epoch.started_ms if epoch else self._clock.wall_ms()
-        return min(max(0.0, (self._clock.wall_ms() - began_ms) / 1000), self._settings.every_s)
+        newest, epoch = next(iter(self.store.numbers()), ""), self.epoch()
+        began_ms = int(newest) if newest.isdecimal() else epoch.started_ms if epoch else self.clock.wall_ms()
+        return min(max(0.0, (self.clock.wall_ms() - began_ms) / 1000), self.settings.every_s)
 
     def _is_due(self) -> bool:
-        return self._clock.monotonic_s() >= self._next_s and self._cursors() != self._last
+        return self.clock.monotonic_s() >= self._next_s and self._cursors() != self._last
 
     def _cursors(self) -> Cursors:
-        return self._view.cursors(self._settings.partitions)
+        return self.view.cursors(self.settings.partitions)
 
     def _complete(self) -> str:
         """Return the epoch if its view is complete, else an empty text."""
-        epoch = self._epoch()
+        epoch = self.epoch()
         return epoch.id if epoch is not None and epoch.ready else ""
 
     def take(self, stop: threading.Event) -> str:
@@ -151,29 +142,29 @@ class Snapshotter:
 
         Return '' if the view is not complete, was emptied meanwhile, or `stop` was set.
         """
-        started_s, cursors, epoch = self._clock.monotonic_s(), self._cursors(), self._complete()
+        started_s, cursors, epoch = self.clock.monotonic_s(), self._cursors(), self._complete()
         if not epoch:
             return ""
         last = cursors._replace(control=self._read_control(epoch, stop))
-        number, packer = f"{self._clock.wall_ms():016d}", Packer(self._settings.chunk_bytes)
-        begun, is_written = Begun(FORMAT, self._clock.wall_ms(), cursors), False
+        number, packer = f"{self.clock.wall_ms():016d}", Packer(self.settings.chunk_bytes)
+        begun, is_written = Begun(FORMAT, self.clock.wall_ms(), cursors), False
         try:
-            self._store.write(number, self._records(packer, begun, epoch, stop))
+            self.store.write(number, self._records(packer, begun, epoch, stop))
             is_written = True
         except _Abandoned:
             pass
         finally:
             if not is_written:
                 with suppress(FairlaneError):
-                    self._store.delete(number)
-        took_s = self._clock.monotonic_s() - started_s
-        self._next_s = started_s + max(self._settings.every_s, self._settings.rest * took_s)
+                    self.store.delete(number)
+        took_s = self.clock.monotonic_s() - started_s
+        self._next_s = started_s + max(self.settings.every_s, self.settings.rest * took_s)
         if not is_written:
             return ""
         self._last = last
         _log.info("snapshot %s: %d tasks, in %.1f s", number, packer.tasks, took_s)
-        for old in self._store.numbers()[self._settings.keep :]:
-            self._store.delete(old)
+        for old in self.store.numbers()[self.settings.keep :]:
+            self.store.delete(old)
         return number
 
     def _read_control(self, epoch: str, stop: threading.Event) -> str:
@@ -182,10 +173,10 @@ class Snapshotter:
         A snapshot leaves out outcomes that were folded before their task's record. So it must not be taken between the
         two.
         """
-        position = self._control.append(EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms()))
-        deadline_s = self._clock.monotonic_s() + _CONTROL_READ_S
+        position = self.control.append(EpochStarted(CONTROL_FORMAT, epoch, self.clock.wall_ms()))
+        deadline_s = self.clock.monotonic_s() + _CONTROL_READ_S
         while self._cursors().control < position:
-            if stop.wait(0.05) or self._clock.monotonic_s() > deadline_s:
+            if stop.wait(0.05) or self.clock.monotonic_s() > deadline_s:
                 raise Unreachable(
                     "The fold of the control topic does not reach its end.",
                     "Check that workers are running (`fairlane worker list`).",
@@ -195,9 +186,9 @@ class Snapshotter:
     def _records(self, packer: Packer, begun: Begun, epoch: str, stop: threading.Event) -> Iterator[Record]:
         """Yield the records of a snapshot. Raises _Abandoned if it would be incomplete."""
         yield begun
-        for parts in self._view.parts():
+        for parts in self.view.parts():
             yield from packer.add(parts)
-            if stop.wait(self._settings.pause_s):
+            if stop.wait(self.settings.pause_s):
                 raise _Abandoned
         if self._complete() != epoch:  # the view was emptied meanwhile
             raise _Abandoned

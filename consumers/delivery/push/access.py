@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from consumers.delivery.push.connections import Connections
 from consumers.delivery.push.credentials import Credential, CredentialSource
@@ -20,7 +21,8 @@ RENEWED_EVERY_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)  # it would show the proof
+class Access:
     """The parts that requests need. A call keeps its access to the end, also when the app has a new one."""
 
     credential: Credential
@@ -38,31 +40,24 @@ def check_headers(authorization: Authorization) -> None:
             )
 
 
+@dataclass(eq=False, repr=False)
 class AppAccess:
     """The current access of one app. A new credential replaces the old one only if a proof can be made from it."""
 
-    def __init__(
-        self,
-        provider: Provider,
-        source: CredentialSource,
-        connect: Callable[[Credential], Connections],
-        clock: Clock,
-        renewed: Callable[[str], None] = lambda _version: None,
-    ) -> None:
-        """`renewed` is called with the version of each credential that comes into use."""
-        self._provider = provider
-        self._source = source
-        self._connect = connect
-        self._clock = clock
-        self._renewed = renewed
-        self._access: Access | None = None
-        self._looking: asyncio.Task[None] | None = None
-        self._looked_s = float("-inf")
-        self._failure: FairlaneError | None = None
-        self._failed_version = ""
-        self._failures = 0
-        self._retry_s = float("-inf")
-        self._renewed_s = float("-inf")
+    provider: Provider
+    source: CredentialSource
+    connect: Callable[[Credential], Connections]
+    clock: Clock
+    renewed: Callable[[str], None] = lambda _version: None
+    """Called with the version of each credential that comes into use."""
+    _access: Access | None = None
+    _looking: asyncio.Task[None] | None = None
+    _looked_s: float = -math.inf
+    _failure: FairlaneError | None = None
+    _failed_version: str = ""
+    _failures: int = 0
+    _retry_s: float = -math.inf
+    _renewed_s: float = -math.inf
 
     @property
     def version(self) -> str:
@@ -71,7 +66,7 @@ class AppAccess:
 
     async def current(self) -> Access:
         """Return the access. Raises the reason why there is none."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         access = self._access
         is_over = access is None or access.authorization.is_over(self._wall_s())
         if now_s >= self._looked_s + CHECKED_EVERY_S:
@@ -88,7 +83,7 @@ class AppAccess:
     async def renew(self, refused: Access) -> Access:
         """Make a new proof, since the provider has refused one; once for all requests that it refused."""
         await self.settled()
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if self._access is refused and now_s >= self._renewed_s + RENEWED_EVERY_S:
             self._renewed_s = now_s
             self._look(renew=True)
@@ -97,7 +92,7 @@ class AppAccess:
 
     def look(self) -> None:
         """Look at the source in the background, unless that was done just now."""
-        if self._clock.monotonic_s() >= self._looked_s + CHECKED_EVERY_S:
+        if self.clock.monotonic_s() >= self._looked_s + CHECKED_EVERY_S:
             self._look()
 
     async def settled(self) -> None:
@@ -113,18 +108,18 @@ class AppAccess:
             await self._access.connections.close()
 
     def _wall_s(self) -> float:
-        return self._clock.wall_ms() / 1000
+        return self.clock.wall_ms() / 1000
 
     def _look(self, *, renew: bool = False) -> asyncio.Task[None]:
         """Start to look at the source, unless that is under way."""
         if self._looking is None:
-            self._looked_s = self._clock.monotonic_s()
+            self._looked_s = self.clock.monotonic_s()
             self._looking = asyncio.get_running_loop().create_task(self._update(renew=renew))
         return self._looking
 
     async def _update(self, *, renew: bool) -> None:
         try:
-            credential = await asyncio.to_thread(self._source.current)
+            credential = await asyncio.to_thread(self.source.current)
             if self._needs_proof(credential) or renew:
                 await self._replace(credential)
         except FairlaneError as error:
@@ -137,7 +132,7 @@ class AppAccess:
 
     def _needs_proof(self, credential: Credential) -> bool:
         is_failed = self._failed_version == credential.version
-        if is_failed and self._clock.monotonic_s() < self._retry_s:
+        if is_failed and self.clock.monotonic_s() < self._retry_s:
             return False
         access = self._access
         is_new = access is None or access.credential.version != credential.version
@@ -147,21 +142,21 @@ class AppAccess:
         self._failed_version = credential.version
         """Until it has succeeded."""
         before = self._access
-        authorization = await asyncio.to_thread(self._provider.authorize, credential, self._wall_s())
+        authorization = await asyncio.to_thread(self.provider.authorize, credential, self._wall_s())
         check_headers(authorization)
         if before is not None and before.credential is credential:
             self._access = Access(credential, before.connections, authorization)
         else:
-            self._access = Access(credential, self._connect(credential), authorization)
+            self._access = Access(credential, self.connect(credential), authorization)
             if before is not None:
                 before.connections.retire()
-            self._renewed(credential.version)
+            self.renewed(credential.version)
         self._failure, self._failed_version, self._failures = None, "", 0
 
     def _note(self, error: FairlaneError) -> None:
         delay_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
         self._failures += 1
-        self._retry_s = self._clock.monotonic_s() + delay_s
+        self._retry_s = self.clock.monotonic_s() + delay_s
         if str(self._failure) != str(error):
             still = "" if self._access is None else " The previous access stays in use until it ends."
             _log.warning("%s%s", error, still)
