@@ -1,15 +1,20 @@
-"""Render the report on the backlog as sentences and tables, for a terminal and for the page."""
+"""Render the report on the backlog: sentences and tables for a terminal, and one self-contained HTML file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from html import escape
 
 from dispatcher.model.values import NOTHING, counted, duration
+from dispatcher.pages import page as html
+from spark_jobs.backlog import pictures as pictures_of
 from spark_jobs.backlog.causes import ADVICE, MEANINGS, UNKNOWN
 from spark_jobs.backlog.report import BacklogGroup, BacklogReport, TaskBacklog, Waits, span
 
 Row = Mapping[str, str]
 Section = tuple[str, Sequence[Row]]
 _SHORT_MS = 600_000
+_TEXTS = ("held back by", "meaning", "what helps")
+"""The columns of text."""
 
 
 def sentences(report: BacklogReport) -> Iterator[str]:
@@ -216,3 +221,45 @@ def period(from_ms: int, until_ms: int) -> str:
         return f"{first:%Y-%m-%d %H:%M:%S} UTC"
     end = clock if first.date() == last.date() else f"%Y-%m-%d {clock}"
     return f"{first:%Y-%m-%d} {first:{clock}} to {last:{end}} UTC ({span((until_ms - from_ms) / 1000)})"
+
+
+# ----------------------------------------------------------------- the page
+
+
+def page(report: BacklogReport) -> str:
+    """Return the report as a file of HTML."""
+    pictures = [(title, svg) for title, svg in _pictures(report) if svg]
+    tables = [(title, html.table(rows, _TEXTS)) for title, rows in sections(report) if rows]
+    return html.page(f"Backlog, {moment(report.until_ms)}", _head(report), [*pictures, *tables])
+
+
+def _pictures(report: BacklogReport) -> Iterator[tuple[str, str]]:
+    yield "Backlog over time", pictures_of.backlog(report)
+    yield "Arrived and sent", pictures_of.rates(report)
+    yield "What holds it back", pictures_of.causes(report)
+    yield "Shares, wanted and actual", pictures_of.shares(report)
+    yield "Wait by app", pictures_of.waits(report)
+    yield "Age of what waits", pictures_of.ages(report)
+
+
+def _head(report: BacklogReport) -> str:
+    texts = "".join(f"<p>{escape(line)}</p>\n" for line in sentences(report))
+    figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _figures(report))
+    rows = "no outcome journal" if report.journal_rows is None else f"{report.journal_rows:,} outcomes of the journal"
+    return (
+        f'<h1>Backlog</h1>\n<p class="soft">{period(report.from_ms, report.until_ms)}, from '
+        f"{report.snapshots:,} snapshot{'s' * (report.snapshots != 1)} and {rows}.</p>\n<dl>{figures}</dl>\n{texts}"
+    )
+
+
+def _figures(report: BacklogReport) -> Iterator[tuple[str, str]]:
+    total = report.total
+    yield "waiting targets", f"{total.backlog:,}"
+    yield "tasks with a backlog", f"{total.tasks:,}"
+    yield "arrive a second", f"{total.arrival_rate:,.0f}"
+    yield "sent a second", f"{total.service_rate:,.0f}"
+    if total.backlog:
+        yield "the oldest waits", span(total.oldest_s) if total.oldest_s is not None else "-"
+        yield "done at this rate in", ahead(total, total.done_s)
+    if report.service.asked_capacity and total.backlog:
+        yield f"at {report.service.asked_capacity:,}/s in", ahead(total, total.done_at_capacity_s)

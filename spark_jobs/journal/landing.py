@@ -4,6 +4,7 @@ Runs in an executor. Its files count once the driver has committed them; otherwi
 """
 
 import secrets
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -91,7 +92,9 @@ class Lander:
         self._landing = landing
         self._first = FirstOutcomes()
         self._first.restore(_read_state(landing.root / name) for name in landing.state)
-        self._parts: dict[tuple[str, str], _Part] = {}
+        self._builders = defaultdict[tuple[str, str], RowBuilder](lambda: RowBuilder(landing.span.topic))
+        """By day and app."""
+        self._writers: dict[tuple[str, ...], FileWriter] = {}
         self._closes: list[dict[str, Any]] = []
         self._landed = Landed(topic=landing.span.topic, cursor=landing.span.after)
 
@@ -108,7 +111,10 @@ class Lander:
         landed.more = bool(span.max_records) and landed.records >= span.max_records
         if not landed.more:
             landed.cursor = span.until
-        landed.files = [file for part in self._parts.values() for file in part.close()]
+        for key, builder in self._builders.items():
+            if builder.rows:
+                self._write(key, builder.take())
+        landed.files = [writer.close() for writer in self._writers.values()]
         landed.outcomes = sum(file.rows for file in landed.files if file.table == OUTCOMES)
         landed.files += write_rows(self._landing.root, CLOSES, f"{self._landing.tag}-{landed.topic}", self._closes)
         landed.state = self._store() if landed.records else list(self._landing.state)
@@ -120,7 +126,9 @@ class Lander:
             case None:
                 self._landed.malformed += 1
             case Outcomes():
-                self._part(record).add(record, stored.position, self._first)
+                key = (_time(record.at_ms).date().isoformat(), record.app or NO_APP)
+                for rows in self._builders[key].batches(record, stored.position, self._first.of(record)):
+                    self._write(key, rows)
             case CloseTask() if self._first.close(record):
                 self._closes.append(
                     {
@@ -135,12 +143,17 @@ class Lander:
             case _:
                 pass
 
-    def _part(self, record: Outcomes) -> "_Part":
-        key = (_time(record.at_ms).date().isoformat(), record.app or NO_APP)
-        part = self._parts.get(key)
-        if part is None:
-            part = self._parts[key] = _Part(self._landing, *key)
-        return part
+    def _write(self, key: tuple[str, str], rows: pa.RecordBatch) -> None:
+        self._writer(OUTCOMES, *key).write(rows)
+        invalid = rows.filter(pc.and_(pc.equal(rows["outcome"], "invalid"), pc.is_valid(rows["target"])))
+        if invalid.num_rows:
+            self._writer(INVALID_TARGETS).write(invalid)
+
+    def _writer(self, table: str, *key: str) -> FileWriter:
+        if (table, *key) not in self._writers:
+            tag = f"{self._landing.tag}-{self._landed.topic}"
+            self._writers[table, *key] = FileWriter(self._landing.root, table, tag, *key)
+        return self._writers[table, *key]
 
     def _store(self) -> list[str]:
         is_whole = len(self._landing.state) >= LONGEST_CHAIN
@@ -152,38 +165,6 @@ class Lander:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, msgspec.msgpack.encode(StoredState(_FORMAT, tasks)))
         return [name] if is_whole else [*self._landing.state, name]
-
-
-class _Part:
-    """The rows of one day and app."""
-
-    def __init__(self, landing: Landing, day: str, app: str) -> None:
-        self._landing = landing
-        self._key = (day, app)
-        self._builder = RowBuilder(landing.span.topic)
-        self._writer: FileWriter | None = None
-        self._invalid: FileWriter | None = None
-
-    def add(self, record: Outcomes, position: str, first: FirstOutcomes) -> None:
-        for rows in self._builder.batches(record, position, first.of(record)):
-            self._write(rows)
-
-    def close(self) -> Sequence[TableFile]:
-        if self._builder.rows:
-            self._write(self._builder.take())
-        return [writer.close() for writer in (self._writer, self._invalid) if writer is not None]
-
-    def _write(self, rows: pa.RecordBatch) -> None:
-        self._writer = self._writer or self._open(OUTCOMES)
-        self._writer.write(rows)
-        invalid = rows.filter(pc.and_(pc.equal(rows["outcome"], "invalid"), pc.is_valid(rows["target"])))
-        if invalid.num_rows:
-            self._invalid = self._invalid or self._open(INVALID_TARGETS)
-            self._invalid.write(invalid)
-
-    def _open(self, table: str) -> FileWriter:
-        tag = f"{self._landing.tag}-{self._landing.span.topic}"
-        return FileWriter(self._landing.root, table, tag, *(self._key if table == OUTCOMES else ()))
 
 
 def _time(wall_ms: int) -> datetime:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -9,14 +10,31 @@ from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.task import MAX_VARIABLES_BYTES
 from producers.submit.validation import Refusal, Unreadable, Variables, check_each, check_slab
 from spark_jobs.source.columns import Columns
-from spark_jobs.source.digest import AudienceDigest, digest_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MODULUS = 1 << 64
 _SEPARATOR = "\x1f"
 NULL_TARGET = Unreadable("the target is null")
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class AudienceDigest(NamedTuple):
+    """Count and checksum of the targets of an audience, or of a part of it, in any order; `plus` joins two parts."""
+
+    targets: int = 0
+    sum: int = 0
+    """The sum of a checksum of each target with its variables, modulo 2**64."""
+
+    def plus(self, other: "AudienceDigest") -> "AudienceDigest":
+        """Return the digest of both parts together."""
+        return AudienceDigest(self.targets + other.targets, (self.sum + other.sum) % _MODULUS)
+
+    @property
+    def text(self) -> str:
+        """Return the text that the seal keeps."""
+        return f"sum:{self.sum:x}"
 
 
 class Rows(NamedTuple):
@@ -56,6 +74,18 @@ def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0, che
         variables = accepted.variables
         encoded = encode_each(variables or [])
     return Rows(accepted.addresses, variables, digest_of(accepted.addresses, encoded or None), refusals)
+
+
+def digest_of(addresses: Sequence[str], variables: Sequence[bytes] | None) -> AudienceDigest:
+    """Return the digest of these targets.
+
+    variables: those of each target, with the same encoding for equal ones (empty: it has none). None: no target has
+    any.
+    """
+    plain = map(str.encode, addresses)
+    if variables is None:
+        return AudienceDigest(len(addresses), sum(map(crc32, plain)))
+    return AudienceDigest(len(addresses), sum(map(crc32, variables, map(crc32, plain))))
 
 
 def split_batch(

@@ -15,7 +15,7 @@ from dispatcher.wire.submission import Submission
 from producers.control.change import TaskChange, change_tasks
 from producers.ports import Services
 from producers.submit.acceptance import task_digest
-from spark_jobs.source.digest import AudienceDigest
+from spark_jobs.source.rows import AudienceDigest
 from spark_jobs.source.task_options import LANGUAGE, TaskOptions
 from spark_jobs.source.writing import Written, WrittenPart
 

@@ -21,8 +21,7 @@ from producers.submit.acceptance import accept, check_admitted, check_same
 from producers.submit.cutter import Block, bodies
 from producers.submit.validation import Refusal, Variables
 from spark_jobs.source.columns import Columns
-from spark_jobs.source.digest import AudienceDigest
-from spark_jobs.source.rows import Rows, read_rows, split_batch
+from spark_jobs.source.rows import AudienceDigest, Rows, read_rows, split_batch
 from spark_jobs.source.task_options import TaskOptions
 
 if TYPE_CHECKING:

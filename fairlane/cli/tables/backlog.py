@@ -194,8 +194,7 @@ def _made(options: "ReportOptions", master: str, now_ms: int) -> "BacklogReport"
 def _show(report: "BacklogReport", output: str) -> None:
     import msgspec
 
-    from spark_jobs.backlog.page import page
-    from spark_jobs.backlog.tables import sections, sentences
+    from spark_jobs.backlog.tables import page, sections, sentences
 
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(report), indent=2))

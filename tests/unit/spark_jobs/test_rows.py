@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.source.columns import Columns
-from spark_jobs.source.digest import AudienceDigest
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, people, table
 
 pytest.importorskip("pyarrow")
-from spark_jobs.source.rows import read_rows, split_batch
+from spark_jobs.source.rows import AudienceDigest, read_rows, split_batch
 
 
 def read(rows: list[dict[str, Any]], columns: Columns) -> Any:

@@ -10,7 +10,10 @@ import pytest
 
 from backends.extras import Missing, require_packages
 from spark_jobs.session import class_archive, session
+from spark_jobs.session.python_daemon import without_zips
 from spark_jobs.session.session import QUICKLY_COMPILED_ROWS, archive, archive_options, for_rows, require_spark
+
+pyspark = pytest.importorskip("pyspark")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,14 +34,12 @@ def test_a_missing_package_is_named_with_what_installs_it() -> None:
 
 
 def test_a_missing_java_is_told_before_spark_is_started() -> None:
-    pytest.importorskip("pyspark")
     for env in ({"PATH": ""}, {"JAVA_HOME": "/nowhere", "PATH": "/usr/bin"}):
         with pytest.raises(Missing, match="Java, which was not found"):
             require_spark(env)
 
 
 def test_a_java_that_cannot_start_spark_is_told_in_one_line(tmp_path: object) -> None:
-    pytest.importorskip("pyspark")
     code = (
         "from spark_jobs.session.session import *; make_session(SessionSettings(master='local[1]', driver_memory='1k'))"
     )
@@ -112,3 +113,41 @@ def test_options_without_a_collector_change_nothing(monkeypatch: pytest.MonkeyPa
 def test_clusters_and_very_many_rows_are_left_to_the_second_compiler() -> None:
     assert for_rows("spark://host:7077", 1) == {}
     assert for_rows("local[2]", QUICKLY_COMPILED_ROWS + 1) == {}
+
+
+# ----------------------------------------------------------------- Python workers on this machine
+
+
+PACKED = Path(pyspark.__file__).parent / "python" / "lib"
+
+
+def test_workers_run_this_python_and_import_its_pyspark(spark: "SparkSession") -> None:
+    from pyspark.sql.functions import udf
+
+    def found(_):  # type: ignore[no-untyped-def]  # hints would make it a function of pandas
+        import py4j
+        import pyspark
+
+        return f"{sys.executable} {pyspark.__file__} {py4j.__file__}"
+
+    (row,) = spark.range(1).select(udf(found)("id")).collect()
+    assert row[0].startswith(f"{sys.executable} ")
+    assert "site-packages" in row[0]
+    assert ".zip" not in row[0]
+
+
+def test_the_zips_of_the_installed_pyspark_are_left_out() -> None:
+    others = ["/somewhere", "packages.zip"]
+    path = [str(PACKED / "pyspark.zip"), str(PACKED / "py4j-0.10-src.zip"), *others]
+    assert without_zips(path) == others
+
+
+def test_those_of_another_spark_stay(tmp_path: Path) -> None:
+    path = [str(tmp_path / "python" / "lib" / "pyspark.zip"), *sys.path]
+    assert without_zips(path) == path
+
+
+def test_without_an_installed_pyspark_they_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.session.python_daemon.find_spec", lambda _name: None)
+    path = [str(PACKED / "pyspark.zip")]
+    assert without_zips(path) == path

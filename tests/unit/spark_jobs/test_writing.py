@@ -3,11 +3,12 @@ from typing import Any
 
 import pytest
 
-from dispatcher.model.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady, TaskEnded
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady, TaskEnded, Unreachable
 from dispatcher.model.view import Admission
 from dispatcher.wire.control import ControlChange, Sealed, TaskRecord
 from dispatcher.wire.envelope import Envelope, decode_message
-from spark_jobs.source import sealing
+from producers.ports import Services
+from spark_jobs.source import sealing, source
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.sealing import cancel_left_over, commit, state_of_tasks
 from spark_jobs.source.writing import OPEN_LANES, Written
@@ -278,3 +279,38 @@ def test_columns_that_the_message_needs_are_named() -> None:
     options = target(channel="apns", message="Hi {{name}} {{town}}").options
     with pytest.raises(InvalidInput, match=r"no column: town"):
         options.check_columns(["name"])
+
+
+# ----------------------------------------------------------------- a write that failed
+
+
+class Connected:
+    """In place of a connection. services: what it gives, or raises."""
+
+    def __init__(self, services: Services | Unreachable) -> None:
+        self._services = services
+        self.closed = False
+
+    def services(self) -> Services:
+        if isinstance(self._services, Unreachable):
+            raise self._services
+        return self._services
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"), [(False, "sale"), (True, "The state of the tasks cannot be read: Pulsar is away. Look.")]
+)
+def test_what_stands_is_told_if_it_can_be(
+    gone: bool, message: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, to = FakeService(), target()
+    written = attempt(world.services(), to, people(0, 4))
+    connected = Connected(Unreachable("Pulsar is away.", "Look.") if gone else world.services())
+    monkeypatch.setattr(source, "Connection", lambda _servers: connected)
+    source.BatchWriter(to).abort([source.Message(written), None])
+    assert "The job failed." in caplog.text
+    assert message in caplog.text
+    assert connected.closed
