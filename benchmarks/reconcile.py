@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.family import family_cpu_s
 from benchmarks.ingest import memory
+from benchmarks.resources import family_cpu_s
 from dispatcher.model.errors import FairlaneError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.family import family_cpu_s
 from benchmarks.ingest import memory
+from benchmarks.resources import family_cpu_s
 
 
 def run(outcomes: int, master: str, seed: int, say: Callable[[str], None]) -> dict[str, float]:

@@ -21,6 +21,8 @@ IDLE_PREFIX = "idle-"
 IDLE_WINDOW_S = 20.0
 BACKLOG = 5_000_000
 SUBMITTED = 10_000_000
+_PARENT, _TIMES = 1, slice(11, 15)
+"""Positions in /proc/PID/stat after the command: user and system time, of the process and of its ended children."""
 
 
 def resident_mib(pid: int) -> float:
@@ -33,6 +35,29 @@ def cpu_s(pid: int) -> float:
     """Return the user and system CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family_cpu_s() -> float:
+    """Return the user and system CPU seconds so far of this process and of all that it started.
+
+    Among them are Spark's JVM and its Python workers. Processes that ended count if they were waited for.
+    """
+    processes = dict(_processes())
+    ours = {os.getpid()}
+    grew = True
+    while grew:
+        more = {pid for pid, fields in processes.items() if int(fields[_PARENT]) in ours} - ours
+        ours |= more
+        grew = bool(more)
+    ticks = sum(int(field) for pid in ours for field in processes[pid][_TIMES])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):  # it may have ended meanwhile
+                yield int(folder.name), (folder / "stat").read_text().rpartition(")")[2].split()
 
 
 def start_worker(scene: Stage) -> int:

@@ -4,12 +4,15 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from backends.pulsar.admin import PulsarAdmin
+from backends.redis.client import connect
 from benchmarks import bare as bare_loop
-from benchmarks import costs
+from benchmarks.resources import cpu_s
 from benchmarks.stage import Stage, split, stage, targets, wait_for
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
@@ -20,6 +23,8 @@ from producers.handle import TaskHandle
 
 WORKERS = 2
 TASKS = 6
+_BROKER_CPU = "process_cpu_seconds_total"
+_ANSWER_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -62,14 +67,14 @@ def drain(scene: Stage, handles: list[TaskHandle], load: Load) -> dict[str, floa
     scene.client.set_many(everything, Changes(paused=True))
     scene.start_workers(WORKERS)
     counts: list[int] = []
-    before = costs.so_far(scene)
+    before = _costs_so_far(scene)
     scene.client.set_many(everything, Changes(paused=False))
     wait_for("the first targets", lambda: _look(handles, counts) > 0, 60, 0.01)
     first_s, first = time.monotonic(), counts[-1]
     wait_for("all targets", lambda: _look(handles, counts) >= load.count, 300, 0.02)
     rate = (load.count - first) / (time.monotonic() - first_s)
     own_calls = len(counts) * len(handles)
-    spent = costs.each(before, costs.so_far(scene), load.count // load.chunk, load.count, own_calls)
+    spent = _costs_of_each(before, _costs_so_far(scene), load.count // load.chunk, load.count, own_calls)
     return {"workers_targets_s": rate, **spent}
 
 
@@ -115,6 +120,50 @@ def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str,
         "workers_to_one_bare_loop": workers / one,
         "workers_to_two_bare_loops": workers / two,
     }
+
+
+@dataclass(frozen=True)
+class Costs:
+    """CPU seconds so far."""
+
+    workers_s: float
+    broker_s: float
+    redis_s: float
+    redis_calls: int
+    """Requests that Redis has read (a pipeline that arrives at once is one)."""
+
+
+def _costs_so_far(scene: Stage) -> Costs:
+    """Return the costs so far of the stage's workers, and of servers that nobody else should be using."""
+    redis = connect(scene.settings.redis)
+    try:
+        info: dict[str, Any] = redis.info()
+    finally:
+        redis.close()
+    return Costs(
+        sum(cpu_s(process.pid) for process in scene.crew.members.values()),
+        _broker_s(scene.settings.pulsar.admin_address),
+        info["used_cpu_user"] + info["used_cpu_sys"],
+        info["total_reads_processed"],
+    )
+
+
+def _costs_of_each(before: Costs, after: Costs, envelopes: int, targets: int, own_calls: int) -> dict[str, float]:
+    """Return microseconds per envelope, and calls of Redis per target. `own_calls`: those of the benchmark itself."""
+    us = 1e6 / envelopes
+    return {
+        "workers_us_envelope": (after.workers_s - before.workers_s) * us,
+        "broker_us_envelope": (after.broker_s - before.broker_s) * us,
+        "redis_us_envelope": (after.redis_s - before.redis_s) * us,
+        "redis_calls_target": max(0, after.redis_calls - before.redis_calls - own_calls) / targets,
+    }
+
+
+def _broker_s(admin_url: str) -> float:
+    with urllib.request.urlopen(admin_url.rstrip("/") + "/metrics/", timeout=_ANSWER_S) as answer:
+        lines = answer.read().decode().splitlines()
+    samples = [line for line in lines if line.startswith(_BROKER_CPU)]
+    return float(samples[0].rpartition(" ")[2]) if samples else 0.0
 
 
 def default_count(chunk: int) -> int:

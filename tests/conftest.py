@@ -20,13 +20,13 @@ from xdist.scheduler import LoadFileScheduling
 
 from backends.extras import Missing
 from backends.settings import EstateSettings, PulsarSettings, RedisSettings
+from benchmarks.estate.servers import SHAPE, EstateServers
 from fairlane.settings import Settings
 from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
 from fairlane.stack.homes import default_cache
 from fairlane.stack.stack import LocalStack
 from spark_jobs.session.session import SessionSettings, make_session, require_spark
-from tests.estate_keeper import EstateKeeper
 from tests.stack_keeper import held
 from tests.thorough import THOROUGH, TIMES
 
@@ -158,17 +158,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
 
 
 @pytest.fixture(scope="session")
-def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EstateKeeper]:
+def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EstateServers]:
     """ZooKeeper, three bookies, two brokers and Redis for the whole run. Each test leaves all of them running."""
     home = folder_of_run(tmp_path_factory) / "an estate with spaces"
     with held(home):
         try:
-            keeper = EstateKeeper(home, default_cache(GIVEN), GIVEN, small_tenant("t-shared"))
+            servers = EstateServers(home, default_cache(GIVEN), GIVEN, small_tenant("t-shared"), SHAPE)
         except StackError as error:
             if GIVEN.get("CI") == "true":
                 raise
             pytest.skip(f"no servers: {error}")
-        yield keeper
+        yield servers
 
 
 @pytest.fixture(autouse=True)
@@ -180,7 +180,7 @@ def estate_repaired(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def estate_settings(estate: EstateKeeper) -> Iterator[Settings]:
+def estate_settings(estate: EstateServers) -> Iterator[Settings]:
     """Settings of the estate with a provisioned tenant and a key prefix of its own; all of it is deleted afterwards."""
     with fresh_names(estate.addresses) as fresh:
         bookies = EstateSettings(bookie_http=estate.addresses.bookie_http)

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from backends.pulsar.estate.lane_stats import LaneStats
+from dispatcher.model.task_control import Control, Override
 from dispatcher.model.view import WorkerBeat
 from dispatcher.ports import DeadLetter, LaneInfo
 from dispatcher.wire.control import FORMAT, Checkpoint, Finished
@@ -65,3 +66,8 @@ def lane_stats(topic: str, **fields: Any) -> LaneStats:
         storage_bytes=12_327, blocked=True,
     )  # fmt: skip
     return plain._replace(**fields)
+
+
+def edit_text(number: int, message: dict[str, Any]) -> str:
+    """An edit of a message as it is stored."""
+    return Control("override", Override(number, message)).text

@@ -18,6 +18,7 @@ from benchmarks.delivery.frame_server import Orders
 from benchmarks.delivery.post_server import PostOrders
 from benchmarks.resources import cpu_s
 from benchmarks.stage import Stage, stage, wait_for
+from benchmarks.throughput import settled
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from fairlane.demo.fake_fcm import FakeFcm, running
@@ -82,10 +83,10 @@ def _drained(scene: Stage, load: Load, channel: str) -> dict[str, float]:
     scene.client.set_many(everything, Changes(paused=False))
     chunk = CHUNKS[channel]
     total = chunk * (load.requests // TASKS // chunk) * TASKS
-    wait_for("a tenth of the targets", lambda: _settled(handles) >= total // 10, 120, 0.01)
+    wait_for("a tenth of the targets", lambda: settled(handles) >= total // 10, 120, 0.01)
     pid = scene.crew.members["worker-0"].pid
-    first, began_s, cpu_before_s = _settled(handles), time.monotonic(), cpu_s(pid)
-    wait_for("all targets", lambda: _settled(handles) >= total, 300, 0.02)
+    first, began_s, cpu_before_s = settled(handles), time.monotonic(), cpu_s(pid)
+    wait_for("all targets", lambda: settled(handles) >= total, 300, 0.02)
     requests, took_s, used_s = total - first, time.monotonic() - began_s, cpu_s(pid) - cpu_before_s
     sent = sum(handle.progress().targets.sent for handle in handles)
     return {"requests_s": requests / took_s, "cpu_us": used_s / requests * 1e6, "not_sent": total - sent}
@@ -96,11 +97,6 @@ def _submit(scene: Stage, count: int, tier: Tier, channel: str) -> TaskHandle:
     task = PushTask(app="bench", tier=tier, channel=channel, message=message, chunk=chunk, expected_targets=10_000)
     whole = count // chunk * chunk
     return scene.client.submit(task, targets=[f"device-token-{tier}-{number:012d}" for number in range(whole)])
-
-
-def _settled(handles: list[TaskHandle]) -> int:
-    counts = [handle.progress().targets for handle in handles]
-    return sum(count.total - count.pending for count in counts)
 
 
 @contextmanager

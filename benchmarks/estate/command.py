@@ -17,7 +17,7 @@ def estate_faults(faults: tuple[str, ...]) -> Benchmark:
     Shows for each fault the longest pause of any lane, and the messages that are lost or stored twice; for a drain also
     the bundles that were left behind. Last come the looks at the load of three brokers.
     """
-    from benchmarks.estate.table import run
+    from benchmarks.estate.faults import run
 
     chosen = [name for name in FAULTS if name in faults] or list(FAULTS)
     return "estate-faults", lambda settings, seed: run(settings, chosen, seed, say)

@@ -13,9 +13,7 @@ from functools import partial
 
 from benchmarks.counting import DIGITS, compare
 from benchmarks.delivery.judged import metrics_of
-from benchmarks.estate.rehearsal import rehearsal
-from benchmarks.estate.servers import EstateServers
-from benchmarks.estate.table import SHAPE
+from benchmarks.estate.servers import EstateServers, rehearsal
 from benchmarks.stage import Stage, stage, wait_for
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
@@ -144,5 +142,5 @@ def run(estate: EstateServers, settings: Settings, minutes: float, say: Callable
 
 def day(settings: Settings, minutes: float, say: Callable[[str], None]) -> dict[str, float]:
     """Do one run on an estate of its own."""
-    with rehearsal(settings, SHAPE) as (estate, here):
+    with rehearsal(settings) as (estate, here):
         return run(estate, here, minutes, say)

@@ -6,20 +6,22 @@ recommend: two copies on two of three bookies.
 """
 
 import json
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from backends.addresses import Address
 from backends.pulsar.estate.bundles import BundleAdmin
-from benchmarks.estate.servers import EstateServers
+from benchmarks.estate.servers import EstateServers, rehearsal
 from benchmarks.estate.steady_lanes import SteadyLanes, steady_lanes
 from dispatcher.model.errors import FairlaneError
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
+from fairlane.stack.estate.shape import EstateShape
 from fairlane.stack.ports import HOST
 
 LANES = 32
@@ -28,6 +30,8 @@ GOES_ON_WITHIN_S = 90.0
 SERVED, OTHER = "broker-2", "broker-1"
 """The broker that all lanes are on, and the other one."""
 BOOKIE = "bookie-2"
+MANY_BROKERS, LOOKS = 3, 20
+"""Looks at the load of this number of brokers."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ FAULTS = {
 }
 
 
-def run(estate: EstateServers, settings: Settings, name: str, seed: int) -> dict[str, float]:
+def _beside_lanes(estate: EstateServers, settings: Settings, name: str, seed: int) -> dict[str, float]:
     """Make one fault beside lanes of a new tenant; return its figures. The estate is whole again afterwards."""
     fault = FAULTS[name]
     own = isolated(settings, f"faults-{name}-{seed}", namespaces=8)
@@ -120,3 +124,32 @@ def run(estate: EstateServers, settings: Settings, name: str, seed: int) -> dict
         "most_in_flight": in_flight,
         **more,
     }
+
+
+def _loads(estate: EstateServers, settings: Settings) -> dict[str, float]:
+    """Add brokers if there are fewer; return the times of looks at the load and the bundles of all of them."""
+    bookies = estate.estate().shape.bookies
+    estate.start_missing(EstateShape(bookies=bookies, brokers=MANY_BROKERS))
+    with BundleAdmin(settings.pulsar) as admin:
+        times = [_timed(admin) for _ in range(LOOKS)]
+    return {"brokers": MANY_BROKERS, "median_ms": statistics.median(times), "longest_ms": max(times)}
+
+
+def _timed(admin: BundleAdmin) -> float:
+    began_s = time.monotonic()
+    answers = admin.read()
+    took_ms = (time.monotonic() - began_s) * 1000
+    if len(answers) != MANY_BROKERS or any(answer.failure or answer.cpu is None for answer in answers):
+        raise FairlaneError(f"Not all brokers told their load: {[answer.failure for answer in answers]}.")
+    return took_ms
+
+
+def run(settings: Settings, names: Sequence[str], seed: int, say: Callable[[str], None]) -> dict[str, float]:
+    """Return the figures of these faults, in the order given."""
+    figures: dict[str, float] = {}
+    with rehearsal(settings) as (estate, here):
+        for name in names:
+            fault = _beside_lanes(estate, here, name, seed) if name in FAULTS else _loads(estate, here)
+            say(f"{name}: " + ", ".join(f"{key} {value:.3g}" for key, value in fault.items()))
+            figures |= {f"{name} {key}": value for key, value in fault.items()}
+    return figures

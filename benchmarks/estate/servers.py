@@ -6,8 +6,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from backends.settings import PulsarSettings
+from fairlane.settings import Settings
 from fairlane.stack import processes
 from fairlane.stack import state as states
 from fairlane.stack.addresses import StackAddresses
@@ -16,6 +18,9 @@ from fairlane.stack.homes import Home
 from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack
 from fairlane.stack.state import EstateState, ServerState
+
+SHAPE = EstateShape(bookies=3, brokers=2)
+"""The estate of the benchmarks and of the tests."""
 
 
 class EstateServers:
@@ -139,3 +144,24 @@ class EstateServers:
             self.resume(name)
         if not self._state().living().ready:
             self.start_missing()
+
+
+@contextmanager
+def rehearsal(settings: Settings) -> Iterator[tuple[EstateServers, Settings]]:
+    """Start an estate in a folder of its own, and yield it with settings that name it. Raises a StackError."""
+    with TemporaryDirectory(prefix="fairlane-estate-") as folder:
+        estate = EstateServers(Path(folder), settings.cache, os.environ, settings.pulsar, SHAPE)
+        try:
+            yield estate, at(estate, settings, Path(folder))
+        finally:
+            estate.stop()
+
+
+def at(estate: EstateServers, settings: Settings, home: Path) -> Settings:
+    """Return the settings with the addresses of an estate."""
+    here = estate.addresses
+    pulsar = settings.pulsar.model_copy(update={"url": here.pulsar_url, "admin_url": here.pulsar_admin_url})
+    redis = settings.redis.model_copy(update={"url": here.redis_url})
+    of_estate = settings.estate.model_copy(update={"bookie_http": here.bookie_http})
+    update = {"pulsar": pulsar, "redis": redis, "estate": of_estate, "home": home}
+    return settings.model_copy(update=update)

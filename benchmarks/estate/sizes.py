@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import urllib3
 
 from backends.pulsar.estate.metrics_text import parse_metrics
-from benchmarks.estate.rehearsal import rehearsal
-from benchmarks.estate.servers import EstateServers
-from benchmarks.estate.table import SHAPE
+from benchmarks.estate.servers import SHAPE, EstateServers, rehearsal
 from benchmarks.resources import cpu_s
 from benchmarks.stage import stage, targets
 from benchmarks.throughput import Load, drain, submit_all
@@ -48,7 +46,7 @@ def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str,
 
     The same is done before without being measured, since Java compiles what it runs.
     """
-    with rehearsal(settings, SHAPE) as (estate, here):
+    with rehearsal(settings) as (estate, here):
         run_on(estate, here, load, say)
         return run_on(estate, here, load, say)
 

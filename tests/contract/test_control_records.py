@@ -6,8 +6,7 @@ from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange
 from tests.contract.registry_records import change, position, ready, sealed, task_record
-from tests.edits import edit_text
-from tests.records import checkpoint, finished
+from tests.records import checkpoint, edit_text, finished
 
 CHANGES: dict[str, ControlRecord] = {
     "weight": change("t1", "weight", "2500"),

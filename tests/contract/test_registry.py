@@ -24,8 +24,7 @@ from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
 from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_of, task_record
-from tests.edits import edit_text
-from tests.records import checkpoint, finished
+from tests.records import checkpoint, edit_text, finished
 
 # ------------------------------------------------------------------------------------------- one task's life
 

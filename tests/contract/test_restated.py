@@ -25,8 +25,7 @@ from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
 from tests.contract.registry_records import change, placed, position, sealed, task_record
-from tests.edits import edit_text
-from tests.records import checkpoint, finished
+from tests.records import checkpoint, edit_text, finished
 
 DAY_MS = 86_400_000
 TASKS = ["t1", "t2"]

@@ -28,8 +28,7 @@ from producers.submit.acceptance import accept, check_same
 from tests.contract.ledger_worlds import LawWorld, mixed, run
 from tests.contract.ledger_worlds import task_record as ledger_task
 from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_record
-from tests.edits import edit_text
-from tests.records import finished
+from tests.records import edit_text, finished
 
 ENDED = finished("t1", 10, at_ms=5)
 SLACK_MS = 60_000

@@ -16,6 +16,7 @@ from backends.pulsar.estate.bundles import BundleAdmin
 from backends.pulsar.provision import deprovision, provision
 from backends.pulsar.silence import CHECK_S, CHECKS
 from backends.settings import PulsarSettings
+from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import SteadyLanes
 from dispatcher.wire.topics import Topics
 from estate.placement import bundles_for, equal_bundles, spread_of_lane
@@ -23,7 +24,6 @@ from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.settings import Settings
 from tests.conftest import settings_for
-from tests.estate_keeper import EstateKeeper
 from tests.integration.worker_crew import eventually
 
 LANES = 32
@@ -59,7 +59,7 @@ class Moved:
 
 
 @pytest.fixture(scope="module")
-def tenant(estate: EstateKeeper) -> Iterator[Settings]:
+def tenant(estate: EstateServers) -> Iterator[Settings]:
     """A tenant with 40 bundles and 32 lanes."""
     settings = settings_for(estate.addresses, "t-moves")
     pulsar = settings.pulsar.model_copy(update={"namespaces": 8, "bundles": 4, "shared_lanes": 4})
@@ -108,7 +108,7 @@ def moved(
         close(client)
 
 
-def test_a_drain_leaves_nothing_behind_and_its_undo_restores_every_owner(moved: Moved, estate: EstateKeeper) -> None:
+def test_a_drain_leaves_nothing_behind_and_its_undo_restores_every_owner(moved: Moved, estate: EstateServers) -> None:
     drained = estate.broker_web("broker-2")
     before = moved.owners()
     assert moved.owned_by(drained)
@@ -127,7 +127,7 @@ def test_a_drain_leaves_nothing_behind_and_its_undo_restores_every_owner(moved: 
 
 
 def test_lanes_of_a_broker_that_hangs_are_published_again_and_nothing_is_lost(
-    moved: Moved, estate: EstateKeeper, caplog: pytest.LogCaptureFixture
+    moved: Moved, estate: EstateServers, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Their producers are replaced, since they get no receipts."""
     with estate.paused("broker-2"):
@@ -136,7 +136,7 @@ def test_lanes_of_a_broker_that_hangs_are_published_again_and_nothing_is_lost(
     assert moved.lanes.stored().lost == 0
 
 
-def test_balance_puts_every_bundle_where_the_plan_says(moved: Moved, estate: EstateKeeper) -> None:
+def test_balance_puts_every_bundle_where_the_plan_says(moved: Moved, estate: EstateServers) -> None:
     moved.call("drain", estate.broker_web("broker-1"))
     planned = json.loads(moved.call("balance", "--goal", "lanes", "--dry-run", "-o", "json")[0])
     assert planned["spread_before"] > 1
@@ -150,7 +150,7 @@ def test_balance_puts_every_bundle_where_the_plan_says(moved: Moved, estate: Est
     assert again["spread_before"] <= 0.1
 
 
-def test_a_run_that_is_stopped_finishes_what_it_began_and_can_be_undone(moved: Moved, estate: EstateKeeper) -> None:
+def test_a_run_that_is_stopped_finishes_what_it_began_and_can_be_undone(moved: Moved, estate: EstateServers) -> None:
     drained = estate.broker_web("broker-2")
     moved.call("balance", "--goal", "lanes")
     before = moved.owners()
@@ -173,7 +173,7 @@ def _stopped(moved: Moved) -> bool:
     return run(["estate", "balance", "--stop"]) == exit_codes.OK
 
 
-def test_a_second_run_on_this_machine_is_refused(moved: Moved, estate: EstateKeeper) -> None:
+def test_a_second_run_on_this_machine_is_refused(moved: Moved, estate: EstateServers) -> None:
     from backends.system_clock import SystemClock
     from fairlane.estate.move_journals import MoveJournals
 
@@ -193,7 +193,7 @@ def test_standing_topics_begin_new_ledgers(moved: Moved) -> None:
     admin.close()
 
 
-def test_a_broker_that_does_not_exist_is_not_found(moved: Moved, estate: EstateKeeper) -> None:
+def test_a_broker_that_does_not_exist_is_not_found(moved: Moved, estate: EstateServers) -> None:
     error = moved.call("drain", "nowhere:8080", code=exit_codes.NOT_FOUND)[1]
     assert estate.broker_web("broker-1") in error
 
@@ -205,7 +205,7 @@ def test_the_shedders_of_pulsar_can_be_played_on_the_load_as_it_is(moved: Moved,
     assert len(document["usages"]) == 2
 
 
-def test_a_large_lane_is_in_the_bundles_that_the_rule_says(moved: Moved, estate: EstateKeeper) -> None:
+def test_a_large_lane_is_in_the_bundles_that_the_rule_says(moved: Moved, estate: EstateServers) -> None:
     """Pulsar's own lookup agrees with the CRC32 of this project."""
     admin, count = PulsarAdmin(moved.settings), bundles_for(brokers=5)
     namespace = f"{moved.settings.tenant}/wide"

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
+from benchmarks.estate.servers import SHAPE, EstateServers
 from fairlane import PushClient, Settings
 from fairlane.stack.errors import AlreadyRunning
 from fairlane.stack.estate.shape import EstateShape, host_of
-from tests.estate_keeper import SHAPE, EstateKeeper
 from tests.integration.worker_crew import audience, crew, push
 
 
-def test_every_server_runs_on_an_address_or_port_of_its_own(estate: EstateKeeper) -> None:
+def test_every_server_runs_on_an_address_or_port_of_its_own(estate: EstateServers) -> None:
     assert estate.names() == ["zookeeper", "bookie-1", "bookie-2", "bookie-3", "broker-1", "broker-2"]
     places = {(host_of(name), port) for name in estate.names() for port in estate.ports.of(name).values()}
     assert len(places) == 2 * len(estate.names())
@@ -26,7 +26,7 @@ def test_tasks_are_sent_through_it(estate_settings: Settings, tmp_path: Path) ->
         assert members.targets(handle.id) == Counter(audience(100))
 
 
-def test_a_broker_and_a_bookie_that_were_killed_start_again_where_they_were(estate: EstateKeeper) -> None:
+def test_a_broker_and_a_bookie_that_were_killed_start_again_where_they_were(estate: EstateServers) -> None:
     before = estate.ports
     for name in ("broker-1", "bookie-2"):
         estate.kill(name)
@@ -35,12 +35,12 @@ def test_a_broker_and_a_bookie_that_were_killed_start_again_where_they_were(esta
     assert all(server.alive for server in estate.estate().servers.values())
 
 
-def test_it_does_not_shrink_while_it_runs(estate: EstateKeeper) -> None:
+def test_it_does_not_shrink_while_it_runs(estate: EstateServers) -> None:
     with pytest.raises(AlreadyRunning, match="3 bookies and 2 brokers"):
         estate.start_missing(EstateShape(bookies=2, brokers=2))
 
 
-def test_the_tenant_is_provisioned_by_any_broker(estate_settings: Settings, estate: EstateKeeper) -> None:
+def test_the_tenant_is_provisioned_by_any_broker(estate_settings: Settings, estate: EstateServers) -> None:
     for name in SHAPE.broker_names():
         url = f"http://{estate.broker_web(name)}"
         admin = PulsarAdmin(estate_settings.pulsar.model_copy(update={"admin_url": url}))

@@ -17,6 +17,7 @@ from backends.pulsar.estate.bundles import BundleAdmin
 from backends.pulsar.estate.provision import provision_estate
 from backends.redis.estate.guard_states import GuardStates
 from backends.redis.view import open_view
+from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
 from estate.node_life import Intent, NodeRecord, decode_nodes
 from fairlane.cli.base import exit_codes
@@ -24,7 +25,6 @@ from fairlane.estate.move_facts import is_heartbeat
 from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.settings import Settings
 from fairlane.stack.estate.shape import EstateShape
-from tests.estate_keeper import EstateKeeper
 from tests.integration.worker_crew import environment
 
 LANES = 12
@@ -36,7 +36,7 @@ FOLLOWED_S = 20.0
 
 
 @pytest.fixture
-def settings(estate: EstateKeeper, estate_settings: Settings) -> Settings:
+def settings(estate: EstateServers, estate_settings: Settings) -> Settings:
     """An estate with a bookie to spare even while one is isolated."""
     estate.start_missing(EstateShape(bookies=4, brokers=len(estate.estate().shape.broker_names())))
     quick = estate_settings.estate.model_copy(update={"release_s": 3.0, "look_s": 1.0})
@@ -120,7 +120,7 @@ def _end(guards: Guards) -> None:
 
 
 def test_a_slow_bookie_is_isolated_by_one_guard_and_put_back_by_the_next(
-    settings: Settings, estate: EstateKeeper, guards: Guards
+    settings: Settings, estate: EstateServers, guards: Guards
 ) -> None:
     name, key = estate.bookie_id("bookie-2"), f"bookie/{estate.bookie_id('bookie-2')}"
     guards.start()
@@ -149,7 +149,7 @@ def test_a_slow_bookie_is_isolated_by_one_guard_and_put_back_by_the_next(
 
 
 def test_a_guard_killed_in_the_middle_of_an_action_is_followed_by_one_that_ends_it(
-    settings: Settings, estate: EstateKeeper, guards: Guards
+    settings: Settings, estate: EstateServers, guards: Guards
 ) -> None:
     key = f"bookie/{estate.bookie_id('bookie-3')}"
     guards.start()
@@ -167,7 +167,7 @@ def test_a_guard_killed_in_the_middle_of_an_action_is_followed_by_one_that_ends_
 
 
 def test_a_slow_bookie_stays_in_use_if_too_few_would_be_left(
-    settings: Settings, estate: EstateKeeper, guards: Guards
+    settings: Settings, estate: EstateServers, guards: Guards
 ) -> None:
     key = f"bookie/{estate.bookie_id('bookie-1')}"
     provision_estate(settings.pulsar, settings.estate.model_copy(update={"ensemble": 3}))
@@ -182,7 +182,7 @@ def test_a_slow_bookie_stays_in_use_if_too_few_would_be_left(
     assert "to make read-only" not in guards.logged()
 
 
-def test_a_slow_broker_is_drained_and_released(settings: Settings, estate: EstateKeeper, guards: Guards) -> None:
+def test_a_slow_broker_is_drained_and_released(settings: Settings, estate: EstateServers, guards: Guards) -> None:
     """With two brokers, a slow one is more than a third of them."""
     estate.start_missing(EstateShape(bookies=4, brokers=3))
     broker = estate.broker_web("broker-3")

@@ -17,6 +17,7 @@ from typing import Any
 import urllib3
 import yaml
 
+from benchmarks.estate.servers import SHAPE, EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
 from fairlane import PushClient
 from fairlane.settings import Settings
@@ -25,7 +26,6 @@ from scripts.boards.__main__ import rendered
 from scripts.boards.alerts import BOOKIE_WRITES
 from scripts.boards.installation import Installation
 from tests.actors import running
-from tests.estate_keeper import SHAPE, EstateKeeper
 from tests.integration.worker_crew import audience, crew, environment, eventually, push
 from tests.monitoring import FOLDER, expressions, metrics_of, program
 
@@ -126,7 +126,7 @@ def submitting(client: PushClient) -> Iterator[None]:
         yield
 
 
-def targets(estate: EstateKeeper, worker: str, guard: str) -> dict[str, list[str]]:
+def targets(estate: EstateServers, worker: str, guard: str) -> dict[str, list[str]]:
     """Return the addresses to scrape, by the example's jobs."""
     bookies = [name for name in estate.names() if name.startswith("bookie")]
     brokers = [name for name in estate.names() if name.startswith("broker")]
@@ -140,7 +140,7 @@ def targets(estate: EstateKeeper, worker: str, guard: str) -> dict[str, list[str
 
 
 def test_every_metric_that_boards_and_rules_name_is_served_and_every_expression_works(
-    estate: EstateKeeper, estate_settings: Settings, tmp_path: Path
+    estate: EstateServers, estate_settings: Settings, tmp_path: Path
 ) -> None:
     program("prometheus")
     settings, files = estate_settings, rendered(Installation(tenant=estate_settings.pulsar.tenant))
@@ -175,7 +175,7 @@ def metrics(address: str) -> bytes:
 
 
 @contextmanager
-def hanging(estate: EstateKeeper, bookie: str) -> Iterator[None]:
+def hanging(estate: EstateServers, bookie: str) -> Iterator[None]:
     """Freeze a bookie until a broker has put it into quarantine; a bookie that is frozen for 25 s ends itself."""
     brokers = [estate.broker_web(name) for name in estate.names() if name.startswith("broker")]
 
@@ -211,7 +211,7 @@ def rules_are_evaluated(watch: Prometheus) -> None:
     within(30.0, not_well)
 
 
-def bookies_are_labels(watch: Prometheus, estate: EstateKeeper) -> None:
+def bookies_are_labels(watch: Prometheus, estate: EstateServers) -> None:
     bookies = [name for name in estate.names() if name.startswith("bookie")]
     ids = {re.sub(r"\W", "_", estate.bookie_id(name)) for name in bookies}
     assert {one["metric"]["bookie"] for one in watch.values(BOOKIE_WRITES.name)} <= ids

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
+from benchmarks.estate.servers import EstateServers
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from estate.capture.incidents import Incident
@@ -24,7 +25,6 @@ from fairlane.estate.capture.automatic import AutomaticCaptures, captures_folder
 from fairlane.estate.capture.watch import incidents_watched
 from fairlane.settings import Settings
 from producers.client import PushClient
-from tests.estate_keeper import EstateKeeper
 from tests.integration.worker_crew import eventually
 
 SECRET = "a-s3cret-of-this-test"
@@ -96,7 +96,7 @@ def contents(archive: Path) -> dict[str, str]:
 
 
 def test_a_bookie_that_stops_under_load_leaves_one_archive_with_the_lanes_it_stopped(
-    settings: Settings, estate: EstateKeeper
+    settings: Settings, estate: EstateServers
 ) -> None:
     folder = captures_folder(settings)
     with PushClient.connect(settings) as client, closing(PulsarAdmin(settings.pulsar)) as admin:

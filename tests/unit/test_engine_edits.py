@@ -9,7 +9,7 @@ from dispatcher.ports import LaneInfo
 from dispatcher.wire.control import ControlChange
 from dispatcher.wire.envelope import decode_message, encode_message
 from dispatcher.wire.lease import LaneKind
-from tests.edits import edit_text
+from tests.records import edit_text
 from tests.unit.engine_world import MESSAGE, EngineWorld, busy_at_first
 
 EDITED = bytes(encode_message({"title": "edited"}))

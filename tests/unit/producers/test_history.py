@@ -9,7 +9,7 @@ from dispatcher.wire.control import ControlChange, TaskRecord, encode_control
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
 from tests.contract.registry_records import position
-from tests.edits import edit_text
+from tests.records import edit_text
 from tests.unit.producers.fake_service import FakeService
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)

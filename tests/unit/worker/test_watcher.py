@@ -26,7 +26,7 @@ from fairlane.worker import watcher
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
 from tests.actors import running
-from tests.edits import edit_text
+from tests.records import edit_text
 from tests.unit.consumers.fakes import eventually
 from tests.unit.tasks import live_task
 from tests.unit.tasks import live_task as live
