@@ -3,6 +3,7 @@
 import math
 import queue
 import threading
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -65,7 +66,7 @@ class FleetGate:
         self._doors = Doors()
         self._keepers: dict[str, DoorKeeper] = {}
         self._breaker = Breaker()
-        self._guards: dict[str, StormGuard] = {}
+        self._guards: defaultdict[str, StormGuard] = defaultdict(StormGuard)
         self._credentials: dict[str, str] = {}
         """Version in use, by flow."""
         self._ended_s: dict[str, float] = {}
@@ -78,16 +79,15 @@ class FleetGate:
 
         A pause without an end counts as one that is checked again soon.
         """
-        closed = self._fleet.get(flow) or self._local.get(flow)
-        if closed is None:
+        if not self.any_closed():
             return None
-        left_s = closed.until_s - self._clock.monotonic_s()
-        if left_s > 0:
-            is_endless = not math.isfinite(left_s)
-            left_s = RECHECKED_AFTER_S if is_endless else left_s
-            return msgspec.structs.replace(closed.trouble, for_s=left_s, is_endless=is_endless)
-        if flow in self._fleet:  # it has ended, and `update` has not noticed
-            return self._closed_here(flow)
+        now_s = self._clock.monotonic_s()
+        for known in (self._fleet, self._local):  # one in the first may have ended, which `update` has not noticed
+            closed = known.get(flow)
+            if closed is not None and closed.until_s > now_s:
+                is_endless = not math.isfinite(closed.until_s)
+                left_s = RECHECKED_AFTER_S if is_endless else closed.until_s - now_s
+                return msgspec.structs.replace(closed.trouble, for_s=left_s, is_endless=is_endless)
         self._local.pop(flow, None)  # `update` may have been quicker
         return None
 
@@ -123,15 +123,14 @@ class FleetGate:
             self._breaker.works(flow)
         if row.effect is not Effect.SENT and not row.guarded:
             return True
-        now_s, guard = self._clock.monotonic_s(), self._guards.get(flow)
-        if guard is None:
-            guard = self._guards[flow] = StormGuard()
+        now_s, guard = self._clock.monotonic_s(), self._guards[flow]
         if not row.guarded:
             guard.sent(now_s)
             return True
         if flow in self._confirmed:
             return True
-        if self._is_suspected(flow):
+        closed = self.closed(flow)
+        if closed is not None and closed.kind is PauseKind.SUSPECT:
             return False
         if not guard.dead(now_s):
             return True
@@ -235,15 +234,6 @@ class FleetGate:
         return entry.kind.stops or not entry.credential or credential in (None, entry.credential)
 
     # ------------------------------------------------------------- inside
-    def _closed_here(self, flow: str) -> Trouble | None:
-        local = self._local.get(flow)
-        left_s = local.until_s - self._clock.monotonic_s() if local is not None else 0.0
-        return msgspec.structs.replace(local.trouble, for_s=left_s) if local is not None and left_s > 0 else None
-
-    def _is_suspected(self, flow: str) -> bool:
-        closed = self.closed(flow)
-        return closed is not None and closed.kind is PauseKind.SUSPECT
-
     def _suspicion(self, flow: str, guard: StormGuard) -> Trouble:
         channel, app = flow_parts(flow)
         return Trouble(

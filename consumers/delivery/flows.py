@@ -77,11 +77,10 @@ class ChannelFlows:
         if queue is None:
             if len(self._queues) >= MAX_IDLE_FLOWS:
                 self._forget_idle()
-            queue = self._queues[batch.flow] = self._queue(batch.flow)
+            queue = self._queues[batch.flow] = ChannelQueue(
+                self.channel, self._loop, self._clock, self._gate, self._figures_of(batch.flow)
+            )
         queue.put(batch, sent)
-
-    def _queue(self, flow: str) -> ChannelQueue:
-        return ChannelQueue(self.channel, self._loop, self._clock, self._gate, self._figures_of(flow))
 
     def _figures_of(self, flow: str) -> FlowFigures | None:
         """Return the figures of a flow; None for a channel that keeps them itself."""

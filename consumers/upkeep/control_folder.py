@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from backends.redis.registry.control_view import ControlView
 from backends.redis.skipped_records import SkippedRecords
@@ -18,15 +17,6 @@ from dispatcher.wire.outcome import EpochMark
 _log = logging.getLogger(__name__)
 CONTROL = "control"
 """The topic's name in the list of skipped records."""
-
-
-class _Batch(NamedTuple):
-    """The result of applying some records of the topic."""
-
-    marked: bool
-    """Whether the epoch's mark is among them."""
-    sealed: list[str]
-    """Tasks that the records complete if all their targets have an outcome."""
 
 
 class ControlFolder:
@@ -69,23 +59,27 @@ class ControlFolder:
 
     def _advance(self, epoch: str, cursor: str | None, records: Sequence[StoredRecord]) -> bool:
         """Apply the records and move the cursor. Return False if it is elsewhere by now, or the epoch is another."""
-        batch = self._apply(records, epoch)
-        moved = self._view.move_cursor(cursor, records[-1].position, epoch, marked=batch.marked)
+        marked, sealed = self._apply(records, epoch)
+        moved = self._view.move_cursor(cursor, records[-1].position, epoch, marked=marked)
         if moved:
-            self._finish(batch.sealed)
+            self._finish(sealed)
         return moved
 
     def _apply_again(self, records: Sequence[StoredRecord]) -> None:
-        self._finish(self._apply(records, "").sealed)
+        self._finish(self._apply(records, "")[1])
 
-    def _apply(self, records: Sequence[StoredRecord], epoch: str) -> _Batch:
-        """Apply the records. Store the positions of skipped ones before the cursor moves past them."""
+    def _apply(self, records: Sequence[StoredRecord], epoch: str) -> tuple[bool, list[str]]:
+        """Apply the records. Store the positions of skipped ones before the cursor moves past them.
+
+        Return whether the epoch's mark is among them, and the tasks that they complete if all their targets have an
+        outcome.
+        """
         readable, skipped = _read(records)
         self._skipped.keep(CONTROL, skipped)
         self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
         control_records = [record for _, record in readable]
         marked = any(isinstance(record, EpochMark) and record.epoch == epoch for record in control_records)
-        return _Batch(marked, [record.task for record in control_records if isinstance(record, Sealed | TaskRecord)])
+        return marked, [record.task for record in control_records if isinstance(record, Sealed | TaskRecord)]
 
     def _finish(self, sealed: Sequence[str]) -> None:
         if complete := self._view.complete_among(sealed):

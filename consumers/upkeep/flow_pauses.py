@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from backends.redis.registry.control_view import ControlView
-from backends.redis.registry.service import ServiceTable, TakenFlow
-from consumers.delivery.fleet_gate import Renewed
+from backends.redis.registry.service import ServiceTable
+from consumers.delivery.fleet_gate import BLAMED, Renewed
 from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
@@ -100,12 +100,14 @@ class FlowPauses:
         if wish.kind is PauseKind.LIMIT and self.slow(*flow_parts(wish.flow), self._left_ms(wish)):
             return True
         taken = self.service.take_flow(wish.flow, wish.kind)
+        entry = taken.entry
         if not taken.is_taken:
-            is_open = taken.entry is not None and taken.entry.is_open(taken.now_ms)
-            return (is_open or _is_confirmed(taken)) if wish.kind.stops else not is_open
+            is_open = entry is not None and entry.is_open(taken.now_ms)
+            is_confirmed = entry is not None and entry.confirms(taken.now_ms)
+            return (is_open or is_confirmed) if wish.kind.stops else not is_open
         try:
-            if wish.kind.stops or _ends(taken, wish.credential):
-                self._store(wish.flow, self._entry(taken.now_ms, wish).after(taken.entry))
+            if wish.kind.stops or _ends(entry, wish.credential):
+                self._store(wish.flow, self._entry(taken.now_ms, wish).after(entry))
         finally:
             self.service.free_flow(wish.flow)
         return True
@@ -127,18 +129,9 @@ class FlowPauses:
         _log.warning("app %s on channel %s is %s: %s", app, channel, _words(entry), entry.reason)
 
 
-def _ends(taken: TakenFlow, credential: str) -> bool:
+def _ends(entry: FlowPause | None, credential: str) -> bool:
     """Return whether new credentials end the present pause."""
-    entry = taken.entry
-    return (
-        entry is not None
-        and entry.kind in (PauseKind.CREDENTIALS, PauseKind.SUSPECT)
-        and entry.credential != credential
-    )
-
-
-def _is_confirmed(taken: TakenFlow) -> bool:
-    return taken.entry is not None and taken.entry.confirms(taken.now_ms)
+    return entry is not None and entry.kind in BLAMED and entry.credential != credential
 
 
 def _words(entry: FlowPause) -> str:

@@ -113,7 +113,7 @@ class Snapshotter:
                 if is_held and not was_held:
                     self._next_s = self.clock.monotonic_s() + self.settings.every_s - self._age_s()
                 was_held = is_held
-                if was_held and self._is_due():
+                if is_held and self.clock.monotonic_s() >= self._next_s and self._cursors() != self._last:
                     self.take(stop)
             except FairlaneError as error:
                 log = _log.debug if isinstance(error, Unreachable) else _log.warning
@@ -125,9 +125,6 @@ class Snapshotter:
         newest, epoch = next(iter(self.store.numbers()), ""), self.epoch()
         began_ms = int(newest) if newest.isdecimal() else epoch.started_ms if epoch else self.clock.wall_ms()
         return min(max(0.0, (self.clock.wall_ms() - began_ms) / 1000), self.settings.every_s)
-
-    def _is_due(self) -> bool:
-        return self.clock.monotonic_s() >= self._next_s and self._cursors() != self._last
 
     def _cursors(self) -> Cursors:
         return self.view.cursors(self.settings.partitions)

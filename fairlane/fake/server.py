@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from dispatcher.model.errors import InvalidInput, Refused
 from fairlane.fake.certificates import TlsFiles
 from fairlane.fake.site import Site
-from fairlane.fake.wire.breaking import break_connection
+from fairlane.fake.wire.course import break_connection
 from fairlane.fake.wire.http1 import Http1
 from fairlane.fake.wire.http2 import Http2Connection
 

@@ -137,9 +137,8 @@ class Site:
         rule = self._choice.answer_for(push.target)
         if rule is None or rule.taken or (rule.status == _SENT.status and rule.detail != STRANGE_BODY):
             self.accounts.accept(push.target, push.message_id)
-        return _SENT if rule is None else self._ruled(push, rule, now_s)
-
-    def _ruled(self, push: Push, rule: AnswerRule, now_s: float) -> Answer:
+        if rule is None:
+            return _SENT
         if rule.retry_after_s is not None:
             self.accounts.put_off(push.target, now_s + rule.retry_after_s)
         return rule.answer(died_ms=int(time.time() * 1000))

@@ -1,6 +1,9 @@
-"""The course of a connection by the rules: which of its requests are answered, and which are its last."""
+"""The course of a connection by the rules: which of its requests are answered, which are its last, and a break."""
 
+import asyncio
 import enum
+import socket
+import struct
 
 from fairlane.fake.rules import FakeRules
 
@@ -26,3 +29,11 @@ def step_of(number: int, rules: FakeRules) -> Step:
     if rules.goaway is not None and number == rules.goaway.after and not rules.goaway.untaken:
         return Step.LAST
     return Step.ANSWER
+
+
+def break_connection(transport: asyncio.BaseTransport) -> None:
+    """Send a TCP reset, unless the connection has ended. One that is closing does not wait for its peer any longer."""
+    raw = transport.get_extra_info("socket")
+    if raw is not None and not transport.is_closing():
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()  # type: ignore[attr-defined]  # uvloop's transports are no subclass

@@ -7,8 +7,7 @@ from aiohttp import web
 from fairlane.fake.admin import side_reply
 from fairlane.fake.messages import ClientFacts, Reply, Request
 from fairlane.fake.site import Site
-from fairlane.fake.wire.breaking import break_connection
-from fairlane.fake.wire.course import Step, step_of
+from fairlane.fake.wire.course import Step, break_connection, step_of
 
 
 class Http1:

@@ -1,14 +1,13 @@
 """A connection of HTTP/2: streams, windows, and the ends that rules ask for."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from fairlane.fake.admin import side_reply
 from fairlane.fake.messages import ClientFacts, Reply, Request
 from fairlane.fake.site import Site
 from fairlane.fake.wire import frames
-from fairlane.fake.wire.breaking import break_connection
-from fairlane.fake.wire.course import Step, step_of
+from fairlane.fake.wire.course import Step, break_connection, step_of
 from fairlane.fake.wire.frames import Code, ConnectionFault, Flag, Frame, FrameKind, FrameSetting
 from fairlane.fake.wire.header_blocks import MAX_BLOCK_BYTES, BadBlock, HeaderReader, RequestHead, written
 from fairlane.fake.wire.sending import FrameWriter
@@ -242,7 +241,8 @@ class Http2Connection(asyncio.Protocol):
             self._go_away()
 
     def _reply(self, stream: _Stream) -> tuple[Reply, float]:
-        request = _request(stream.head.fields, bytes(stream.body), has_repeated=stream.head.has_repeated)
+        fields, has_repeated = stream.head.fields, stream.head.has_repeated
+        request = Request(fields[":method"], fields[":path"], fields, bytes(stream.body), has_repeated)
         if not self._site.is_push(request.path):
             return side_reply(self._site, request), 0.0
         was_trusted = self._peer.trusted
@@ -279,7 +279,3 @@ class Http2Connection(asyncio.Protocol):
         self._sending.flush_soon()
         if not self._streams:
             self._loop.call_later(_LINGER_S, self._transport.close)
-
-
-def _request(fields: Mapping[str, str], body: bytes, *, has_repeated: bool) -> Request:
-    return Request(fields[":method"], fields[":path"], fields, body, has_repeated)
