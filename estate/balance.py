@@ -5,13 +5,14 @@ others are made, no broker ever carries more than the most loaded one did before
 load: the bundles of the drained broker must go somewhere.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dispatcher.model.errors import InvalidInput, Refused
-from estate.cluster import BrokerLoad, BundleLoad, Estate
+from estate.cluster import BrokerLoad, Estate
 
 CLOSE_ENOUGH = 0.1
 """Loads within this part of their mean are not moved any more: each move closes its lanes for up to half a second."""
@@ -101,14 +102,10 @@ def _weights(broker: BrokerLoad, goal: Goal) -> list[float]:
         return [float(bundle.topics) for bundle in broker.bundles]
     if goal is Goal.BYTES:
         return [bundle.bytes_in + bundle.bytes_out for bundle in broker.bundles]
-    messages = [_messages(bundle) for bundle in broker.bundles]
+    messages = [bundle.messages_in + bundle.messages_out for bundle in broker.bundles]
     if broker.cpu is None or not sum(messages):
         return [0.0] * len(messages)
     return [broker.cpu.used * each / sum(messages) for each in messages]
-
-
-def _messages(bundle: BundleLoad) -> float:
-    return bundle.messages_in + bundle.messages_out
 
 
 def loads_of(pieces: Iterable[Piece], brokers: Collection[str]) -> dict[str, float]:
@@ -216,7 +213,7 @@ def plan_drain(pieces: Sequence[Piece], brokers: Collection[str], drained: str) 
     if not takers:
         raise Refused(f"There is no broker but {drained} that could take its bundles.", "Start another one first.")
     before = loads_of((piece for piece in pieces if piece.broker in {*takers, drained}), {*takers, drained})
-    loads, counts = dict(before), _counts(pieces, takers)
+    loads, counts = dict(before), Counter(piece.broker for piece in pieces)
     moves = []
     for piece in sorted(pieces, key=lambda piece: (-piece.weight, piece.bundle)):
         if piece.broker != drained:
@@ -226,14 +223,6 @@ def plan_drain(pieces: Sequence[Piece], brokers: Collection[str], drained: str) 
         _apply(moves[-1], loads)
         counts[target] += 1
     return _plan(moves, before)
-
-
-def _counts(pieces: Iterable[Piece], brokers: Collection[str]) -> dict[str, int]:
-    counts = dict.fromkeys(brokers, 0)
-    for piece in pieces:
-        if piece.broker in counts:
-            counts[piece.broker] += 1
-    return counts
 
 
 def require_no_worse(plan: MovePlan) -> MovePlan:

@@ -1,6 +1,5 @@
 """The journal of a run of moves: one line of JSON for each event, in the order in which they happened."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -58,12 +57,8 @@ def parse_journal(content: bytes) -> list[JournalEntry]:
 
     Raises InvalidInput for anything else that is no journal, or one of a later version.
     """
-    lines = content.split(b"\n")[:-1]
-    return list(_parsed(lines))
-
-
-def _parsed(lines: Iterable[bytes]) -> Iterable[JournalEntry]:
-    for number, text in enumerate(lines, 1):
+    entries = []
+    for number, text in enumerate(content.split(b"\n")[:-1], 1):
         try:
             line = msgspec.json.decode(text, type=_Line)
         except msgspec.DecodeError as error:
@@ -72,4 +67,5 @@ def _parsed(lines: Iterable[bytes]) -> Iterable[JournalEntry]:
             raise InvalidInput(
                 f"journal of moves: line {number} has format {line.format}; this version reads {FORMAT}."
             )
-        yield line.entry
+        entries.append(line.entry)
+    return entries

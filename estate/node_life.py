@@ -4,7 +4,7 @@ Only observed facts and commands that were carried out change a state. All of it
 on where this one ended.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -107,11 +107,7 @@ def decode_nodes(content: bytes) -> dict[str, NodeRecord]:
         raise InvalidInput(f"The stored states of nodes cannot be read: {error}.") from error
     if stored.format != FORMAT:
         raise InvalidInput(f"The stored states of nodes have format {stored.format}; this version reads {FORMAT}.")
-    return _by_key(stored.nodes)
-
-
-def _by_key(nodes: Iterable[NodeRecord]) -> dict[str, NodeRecord]:
-    for node in nodes:
+    for node in stored.nodes:
         if node.state not in NODE_LIFE.states:
             raise InvalidInput(f"The stored state of {node.key} is {node.state!r}, which does not exist.")
-    return {node.key: node for node in nodes}
+    return {node.key: node for node in stored.nodes}

@@ -6,6 +6,7 @@ are in exactly four bundles of a namespace with 4, 8, 16 or 32 bundles, and in e
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -69,11 +70,7 @@ def bundle_of(topic: str, bundles: Sequence[BundleRange]) -> BundleRange:
 
 def spread_of_lane(lane: str, partitions: int, bundles: Sequence[BundleRange]) -> dict[BundleRange, int]:
     """Return how many partitions of a lane each bundle holds. Bundles without any are left out."""
-    counts: dict[BundleRange, int] = {}
-    for topic in topics_of_lane(lane, partitions):
-        bundle = bundle_of(topic, bundles)
-        counts[bundle] = counts.get(bundle, 0) + 1
-    return counts
+    return Counter(bundle_of(topic, bundles) for topic in topics_of_lane(lane, partitions))
 
 
 def bundles_for(brokers: int, partitions: int = 8) -> int:
@@ -107,9 +104,5 @@ def split_point(bundle: BundleRange, weights: Mapping[str, float]) -> int | None
         return None
     below = list(accumulate(by_hash[hashed] for hashed in hashes))
     best = min(range(1, len(hashes)), key=lambda index: abs(2 * below[index - 1] - below[-1]))
-    return _between(hashes[best - 1], hashes[best])
-
-
-def _between(low: int, high: int) -> int:
-    """Return a hash above `low` and at most `high`, in the middle, so that topics of later may be on both sides."""
-    return low + (high - low + 1) // 2
+    low, high = hashes[best - 1], hashes[best]
+    return low + (high - low + 1) // 2  # in the middle, so that topics of later may be on both sides

@@ -3,6 +3,7 @@
 They are played on loads that are given, to show what they would move and what they would leave as it is.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, pstdev
@@ -213,10 +214,9 @@ def play(name: str, loads: Loads, minutes: int) -> Play:
             loads.move(shed)
             last[shed.bundle] = minute
             times.append((minute, shed.bundle))
-    names = [bundle for _, bundle in times]
     return Play(
         moves=len(times),
-        moved_twice=len({bundle for bundle in names if names.count(bundle) > 1}),
+        moved_twice=sum(count > 1 for count in Counter(bundle for _, bundle in times).values()),
         uneven_before=before,
         uneven_after=loads.unevenness,
         minutes_of_moves=tuple(sorted({minute for minute, _ in times})),

@@ -124,7 +124,9 @@ def judge(
     after = {key: _observed(known[key], one, elapsed_ms, settings, slow) for key, one in looked.items()}
     after |= dict(_not_listed((node for key, node in nodes.items() if key not in looked), elapsed_ms, unseen))
     changed = [
-        _changed(nodes[key], node) for key, node in after.items() if key in nodes and nodes[key].state != node.state
+        f"{node.kind} {node.name} is {node.state}, was {nodes[key].state}"
+        for key, node in after.items()
+        if key in nodes and nodes[key].state != node.state
     ]
     command, refusals = _command(after, looked, slow, budget, settings)
     if command is not None and acts:
@@ -251,10 +253,6 @@ def _with_old_figures(node: NodeRecord, settings: JudgeSettings) -> NodeRecord:
     """Return a node that is not judged for a while: the brokers' figures may still be from before it came back. The
     guard's own probes of a broker are always current."""
     return msgspec.structs.replace(node, stale_ms=settings.stale_ms) if node.kind is NodeKind.BOOKIE else node
-
-
-def _changed(before: NodeRecord, after: NodeRecord) -> str:
-    return f"{after.kind} {after.name} is {after.state}, was {before.state}"
 
 
 def _shared_causes(look: Sequence[NodeLook], settings: JudgeSettings) -> Iterator[str]:

@@ -27,9 +27,8 @@ from fairlane.estate.probes import ProbeFigures
 from fairlane.figures.signals import Signals, TierSignals
 from fairlane.push_settings import PUSH_CHANNELS
 from fairlane.settings import Settings
-from fairlane.worker.report.call_times import CallTimes
 from fairlane.worker.report.flow_metrics import FlowCollector
-from fairlane.worker.report.metrics import EngineCollector, ServiceCollector
+from fairlane.worker.report.metrics import CallTimes, EngineCollector, ServiceCollector
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 MADE = "<!-- Written by scripts/reference.py. Edit the code's texts, then run it again. -->"

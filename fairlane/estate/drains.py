@@ -1,6 +1,7 @@
 """Moves of bundles as `estate balance` and `drain` and the guard make them, and the drain of a whole broker."""
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from backends.pulsar.estate.bundles import BundleAdmin
 from backends.system_clock import SystemClock
@@ -9,7 +10,7 @@ from estate.balance import Goal, pieces_of, plan_drain
 from estate.moves import MoveProgress, MoveWindow, WindowSettings
 from fairlane.estate.move_facts import MoveFacts, facts_of, is_heartbeat, unmeasured_namespaces
 from fairlane.estate.move_journals import MoveJournals
-from fairlane.estate.run_moves import BundleMover, MoveRunner
+from fairlane.estate.run_moves import MoveRunner, move_bundle
 from fairlane.settings import Settings
 
 AT_ONCE = 4
@@ -33,8 +34,8 @@ def move_bundles(
 ) -> list[MoveProgress]:
     """Carry out the moves of a window. Raises KeyboardInterrupt once those that were begun are finished."""
     topics = {bundle: tuple(topics) for bundle, topics in facts.topics.items()}
-    mover = BundleMover(admin, topics, facts.brokers())
-    return MoveRunner(window, mover.attempt, SystemClock(), at_once).run(must_stop)
+    attempt = partial(move_bundle, admin, topics, facts.brokers())
+    return MoveRunner(window, attempt, SystemClock(), at_once).run(must_stop)
 
 
 def let_go(admin: BundleAdmin, bundles: Iterable[str]) -> dict[str, str]:

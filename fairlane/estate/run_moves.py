@@ -74,44 +74,37 @@ class MoveRunner:
         return self._clock.monotonic_s() * 1000
 
 
-class BundleMover:
-    """One try of a move: has the bundle unloaded towards its target, and looks up where it went."""
+def move_bundle(
+    admin: BundleAdmin, topics: Mapping[str, Sequence[str]], answered: Collection[str], move: Move
+) -> Attempt:
+    """Try a move: have the bundle unloaded towards its target, and look up where it went.
 
-    def __init__(self, admin: BundleAdmin, topics: Mapping[str, Sequence[str]], answered: Collection[str]) -> None:
-        """topics: of each bundle, to look it up by. answered: the brokers that answer."""
-        self._admin, self._topics, self._answered = admin, topics, answered
-
-    def attempt(self, move: Move) -> Attempt:
-        """Return the owner after the try. A bundle that is at its target already is not unloaded.
-
-        The source is asked if it answers, so that no broker that takes no part can hold up the move.
-        """
-        topics = self._topics.get(move.bundle, ())
-        at = move.source if move.source in self._answered else None
-        try:
-            owner = self._admin.owner_of(topics, at)
-            if owner is None:
-                return Attempt(None, "its topics are gone")
-            if owner == move.target:
-                return Attempt(owner)
-            self._admin.move(move.bundle, move.target, at)
-            owner = self._admin.owner_of(topics, at)
-        except FairlaneError as error:
-            return Attempt(None, error.cause)
-        return Attempt(owner, "" if owner == move.target else f"Pulsar had it loaded by {owner}")
+    A bundle that is at its target already is not unloaded. The source is asked if it answers, so that no broker that
+    takes no part can hold up the move. topics: of each bundle, to look it up by. answered: the brokers that answer.
+    """
+    named = topics.get(move.bundle, ())
+    at = move.source if move.source in answered else None
+    try:
+        owner = admin.owner_of(named, at)
+        if owner is None:
+            return Attempt(None, "its topics are gone")
+        if owner == move.target:
+            return Attempt(owner)
+        admin.move(move.bundle, move.target, at)
+        owner = admin.owner_of(named, at)
+    except FairlaneError as error:
+        return Attempt(None, error.cause)
+    return Attempt(owner, "" if owner == move.target else f"Pulsar had it loaded by {owner}")
 
 
-class TopicReloader:
-    """One try of unloading a topic: its broker closes the ledger and begins another, on the bookies that are there."""
+def reload_topic(admin: BundleAdmin, move: Move) -> Attempt:
+    """Try to unload a topic: its broker closes the ledger and begins another, on the bookies that are there.
 
-    def __init__(self, admin: BundleAdmin) -> None:
-        self._admin = admin
-
-    def attempt(self, move: Move) -> Attempt:
-        """Return the target of the move, which means any broker, once the topic is served again."""
-        try:
-            self._admin.unload_topic(move.bundle)
-            owner = self._admin.owner_of([move.bundle])
-        except FairlaneError as error:
-            return Attempt(None, error.cause)
-        return Attempt(None if owner is None else move.target, "" if owner else "the topic is gone")
+    Return the target of the move, which means any broker, once the topic is served again.
+    """
+    try:
+        admin.unload_topic(move.bundle)
+        owner = admin.owner_of([move.bundle])
+    except FairlaneError as error:
+        return Attempt(None, error.cause)
+    return Attempt(None if owner is None else move.target, "" if owner else "the topic is gone")

@@ -15,7 +15,7 @@ from dispatcher.model.view import WorkerBeat
 from estate.cluster import BookieState, BrokerLoad, Estate, Usage
 from estate.node_life import NodeKind
 from estate.reading import estate_of
-from estate.rules.wrong import slow_bookies, what_is_wrong
+from estate.rules.check import slow_bookies, what_is_wrong
 from estate.stages import ServiceStage, StageTime, stages_of
 from fairlane.estate.look import estate_reader, judge_settings, read_guarded
 from fairlane.settings import Settings

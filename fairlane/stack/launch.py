@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from dispatcher.model.errors import Unreachable
 from fairlane.stack import distribution, java, ports, processes, pulsar_server, redis_server
@@ -38,10 +38,6 @@ class StackOptions:
     usual: StackPorts = USUAL_PORTS
     estate: EstateRequest | None = None
     """An estate in place of the standalone Pulsar."""
-
-    def preferring(self, before: StackPorts | None) -> Self:
-        """Return the same options, with the ports the stack had before as the usual ones."""
-        return self if before is None else replace(self, usual=before)
 
 
 def start_redis(home: Home, options: StackOptions, env: Mapping[str, str], progress: Progress) -> ServerState:

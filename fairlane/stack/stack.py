@@ -124,7 +124,7 @@ class LocalStack:
 
     def _start(self, state: StackState, progress: Progress) -> StackState:
         before = state
-        options = self._options.preferring(state.ports)
+        options = replace(self._options, usual=state.ports or self._options.usual)
         try:
             if state.redis is None:
                 redis = launch.start_redis(self._home, options, self._env, progress)

@@ -115,7 +115,7 @@ class LaneWatcher:
         if due or any(change.kind != "task" for change in changes):
             self._read_state(caught_up=not changes)
         self._read(dict.fromkeys(change.task for change in changes if change.kind == "task"), is_reported=True)
-        if self._reading.is_due(self.clock.monotonic_s()):
+        if self.clock.monotonic_s() >= self._reading.at_s:
             self._read_page()
         rotate = due and self._lanes.rotation.crowded
         if rotate:
@@ -154,7 +154,7 @@ class LaneWatcher:
         settings, reading = self.settings, self._reading
         page = self.registry.tasks.page(LIVE, LIVE_TASK, settings.page_tasks, reading.cursor)
         if reading.cursor is None:
-            reading.begin(self._lanes.ids())
+            reading.missed = self._lanes.ids()
         self._lanes.put(page.tasks, page.now_ms, is_reported=False)
         reading.took((task.id for task in page.tasks), page.cursor)
         if page.cursor is None:
@@ -229,12 +229,6 @@ class _Reading:
         self.cursor = None
         self.at_s = float("-inf")
         self._hurried = True
-
-    def is_due(self, now_s: float) -> bool:
-        return now_s >= self.at_s
-
-    def begin(self, known: set[str]) -> None:
-        self.missed = known
 
     def took(self, tasks: Iterable[str], cursor: str | None) -> None:
         self.missed.difference_update(tasks)

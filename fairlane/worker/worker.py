@@ -44,10 +44,9 @@ from fairlane.worker.live_lanes import LiveLaneSettings
 from fairlane.worker.process.standby import FormWatch
 from fairlane.worker.process.threads import Threads
 from fairlane.worker.process.watchdog import Signs, Watchdog, channel_part, exit_within, watchdog_settings
-from fairlane.worker.report.call_times import CallTimes
 from fairlane.worker.report.flow_metrics import FlowCollector
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
-from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector, serve_metrics
+from fairlane.worker.report.metrics import CallTimes, EngineCollector, MetricsServer, ServiceCollector, serve_metrics
 from fairlane.worker.report.send_notes import SendNotes
 from fairlane.worker.report.service_view import ServiceView
 from fairlane.worker.shared_jobs import SharedJobs

@@ -151,7 +151,7 @@ def _play(mover: "Mover", facts: "MoveFacts", like: str, hours: float) -> int:
     from dataclasses import asdict
 
     from estate.shedders import play
-    from fairlane.estate.shedder_loads import loads_of_facts
+    from fairlane.estate.move_facts import loads_of_facts
 
     result = asdict(play(like, loads_of_facts(facts), round(hours * 60)))
     brokers = [{"broker": broker, "usage": round(usage, 1)} for broker, usage in result["usages"].items()]

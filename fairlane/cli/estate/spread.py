@@ -1,5 +1,6 @@
 """`fairlane estate spread`."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +31,7 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
     from estate.balance import Move
     from estate.moves import MoveWindow, WindowSettings
     from fairlane.cli.estate.moving import emit_progress, exit_of
-    from fairlane.estate.run_moves import MoveRunner, TopicReloader
+    from fairlane.estate.run_moves import MoveRunner, reload_topic
 
     names = topics(settings.pulsar)
     standing = [*names.standing_lanes(), *names.system_topics()]
@@ -39,7 +40,7 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
         return 0
     with BundleAdmin(settings.pulsar) as admin:
         window = MoveWindow([Move(topic, "", "any broker") for topic in standing], _forget, WindowSettings(at_once))
-        progress = MoveRunner(window, TopicReloader(admin).attempt, SystemClock(), at_once).run(lambda: False)
+        progress = MoveRunner(window, partial(reload_topic, admin), SystemClock(), at_once).run(lambda: False)
     emit_progress(output, progress, ["topic", "state", "tries", "reason"])
     say(f"{len(progress)} topics began new ledgers.")
     return exit_of(progress)

@@ -38,10 +38,9 @@ class AutomaticCaptures:
     those of Redis and of this process' monotonic clock: setting a clock of this machine changes nothing.
     """
 
-    def __init__(self, settings: Settings, clock: Clock | None = None, span_ms: int = SPAN_MS) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._span_ms = span_ms
         self._busy = threading.Lock()
         self._thread: threading.Thread | None = None
         self._not_before_s = float("-inf")
@@ -80,11 +79,11 @@ class AutomaticCaptures:
             path = CaptureTaker(self._settings, self._clock).take(incident, folder)
         except FairlaneError as error:
             _log.error("No capture was taken (%s). %s", incident.reason, error)
-            self._turn(owner, min(_AGAIN_MS, self._span_ms))
-            self._rest(min(_AGAIN_MS, self._span_ms))
+            self._turn(owner, _AGAIN_MS)
+            self._rest(_AGAIN_MS)
             return
-        self._turn(owner, self._span_ms)
-        self._rest(self._span_ms)
+        self._turn(owner, SPAN_MS)
+        self._rest(SPAN_MS)
         forget_old(folder, path)
         _log.warning("The capture is in %s (%s)", path, incident.reason)
 
@@ -92,7 +91,7 @@ class AutomaticCaptures:
         """Take or keep the turn. Return 0, or the ms until another process' turn ends."""
         try:
             with closing(open_view(self._settings.redis)) as view:
-                return Incidents(view).take_turn(owner, ttl_ms, max(self._span_ms, _TAKING_MS))
+                return Incidents(view).take_turn(owner, ttl_ms, SPAN_MS)
         except Unreachable:
             return 0
 

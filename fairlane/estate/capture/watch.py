@@ -33,10 +33,10 @@ _log = logging.getLogger(__name__)
 class IncidentWatch:
     """Looks for incidents, and reports each look's as one."""
 
-    def __init__(self, settings: Settings, report: Callable[[Incident], None], stuck_ms: int = STUCK_MS) -> None:
+    def __init__(self, settings: Settings, report: Callable[[Incident], None]) -> None:
         """Raises NotConfigured; Unreachable if a server of the local stack has ended.
 
-        report: must not block, as AutomaticCaptures.report. stuck_ms: how long a lane with a backlog may stay as it is.
+        report: must not block, as AutomaticCaptures.report.
         """
         quick = {"operation_timeout_s": _ANSWER_S}
         self._lanes = BrokerLanes(settings.pulsar.model_copy(update=quick), topics(settings.pulsar))
@@ -44,7 +44,6 @@ class IncidentWatch:
         self._incidents, self._registry = Incidents(self._view), Registry(self._view)
         self._workers = Workers(self._view)
         self._report = report
-        self._stuck_ms = stuck_ms
 
     def close(self) -> None:
         self._lanes.close()
@@ -107,7 +106,7 @@ class IncidentWatch:
     def _stuck(self) -> list[TaskView]:
         served, settings = Served.by(self._workers.workers()), self._registry.service.globals()
         idle = self._registry.tasks.live(IDLE_TASK)
-        return [one.task for one in idle if is_stuck(one, served, settings, self._stuck_ms)]
+        return [one.task for one in idle if is_stuck(one, served, settings, STUCK_MS)]
 
 
 @contextmanager

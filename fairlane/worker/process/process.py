@@ -36,10 +36,9 @@ def run_workers(settings: Settings) -> int:
         settings.pulsar.admin_address.named(),
         settings.redis.address.named(),
     )
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(
-            str(Path.cwd())
-        )  # a channel's `module:Class` may be in the directory where the worker is started
+    here = str(Path.cwd())  # a channel's `module:Class` may be in the directory where the worker is started
+    if here not in sys.path:
+        sys.path.append(here)
     stop = stop_on_signals()
     if settings.worker.processes == 1:
         return _run_one(settings, settings.worker.name, stop)
@@ -52,13 +51,8 @@ def run_workers(settings: Settings) -> int:
         worker = settings.worker.model_copy(update={"metrics_port": ports[name]})
         return spawned(run_child, name, settings.model_copy(update={"worker": worker}), name)
 
-    supervisor = Supervisor(
-        start,
-        names,
-        SystemClock(),
-        SupervisorSettings(drain_s=settings.worker.drain_timeout_s),
-    )
-    return supervisor.run(stop)
+    limits = SupervisorSettings(drain_s=settings.worker.drain_timeout_s)
+    return Supervisor(start, names, SystemClock(), limits).run(stop)
 
 
 def run_child(settings: Settings, name: str) -> None:

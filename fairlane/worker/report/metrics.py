@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dispatcher.analysis.histogram import Histogram
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, InvalidInput
 from dispatcher.model.flow_pause import FlowPause, flow_parts
@@ -18,10 +19,10 @@ from dispatcher.model.tier import MILLI
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from fairlane.figures.signals import TierSignals
 from fairlane.setting_groups import WorkerSettings
-from fairlane.worker.report.call_times import CallTimes
 from fairlane.worker.report.families import durations, labelled
 from fairlane.worker.report.service_view import ServiceView
 
+_CALL_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _ENVELOPE_EVENTS = ("received", "acked", "republished", "moved", "dropped", "dead_lettered")
 _GAUGES = {
     "lanes": "Lanes that this worker is attached to",
@@ -45,6 +46,20 @@ _COUNTERS = {
     "given_back_refused": ("given_back_refused", "Returns of unused credit that the ledger could not apply"),
 }
 """Metric and meaning of the counters in EngineStats."""
+
+
+class CallTimes:
+    """Durations of calls to Redis, by script. `note` runs on the calling thread, so it has to be cheap."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Histogram] = {}
+        """Durations in seconds."""
+
+    def note(self, name: str, seconds: float) -> None:
+        durations = self.calls.get(name)
+        if durations is None:
+            durations = self.calls.setdefault(name, Histogram(_CALL_BUCKETS_S))
+        durations.add(seconds)
 
 
 class EngineCollector(Collector):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from dispatcher.analysis.send_errors import SendError, SendErrors
 from dispatcher.clock import Clock
@@ -19,14 +20,12 @@ Store = Callable[[Mapping[str, SendError], Mapping[str, int]], None]
 """Stores errors by task, and how long tasks have been in their channels (ms). Raises FairlaneError."""
 
 
+@dataclass(slots=True)
 class _Kind:
     """Errors of one kind since the last warning."""
 
-    __slots__ = ("targets", "warn_at_s")
-
-    def __init__(self) -> None:
-        self.warn_at_s = float("-inf")
-        self.targets = 0
+    warn_at_s: float = float("-inf")
+    targets: int = 0
 
 
 class SendNotes:

@@ -10,7 +10,7 @@ from backends.settings import PulsarSettings
 from backends.system_clock import SystemClock
 from estate.balance import Move
 from estate.moves import MoveWindow, WindowSettings
-from fairlane.estate.run_moves import Attempt, BundleMover, MoveRunner
+from fairlane.estate.run_moves import Attempt, MoveRunner, move_bundle
 from tests.unit.backends.estate_site import serving
 
 NOBODY = "127.0.0.1:1"
@@ -30,7 +30,7 @@ def try_to_move(configured: str, source: str, answered: list[str]) -> Attempt:
     settings = PulsarSettings(admin_url=f"http://{configured}")
     with BundleAdmin(settings) as admin:
         move = Move(BUNDLE, source, TARGET)
-        return BundleMover(admin, {BUNDLE: [TOPIC]}, answered).attempt(move)
+        return move_bundle(admin, {BUNDLE: [TOPIC]}, answered, move)
 
 
 def test_a_move_succeeds_while_the_broker_at_the_configured_address_is_gone() -> None:

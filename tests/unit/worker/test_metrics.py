@@ -17,9 +17,8 @@ from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TierStats
 from dispatcher.wire.lease import Pace
-from fairlane.worker.report.call_times import CallTimes
 from fairlane.worker.report.flow_metrics import FlowCollector
-from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector
+from fairlane.worker.report.metrics import CallTimes, EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.report.service_view import ServiceView
 from tests.records import beat
 from tests.unit.tasks import live_task as live
