@@ -35,19 +35,15 @@ class BackgroundCalls:
     def _run(self, every_s: float) -> None:
         while calls := self._due(every_s):
             for call in calls:
-                _make(call)
+                try:
+                    call()
+                except FairlaneError as error:
+                    _log.debug("a call in the background failed: %s", error)
+                except Exception:  # a fault of one call must not end the others
+                    _log.exception("A call in the background failed")
 
     def _due(self, every_s: float) -> list[Call]:
         time.sleep(every_s)
         with self._lock:
             self._running = bool(self._calls)
             return list(self._calls)
-
-
-def _make(call: Call) -> None:
-    try:
-        call()
-    except FairlaneError as error:
-        _log.debug("a call in the background failed: %s", error)
-    except Exception:  # a fault of one call must not end the others
-        _log.exception("A call in the background failed")

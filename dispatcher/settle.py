@@ -5,6 +5,7 @@ the acks. Each step starts once the one before is stored.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Literal, Self, cast
 
 import msgspec
@@ -308,13 +309,5 @@ _MISSING = Report(Verdict(UNKNOWN, "the channel gave no report"))
 
 
 def _cut(part: EnvelopeRun, reports: Sequence[Report | None]) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:
-    cut: list[tuple[EnvelopeRun, Sequence[Report] | None]] = []
-    start = 0
-    while start < len(reports):
-        end = start + 1
-        while end < len(reports) and (reports[end] is None) == (reports[start] is None):
-            end += 1
-        sent = [report for report in reports[start:end] if report is not None]
-        cut.append((part.take(end - start), sent or None))
-        start = end
-    return cut
+    stretches = [list(same) for _, same in groupby(reports, key=lambda report: report is None)]
+    return [(part.take(len(same)), [one for one in same if one is not None] or None) for same in stretches]

@@ -28,7 +28,7 @@ from producers.outcomes import TargetOutcome, outcomes
 from producers.owner import OwnerProcess
 from producers.ports import Services
 from producers.settings import ConnectionSettings
-from quotas.cap_states import read_cap_states
+from quotas.ledger import read_cap_states
 
 if TYPE_CHECKING:
     from producers.handle import TaskHandle

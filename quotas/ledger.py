@@ -1,7 +1,7 @@
 """The ledger in Redis, which decides who may send now. One method per script."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 from backends.redis.client import lua_folder
 from backends.redis.view import RedisView
 from dispatcher.analysis.send_errors import SendError
+from dispatcher.model.cap_state import CapState, cap_state
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.wire.lease import (
     DUE_AGAIN_MS,
@@ -143,3 +144,16 @@ class RedisLedger:
 
     def _call(self, name: str, *args: str | bytes | int) -> Any:
         return self._scripts.call(name, [self._prefix], args)
+
+
+def read_cap_states(view: RedisView, pools: Iterable[str], folder: Traversable | None = None) -> dict[str, CapState]:
+    """Return the state of each pool's cap. Raises Unreachable. `folder` holds the scripts; the default is this
+    package's."""
+    names = sorted(pools)
+    if not names:
+        return {}
+    rows = view.scripts.of(folder or lua_folder("quotas")).call("cap_states", [view.keys.prefix], names)[1:]
+    return {
+        name: cap_state(part, slow_until_ms, grown_ms, ramp_end_ms, rests=rests == 1)
+        for name, (part, slow_until_ms, grown_ms, ramp_end_ms, rests) in zip(names, rows, strict=True)
+    }

@@ -38,8 +38,6 @@ class _OpenState(msgspec.Struct, Generic[P], array_like=True, frozen=True, gc=Fa
 _decode_kept = msgspec.msgpack.Decoder(_OpenState[str]).decode
 _decode_stored = msgspec.msgpack.Decoder(_OpenState[list[int]]).decode
 
-Call = tuple[str, Sequence[Arg]]
-
 
 class RedisSnapshots:
     """Reads and restores the parts of a snapshot. Every method raises Unreachable if Redis cannot be reached."""
@@ -83,7 +81,8 @@ class RedisSnapshots:
     def restore_parts(self, restorer: str, parts: Sequence[Part]) -> bool:
         """Restore parts in this order, in one round trip. Return False if Redis now holds another view or another
         restorer took over."""
-        calls = [(name, [self._keys.prefix], [restorer, *args]) for part in parts for name, args in _calls(part)]
+        keys = [self._keys.prefix]
+        calls = [("restore_part", keys, [restorer, *args]) for part in parts for args in _arguments(part)]
         return all(self._scripts.call_many(calls)) if calls else True
 
     def end_restore(self, restorer: str, cursors: Cursors | None) -> bool:
@@ -164,18 +163,17 @@ def _kept(envelopes: Sequence[bytes]) -> Iterator[bytes]:
         yield _encode((stored.recorded, stored.size, positions, stored.claimed, stored.claim, groups, 0))
 
 
-def _calls(part: Part) -> list[Call]:
+def _arguments(part: Part) -> Iterator[list[Arg]]:
+    """Yield the arguments of the calls that restore a part."""
     match part:
         case TaskPart():
-            return [("restore_part", ["task", part.task, part.kept_ms, *part.fields])]
+            yield ["task", part.task, part.kept_ms, *part.fields]
         case BitsPart():
-            return [("restore_part", ["bits", part.task, part.writer, part.offset, part.bits])]
+            yield ["bits", part.task, part.writer, part.offset, part.bits]
         case OpenPart():
-            return [
-                ("restore_part", ["open", part.task, *_kept(part.envelopes[at : at + 2 * OPEN_AT_ONCE])])
-                for at in range(0, len(part.envelopes), 2 * OPEN_AT_ONCE)
-            ]
+            for at in range(0, len(part.envelopes), 2 * OPEN_AT_ONCE):
+                yield ["open", part.task, *_kept(part.envelopes[at : at + 2 * OPEN_AT_ONCE])]
         case SettingsPart():
-            return [("restore_part", ["settings", *part.fields])]
+            yield ["settings", *part.fields]
         case SkippedPart():
-            return [("restore_part", ["passed", part.topic, *part.notes])]
+            yield ["passed", part.topic, *part.notes]

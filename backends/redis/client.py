@@ -244,10 +244,6 @@ class Scripts:
         self._observe = observe
 
     @property
-    def names(self) -> list[str]:
-        return list(self._texts)
-
-    @property
     def digests(self) -> Mapping[str, str]:
         """Return the hashes by script name, as Redis knows them."""
         return self._hashes

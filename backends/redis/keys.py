@@ -80,7 +80,7 @@ class Keys:
     prefix: str = "fairlane"
 
     epoch = _Name()
-    """Hash: id, run_id and promotion (of the server: backends/redis/server.py), started_ms, ready, first (1: no
+    """Hash: id, run_id and promotion (of the server: backends/redis/view.py), started_ms, ready, first (1: no
     view was before it), waits_from_ms (claims made until then may be missing), grants_after_ms, claim_ms (longest
     claim made), partitions, announced, marked, restoring (0, 1, or the restorer), restorers, address (of this
     Redis), announced_at (position of its EpochStarted), adopted (1: the installation moved here), foreign (address

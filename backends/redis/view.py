@@ -1,11 +1,12 @@
 """The view in Redis as a whole: client, key names and scripts. Registry, epochs, locks and workers build on it."""
 
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Self
 
 import redis
 from redis import exceptions
@@ -22,9 +23,9 @@ from backends.redis.client import (
     lua_texts,
     translated,
 )
+from backends.redis.faults import IsCluster, IsSentinel, NotPrimary
 from backends.redis.keys import Keys
 from backends.redis.pools import OnConnect
-from backends.redis.server import INFO, ServerRun
 from backends.sentinel_url import is_sentinel_url, sentinel_url
 from backends.settings import RedisSettings
 
@@ -32,6 +33,42 @@ WITHOUT_TASK = "letters_without_task:"
 """Prefix of a lane's counter of messages that were not envelopes and became dead letters."""
 CLAIM_MAX_MS = 13_000
 """Longest possible claim, unless a channel's timeout is above 10 s: that timeout, a lease of 2 s, and a margin."""
+INFO = (("INFO", "server"), ("INFO", "replication"), ("INFO", "cluster"))
+"""The commands whose answers `ServerRun.of` reads."""
+_FIELD = re.compile(rb"^(\w+):([^\r\n]*)", re.MULTILINE)
+_NEVER = b"-1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerRun:
+    """One run of one server, and the last time that it became the primary."""
+
+    run_id: bytes
+    """Differs after every start of a server, and between two servers. Empty if the server does not say it."""
+    promotion: bytes
+    """Differs after every promotion of this run; empty if it was not promoted, or that is forgotten: a primary forgets
+    it when it has had no replica for an hour."""
+
+    @classmethod
+    def of(cls, *answers: bytes) -> Self:
+        """Read the answers of the commands in INFO. Raises IsSentinel, IsCluster, or NotPrimary."""
+        fields = dict(_FIELD.findall(b"\n".join(answers)))
+        mode = fields.get(b"redis_mode") or fields.get(b"server_mode")
+        if mode == b"sentinel":
+            raise IsSentinel
+        if mode == b"cluster" or fields.get(b"cluster_enabled") == b"1":
+            raise IsCluster
+        if fields.get(b"role") == b"slave":
+            raise NotPrimary
+        offset = fields.get(b"second_repl_offset", _NEVER)
+        promotion = b"" if offset == _NEVER else b"%b:%b" % (fields.get(b"master_replid2", b""), offset)
+        return cls(run_id=fields.get(b"run_id", b""), promotion=promotion)
+
+    def differs(self, run_id: bytes | None, promotion: bytes | None) -> bool:
+        """Return whether a view of this run id and promotion may lack writes here. None: the view does not say it."""
+        if not self.run_id or run_id is None:
+            return False
+        return run_id != self.run_id or (bool(self.promotion) and promotion not in (None, self.promotion))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from backends.redis.registry.control_view import ControlView
+from backends.redis.registry.registry import ControlView
 from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.folder import FoldLoop, FoldSettings, Held, recheck
 from dispatcher.model.errors import Malformed

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from backends.redis.registry.control_view import ControlView
+from backends.redis.registry.registry import ControlView
 from backends.redis.registry.service import ServiceTable
 from consumers.delivery.fleet_gate import BLAMED, Renewed
 from dispatcher.channels.guards.trouble import Trouble

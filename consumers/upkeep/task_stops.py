@@ -5,7 +5,7 @@ import queue
 import threading
 from dataclasses import dataclass, field
 
-from backends.redis.registry.control_view import ControlView
+from backends.redis.registry.registry import ControlView
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.channels.guards.payload_guard import FIRST_ANSWERS, MessageRefusal
 from dispatcher.clock import Clock

@@ -1,6 +1,8 @@
 """The quantities in the laws, as pure functions. Times are whole microseconds, amounts are targets."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from dispatcher.model.pools import Cap
@@ -60,45 +62,27 @@ def longest_gap(
 
     A gap is the number of targets that other tiers sent between two sends of this tier while it had a backlog. Its
     bound is (W - w) / w times the targets of the tier's last send, plus one largest send of each other tier; w is the
-    tier's weight, W the sum of all. `turns`: all sends, in order. `arrivals`: targets that became ready, by tier.
+    tier's weight, W the sum of all. `turns`: all sends, in order. `arrivals`: targets that became ready, by tier, in
+    order.
     """
     largest = {name: max((turn.targets for turn in turns if turn.tier == name), default=0) for name in weights}
     others = sum(size for name, size in largest.items() if name != tier)
     ratio = (sum(weights.values()) - weights[tier]) / weights[tier]
-    backlog = _Backlog(arrivals.get(tier, ()))
+    arrived_us = [at_us for at_us, _ in arrivals.get(tier, ())]
+    arrived = [0, *accumulate(targets for _, targets in arrivals.get(tier, ()))]
     worst: Gap | None = None
-    last, between = 0, 0
+    last, between, sent = 0, 0, 0
+    had_backlog = False
     for turn in turns:
         if turn.tier != tier:
             between += turn.targets
             continue
-        if last and between and backlog.had_backlog:
+        if last and between and had_backlog:
             gap = Gap(between, ratio * last + others, turn.at_us)
             worst = gap if worst is None or gap.ratio > worst.ratio else worst
-        last, between = turn.targets, 0
-        backlog.sent(turn)
+        last, between, sent = turn.targets, 0, sent + turn.targets
+        had_backlog = arrived[bisect_right(arrived_us, turn.at_us)] > sent
     return worst
-
-
-class _Backlog:
-    """Targets of a tier that have arrived and are not sent."""
-
-    def __init__(self, arrivals: Sequence[TimedTargets]) -> None:
-        self._arrivals = arrivals
-        self._next = 0
-        self._waiting = 0
-        self.had_backlog = False
-        """Whether something was left after the tier's last send."""
-
-    def sent(self, turn: SendTurn) -> None:
-        self._arrive(turn.at_us)
-        self._waiting -= turn.targets
-        self.had_backlog = self._waiting > 0
-
-    def _arrive(self, until_us: int) -> None:
-        while self._next < len(self._arrivals) and self._arrivals[self._next][0] <= until_us:
-            self._waiting += self._arrivals[self._next][1]
-            self._next += 1
 
 
 class CapSince(NamedTuple):

@@ -57,9 +57,10 @@ class Engine:
             self._receive(wait_s)
             wait_s = self.advance()
 
-    def step(self, event: Event) -> float:
-        """Handle one event and do everything it allows. Return the seconds until there is more to do."""
-        self._handle(event)
+    def step(self, *events: Event) -> float:
+        """Handle events and do everything they allow. Return the seconds until there is more to do."""
+        for event in events:
+            self._handle(event)
         return self.advance()
 
     # ------------------------------------------------------------- events

@@ -202,7 +202,4 @@ class MemoryPublisher:
         self.receipts = Receipts()
 
     def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
-        stored = self.receipts.stores()
-        if stored:
-            self._broker.publish(lane, envelopes)
-        self.receipts.confirm(done, stored=stored)
+        self.receipts.store(lambda: self._broker.publish(lane, envelopes), done)

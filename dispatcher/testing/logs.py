@@ -1,7 +1,7 @@
 """Logs in memory: outcome and control topics and dead letters, with receipts that may be lost."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, Done
@@ -25,21 +25,16 @@ class Receipts:
         self.fail = 0
         """Number of next things that are not stored."""
 
-    def stores(self) -> bool:
-        """Return whether the next thing is stored. Then call `confirm`."""
-        if self.fail:
-            self.fail -= 1
-            return False
-        return True
-
-    def confirm(self, done: Done, *, stored: bool) -> None:
-        if not stored:
+    def store(self, store: Callable[[], object], done: Done, *, away: bool = False) -> None:
+        """Store the next thing, unless its topic is away or this one fails, and call `done`."""
+        if away or self.fail:
+            self.fail -= not away
             done(Unreachable("The broker did not take it."))
-        elif self.lose:
-            self.lose -= 1
-            done(Unreachable("The receipt was lost."))
-        else:
-            done(None)
+            return
+        store()
+        error = Unreachable("The receipt was lost.") if self.lose else None
+        self.lose = max(0, self.lose - 1)
+        done(error)
 
 
 class MemoryOutcomeLog:
@@ -55,10 +50,7 @@ class MemoryOutcomeLog:
 
     def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
         partition = self._topics.partition_of(task)
-        stored = partition not in self.away and self.receipts.stores()
-        if stored:
-            self.partitions[partition].append(encode_record(record))
-        self.receipts.confirm(done, stored=stored)
+        self.receipts.store(lambda: self.append(partition, record), done, away=partition in self.away)
 
     def append(self, partition: int, record: OutcomeRecord) -> None:
         """Append to the end of one outcome topic."""
@@ -80,10 +72,7 @@ class MemoryDeadLetters:
         self.receipts = Receipts()
 
     def publish(self, letter: DeadLetter, done: Done) -> None:
-        stored = self.receipts.stores()
-        if stored:
-            self.letters.append(letter)
-        self.receipts.confirm(done, stored=stored)
+        self.receipts.store(lambda: self.letters.append(letter), done)
 
 
 class MemoryControlLog:

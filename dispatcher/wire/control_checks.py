@@ -59,14 +59,9 @@ def read_control(position: str, body: bytes) -> tuple[str, ControlRecord]:
         return position, record
     original = _decoded(record.record)
     if isinstance(original, Restated | EpochStarted | EpochMark):
-        raise Malformed(f"it restates {_name(original)}")
-    check_kept(original)
+        raise Malformed(f"it restates {type(original).__name__}")
+    _check(_with_message(original))
     return record.position, original
-
-
-def check_kept(record: ControlRecord) -> None:
-    """Check a record that a view holds. Raises Malformed if it is invalid."""
-    _check(_with_message(record))
 
 
 def _decoded(body: bytes | msgspec.Raw) -> ControlRecord:
@@ -93,10 +88,6 @@ def _check(record: ControlRecord) -> None:
         check_value(getattr(record, field))
     if rule := _RULES.get(type(record)):
         rule(record)
-
-
-def _name(record: object) -> str:
-    return type(record).__name__
 
 
 # ----------------------------------------------------------------- fields, and kinds of records

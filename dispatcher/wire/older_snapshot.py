@@ -24,7 +24,8 @@ def _checked(part: Part) -> Part | None:
             return _task(part)
         case SettingsPart():
             fields = dict(_pairs(part.fields))
-            invalid = {name for name, text in fields.items() if _is_setting(name) and not _is_sound(name, text)}
+            settings = {name: text for name, text in fields.items() if not name.startswith((b"pos|", b"pauses|"))}
+            invalid = {name for name, text in settings.items() if not _is_sound(name, text)}
             return SettingsPart(_without(fields, invalid | {b"pos|" + name for name in invalid}))
         case _:
             return part
@@ -47,10 +48,6 @@ def _task(part: TaskPart) -> TaskPart | None:
 
 def _is_valid(task: str, name: bytes, text: bytes) -> bool:
     return _parses(lambda: Control.parse(ControlChange(FORMAT, task, _CONTROLS[name], text.decode(), 0)))
-
-
-def _is_setting(name: bytes) -> bool:
-    return not name.startswith((b"pos|", b"pauses|"))
 
 
 def _is_sound(name: bytes, text: bytes) -> bool:

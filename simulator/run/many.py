@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -127,22 +127,13 @@ def _sum_up(seeds: Seeds, results: Sequence[SeedResult], took_s: float, processe
 
 
 def _batches(seeds: Seeds, processes: int) -> Iterator[list[SeedResult]]:
-    starts = iter(range(seeds.first, seeds.first + seeds.count, AT_ONCE))
     last = seeds.first + seeds.count
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, seeds.count), mp_context=context) as pool:
-        waiting = {
-            pool.submit(run_batch, seeds.name, start, last)
-            for start, _ in zip(starts, range(2 * processes), strict=False)
-        }
+        batches = {pool.submit(run_batch, seeds.name, start, last) for start in range(seeds.first, last, AT_ONCE)}
         try:
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                waiting |= {
-                    pool.submit(run_batch, seeds.name, start, last) for start, _ in zip(starts, done, strict=False)
-                }
-                for future in done:
-                    yield future.result()
+            for batch in as_completed(batches):
+                yield batch.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

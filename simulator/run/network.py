@@ -2,7 +2,6 @@
 
 from random import Random
 
-from dispatcher.ports import Done
 from simulator.run.agenda import Agenda, Call
 from simulator.scenario.scenario import Faults
 
@@ -39,7 +38,3 @@ class Network:
     def carry(self, call: Call, min_ms: float = 0.5, max_ms: float = 2.0) -> None:
         """Run a call after the delay of one message."""
         self.agenda.after(self.delay_s(min_ms, max_ms), call)
-
-    def receipt(self, done: Done, error: Exception | None, min_ms: float = 0.5, max_ms: float = 2.0) -> None:
-        """Call `done` with the error after the delay of one message."""
-        self.agenda.after(self.delay_s(min_ms, max_ms), lambda: done(error))

@@ -71,7 +71,7 @@ def _stored(network: Network, store: Call, done: Done) -> None:
         if error is None and network.hits(network.faults.lost / 2):
             network.agenda.after(TIMEOUT_S, lambda: done(Unreachable("The receipt was lost.")))
         else:
-            network.receipt(done, error)
+            network.carry(lambda: done(error))
 
     if network.hits(network.faults.lost / 2):
         network.agenda.after(TIMEOUT_S, lambda: done(Unreachable("The broker did not take it.")))
@@ -115,7 +115,7 @@ class SimDeadLetters:
 
     def publish(self, letter: DeadLetter, done: Done) -> None:
         self.count += max(1, len(letter.targets))
-        self._network.receipt(done, None, 1, 4)
+        self._network.carry(lambda: done(None), 1, 4)
 
 
 class SimLanes(MemoryLanes):
@@ -123,7 +123,6 @@ class SimLanes(MemoryLanes):
 
     def __init__(self, broker: MemoryBroker, ready: Callable[[str], None], clock: Clock, network: Network) -> None:
         super().__init__(broker, lambda lane: network.carry(lambda: ready(lane), 1, 8), clock)
-        self._lossy_broker = broker
         self._network = network
         self.gone = False
 
@@ -133,7 +132,7 @@ class SimLanes(MemoryLanes):
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
         if self._network.hits(self._network.faults.lost / 4):
-            self._lossy_broker.refuse_acks += len(deliveries)
+            self._broker.refuse_acks += len(deliveries)
         super().ack(lane, deliveries)
 
     def crash(self) -> None:

@@ -25,14 +25,7 @@ from simulator.scenario.scenario import Scenario, ScenarioChange, WorkerSpec
 
 CHANGE_DELAY_MS = (5, 60)
 """Minimum and maximum time, in ms, that a change takes to reach a worker."""
-
-
-@dataclass
-class WorkerStop:
-    """A time span in which a worker was dead or stalled."""
-
-    from_us: int
-    to_us: int
+NEVER_US = 1 << 62
 
 
 @dataclass
@@ -43,7 +36,8 @@ class SimWorkers:
     count: int = 0
     crashes: int = 0
     stalls: int = 0
-    stops: dict[str, list[WorkerStop]] = field(default_factory=dict)
+    stopped_us: dict[str, int] = field(default_factory=dict)
+    """Until when a worker was last stalled; NEVER_US if it is dead."""
 
 
 class SimulatedRun:
@@ -121,7 +115,6 @@ class SimulatedRun:
         clock.sync(service.clock.wall_ms(), clock.monotonic_s())
         worker = SimWorker(member, service.agenda, settings, clock, partial(self._ports, clock=clock), self._remove)
         self.workers.live[worker.name] = worker
-        self.workers.stops.setdefault(worker.name, [])
         self._announce_soon()
         if member.name == member.slot:
             self._plan_ends(worker, spec)
@@ -168,15 +161,13 @@ class SimulatedRun:
             network.agenda.after(network.random.expovariate(faults.stall_rate), lambda: self._stall_at_random(worker))
 
     def _stall(self, worker: SimWorker, seconds: float) -> None:
-        now_us = self.service.agenda.now_us
         self.workers.stalls += 1
-        self.workers.stops[worker.name].append(WorkerStop(now_us, now_us + int(seconds * 1e6)))
         worker.stall(seconds)
+        self.workers.stopped_us[worker.name] = worker.stalled_us
 
     def _die(self, worker: SimWorker) -> None:
-        now_us = self.service.agenda.now_us
         self.workers.crashes += 1
-        self.workers.stops[worker.name].append(WorkerStop(now_us, 1 << 62))
+        self.workers.stopped_us[worker.name] = NEVER_US
         worker.die()
         worker.lanes.crash()
         self._remove(worker)
@@ -187,7 +178,7 @@ class SimulatedRun:
 
     def _excused(self, worker: str, since_us: int) -> bool:
         """Return whether a worker has died or stalled since a given time."""
-        return any(stop.to_us >= since_us for stop in self.workers.stops[worker])
+        return self.workers.stopped_us.get(worker, -1) >= since_us
 
     def _ports(self, worker: SimWorker, clock: Clock) -> EnginePorts:
         service, network = self.service, self.service.network

@@ -18,16 +18,6 @@ STEP_US = 1_000
 """Minimum time between two steps of an engine: events that arrive in between are handled together."""
 
 
-class SteppedEngine(Engine):
-    """An engine that is given its inbox's events instead of waiting for them."""
-
-    def take(self, events: Sequence[Event]) -> float:
-        """Handle these events as one round of `run` does. Return the seconds until there is more to do."""
-        for event in events:
-            self._handle(event)
-        return self.advance()
-
-
 class SimInbox:
     """Implements dispatcher.engine.events.Inbox. `put` wakes the worker."""
 
@@ -84,7 +74,7 @@ class SimWorker:
         self._wakes_us = -1
         self._worked_us = -STEP_US
         self._deferred: list[Call] = []
-        self._engine = SteppedEngine(settings, make_ports(self), clock, self.inbox)
+        self._engine = Engine(settings, make_ports(self), clock, self.inbox)
 
     @property
     def name(self) -> str:
@@ -145,7 +135,7 @@ class SimWorker:
             return
         self._worked_us = now_us
         events, self.inbox.events = self.inbox.events, []
-        wait_s = self._engine.take(events)
+        wait_s = self._engine.step(*events)
         if self._engine.drained:
             self.die()
             self._gone(self)

@@ -6,7 +6,7 @@ import pytest
 
 from dispatcher.model.cap_state import CapPhase, CapState
 from dispatcher.wire.lease import Status
-from quotas.cap_states import read_cap_states
+from quotas.ledger import read_cap_states
 from tests.contract.ledger_worlds import LawWorld, ask_own, setting
 
 CAP = 1_200

@@ -1,6 +1,6 @@
 """Tasks in the registry: those with given ids, or pages of a selection, each in the shape that the reader needs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -88,7 +88,15 @@ class TaskTable:
     def live(self, shape: RowShape[T]) -> list[T]:
         """Return all tasks that have not ended, newest first, each once. Each page takes a few ms of Redis' time, for
         any number of tasks."""
-        return list(self._live(shape))
+        found: list[T] = []
+        seen: set[bytes] = set()
+        cursor = None
+        while True:
+            now_ms, rows, cursor = self._rows(LIVE, shape.fields, _PAGE, cursor)
+            found += [shape.parse(row, now_ms) for row in rows if row[0] not in seen]
+            if cursor is None:
+                return found
+            seen.update(row[0] for row in rows)
 
     def task(self, task: str) -> TaskView | None:
         """Return a task, or None if it is not known or its tombstone has expired."""
@@ -144,16 +152,6 @@ class TaskTable:
             "list_tasks", selection.listed, _encode(selection.filters), limit, _PAGE, score, last, len(fields), *fields
         )
         return Page(now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None)
-
-    def _live(self, shape: RowShape[T]) -> Iterator[T]:
-        seen: set[bytes] = set()
-        cursor = None
-        while True:
-            now_ms, rows, cursor = self._rows(LIVE, shape.fields, _PAGE, cursor)
-            yield from (shape.parse(row, now_ms) for row in rows if row[0] not in seen)
-            if cursor is None:
-                return
-            seen.update(row[0] for row in rows)
 
 
 def _parsed_cursor(cursor: str | None) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from backends.redis.faults import IsCluster, IsSentinel, NotPrimary, ServerFault
-from backends.redis.server import ServerRun
+from backends.redis.view import ServerRun
 from dispatcher.model.errors import InvalidInput, Refused, Unreachable
 
 PRIMARY = b"# Server\r\nrun_id:abc\r\nrole:master\r\nmaster_replid2:0000\r\nsecond_repl_offset:-1\r\n"

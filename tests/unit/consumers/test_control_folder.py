@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry.control_view import ControlView
+from backends.redis.registry.registry import ControlView
 from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.folder import FoldSettings, OutcomeFolder

@@ -7,8 +7,7 @@ from itertools import count
 from msgspec import Raw
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry.control_view import ControlView
-from backends.redis.registry.registry import Registry
+from backends.redis.registry.registry import ControlView, Registry
 from backends.redis.registry.submissions import SubmissionTable
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.clock import VirtualClock
