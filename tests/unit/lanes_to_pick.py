@@ -48,6 +48,3 @@ def send_targets(scheduler: Scheduler[str], targets: int, size: dict[str, int]) 
         sent.append((entry.item, size[entry.item]))
         targets -= size[entry.item]
     return sent
-
-
-# ------------------------------------------------------------------ law 1: shares

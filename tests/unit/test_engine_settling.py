@@ -163,18 +163,6 @@ def test_a_next_attempt_that_was_lost_is_made_again_of_the_open_targets_alone() 
     assert [envelope.targets for envelope in world.provider_calls] == [["t:0", "t:1", "t:2"], ["t:1"]]
 
 
-def test_only_the_open_targets_are_tried_again() -> None:
-    def script(envelope: Envelope) -> Report:
-        return Report(exceptions={1: BUSY.verdict, 3: BUSY.verdict}) if envelope.attempt == 0 else ALL_SENT
-
-    world = EngineWorld(script)
-    world.add_task("t", 5, chunk=5)
-    world.worker()
-    world.run_out("t")
-    assert [envelope.targets for envelope in world.provider_calls][1] == ["t:1", "t:3"]
-    assert world.provider_calls[1].positions == [1, 3]
-
-
 # ------------------------------------------------------------------ retries
 def test_the_last_attempt_fails_the_targets_and_says_why() -> None:
     world = EngineWorld(always_busy)

@@ -107,12 +107,7 @@ def test_everything_that_may_be_sent_ends_and_no_sooner_than_capacity_allows(
 @given(jobs_of(6), SHARES, st.integers(2, 9))
 def test_more_weight_never_makes_a_task_later(jobs: list[ForecastTask], shares: Shares, factor: int) -> None:
     """Caps of pools apart: where several bind, whom a faster task holds up may be one that made room for it."""
-    shares = Shares(
-        capacity=shares.capacity,
-        tier_weights=shares.tier_weights,
-        sharing=shares.sharing,
-        app_weights=shares.app_weights,
-    )
+    shares = replace(shares, caps={})
     jobs = [job._replace(cap=0) for job in jobs]
     favoured = [jobs[0]._replace(weight=jobs[0].weight * factor), *jobs[1:]]
     before, after = forecast(jobs, shares).done_s["t0"], forecast(favoured, shares).done_s["t0"]
@@ -127,14 +122,8 @@ def test_with_all_rates_doubled_all_is_done_in_half_the_time(
 ) -> None:
     now = [job._replace(start_s=0.0) for job in jobs]
     before = forecast(now, shares).done_s
-    wider = Shares(
-        capacity=shares.capacity * factor,
-        tier_weights=shares.tier_weights,
-        caps={pool: cap * factor for pool, cap in shares.caps.items()},
-        paused=shares.paused,
-        sharing=shares.sharing,
-        app_weights=shares.app_weights,
-    )
+    caps = {pool: cap * factor for pool, cap in shares.caps.items()}
+    wider = replace(shares, capacity=shares.capacity * factor, caps=caps)
     after = forecast([job._replace(cap=job.cap * factor) for job in now], wider).done_s
     for job in now:
         assert (after[job.id] or 0) * factor == pytest.approx(before[job.id], rel=1e-4)

@@ -36,13 +36,3 @@ def test_events_lead_where_the_table_says_and_nowhere_else() -> None:
     assert [TASK.after(state, "pause") for state in ENDED_STATES] == list(ENDED_STATES)
     assert TASK.after("running", "resume") == "running"
     assert WORKER.after("stopped", "serve") == "stopped"
-
-
-def test_the_picture_shows_every_transition() -> None:
-    picture = TASK.to_mermaid()
-    assert picture.startswith("stateDiagram-v2\n")
-    for state, events in TASK.transitions.items():
-        for event, following in events.items():
-            assert f"    {state} --> {following}: {event}\n" in picture
-    assert "    [*] --> running\n" in picture
-    assert "    completed --> [*]\n" in picture

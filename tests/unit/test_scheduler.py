@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
+from dispatcher.model.tier import TIERS, Tier
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.scheduling.sharing import Work, share_out
 from tests.unit.lanes_to_pick import (
@@ -289,7 +289,3 @@ def test_sharing_out_gives_no_more_than_needed_and_wastes_nothing(total: int, ne
     met = [share / weight for share, (need, weight) in zip(shares, needs, strict=True) if share == need]
     if unmet and met:
         assert min(met) <= max(unmet) + 1
-
-
-def test_default_weights_are_six_three_one() -> None:
-    assert [DEFAULT_TIER_WEIGHTS[tier] for tier in TIERS] == pytest.approx([6000, 3000, 1000])

@@ -13,16 +13,10 @@ from hypothesis import given
 from dispatcher.verdicts import all_sent, error_text, read_reports
 from dispatcher.wire.outcome import ALL_SENT, MAX_REASON_BYTES, OPEN_NAMES, RETRY, UNKNOWN, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
-from tests.unit.nonsense import answers
+from tests.unit.nonsense import OddReport, Sick, answers
 
 TARGETS = ("a", "b", "c", "a")
 INVALID = Verdict(int(Outcome.INVALID), "unknown")
-
-
-class Odd(Report, frozen=True):
-    """A report with something of its own."""
-
-    note: str = "hi"
 
 
 def verdict_of(**fields: Any) -> Verdict:
@@ -149,10 +143,6 @@ def test_nothing_counts_as_sent_where_an_exception_means_no_target(key: Any, pla
 
 
 def test_a_fault_in_one_exception_concerns_that_target_alone() -> None:
-    class Sick:
-        def __str__(self) -> str:
-            raise RuntimeError("no text")
-
     exceptions: Any = {0: INVALID, 1: "gone", 2: Verdict("?"), 3: Verdict(2, Sick())}  # type: ignore[arg-type]
     ((report,), _) = read(Report(exceptions=exceptions))
     assert report.exceptions is not None
@@ -169,7 +159,7 @@ def test_exceptions_in_another_mapping_count_and_in_anything_else_are_ignored() 
 
 
 def test_a_report_of_another_class_is_read_by_its_fields() -> None:
-    assert read(Odd(INVALID, {1: INVALID}))[0] == [Report(INVALID, {1: INVALID})]
+    assert read(OddReport(INVALID, {1: INVALID}))[0] == [Report(INVALID, {1: INVALID})]
     assert read(INVALID)[0] == [Report(INVALID)]
     assert read(Outcome.SENT)[0] == [ALL_SENT]
 

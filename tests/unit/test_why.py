@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.served import Served
@@ -192,21 +193,9 @@ def test_an_ended_task_has_the_age_it_ended_with() -> None:
         ({"state": "paused"}, SETTINGS, "paused"),
         ({"state": "scheduled"}, SETTINGS, "scheduled"),
         ({"hold_until_sealed": True, "sealed": False}, SETTINGS, "held_until_sealed"),
-        (
-            {},
-            Globals(capacity=1, tier_weights=SETTINGS.tier_weights, paused_channels=frozenset({"null"})),
-            "channel_paused",
-        ),
-        (
-            {},
-            Globals(capacity=1, tier_weights=SETTINGS.tier_weights, flow_pauses={"null/shop": PAUSED}),
-            "flow_paused",
-        ),
-        (
-            {},
-            Globals(capacity=1, tier_weights=SETTINGS.tier_weights, flow_pauses={"null/bank": PAUSED}),
-            "",
-        ),
+        ({}, replace(SETTINGS, paused_channels=frozenset({"null"})), "channel_paused"),
+        ({}, replace(SETTINGS, flow_pauses={"null/shop": PAUSED}), "flow_paused"),
+        ({}, replace(SETTINGS, flow_pauses={"null/bank": PAUSED}), ""),
     ],
 )
 def test_what_holds_it_back_now(fields: dict[str, object], settings: Globals, now: str) -> None:
