@@ -5,8 +5,6 @@ Spark aggregates the large data (spark_jobs.backlog.facts); the report is made f
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,19 +85,15 @@ def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> BacklogRepor
     )
 
 
-@dataclass(frozen=True)
 class _Maker:
-    facts: Facts
-    options: ReportOptions
-
-    @property
-    def recent_s(self) -> float:
-        """Return the length of the time span for recent rates; 0 with a single snapshot."""
-        return (self.facts.times.last_ms - self.facts.times.recent_ms) / 1000
-
-    @property
-    def last(self) -> Fields:
-        return self.facts.service[-1]
+    def __init__(self, facts: Facts, options: ReportOptions) -> None:
+        self.facts, self.options, self.last = facts, options, facts.service[-1]
+        self.recent_s = (facts.times.last_ms - facts.times.recent_ms) / 1000
+        """The length of the time span for recent rates; 0 with a single snapshot."""
+        self._asked_capacity = options.capacity or int(self.last["capacity"])
+        self._tier_weights = {row["tier"]: row["weight"] for row in self.last["tiers"] if row["pool"] == TOTAL}
+        self._done_s = self._foreseen(self.rate("done", facts.groups))
+        self._done_at_capacity_s = self._foreseen(self._asked_capacity)
 
     def service(self) -> ServiceStatus:
         return ServiceStatus(
@@ -108,23 +102,17 @@ class _Maker:
             **{name: self.last[name] for name in ("capacity", "workers", "sharing", "measured_every_s")},
         )
 
-    @property
-    def _tier_weights(self) -> dict[str, float]:
-        return {row["tier"]: row["weight"] for row in self.last["tiers"] if row["pool"] == TOTAL}
-
     def rate(self, field: str, rows: Iterable[Fields]) -> float:
         """Return targets per second. field: "arrived" or "done"."""
         return sum(row[field] for row in rows) / self.recent_s if self.recent_s else 0.0
 
     # ------------------------------------------------------------- forecasts
 
-    @property
-    def _asked_capacity(self) -> int:
-        return self.options.capacity or int(self.last["capacity"])
-
-    @cached_property
-    def _jobs(self) -> list[ForecastTask]:
-        return [
+    def _foreseen(self, capacity: float) -> Mapping[str, float | None]:
+        """Return the seconds until each task is done; empty without a capacity."""
+        if not capacity:
+            return {}
+        jobs = [
             ForecastTask(
                 id=row["task"],
                 weight=max(1, round(row["weight"] * MILLI)),
@@ -135,11 +123,6 @@ class _Maker:
             )
             for row in self.facts.live
         ]
-
-    def _foreseen(self, capacity: float) -> Mapping[str, float | None]:
-        """Return the seconds until each task is done; empty without a capacity."""
-        if not capacity:
-            return {}
         last = self.last
         shares = Shares(
             capacity=capacity,
@@ -149,15 +132,7 @@ class _Maker:
             sharing=last["sharing"],
             app_weights={app: round(weight * MILLI) for app, weight in (last["app_weights"] or {}).items()},
         )
-        return forecast(self._jobs, shares).done_s
-
-    @cached_property
-    def _done_s(self) -> Mapping[str, float | None]:
-        return self._foreseen(self.rate("done", self.facts.groups))
-
-    @cached_property
-    def _done_at_capacity_s(self) -> Mapping[str, float | None]:
-        return self._foreseen(self._asked_capacity)
+        return forecast(jobs, shares).done_s
 
     # ------------------------------------------------------------- groups and tasks
 

@@ -156,7 +156,7 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
     # With a split, each part counts only its own refusals.
     task = options.task if options.task.split else replace(options.task, refused=counts.refused)
     target = WriteTarget(task, rules.columns, task.task)
-    commit_write(target, attempts, strict=True)
+    commit_write(target, attempts)
     return Ingested.of(by_reason, {name for attempt in attempts for name in attempt.parts}, rejects)
 
 
@@ -221,18 +221,14 @@ def _load(
     """
     schema = _checked_schema(prepared).add(ATTEMPT, "binary")
     rows = spark.sparkContext.accumulator(0)
-    load = partial(
-        _load_part, target=WriteTarget(options.task, rules.columns, options.task.task), rules=rules, rows=rows
-    )
+    load = partial(_load_part, rules=rules, rows=rows)
     folder = f"{options.rejects}.attempts"
     with watched(spark, f"ingest {options.task.task}", lambda: rows.value, on_progress):
         prepared.mapInArrow(load, schema).write.mode("overwrite").parquet(folder)
     return spark.read.schema(schema).parquet(folder)
 
 
-def _load_part(
-    batches: "Iterable[pa.RecordBatch]", target: WriteTarget, rules: Rules, rows: Any
-) -> "Iterator[pa.RecordBatch]":
+def _load_part(batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any) -> "Iterator[pa.RecordBatch]":
     """Load one part of the table, in one attempt."""
     import pyarrow as pa
 
@@ -241,9 +237,9 @@ def _load_part(
     if first is None:
         return
     by_reason, rejected = Counter[str](), list[pa.RecordBatch]()
-    with closing(Connection(target.options.servers)) as connection:
+    with closing(Connection(rules.task.servers)) as connection:
         good = _good(checked(chain([first], incoming), rules), by_reason, rejected)
-        written = write(connection.services(), target, good)
+        written = write(connection.services(), WriteTarget(rules.task, rules.columns, rules.task.task), good)
     for batch in rejected:
         yield batch.append_column(ATTEMPT, pa.nulls(batch.num_rows, pa.binary()))
     schema = rejected[0].schema.append(pa.field(ATTEMPT, pa.binary()))

@@ -103,9 +103,7 @@ class Checker:
 
 def checked(batches: "Iterable[pa.RecordBatch]", rules: Rules) -> "Iterator[pa.RecordBatch]":
     """Check all batches of a part, as Checker does."""
-    checker = Checker(rules)
-    for batch in batches:
-        yield checker.check(batch)
+    return map(Checker(rules).check, batches)
 
 
 def _complaints(

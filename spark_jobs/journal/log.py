@@ -8,6 +8,7 @@ as they were then. Files that no commit names were left behind by a run that was
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -104,10 +105,7 @@ class JournalLog:
             commits.append(self.commit(number))
             if commits[-1].whole:
                 break
-        state = JournalState()
-        for commit in reversed(commits):
-            state = state.after(commit)
-        return state
+        return reduce(JournalState.after, reversed(commits), JournalState())
 
     def numbers(self) -> list[int]:
         """Return the number of every commit that still exists. A commit lists the files of the journal's tables."""

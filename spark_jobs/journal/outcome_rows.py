@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dispatcher.wire.outcome import OUTCOME_NAMES, Named, Outcomes, ProviderIds, Run
-from spark_jobs.journal.first_outcomes import PartialOutcome, Piece
+from spark_jobs.journal.first_outcomes import Piece
 
 FULL_ROWS = 1 << 16
 """The approximate number of rows in a batch: a piece is never split."""
@@ -83,26 +83,18 @@ class RowBuilder:
         self._kept_ids = {(one.writer, one.sequence): one for one in record.provider_ids}
 
     def _add(self, piece: Piece) -> None:
+        positions: range | list[int]
         if isinstance(piece, Run):
-            self._add_run(piece)
+            first, count, positions, code = piece.first, piece.count, range(piece.size), piece.code
         else:
-            self._add_some(piece)
-
-    def _add_run(self, run: Run) -> None:
+            first, count, positions, code = piece.sequence, 1, piece.positions, -1
+            self._own.append((self.rows, piece.positions, piece.codes))
+        size = len(positions)
         if self._named or self._kept_ids:
-            for index in range(run.count):
-                self._name(run.writer, run.first + index, self.rows + index * run.size, range(run.size))
-        rows = run.count * run.size
-        self._pieces.append((len(self._heads) - 1, run.writer, run.attempt, run.first, run.size, rows, run.code))
-        self.rows += rows
-
-    def _add_some(self, piece: PartialOutcome) -> None:
-        rows = len(piece.positions)
-        if self._named or self._kept_ids:
-            self._name(piece.writer, piece.sequence, self.rows, piece.positions)
-        self._pieces.append((len(self._heads) - 1, piece.writer, piece.attempt, piece.sequence, rows, rows, -1))
-        self._own.append((self.rows, piece.positions, piece.codes))
-        self.rows += rows
+            for index in range(count):
+                self._name(piece.writer, first + index, self.rows + index * size, positions)
+        self._pieces.append((len(self._heads) - 1, piece.writer, piece.attempt, first, size, count * size, code))
+        self.rows += count * size
 
     def _name(self, writer: str, sequence: int, row: int, target_positions: range | list[int]) -> None:
         """Name the targets of the rows from `row` on, which are at these positions of the envelope, and what the

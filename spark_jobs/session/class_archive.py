@@ -60,21 +60,17 @@ def _exercise(spark: "SparkSession", folder: Path) -> None:
     audience = synthetic_journal.make_tables(tables, synthetic_journal.SyntheticJournal(_TARGETS, planted=2), at)
     given = given_audience(spark, read_table(spark, TableSource(str(audience))), tables, synthetic_journal.TASK)
     reconcile(spark, ReconcileScope(tables, synthetic_journal.TASK), given, 1)
-    _ingest(spark, audience, tables)
-    tables = folder / "backlog"
-    synthetic_backlog.make_tables(
-        tables, synthetic_backlog.SyntheticBacklog(_TARGETS, tasks=4, snapshots=_SNAPSHOTS), at
-    )
-    report(spark, ReportOptions(tables, 0), _MADE_S * 1000)
-
-
-def _ingest(spark: "SparkSession", audience: Path, tables: Path) -> None:
     task = {"id": "a", "app": "a", "tier": "high", "message": "a"}
     options = IngestOptions(task=parse_options(task), audience=TableSource(str(audience)), tables=tables)
     dry_run(spark, options)
     spark.read.parquet(str(audience)).write.csv(str(tables / "csv"), header=True)
     table = read_table(spark, TableSource(str(tables / "csv"), "csv"))
     transform(table, options).write.parquet(str(tables / "checked"))
+    tables = folder / "backlog"
+    synthetic_backlog.make_tables(
+        tables, synthetic_backlog.SyntheticBacklog(_TARGETS, tasks=4, snapshots=_SNAPSHOTS), at
+    )
+    report(spark, ReportOptions(tables, 0), _MADE_S * 1000)
 
 
 def _end(spark: "SparkSession") -> None:

@@ -16,8 +16,8 @@ from producers.control.change import TaskChange, change_tasks
 from producers.ports import Services
 from producers.submit.acceptance import task_digest
 from spark_jobs.source.rows import AudienceDigest
-from spark_jobs.source.task_options import LANGUAGE, TaskOptions
-from spark_jobs.source.writing import Written, WrittenPart
+from spark_jobs.source.task_options import LANGUAGE
+from spark_jobs.source.writing import WriteTarget, Written, WrittenPart
 
 _log = logging.getLogger(__name__)
 _SEALED_AT_ONCE = 500
@@ -54,46 +54,42 @@ class Committed:
     """The number of refused rows, also of those that belong to no task."""
 
 
-def commit(
-    services: Services, options: TaskOptions, base: str, attempts: Sequence[Written], *, strict: bool = True
-) -> Committed:
+def commit(services: Services, target: WriteTarget, attempts: Sequence[Written]) -> Committed:
     """Seal the tasks that these attempts filled.
 
-    A task that is already sealed is compared. If its audience differs, strict raises AudienceMismatch; otherwise that
-    is logged, and the first seal stays.
-
-    Raises InvalidInput (there is no target at all) and Unreachable. If it is run again with other attempts of the same
-    rows, it completes the work it had begun.
+    Raises InvalidInput (there is no target at all), AudienceMismatch (a task is already sealed with another audience;
+    with first_stays that is only logged) and Unreachable. If it is run again with other attempts of the same rows, it
+    completes the work it had begun.
     """
+    base, options = target.base, target.options
     tasks = _together(attempts, 0 if options.split else options.refused)
     if not any(gathered.digest.targets for gathered in tasks.values()):
         raise _nothing(attempts)
     _seal(services, {task: gathered for task, gathered in tasks.items() if not _known(services, task).sealed})
     for task, gathered in tasks.items():
-        _compare(gathered, _known(services, task), strict=strict)
+        _compare(gathered, _known(services, task), strict=not target.first_stays)
     refused = sum(gathered.refused for gathered in tasks.values()) + sum(attempt.unassigned for attempt in attempts)
     committed = Committed(tuple(tasks), sum(gathered.digest.targets for gathered in tasks.values()), refused)
     _log.info("%s is sealed: targets %s, tasks %s, rows refused %s", base, committed.targets, len(tasks), refused)
     return committed
 
 
-def cancel_left_over(
-    services: Services, options: TaskOptions, base: str, live: Iterable[str], committed: Committed
-) -> list[str]:
+def cancel_left_over(services: Services, target: WriteTarget, live: Iterable[str], committed: Committed) -> list[str]:
     """Cancel the live tasks of discarded attempts only: unsealed parts of this write that are not in the commit.
 
     Returns them.
     """
-    tasks = [task for task in live if task not in committed.tasks and _is_left_over(services, options, base, task)]
+    tasks = [task for task in live if task not in committed.tasks and _is_left_over(services, target, task)]
     change_tasks(services, [TaskChange(task, (Control("cancelled", value=True),)) for task in tasks])
     return tasks
 
 
-def state_of_tasks(services: Services, base: str, *, split: bool, attempts: Iterable[Written] = ()) -> str:
+def state_of_tasks(services: Services, target: WriteTarget, attempts: Iterable[Written] = ()) -> str:
     """Return the state of a failed job's tasks, and how to go on, as text.
 
-    split: whether the tasks are parts of `base`. attempts: those that are known to have succeeded.
+    attempts: those that are known to have succeeded.
     """
+    base, split = target.base, target.options.split
     tasks = sorted({task for attempt in attempts for task in attempt.parts} | (set() if split else {base}))
     submissions = {task: known for task in tasks if (known := services.known.submission(task)) is not None}
     sealed = [task for task, known in submissions.items() if known.sealed]
@@ -180,21 +176,21 @@ def _compare(gathered: GatheredTask, sealed: Submission, *, strict: bool) -> Non
     _log.warning("%s The first stays; nothing of this one is sent.", cause)
 
 
-def _is_left_over(services: Services, options: TaskOptions, base: str, task: str) -> bool:
+def _is_left_over(services: Services, target: WriteTarget, task: str) -> bool:
     known = services.known.submission(task)
     if known is None or known.sealed or known.stopped or not known.record.hold_until_sealed:
         return False
-    return known.record.digest in _digests(options, base, known.record)
+    return known.record.digest in _digests(target, known.record)
 
 
-def _digests(options: TaskOptions, base: str, record: TaskRecord) -> set[str]:
+def _digests(target: WriteTarget, record: TaskRecord) -> set[str]:
     """Return the possible digests of a part of this write with this record's app, tier and channel."""
     split = {"app": record.app, "tier": str(record.tier), "channel": record.channel}
     made = set()
-    for language in ("", *options.messages):
-        values = [language if name == LANGUAGE else split.get(name, "") for name in options.split]
+    for language in ("", *target.options.messages):
+        values = [language if name == LANGUAGE else split.get(name, "") for name in target.options.split]
         try:
-            made.add(task_digest(options.push_task(base, values)))
+            made.add(task_digest(target.options.push_task(target.base, values)))
         except FairlaneError:
             continue  # no part has these values
     return made

@@ -75,7 +75,7 @@ class FairlaneSource(DataSource):
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802, ARG002, FBT001
         target = self._target(schema)
         _check_task(target, target.base or "query")
-        return StreamWriter(target)
+        return StreamWriter(target._replace(first_stays=True))
 
     def _target(self, schema: "StructType") -> WriteTarget:
         options = parse_options({**self.servers, **{name.lower(): text for name, text in self.options.items()}})
@@ -92,7 +92,7 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(self._target, iterator)
 
     def commit(self, messages: Sequence[Message | None]) -> None:
-        commit_write(self._target, _written(messages), strict=True)
+        commit_write(self._target, _written(messages))
 
     def abort(self, messages: Sequence[Message | None]) -> None:
         _log_state_of_tasks(self._target, _written(messages))
@@ -109,7 +109,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         name = self._target.base or _query(context.getLocalProperty(_DESCRIPTION) or "")
         base = f"{name}-{context.getLocalProperty(_BATCH)}"
-        return _write(self._target._replace(base=base, first_stays=True), iterator)
+        return _write(self._target._replace(base=base), iterator)
 
     def commit(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803, ARG002  # pyspark's
         """Commit a batch.
@@ -118,7 +118,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """
         written = _written(messages)
         if any(part.digest.targets for attempt in written for part in attempt.parts.values()):
-            commit_write(self._target._replace(base=written[0].base), written, strict=False)
+            commit_write(self._target._replace(base=written[0].base), written)
 
     def abort(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803
         written = _written(messages)
@@ -141,29 +141,26 @@ def _write(target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Message:
         return Message(write(connection.services(), target, chain((first,), batches)))
 
 
-def commit_write(target: WriteTarget, attempts: Sequence[Written], *, strict: bool) -> None:
+def commit_write(target: WriteTarget, attempts: Sequence[Written]) -> None:
     """Seal the tasks that these attempts filled, and cancel those that only other attempts had made.
 
     Raises as `commit`.
     """
-    options, base = target.options, target.base
     with closing(Connection(target.options.servers)) as connection:
         services = connection.services()
-        committed = commit(services, options, base, attempts, strict=strict)
-        if options.split:
-            ours = [TaskSelection(state=state, id_prefix=f"{base}.") for state in _LIVE]
+        committed = commit(services, target, attempts)
+        if target.options.split:
+            ours = [TaskSelection(state=state, id_prefix=f"{target.base}.") for state in _LIVE]
             pages = [connection.registry.tasks.page(selection, TASK_VIEW, _MAX_LIVE) for selection in ours]
             live = [task.id for page in pages for task in page.tasks]
-            cancel_left_over(services, options, base, live, committed)
+            cancel_left_over(services, target, live, committed)
 
 
 def _log_state_of_tasks(target: WriteTarget, attempts: Sequence[Written]) -> None:
     """Log the state of the tasks. Never fails, so that the caller gets the error that ended the job."""
     try:
         with closing(Connection(target.options.servers)) as connection:
-            state = state_of_tasks(
-                connection.services(), target.base, split=bool(target.options.split), attempts=attempts
-            )
+            state = state_of_tasks(connection.services(), target, attempts)
     except FairlaneError as error:
         state = f"Nothing is sent of a task before its seal. The state of the tasks cannot be read: {error}"
     _log.warning("The job failed. %s", state)

@@ -70,7 +70,10 @@ class WriteTarget(NamedTuple):
     base: str
     """The id of the task, or the prefix of the ids of all its parts."""
     first_stays: bool = False
-    """Whether a task with the same id but other options stays as it is and takes the rows; otherwise it is refused."""
+    """Whether a task that is there already stays as it is, though its options or its audience are others.
+
+    Otherwise the rows are refused.
+    """
 
 
 def write(services: Services, target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Written:

@@ -15,7 +15,6 @@ import pulsar
 import pytest
 
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound
-from dispatcher.model.view import TaskView
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
@@ -58,10 +57,6 @@ def devices(count: int = ROWS, first: int = 0) -> Counter[str]:
 def save(table: "DataFrame", settings: Settings, **options: str) -> None:
     with translated():
         table.write.format("fairlane").mode("append").options(**values_of(settings), **{**TASK, **options}).save()
-
-
-def completed(api: PushClient, task: str) -> TaskView:
-    return api.task(task).wait(DELIVERED_S)
 
 
 def in_lane(client: pulsar.Client, names: Topics, task: str) -> list[Envelope]:
@@ -110,7 +105,7 @@ def test_a_table_is_delivered_to_its_last_target(
 ) -> None:
     save(people(spark), fresh_settings, id="sale", variables="name", ttl_s="1h", weight="2")
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
-        done = completed(api, "sale")
+        done = api.task("sale").wait(DELIVERED_S)
         assert (done.targets.sent, done.targets.total, done.weight) == (ROWS, ROWS, 2.0)
         assert members.targets("sale") == devices()
 
@@ -151,7 +146,7 @@ def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
     assert sum(len(envelope.targets) for envelope in stored) > ROWS
     assert len({envelope.writer for envelope in stored}) == 3
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
-        assert completed(api, "sale").targets.sent == ROWS
+        assert api.task("sale").wait(DELIVERED_S).targets.sent == ROWS
         assert members.targets("sale") == devices()
 
 
@@ -165,10 +160,10 @@ def test_a_job_that_fails_sends_nothing_and_the_next_completes_it(
         held = api.task("sale").progress()
         assert (held.sealed, held.hold_until_sealed) == (False, True)
         save(people(spark), fresh_settings, id="other")
-        completed(api, "other")  # by then the worker has received envelopes of the first task's lane
+        api.task("other").wait(DELIVERED_S)  # by then the worker has received envelopes of the first task's lane
         assert (members.targets("sale"), api.task("sale").progress().targets.sent) == (Counter(), 0)
         save(people(spark).select("target"), fresh_settings, id="sale")
-        assert completed(api, "sale").targets.sent == ROWS
+        assert api.task("sale").wait(DELIVERED_S).targets.sent == ROWS
         assert members.targets("sale") == devices()
 
 
@@ -181,7 +176,7 @@ def test_split_columns_make_tasks_of_their_own(
     split = {"app": "", "split": "app,language", "message.de": "Angebot!"}
     save(table, fresh_settings, id="sale", **split)
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
-        tasks = {task.id: completed(api, task.id) for task in api.tasks(id_prefix="sale.")}
+        tasks = {task.id: api.task(task.id).wait(DELIVERED_S) for task in api.tasks(id_prefix="sale.")}
         assert {name: (task.app, task.targets.sent) for name, task in tasks.items()} == {
             "sale.shop.de": ("shop", 167), "sale.shop.en": ("shop", 333),
             "sale.bank.de": ("bank", 167), "sale.bank.en": ("bank", 333),
@@ -225,7 +220,7 @@ def test_a_stream_makes_a_task_of_each_batch_and_goes_on_where_it_was(
         tasks = sorted(task.id for task in api.tasks(id_prefix="alerts-"))
         assert tasks == ["alerts-0", "alerts-1", "alerts-2"]
         for number, task in enumerate(tasks):
-            assert completed(api, task).targets.sent == 100
+            assert api.task(task).wait(DELIVERED_S).targets.sent == 100
             assert members.targets(task) == devices(100, number * 100)
     shutil.rmtree(checkpoint)
 

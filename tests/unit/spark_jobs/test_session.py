@@ -10,6 +10,7 @@ import pytest
 
 from backends.extras import Missing, require_packages
 from spark_jobs.session import class_archive, session
+from spark_jobs.session.package import pack
 from spark_jobs.session.python_daemon import without_zips
 from spark_jobs.session.session import QUICKLY_COMPILED_ROWS, archive, archive_options, for_rows, require_spark
 
@@ -151,3 +152,23 @@ def test_without_an_installed_pyspark_they_stay(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("spark_jobs.session.python_daemon.find_spec", lambda _name: None)
     path = [str(PACKED / "pyspark.zip")]
     assert without_zips(path) == path
+
+
+# ----------------------------------------------------------------- the package for executors
+
+PACKED_CODE = """
+import sys
+sys.path[:] = [FILE] + [path for path in sys.path if path not in ("", ROOT)]
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
+import quotas.ledger, spark_jobs.ingest.job
+from backends.redis.client import assemble, lua_folder, lua_texts
+assert FILE in quotas.ledger.__file__ and FILE in spark_jobs.ingest.job.__file__
+assert "redis.call" in assemble("admit", lua_texts(lua_folder("backends.redis")))
+"""
+
+
+def test_packages_and_scripts_are_read_from_the_file_that_executors_are_sent(tmp_path: Path) -> None:
+    file = str(pack(tmp_path / "fairlane.zip"))
+    root = str(Path(__file__).parents[3])
+    code = PACKED_CODE.replace("FILE", repr(file)).replace("ROOT", repr(root))
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=tmp_path)
