@@ -3,23 +3,23 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from backends.redis.registry.registry import ControlView
-from backends.redis.skipped_records import SkippedRecords
-from consumers.upkeep.folder import FoldLoop, FoldSettings, Held, recheck
+from backends.redis.skipped_records import CONTROL
+from consumers.upkeep.folder import Folder, recheck
 from dispatcher.model.errors import Malformed
-from dispatcher.ports import OpenReader, StoredRecord
+from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import EpochMark
 
 _log = logging.getLogger(__name__)
-CONTROL = "control"
-"""The topic's name in the list of skipped records."""
 
 
-class ControlFolder:
+@dataclass(eq=False)
+class ControlFolder(Folder):
     """Applies every record of the control topic to the registry and keeps the cursor there.
 
     The cursor is moved after the records before it are applied, and only in the epoch (None: there is no view) that was
@@ -27,40 +27,23 @@ class ControlFolder:
     move, since a folder may still be reading the end of the topic when a new view needs it from the beginning.
     """
 
-    def __init__(
-        self,
-        epoch: Callable[[], str | None],
-        view: ControlView,
-        open_reader: OpenReader,
-        held: Held,
-        finished: Callable[[list[str]], None],
-        settings: FoldSettings,
-        skipped_records: SkippedRecords,
-    ) -> None:
-        """`held`: whether this worker holds the job. `finished` is called with the tasks that are now complete."""
-        self._skipped = skipped_records
-        self._epoch = epoch
-        self._view = view
-        self._loop = FoldLoop(CONTROL, open_reader, held, settings)
-        self._finished = finished
+    epoch: Callable[[], str | None]
+    view: ControlView
+    topic = CONTROL
 
-    def run(self, stop: threading.Event) -> None:
-        """Run until `stop` is set. Waits for a server that is gone."""
-        self._loop.run(self._term, stop)
-
-    def _term(self, stop: threading.Event) -> None:
-        epoch = self._epoch()
+    def fold_term(self, stop: threading.Event) -> None:
+        epoch = self.epoch()
         if epoch is None:
-            stop.wait(self._loop.settings.poll_s)
+            stop.wait(self.settings.poll_s)
             return
-        cursor = self._view.cursor()
-        recheck(self._skipped, CONTROL, self._loop.open_reader, self._apply_again)
-        self._loop.follow(cursor, partial(self._advance, epoch), self._view.cursor, stop)
+        cursor = self.view.cursor()
+        recheck(self.skipped, CONTROL, self.open_reader, self._apply_again)
+        self.follow(cursor, partial(self._advance, epoch), self.view.cursor, stop)
 
     def _advance(self, epoch: str, cursor: str | None, records: Sequence[StoredRecord]) -> bool:
         """Apply the records and move the cursor. Return False if it is elsewhere by now, or the epoch is another."""
         marked, sealed = self._apply(records, epoch)
-        moved = self._view.move_cursor(cursor, records[-1].position, epoch, marked=marked)
+        moved = self.view.move_cursor(cursor, records[-1].position, epoch, marked=marked)
         if moved:
             self._finish(sealed)
         return moved
@@ -75,15 +58,15 @@ class ControlFolder:
         outcome.
         """
         readable, skipped = _read(records)
-        self._skipped.keep(CONTROL, skipped)
-        self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
+        self.skipped.keep(CONTROL, skipped)
+        self.view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
         control_records = [record for _, record in readable]
         marked = any(isinstance(record, EpochMark) and record.epoch == epoch for record in control_records)
         return marked, [record.task for record in control_records if isinstance(record, Sealed | TaskRecord)]
 
     def _finish(self, sealed: Sequence[str]) -> None:
-        if complete := self._view.complete_among(sealed):
-            self._finished(list(complete))
+        if complete := self.view.complete_among(sealed):
+            self.finished(list(complete))
 
 
 def _read(records: Sequence[StoredRecord]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:

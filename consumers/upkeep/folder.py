@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -32,18 +33,28 @@ class FoldSettings:
     """The pause between two tries when a server is gone."""
 
 
-@dataclass(frozen=True)
-class FoldLoop:
-    """Reads one topic for as long as this worker holds the job of folding it."""
+@dataclass(eq=False)
+class Folder(ABC):
+    """Reads one topic into the view for as long as this worker holds the job of folding it."""
 
-    topic: str
-    """Its name in the log."""
     open_reader: OpenReader
     held: Held
+    finished: Callable[[list[str]], None]
+    """Called with the tasks that are now complete."""
     settings: FoldSettings
+    skipped: SkippedRecords
 
-    def run(self, term: Callable[[threading.Event], None], stop: threading.Event) -> None:
-        """Run `term` repeatedly while the job is held. If Pulsar or Redis is gone, log it once and wait for them.
+    @property
+    @abstractmethod
+    def topic(self) -> str:
+        """The topic's name in the log."""
+
+    @abstractmethod
+    def fold_term(self, stop: threading.Event) -> None:
+        """Fold from one reading of the cursor until the job is no longer ours or the cursor was moved by another."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Fold until `stop` is set, while the job is held. If Pulsar or Redis is gone, log it once and wait for them.
 
         This also applies to refusals and missing topics: ending the thread would end one worker after another.
         """
@@ -53,7 +64,7 @@ class FoldLoop:
                 stop.wait(pause_s / 5)
                 continue
             try:
-                term(stop)
+                self.fold_term(stop)
             except FairlaneError as error:
                 if reachable:
                     level = logging.WARNING if isinstance(error, Unreachable) else logging.ERROR
@@ -93,57 +104,42 @@ class FoldLoop:
                     return
 
 
-class OutcomeFolder:
-    """Folds one outcome topic for as long as this worker holds the job of folding it.
+@dataclass(eq=False)
+class OutcomeFolder(Folder):
+    """Folds one outcome topic.
 
     Two folders at once are harmless: the view refuses a batch that does not start at its cursor. An emptied view has no
     cursor; unless a snapshot is restored first, the fold then starts at the topic's beginning.
     """
 
-    def __init__(
-        self,
-        partition: int,
-        fold: RedisFold,
-        open_reader: OpenReader,
-        held: Held,
-        finished: Callable[[list[str]], None],
-        settings: FoldSettings,
-        skipped: SkippedRecords | None = None,
-    ) -> None:
-        """`held`: whether this worker holds the job. `finished` is called with the tasks that are now complete. With
-        `skipped` None, skipped records are not read again."""
-        self._skipped = skipped
-        self._partition = partition
-        self._fold = fold
-        self._loop = FoldLoop(f"outcomes-{partition}", open_reader, held, settings)
-        self._finished = finished
+    partition: int
+    fold: RedisFold
 
-    def run(self, stop: threading.Event) -> None:
-        """Run until `stop` is set. Waits for a server that is gone."""
-        self._loop.run(self._term, stop)
+    @property
+    def topic(self) -> str:
+        return f"outcomes-{self.partition}"
 
-    def _term(self, stop: threading.Event) -> None:
-        """Fold from one reading of the cursor until the job is no longer ours or the cursor was moved by another."""
-        current = partial(self._fold.cursor, self._partition)
+    def fold_term(self, stop: threading.Event) -> None:
+        current = partial(self.fold.cursor, self.partition)
         cursor = current()
-        if self._skipped is not None and cursor:
-            recheck(self._skipped, str(self._partition), self._loop.open_reader, partial(self._apply_again, cursor))
-        self._loop.follow(cursor, self._apply, current, stop)
+        if cursor:
+            recheck(self.skipped, str(self.partition), self.open_reader, partial(self._apply_again, cursor))
+        self.follow(cursor, self._apply, current, stop)
 
     def _apply_again(self, cursor: str, records: Sequence[StoredRecord]) -> None:
         """Apply skipped records. Raise Unreachable if another folder has moved the view's cursor."""
-        if records and not self._fold.apply(self._partition, cursor, cursor, *_columns(records)).applied:
+        if records and not self.fold.apply(self.partition, cursor, cursor, *_columns(records)).applied:
             raise Unreachable(
-                f"Another worker has advanced the view of outcomes-{self._partition}.", "The fold is tried again."
+                f"Another worker has advanced the view of outcomes-{self.partition}.", "The fold is tried again."
             )
 
     def _apply(self, expected: str | None, records: Sequence[StoredRecord]) -> bool:
         """Apply the records. Return False if the cursor is not at `expected`, or a snapshot is being restored."""
-        result = self._fold.apply(self._partition, expected, records[-1].position, *_columns(records))
+        result = self.fold.apply(self.partition, expected, records[-1].position, *_columns(records))
         if result.finished:
-            self._finished(list(result.finished))
+            self.finished(list(result.finished))
         if not result.applied and result.cursor != (expected or ""):
-            _log.info("outcomes-%d: the view is at another position; reading on from there", self._partition)
+            _log.info("outcomes-%d: the view is at another position; reading on from there", self.partition)
         return result.applied
 
 

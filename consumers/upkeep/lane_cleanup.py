@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import TaskTable
@@ -44,30 +44,23 @@ class _Waiting:
     wait_s: float
 
 
+@dataclass(eq=False)
 class LaneCleaner:
     """Deletes the topics of ended tasks' own lanes; the elected housekeeper runs one round each second."""
 
-    def __init__(
-        self,
-        topics: LaneTopics,
-        tasks: TaskTable,
-        complete: Callable[[], bool],
-        namespaces: Sequence[str],
-        clock: Clock,
-        settings: CleanupSettings = CleanupSettings(),
-        all_read: Callable[[], bool] = lambda: True,
-    ) -> None:
-        """`complete`: whether the view is complete. `all_read`: whether every control record could be read; a skipped
-        one may be the record of a lane's unknown task."""
-        self._topics = topics
-        self._tasks = tasks
-        self._complete = complete
-        self._namespaces = tuple(namespaces)
-        self._tenant = f"persistent://{namespaces[0].partition('/')[0]}/"
+    topics: LaneTopics
+    tasks: TaskTable
+    complete: Callable[[], bool]
+    """Whether the view is complete."""
+    namespaces: Sequence[str]
+    clock: Clock
+    settings: CleanupSettings = field(default_factory=CleanupSettings)
+    all_read: Callable[[], bool] = lambda: True
+    """Whether every control record could be read. A skipped one may be the record of a lane's unknown task."""
+
+    def __post_init__(self) -> None:
+        self._tenant = f"persistent://{self.namespaces[0].partition('/')[0]}/"
         """Prefix of the topics that may be deleted: a record may name a topic of another tenant."""
-        self._clock = clock
-        self._settings = settings
-        self._all_read = all_read
         self.begin()
 
     def begin(self) -> None:
@@ -76,14 +69,14 @@ class LaneCleaner:
         self._waiting: dict[str, _Waiting] = {}
         self._unknown_since_s: dict[str, float] = {}
         self._noted: set[str] = set()
-        self._ended_ms = self._clock.wall_ms()
-        self._next_sweep_s = self._clock.monotonic_s()
+        self._ended_ms = self.clock.wall_ms()
+        self._next_sweep_s = self.clock.monotonic_s()
 
     def round(self) -> None:
         """Note newly ended tasks, delete what can be deleted, sweep when it is time. Raises Unreachable."""
         self._note_ended()
-        if self._clock.monotonic_s() >= self._next_sweep_s:
-            self._next_sweep_s = self._clock.monotonic_s() + self._settings.sweep_s
+        if self.clock.monotonic_s() >= self._next_sweep_s:
+            self._next_sweep_s = self.clock.monotonic_s() + self.settings.sweep_s
             self.sweep()
         self._delete_due()
 
@@ -94,9 +87,9 @@ class LaneCleaner:
         before its lane is created, so a complete view contains the task of every listed lane, or will within the grace
         period. Raises Unreachable if a broker or Redis does not answer.
         """
-        listed = [topic for namespace in self._namespaces for topic in self._topics.list_topics(namespace)]
+        listed = [topic for namespace in self.namespaces for topic in self.topics.list_topics(namespace)]
         lanes = {topic: task for topic in listed if (task := task_of_lane(topic))}
-        if not self._complete():
+        if not self.complete():
             return
         known = self._known(list(lanes.values()))
         ended = [topic for topic, task in lanes.items() if known.get(task) and topic not in self._waiting]
@@ -107,18 +100,18 @@ class LaneCleaner:
 
     def _known(self, tasks: list[str]) -> dict[str, bool]:
         """Return whether each known task has ended."""
-        return {task: ended for part in _slices(tasks) for task, ended in self._tasks.ends(part).items()}
+        return {task: ended for part in _slices(tasks) for task, ended in self.tasks.ends(part).items()}
 
     def _note_ended(self) -> None:
         """Note newly ended tasks. Read the last ten seconds again, since another worker's clock may be behind.
 
         Ends dated in the future (by a clock that is ahead) do not move the start of the next read.
         """
-        now_ms = self._clock.wall_ms()
-        recent = self._tasks.ended_since(self._ended_ms - 10_000)
+        now_ms = self.clock.wall_ms()
+        recent = self.tasks.ended_since(self._ended_ms - 10_000)
         new = [task for task in recent if task not in self._noted]
         for part in _slices(new):
-            ended = self._tasks.named(part, TASK_VIEW, ended=True)
+            ended = self.tasks.named(part, TASK_VIEW, ended=True)
             self._add(one.lane for one in ended if not one.shared and one.lane.startswith(self._tenant))
             self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
         self._noted = set(recent)
@@ -128,10 +121,10 @@ class LaneCleaner:
 
         The registry is complete, so such a lane can belong to a task only if this version skipped the task's record.
         """
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         self._unknown_since_s = {topic: self._unknown_since_s.get(topic, now_s) for topic in topics}
-        old = [topic for topic, since_s in self._unknown_since_s.items() if now_s - since_s >= self._settings.grace_s]
-        if old and not self._all_read():
+        old = [topic for topic, since_s in self._unknown_since_s.items() if now_s - since_s >= self.settings.grace_s]
+        if old and not self.all_read():
             _log.warning(
                 "orphan sweep: %s and %d more belong to no known task; they are kept, because skipped control records "
                 "may describe their tasks (`fairlane registry status`)",
@@ -144,20 +137,20 @@ class LaneCleaner:
         return old
 
     def _add(self, topics: Iterable[str]) -> None:
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         for topic in topics:
-            self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry.first_s))
+            self._waiting.setdefault(topic, _Waiting(now_s, self.settings.retry.first_s))
 
     def _delete_due(self) -> None:
         """Delete as many lanes as the pace allows, `at_once` of them concurrently. A failed one is tried again later
         and does not stop the others."""
-        now_s, settings = self._clock.monotonic_s(), self._settings
+        now_s, settings = self.clock.monotonic_s(), self.settings
         due = [topic for topic, waiting in self._waiting.items() if waiting.due_s <= now_s]
         count = min(settings.fastest, max(settings.slowest, round(len(due) / settings.drain_s)))
         if not due:
             return
         with ThreadPoolExecutor(settings.at_once, thread_name_prefix="lane-cleaner") as pool:
-            deletions = {topic: pool.submit(self._topics.delete_topic, topic) for topic in due[:count]}
+            deletions = {topic: pool.submit(self.topics.delete_topic, topic) for topic in due[:count]}
         errors = [error for deletion in deletions.values() if (error := deletion.exception()) is not None]
         for topic, deletion in deletions.items():
             self._note_deletion(topic, gone=deletion.exception() is None and deletion.result(), now_s=now_s)
@@ -170,7 +163,7 @@ class LaneCleaner:
             return
         waiting = self._waiting[topic]
         waiting.due_s = now_s + waiting.wait_s
-        waiting.wait_s = self._settings.retry.after(waiting.wait_s)
+        waiting.wait_s = self.settings.retry.after(waiting.wait_s)
 
 
 def _slices(tasks: Sequence[str]) -> list[Sequence[str]]:

@@ -74,13 +74,13 @@ class SharedJobs:
         self.finisher = Finisher(redis.registry, redis.epochs.ready, pulsar.control, clock)
         self._folders = [self._outcome_folder(redis, pulsar, partition) for partition in partitions]
         self._control = ControlFolder(
-            redis.epoch_id,
-            redis.registry.control,
             pulsar.control.reader,
             self._holds(CONTROL),
             self.finisher.take,
             FoldSettings(),
             redis.skipped_records,
+            redis.epoch_id,
+            redis.registry.control,
         )
         self._snapshotter = snapshotter(redis, pulsar, self._holds(SNAPSHOT), clock, snapshot_every_s)
         self.rebuilder = Rebuilder(
@@ -117,13 +117,13 @@ class SharedJobs:
 
     def _outcome_folder(self, redis: RedisSide, pulsar: PulsarSide, partition: int) -> OutcomeFolder:
         return OutcomeFolder(
-            partition,
-            redis.fold,
             partial(pulsar.outcomes.reader, partition),
             self._holds(outcome_job(partition)),
             self.finisher.take,
             FoldSettings(),
             redis.skipped_records,
+            partition,
+            redis.fold,
         )
 
     def _clearing_chores(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:

@@ -89,13 +89,13 @@ def fold(topic: ControlTopic, view: RedisView) -> None:
             return found
 
     folder = ControlFolder(
-        lambda: "e",
-        registry.control,
         lambda after: UntilItsEnd(topic, after),
         lambda: True,
         lambda tasks: None,
         FoldSettings(batch=7),
         SkippedRecords(view, "test"),
+        lambda: "e",
+        registry.control,
     )
     folder.run(done)
 

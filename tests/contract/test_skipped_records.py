@@ -19,13 +19,13 @@ def folded(world: LawWorld, topic: Topic, reader: str) -> None:
     """To the topic's end, by a worker of a version."""
     fold = RedisFold(world.view, reader=reader)
     folder = OutcomeFolder(
-        0,
-        fold,
         topic.open,
         lambda: True,
         lambda tasks: None,
         FoldSettings(poll_s=0.001, idle_check_s=0.002, pause_s=0.01),
         SkippedRecords(world.view, reader),
+        0,
+        fold,
     )
     with running(folder.run):
         eventually(lambda: fold.cursor(0) == topic.records[-1].position and len(topic.opened) > 0)

@@ -97,7 +97,7 @@ def topic_of(count: int) -> ControlTopic:
 
 def folder(view: View, topic: ControlTopic, reported: list[str] | None = None) -> ControlFolder:
     finished = [] if reported is None else reported
-    return ControlFolder(lambda: view.epoch, view, topic.open, lambda: True, finished.extend, QUICK, view.passed)
+    return ControlFolder(topic.open, lambda: True, finished.extend, QUICK, view.passed, lambda: view.epoch, view)
 
 
 def test_every_record_is_applied_and_the_cursor_kept() -> None:
@@ -215,7 +215,7 @@ def outcome_folder(
     held: Callable[[], bool] = lambda: True,
     finished: Callable[[Sequence[str]], None] = lambda tasks: None,
 ) -> OutcomeFolder:
-    return OutcomeFolder(0, fold, topic.open, held, finished, QUICK)
+    return OutcomeFolder(topic.open, held, finished, QUICK, SkippedRecords(fold.world.view), 0, fold)
 
 
 def outcome_topic_of(count: int) -> Topic:
