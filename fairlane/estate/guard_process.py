@@ -76,8 +76,7 @@ def run_guard(settings: Settings, stop: threading.Event, *, acts: bool, metrics_
     """
     require_addresses(settings.pulsar, settings.redis)
     with ExitStack() as opened:
-        view = open_view(settings.redis)
-        opened.callback(view.close)
+        view = opened.enter_context(closing(open_view(settings.redis)))
         view.ping()
         view.scripts.check()
         figures = ProbeFigures()

@@ -2,9 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,9 @@ class LocalStack:
     def status(self) -> StackStatus:
         """Return what is running. Never waits and never changes anything."""
         state = states.load(self._home.state_file).living()
-        named = {"pulsar": state.pulsar} if state.estate is None else _of_estate(state.estate)
+        named = {"pulsar": state.pulsar}
+        if state.estate is not None:
+            named = {name: state.estate.servers.get(name) for name in state.estate.shape.names()}
         servers = {name: _server_status(server) for name, server in {**named, "redis": state.redis}.items()}
         return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses_of(state))
 
@@ -174,12 +177,12 @@ class LocalStack:
         logs = self._home.logs
         timeout_s = self._options.ready_timeout_s
         progress("waiting for Redis")
-        ready: Callable[[], bool] = lambda: redis_server.is_ready(redis.ports["redis"])  # noqa: E731
+        ready = partial(redis_server.is_ready, redis.ports["redis"])
         launch.wait_ready(redis, ready, (logs / "redis-console.log", logs / "redis.log"), timeout_s)
         if pulsar is None:
             return
         progress("waiting for Pulsar")
-        ready = lambda: pulsar_server.is_ready(pulsar.ports["web"])  # noqa: E731
+        ready = partial(pulsar_server.is_ready, pulsar.ports["web"])
         launch.wait_ready(pulsar, ready, (logs / "pulsar-console.log", logs / "pulsar.log"), timeout_s)
 
     def _note(self, state: StackState, **changes: Any) -> StackState:
@@ -253,10 +256,6 @@ def _fresh_servers(now: EstateState | None, before: EstateState | None) -> Estat
         return None
     old = {} if before is None else before.servers
     return now.model_copy(update={"servers": {name: one for name, one in now.servers.items() if name not in old}})
-
-
-def _of_estate(estate: EstateState) -> dict[str, ServerState | None]:
-    return {name: estate.servers.get(name) for name in estate.shape.names()}
 
 
 def _server_status(server: ServerState | None) -> dict[str, Any]:

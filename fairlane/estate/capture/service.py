@@ -3,6 +3,7 @@
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -80,13 +81,10 @@ class ServiceReader:
         return {"task": why.task, "state": why.state, "age_ms": why.age_ms, "now": why.now, "causes_ms": causes}
 
     def _clocks(self) -> dict[str, int]:
-        view = open_view(self._settings.redis)
-        try:
+        with closing(open_view(self._settings.redis)) as view:
             asked_ms = self._clock.wall_ms()
             redis_ms = view.now_ms()
-            return {"here_ms": asked_ms, "redis_ms": redis_ms, "redis_ahead_ms": redis_ms - asked_ms}
-        finally:
-            view.close()
+        return {"here_ms": asked_ms, "redis_ms": redis_ms, "redis_ahead_ms": redis_ms - asked_ms}
 
 
 def own_documents(settings: Settings) -> Iterator[Document]:

@@ -83,18 +83,15 @@ class IncidentWatch:
     def look_at_lanes(self) -> list[Incident]:
         """Report what lanes and tasks show now, and return it. Raises Unreachable, and Refused if the role may not ask
         brokers for their statistics."""
-        return self._reported(self._seen())
+        answers = self._answers()
+        lanes = [lane for _, lane in answered_lanes(answers)]
+        all_answered = all(answer.lanes is not None for answer in answers)
+        return self._reported([*blocked_lanes(lanes), *stuck_lanes(self._stuck(), lanes, all_answered=all_answered)])
 
     def _reported(self, found: list[Incident]) -> list[Incident]:
         if found:
             self._report(joined(found))
         return found
-
-    def _seen(self) -> list[Incident]:
-        answers = self._answers()
-        lanes = [lane for _, lane in answered_lanes(answers)]
-        all_answered = all(answer.lanes is not None for answer in answers)
-        return [*blocked_lanes(lanes), *stuck_lanes(self._stuck(), lanes, all_answered=all_answered)]
 
     def _answers(self) -> list[BrokerAnswer]:
         """Return the brokers' answers. The brokers are looked up again when one has not answered."""

@@ -38,10 +38,6 @@ def needs(draw: st.DrawFn) -> ClusterNeeds:
     )
 
 
-def values(figures: dict[str, object]) -> list[str]:
-    return [str(figure) for figure in figures.values()]
-
-
 def test_a_machine_of_128_gb_is_divided_as_in_the_source() -> None:
     split = split_memory(128 * GIB, broker=True, bookie=True)
     assert split.broker is not None

@@ -86,16 +86,6 @@ def test_workers_are_asked_to_leave() -> None:
     assert len(run.started) == 2
 
 
-def test_a_worker_that_dies_is_followed_by_another() -> None:
-    run = Run(obedient, QUICK, count=1)
-    run.await_started(1)
-    run.started[0].kill()
-    run.await_started(2)
-    run.end()
-    assert [process.name for process in run.started] == ["w0", "w0"]
-    assert not run.started[1].is_alive()
-
-
 def test_a_worker_that_ended_itself_is_followed_by_another_and_the_log_says_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -119,6 +109,8 @@ def test_a_worker_that_a_signal_without_a_name_ended_is_followed_by_another(capl
     run.await_started(2)
     run.end()
     assert f"worker w0 ended (killed by signal {signal.SIGRTMIN + 1}: Real-time signal 1)" in caplog.text
+    assert [process.name for process in run.started] == ["w0", "w0"]
+    assert not run.started[1].is_alive()
 
 
 def test_wrong_settings_end_all_at_once_with_the_exit_code_of_one_worker(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,28 +31,13 @@ def test_a_part_that_moves_or_has_nothing_to_do_does_not_hang() -> None:
         assert judge.observe({"engine": tick // 3, "fold-0": None, "rebuild": 1}) is None
 
 
-def test_every_move_and_every_rest_begins_the_count_again() -> None:
-    for sign in (8, None):
-        judge = Judge(SETTINGS)
-        observations(judge, 4, engine=7)
-        assert judge.observe({"engine": sign}) is None
-        assert observations(judge, 4, engine=7) == [None] * 4
-        assert judge.observe({"engine": 7}) == "engine"
-
-
-def test_a_part_that_ended_is_forgotten() -> None:
+@pytest.mark.parametrize("signs", [{"engine": 8}, {"engine": None}, {}], ids=["moves", "rests", "ended"])
+def test_every_move_rest_and_end_of_a_part_begins_its_count_again(signs: dict[str, int | None]) -> None:
     judge = Judge(SETTINGS)
     observations(judge, 4, engine=7)
-    judge.observe({})
+    assert judge.observe(signs) is None
     assert observations(judge, 4, engine=7) == [None] * 4
-
-
-def test_a_process_that_was_stopped_for_an_hour_hangs_no_sooner_when_it_wakes() -> None:
-    """A tick counts as a tick however long it took by any clock."""
-    judge = Judge(SETTINGS)
-    observations(judge, 4, engine=7)  # one tick before its end
-    # here the machine sleeps for an hour: no tick
-    assert judge.observe({"engine": 8}) is None
+    assert judge.observe({"engine": 7}) == "engine"
 
 
 def test_limits_follow_from_the_timeouts() -> None:
