@@ -46,15 +46,12 @@ class SnapshotStore(Protocol):
 
     def numbers(self) -> list[str]:
         """Return the numbers, newest first, including those of incomplete snapshots."""
-        ...
 
     def write(self, number: str, records: Iterable[Record]) -> None:
         """Store the records of a new snapshot in this order. Return once all are stored."""
-        ...
 
     def reader(self, number: str) -> RecordReader:
         """Open a snapshot for reading. Raises NotFound."""
-        ...
 
     def delete(self, number: str) -> None: ...
 

@@ -14,10 +14,6 @@ TOKEN_UPDATE_S = 1_200.0
 """Apple refuses provider tokens that change more often than this."""
 
 
-def _rows(status: int, effect: Effect, note: str, *codes: str) -> tuple[Row, ...]:
-    return tuple(Row(status=status, code=code, effect=effect, note=note) for code in codes)
-
-
 TABLE = VerdictTable(
     (
         strange_body("The answer has a body and no apns-id, so it is not one of APNs: check url and proxy of the app."),
@@ -36,14 +32,14 @@ TABLE = VerdictTable(
             note="The target is not a device token, or one of the other environment (sandbox or production).",
         ),
         Row(status=400, code="DeviceTokenNotForTopic", effect=Effect.WRONG, note="The target belongs to another app."),
-        *_rows(
-            400,
-            Effect.CREDENTIALS,
-            "The app's topic or push type is wrong: correct its settings.",
-            "TopicDisallowed",
-            "BadTopic",
-            "MissingTopic",
-            "InvalidPushType",
+        *(
+            Row(
+                status=400,
+                code=code,
+                effect=Effect.CREDENTIALS,
+                note="The app's topic or push type is wrong: correct its settings.",
+            )
+            for code in ("TopicDisallowed", "BadTopic", "MissingTopic", "InvalidPushType")
         ),
         Row(status=400, code="IdleTimeout", effect=Effect.LATER, note="The connection was idle for too long."),
         Row(status=413, effect=Effect.PAYLOAD, note="The payload is too large: at most 4,096 bytes."),

@@ -29,11 +29,9 @@ class OpenConnection(Protocol):
 
     def follow_rules(self) -> None:
         """Apply the rules that hold from now on."""
-        ...
 
     def shut(self) -> None:
         """Break the connection."""
-        ...
 
 
 class Choice:

@@ -80,4 +80,3 @@ class HttpClient(Protocol):
         Raises RequestFailed, also after the client's time limit. Raises InvalidInput for a request that HTTP cannot
         carry. A cancelled call may have reached the server.
         """
-        ...

@@ -15,11 +15,9 @@ class Targets(Protocol):
 
     def take(self) -> Any:
         """Return the next target; None if no further one may be sent."""
-        ...
 
     async def send(self, target: Any, /) -> bool:
         """Send a target. Return False if it waited in vain, so that nothing is gained by another runner."""
-        ...
 
 
 class _Call:

@@ -43,7 +43,7 @@ class Http1:
 
 
 class Http1Connection(asyncio.Protocol):
-    """See Connection. Passes bytes on to aiohttp's protocol."""
+    """See OpenConnection. Passes bytes on to aiohttp's protocol."""
 
     def __init__(self, owner: Http1, parser: asyncio.Protocol, *, has_certificate: bool) -> None:
         self._owner, self._parser, self._site = owner, parser, owner.site
@@ -77,10 +77,10 @@ class Http1Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------- Connection
     def follow_rules(self) -> None:
-        """See Connection. There is nothing to announce."""
+        """There is nothing to announce."""
 
     def shut(self) -> None:
-        """See Connection."""
+        """See OpenConnection."""
         break_connection(self._transport)
 
     # ------------------------------------------------------------- requests

@@ -31,7 +31,7 @@ class _Stream:
 
 
 class Http2Connection(asyncio.Protocol):
-    """See Connection."""
+    """See OpenConnection."""
 
     def __init__(self, site: Site, *, has_certificate: bool) -> None:
         self._site = site
@@ -106,7 +106,7 @@ class Http2Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------- Connection
     def follow_rules(self) -> None:
-        """See Connection."""
+        """See OpenConnection."""
         allowed = self._site.streams_for(self._peer)
         if allowed != self._allowed:
             self._allowed = allowed
@@ -114,7 +114,7 @@ class Http2Connection(asyncio.Protocol):
             self._sending.flush_soon()
 
     def shut(self) -> None:
-        """See Connection."""
+        """See OpenConnection."""
         self._over = True
         break_connection(self._transport)
 

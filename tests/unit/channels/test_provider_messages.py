@@ -4,13 +4,16 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dispatcher.channels.apns import ApnsSpec
+from dispatcher.channels.apns import ApnsSpec, apns_id
 from dispatcher.channels.fcm import FcmSpec
 from dispatcher.channels.push_message import languages
 from dispatcher.channels.spec import ChannelSpec, Handling, merged
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.tier import Tier
+from fairlane.fake.apns.checks import ID_FORM
 
 FCM, APNS = FcmSpec(), ApnsSpec()
 BOTH = pytest.mark.parametrize("spec", [FCM, APNS], ids=["fcm", "apns"])
@@ -162,3 +165,14 @@ def test_tags_of_languages_get_shorter() -> None:
 
 def test_objects_are_merged_deeply() -> None:
     assert merged({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"c": 3}, "d": 4}) == {"a": {"b": 1, "c": 3}, "d": 4}
+
+
+Place = tuple[str, str, int, int]
+TASKS, WRITERS = st.sampled_from(["a", "b"]), st.sampled_from(["0", "spark.1"])
+PLACES = st.tuples(TASKS, WRITERS, st.integers(0, 9), st.integers(0, 499))
+
+
+@given(PLACES, PLACES)
+def test_a_place_in_a_task_has_one_apns_id_and_two_places_have_two(one: Place, other: Place) -> None:
+    assert (apns_id(*one) == apns_id(*other)) == (one == other)
+    assert ID_FORM.fullmatch(apns_id(*one))

@@ -62,3 +62,51 @@ def verdict(answer: Answering, **settings: Any) -> Verdict:
     (report,) = post(answer, **settings)
     assert report.exceptions is None
     return report.verdict
+
+
+class RawProvider:
+    """Takes whole POSTs, and does with each what a test says by its number."""
+
+    def __init__(self, act: Callable[[int, asyncio.StreamWriter], None]) -> None:
+        self.taken = 0
+        self._act = act
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+                await reader.readexactly(length)
+                self.taken += 1
+                self._act(self.taken, writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+
+    async def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
+
+
+def deliver_raw(
+    act: Callable[[int, asyncio.StreamWriter], None], count: int = 1, query: str = "", **settings: Any
+) -> tuple[RawProvider, list[Report]]:
+    """Post envelopes one after the other, over one connection as long as it lives."""
+    provider = RawProvider(act)
+
+    async def main() -> list[Report]:
+        server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/push{query}"
+        channel = HttpChannel({"url": url, "client": Chosen.client, "concurrency": 1, "timeout_s": 5.0, **settings})
+        await channel.open()
+        try:
+            return [report for number in range(count) for report in await channel.deliver([envelope(number)], "high")]
+        finally:
+            await channel.close()
+            server.close()
+            await provider.close()
+
+    return provider, asyncio.run(main())

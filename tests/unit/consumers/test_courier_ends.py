@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 
 import pytest
 
 from consumers.delivery import courier as courier_module
-from consumers.delivery.courier import ChannelCourier
+from consumers.delivery.courier import ChannelCourier, ClockLoop
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.wire.envelope import Envelope
@@ -237,3 +238,22 @@ def test_a_channel_that_keeps_the_event_loop_is_left_behind(
     assert threads.join(TIMEOUT_S) == []
     loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(loop)))
     courier.stop(0.01)
+
+
+class _RunningClock(VirtualClock):
+    """Goes on by itself; `advance` is a sleep of the machine."""
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + time.monotonic()
+
+
+def test_a_call_times_out_by_the_time_that_passed_while_the_machine_slept() -> None:
+    clock, channel = _RunningClock(), Channel(timeout_s=3_600.0, shut=True)
+    with office(channel, ClockLoop, clock) as at:
+        at.send(batch([envelope(0)], use_by_s=clock.monotonic_s() + 60))
+        eventually(lambda: bool(channel.running))
+        timed = threading.Event()
+        at.loop.call_soon_threadsafe(timed.set)  # its turn comes after that of the call's timer
+        assert timed.wait(TIMEOUT_S)
+        clock.advance(3_601.0)
+        assert reasons(at.reported()[1]) == {(UNKNOWN, "no answer within 3600 s")}

@@ -13,7 +13,7 @@ from consumers.delivery.channels.http_answer import ANSWER_LIMIT, REASON_LIMIT, 
 from dispatcher.verdicts import read_reports
 from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
-from tests.unit.consumers.http_posts import FAILED, THREE, Answering, answering, deliver, post, verdict
+from tests.unit.consumers.http_posts import FAILED, THREE, Answering, answering, deliver_raw, post, verdict
 
 pytestmark = pytest.mark.usefixtures("client")
 
@@ -167,18 +167,14 @@ def test_any_answer_becomes_a_report_by_its_status(
 
 
 # ---------------------------------------------------------------- answers that are none
-async def _raw(reply: bytes, query: str, **settings: Any) -> Report:
+def replied(reply: bytes, **settings: Any) -> Report:
     """Return the result of an envelope whose provider writes these bytes and closes the connection."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(65_536)
+    def act(_number: int, writer: asyncio.StreamWriter) -> None:
         writer.write(reply)
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        (report,) = await deliver(f"http://127.0.0.1:{port}/{query}", [THREE], settings)
+    _, [report] = deliver_raw(act, query="?key=hush", **settings)
     return report
 
 
@@ -200,8 +196,8 @@ def test_the_status_decides_where_the_rest_cannot_be_read_and_no_key_is_told(
 ) -> None:
     if client == "pycurl" and b"zz" in reply:  # it has the headers of an answer whose chunks are wrong
         code = Outcome.SENT
-    report = asyncio.run(_raw(reply, "push?key=hush", strict_answers=False))
+    report = replied(reply, strict_answers=False)
     assert report.verdict.code == code
     assert "hush" not in report.verdict.reason
-    strict = asyncio.run(_raw(reply, "push?key=hush"))
+    strict = replied(reply)
     assert strict.verdict.code == (UNKNOWN if code == Outcome.SENT else code)
