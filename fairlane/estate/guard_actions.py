@@ -1,28 +1,22 @@
 """The guard's hands: bookies become read-only and writable again, brokers are drained."""
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from backends.pulsar.estate.bookie_switch import BookieSwitch
 from dispatcher.model.errors import Refused, Unreachable
 from estate.node_life import NodeKind
 
-
-class Drains(Protocol):
-    """Drains brokers."""
-
-    def has_bundles(self, broker: str) -> bool: ...
-
-    def drain(self, broker: str, must_stop: Callable[[], bool]) -> None: ...
+Drain = Callable[[str, Callable[[], bool]], None]
+"""Drains a broker, unless the second argument returns that it must stop. Raises Refused if bundles are left."""
 
 
 class NodeActions:
     """Carries out the guard's commands. What is raised as Unreachable may have happened, as Refused it has not."""
 
-    def __init__(self, switch: BookieSwitch | None, drains: Drains, may_act: Callable[[], bool]) -> None:
+    def __init__(self, switch: BookieSwitch | None, drain: Drain, may_act: Callable[[], bool]) -> None:
         """switch: None if there is no address of the bookies' HTTP interfaces. may_act: whether this guard is elected
         now, and not about to end."""
-        self._switch, self._drains, self._may_act = switch, drains, may_act
+        self._switch, self._drain, self._may_act = switch, drain, may_act
 
     def isolate(self, kind: NodeKind, name: str, bookies: Iterable[str], needed: int | None) -> None:
         """Take a node out of service.
@@ -31,7 +25,7 @@ class NodeActions:
         """
         if kind is NodeKind.BROKER:
             self._check_elected()
-            self._drains.drain(name, lambda: not self._may_act())
+            self._drain(name, lambda: not self._may_act())
         else:
             self._make_read_only(name, list(bookies), needed)
 

@@ -120,7 +120,7 @@ def _ports(
         has_bundles=drains.has_bundles,
         states=GuardStates(view),
         held=held,
-        actions=NodeActions(switch, drains, lambda: held() and not stop.is_set()),
+        actions=NodeActions(switch, drains.drain, lambda: held() and not stop.is_set()),
         capture=captures.report,
         clock=SystemClock(),
     )

@@ -2,17 +2,15 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from fairlane.stack import processes
 from fairlane.stack.estate.shape import EstatePorts, EstateShape
 from fairlane.stack.stored import StoredFile
 
 
-class ServerState(BaseModel):
+class ServerState(BaseModel, frozen=True):
     """One server that was started. `birth` distinguishes it from a later process with the same pid."""
-
-    model_config = ConfigDict(frozen=True)
 
     pid: int
     birth: str
@@ -26,20 +24,16 @@ class ServerState(BaseModel):
         return processes.is_alive(self.pid, self.birth)
 
 
-class StackPorts(BaseModel):
+class StackPorts(BaseModel, frozen=True):
     """The ports at which clients reach the servers of a local stack."""
-
-    model_config = ConfigDict(frozen=True)
 
     broker: int
     web: int
     redis: int
 
 
-class EstateState(BaseModel):
+class EstateState(BaseModel, frozen=True):
     """The servers of an estate that takes the place of the standalone Pulsar."""
-
-    model_config = ConfigDict(frozen=True)
 
     shape: EstateShape
     ports: EstatePorts
@@ -65,10 +59,8 @@ class EstateState(BaseModel):
         return [index for index, name in enumerate(self.shape.broker_names()) if name in self.servers]
 
 
-class StackState(BaseModel):
+class StackState(BaseModel, frozen=True):
     """The servers of a local stack; None for one that was not started or was stopped."""
-
-    model_config = ConfigDict(frozen=True)
 
     format: int = 1
     pulsar: ServerState | None = None

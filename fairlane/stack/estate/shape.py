@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from dispatcher.model.errors import Refused
 from fairlane.stack import ports
@@ -20,10 +20,8 @@ APART = 10
 """Minimum distance between the first ports of two estates."""
 
 
-class EstateShape(BaseModel):
+class EstateShape(BaseModel, frozen=True):
     """The number of bookies and brokers. Numbers of servers begin with 1."""
-
-    model_config = ConfigDict(frozen=True)
 
     bookies: int
     brokers: int
@@ -65,10 +63,8 @@ class EstateRequest:
         return replace(self, shape=shape, plan=plan)
 
 
-class EstatePorts(BaseModel):
+class EstatePorts(BaseModel, frozen=True):
     """The ports of an estate. Bookies have the same ports, each at an address of its own."""
-
-    model_config = ConfigDict(frozen=True)
 
     zookeeper: int
     zookeeper_http: int
@@ -112,10 +108,8 @@ def bookie_template(chosen: EstatePorts) -> str:
     return f"http://{{host}}:{chosen.bookie_http}"
 
 
-class StoredEstate(BaseModel):
+class StoredEstate(BaseModel, frozen=True):
     """Kept with the data: the ports, to some of which it is bound, and the number of bookies that hold some of it."""
-
-    model_config = ConfigDict(frozen=True)
 
     ports: EstatePorts
     shape: EstateShape

@@ -20,14 +20,9 @@ NAMES = ["127.0.0.2:3181", "127.0.0.3:3181", "127.0.0.4:3181", "127.0.0.5:3181"]
 FIRST = NAMES[0]
 
 
-class NoDrains:
+def no_drain(broker: str, _must_stop: Callable[[], bool]) -> None:
     """Brokers are not drained here."""
-
-    def has_bundles(self, broker: str) -> bool:
-        return False
-
-    def drain(self, broker: str, must_stop: Callable[[], bool]) -> None:
-        raise Refused(f"broker {broker} has 2 bundles left.")
+    raise Refused(f"broker {broker} has 2 bundles left.")
 
 
 @dataclass
@@ -72,7 +67,7 @@ class Site:
         return f"http://{{host}}:{self.port}"
 
     def actions(self, template: str | None = None) -> NodeActions:
-        return NodeActions(BookieSwitch(template or self.template), NoDrains(), lambda: self.elected)
+        return NodeActions(BookieSwitch(template or self.template), no_drain, lambda: self.elected)
 
     def isolate(self, needed: int | None = 3) -> None:
         self.actions().isolate(NodeKind.BOOKIE, FIRST, NAMES, needed)
@@ -181,13 +176,13 @@ def test_a_wrong_address_is_refused_at_the_start(template: str) -> None:
 
 
 def test_without_an_address_no_bookie_can_be_changed() -> None:
-    actions = NodeActions(None, NoDrains(), lambda: True)
+    actions = NodeActions(None, no_drain, lambda: True)
     with pytest.raises(Refused, match="No bookie can be made read-only"):
         actions.isolate(NodeKind.BOOKIE, FIRST, NAMES, 3)
 
 
 def test_a_broker_that_keeps_bundles_is_not_drained() -> None:
-    actions = NodeActions(None, NoDrains(), lambda: True)
+    actions = NodeActions(None, no_drain, lambda: True)
     with pytest.raises(Refused, match="2 bundles left"):
         actions.isolate(NodeKind.BROKER, "k:1", NAMES, 3)
 
