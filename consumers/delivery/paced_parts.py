@@ -1,7 +1,8 @@
 """Parts of calls whose caps do not let them leave yet, for channels that do not ask the gate themselves."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumers.delivery.door_keeper import LONGEST_WAIT_S, SHORTEST_WAIT_S
@@ -21,15 +22,13 @@ class Turn(NamedTuple):
     load: Load
 
 
+@dataclass(slots=True, eq=False)
 class _Line:
     """Parts of one flow, in order."""
 
-    __slots__ = ("next_s", "parts")
-
-    def __init__(self) -> None:
-        self.parts: deque[Part] = deque()
-        self.next_s = 0.0
-        """Monotonic time before which the door need not be asked."""
+    parts: deque[Part] = field(default_factory=deque)
+    next_s: float = 0.0
+    """Monotonic time before which the door need not be asked."""
 
 
 class PacedParts:
@@ -40,7 +39,7 @@ class PacedParts:
         self._targets_per_request = targets_per_request
         self._gate = gate
         self._clock = clock
-        self._lines: dict[str, _Line] = {}
+        self._lines: defaultdict[str, _Line] = defaultdict(_Line)
         self.count = 0
 
     def paces(self, app: str) -> bool:
@@ -50,11 +49,7 @@ class PacedParts:
 
     def add(self, part: Part) -> None:
         """Let a part wait behind those of its flow."""
-        flow = flow_name(self._channel, part.envelopes[0].app)
-        line = self._lines.get(flow)
-        if line is None:
-            line = self._lines[flow] = _Line()
-        line.parts.append(part)
+        self._lines[flow_name(self._channel, part.envelopes[0].app)].parts.append(part)
         self.count += 1
 
     def late(self, is_late: Callable[[Part], bool]) -> Iterator[Part]:

@@ -102,7 +102,7 @@ class Opener:
         self._under_way += 1
         opening.attempts += 1
         opening.unanswered += 1
-        attempt = _Attempt(opening)
+        attempt = _Attempt(opening, opening.attempts)
         do, answered = self._background.do, self._answered
         self._client._client.subscribe_async(
             opening.lane,
@@ -158,16 +158,14 @@ class Opener:
         self._background.do(partial(self._enqueue, opening), self._settings.wait.nth(opening.attempts - 1))
 
 
+@dataclass(eq=False)
 class _Attempt:
     """One attempt to open a lane. An overdue attempt may still succeed."""
 
-    __slots__ = ("ended", "number", "opening")
-
-    def __init__(self, opening: Opening) -> None:
-        self.opening = opening
-        self.number = opening.attempts
-        self.ended = False
-        """Whether it is answered or overdue."""
+    opening: Opening
+    number: int
+    ended: bool = False
+    """Whether it is answered or overdue."""
 
     @property
     def latest(self) -> bool:

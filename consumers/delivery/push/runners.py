@@ -6,6 +6,7 @@ They outlive calls, since a task that sends one request costs a fifth of it.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,17 +21,15 @@ class Targets(Protocol):
         """Send a target. Return False if it waited in vain, so that nothing is gained by another runner."""
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """A call that is being sent."""
 
-    __slots__ = ("ended", "has_enough", "targets", "under_way")
-
-    def __init__(self, targets: Targets, ended: "asyncio.Future[None]") -> None:
-        self.targets = targets
-        self.ended = ended
-        self.under_way = 0
-        self.has_enough = False
-        """Whether the call ends as soon as no target is under way."""
+    targets: Targets
+    ended: "asyncio.Future[None]"
+    under_way: int = 0
+    has_enough: bool = False
+    """Whether the call ends as soon as no target is under way."""
 
     def sent(self, *, goes_on: bool) -> None:
         """Record that a target is no longer under way."""
@@ -49,14 +48,12 @@ class _Call:
             self.ended.set_exception(error)
 
 
+@dataclass(slots=True, eq=False)
 class _Runner:
     """A task and the call whose target it sends."""
 
-    __slots__ = ("call", "task")
-
-    def __init__(self) -> None:
-        self.call: _Call | None = None
-        self.task: asyncio.Task[None] | None = None
+    call: _Call | None = None
+    task: "asyncio.Task[None] | None" = None
 
 
 class Runners:

@@ -27,15 +27,12 @@ MAX_POOLS = 1_000
 """Pools of a worker. Beyond it, those that no flow uses are forgotten."""
 
 
-class _Grant:
+class _Grant(NamedTuple):
     """Targets or requests to be sent evenly between two monotonic times."""
 
-    __slots__ = ("end_s", "rate", "start_s")
-
-    def __init__(self, count: int, start_s: float, spread_s: float) -> None:
-        self.start_s = start_s
-        self.end_s = start_s + spread_s
-        self.rate = count / spread_s
+    start_s: float
+    end_s: float
+    rate: float
 
     def allowed(self, from_s: float, to_s: float) -> float:
         """Return how many may be sent between two times."""
@@ -65,7 +62,7 @@ class Door:
 
     def allot(self, count: int, start_s: float, spread_s: float) -> None:
         """Add a grant. Of a part that lies in the past, no more counts than after a stall."""
-        grant = _Grant(count, start_s, spread_s)
+        grant = _Grant(start_s, start_s + spread_s, count / spread_s)
         self._grants.append(grant)
         self.end_s = max(self.end_s, grant.end_s)
         self._fill(grant.allowed(0.0, self._now_s))

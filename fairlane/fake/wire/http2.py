@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from fairlane.fake.admin import side_reply
 from fairlane.fake.messages import ClientFacts, Reply, Request
@@ -21,13 +22,12 @@ _LINGER_S = 1.0
 """Time for the client to read the last answers and the GOAWAY."""
 
 
+@dataclass(slots=True, eq=False)
 class _Stream:
-    __slots__ = ("body", "ended", "head", "step")
-
-    def __init__(self, head: RequestHead, step: Step) -> None:
-        self.head, self.step = head, step
-        self.body = bytearray()
-        self.ended = False
+    head: RequestHead
+    step: Step
+    body: bytearray = field(default_factory=bytearray)
+    ended: bool = False
 
 
 class Http2Connection(asyncio.Protocol):
