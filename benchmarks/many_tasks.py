@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from backends.pulsar.admin import PulsarAdmin
@@ -52,35 +53,25 @@ def submit_all(scene: Stage, load: ManyTasks, began_s: float) -> None:
 
 
 def live_tasks(scene: Stage) -> int:
-    view = open_view(scene.settings.redis)
-    try:
+    with closing(open_view(scene.settings.redis)) as view:
         return int(view.command("ZCARD", view.keys.tasks))
-    finally:
-        view.close()
 
 
 def topics_left(settings: Settings) -> int:
     """Return the number of task lanes that still exist."""
-    admin = PulsarAdmin(settings.pulsar)
-    try:
-        tenant = settings.pulsar.tenant
-        topics = (topic for namespace in admin.namespaces(tenant) for topic in admin.list_topics(namespace))
-        return sum(task_of_lane(topic) is not None for topic in topics)
-    finally:
-        admin.close()
+    with closing(PulsarAdmin(settings.pulsar)) as admin:
+        namespaces = admin.namespaces(settings.pulsar.tenant)
+        return sum(task_of_lane(topic) is not None for one in namespaces for topic in admin.list_topics(one))
 
 
 def keys_left(settings: Settings) -> Counter[str]:
     """Return the number of keys by kind (the part behind the prefix) and expiry: "task expires", "feed stays"."""
-    view = open_view(settings.redis)
-    try:
+    with closing(open_view(settings.redis)) as view:
         names = list(view.client.scan_iter(match=f"{view.keys.prefix}:*", count=1_000))
         pipeline = view.client.pipeline(transaction=False)
         for name in names:
             pipeline.pttl(name)
         lives = pipeline.execute() if names else []
-    finally:
-        view.close()
     kinds = (name.decode().removeprefix(view.keys.prefix + ":").partition(":")[0] for name in names)
     return Counter(f"{kind} {'expires' if life >= 0 else 'stays'}" for kind, life in zip(kinds, lives, strict=True))
 

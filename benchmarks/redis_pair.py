@@ -22,7 +22,7 @@ class RedisPair:
         """Start the pair. `servers` ends the servers that are started here."""
         self._binary = binary
         self._servers = servers
-        self.primary = servers.enter_context(running(binary))
+        self.primary = servers.enter_context(running(binary=binary))
         self.proxy: NamedProxy = servers.enter_context(named_proxy(self.primary.port))
         self.replica = self._replica()
 
@@ -64,7 +64,7 @@ class RedisPair:
     def _replica(self) -> RedisServer:
         """Start a replica, and return once it has the primary's data."""
         options = ("--replicaof", f"127.0.0.1 {self.primary.port}", "--repl-diskless-sync-delay", "0")
-        server = self._servers.enter_context(running(self._binary, *options))
+        server = self._servers.enter_context(running(*options, binary=self._binary))
         until_s = time.monotonic() + SYNC_S
         while not self.has_all():
             if time.monotonic() > until_s:
@@ -73,8 +73,8 @@ class RedisPair:
 
 
 @contextmanager
-def redis_pair(binary: str) -> Iterator[RedisPair]:
-    """Run both servers for as long as the context lasts. `binary`: redis-server or valkey-server."""
+def redis_pair(binary: str = "") -> Iterator[RedisPair]:
+    """Run both servers for as long as the context lasts. `binary`: see running."""
     with ExitStack() as servers:
         yield RedisPair(binary, servers)
 

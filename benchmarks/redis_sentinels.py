@@ -82,9 +82,9 @@ def sentinel_group(
     with ExitStack() as stack:
         secret = ("--requirepass", password, "--masterauth", password) if password else ()
         fast = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *secret, *options)
-        primary = stack.enter_context(running(binary, *fast))
+        primary = stack.enter_context(running(*fast, binary=binary))
         follow = ("--replicaof", f"127.0.0.1 {primary.port}")
-        servers = [primary, *(stack.enter_context(running(binary, *follow, *fast)) for _ in range(2))]
+        servers = [primary, *(stack.enter_context(running(*follow, *fast, binary=binary)) for _ in range(2))]
         folder = Path(stack.enter_context(TemporaryDirectory()))
         lines = [*sentinel_options, *([f"sentinel auth-pass {SERVICE} {password}"] if password else ())]
         ports = tuple(stack.enter_context(_sentinel(binary, folder, primary.port, lines)) for _ in range(3))

@@ -49,9 +49,10 @@ def _bundled_valkey() -> str | None:
 
 
 @contextmanager
-def running(binary: str, *options: str, port: int | None = None) -> Iterator[RedisServer]:
-    """Run a server for as long as the block runs. `options`: as on its command line."""
+def running(*options: str, binary: str = "", port: int | None = None) -> Iterator[RedisServer]:
+    """Run a server for as long as the block runs. `options`: as on its command line; `binary`: by default the first."""
     port = port or free_port()
+    binary = binary or next(iter(binaries().values()))
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *options]
     with TemporaryDirectory() as folder:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder)

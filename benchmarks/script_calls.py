@@ -14,7 +14,7 @@ import msgspec
 from backends.redis.client import lua_folder
 from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
-from benchmarks.redis_server import binaries, running
+from benchmarks.redis_server import running
 
 _WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _FROM_SCRIPT = re.compile(rb"^\d+\.\d+ \[\d+ lua\]")
@@ -92,13 +92,12 @@ def digests(view: RedisView) -> dict[str, str]:
     return {**view.scripts.digests, **view.scripts.of(lua_folder("quotas")).digests}
 
 
-def replay(calls: Sequence[ScriptCall], binary: str | None = None) -> list[float]:
+def replay(calls: Sequence[ScriptCall]) -> list[float]:
     """Make the calls again, one after the other, on a private Redis; return the time of each (ms).
 
     It is the processor time of Redis' thread, which other work on this machine does not lengthen.
     """
-    chosen = binary or sorted(binaries().items())[0][1]
-    with running(chosen) as server, closing(open_view(RedisSettings(url=server.url))) as view:
+    with running() as server, closing(open_view(RedisSettings(url=server.url))) as view:
         view.scripts.check()
         view.scripts.of(lua_folder("quotas")).check()
         busy = Path(f"/proc/{server.process.pid}/schedstat")

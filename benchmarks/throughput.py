@@ -6,6 +6,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,11 +136,8 @@ class Costs:
 
 def _costs_so_far(scene: Stage) -> Costs:
     """Return the costs so far of the stage's workers, and of servers that nobody else should be using."""
-    redis = connect(scene.settings.redis)
-    try:
+    with closing(connect(scene.settings.redis)) as redis:
         info: dict[str, Any] = redis.info()
-    finally:
-        redis.close()
     return Costs(
         sum(cpu_s(process.pid) for process in scene.crew.members.values()),
         _broker_s(scene.settings.pulsar.admin_address),

@@ -9,7 +9,7 @@ import re
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
 from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -256,9 +256,6 @@ def delete_keys(settings: Settings) -> None:
     """Delete every key under the prefix."""
     from backends.redis.client import connect
 
-    client = connect(settings.redis)
-    try:
+    with closing(connect(settings.redis)) as client:
         for key in client.scan_iter(match=f"{settings.redis.prefix}:*", count=1_000):
             client.delete(key)
-    finally:
-        client.close()

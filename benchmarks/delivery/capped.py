@@ -54,12 +54,6 @@ class Scene:
             lost += sum(float(line.split()[1]) for line in lines if line.startswith("fairlane_cap_lost_total{"))
         return lost
 
-    def begin_again(self) -> None:
-        self.fake.ask("DELETE", "counts")
-
-    def worker_pids(self) -> list[int]:
-        return [member.pid for member in self.at.crew.members.values()]
-
 
 @contextmanager
 def _scene(settings: Settings, workers: int, say: Callable[[str], None]) -> Iterator[Scene]:
@@ -82,7 +76,7 @@ def cap(settings: Settings, seconds: float, workers: int, say: Callable[[str], N
         time.sleep(SETTLED_S)
         at_rest = _measured(scene, seconds, [])
         say(f"at rest: {at_rest}")
-        stalled = _measured(scene, seconds, scene.worker_pids())
+        stalled = _measured(scene, seconds, [member.pid for member in scene.at.crew.members.values()])
         say(f"with stalls of workers: {stalled}")
         fake_stalled = _measured(scene, seconds, [scene.fake.pid])
     phases = {"rest": at_rest, "workers_stall": stalled, "fake_stalls": fake_stalled}
@@ -96,7 +90,7 @@ def _cap_group(service: ServiceControls) -> None:
 
 def _measured(scene: Scene, seconds: float, stalled: list[int]) -> dict[str, float]:
     """Return the figures of some time in which these processes are stopped, one after the other."""
-    scene.begin_again()
+    scene.fake.ask("DELETE", "counts")
     began_s, lost, stalls = time.monotonic(), scene.lost(), 0
     while (passed_s := time.monotonic() - began_s) < seconds:
         if stalled and passed_s > STALL_EVERY_S * (stalls + 0.5):
@@ -125,7 +119,7 @@ def pause(settings: Settings, seconds: float, workers: int, say: Callable[[str],
         scene.at.client.cap_app(APP, CAP, channel="fcm")
         scene.submit(round(CAP * PAUSES * 20))
         for _ in range(PAUSES):
-            scene.begin_again()
+            scene.fake.ask("DELETE", "counts")
             wait_for("requests", lambda: scene.counts()["requests"] > CAP, 60)
             began, later, end = _paused(scene, seconds)
             after, late = max(after, later - began), late + end - later

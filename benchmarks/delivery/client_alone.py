@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from benchmarks.delivery.certificates import make_certificates
-from benchmarks.delivery.cores import run_on
+from benchmarks.delivery.cores import CLIENT, run_on
 from benchmarks.delivery.frame_server import Orders
 from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.port import HttpClient, HttpRequest
 from consumers.delivery.http2.settings import ClientSettings
+from fairlane.fake.certificates import make_tls_files
 
 HEADERS = (("authorization", "Bearer " + "x" * 1_000), ("content-type", "application/json"))
 """As long as those of FCM."""
@@ -34,15 +34,13 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 10
     streams: int = 100
     requests: int = 100_000
-    core: int = 0
-    uvloop: bool = True
 
 
 def run(load: Load, latency_ms: float) -> dict[str, float]:
     """Measure once, with a server of its own. Returns figures by name."""
     with TemporaryDirectory(prefix="fairlane-bench-") as folder:
-        make_certificates(Path(folder))
-        orders = Orders(folder, latency_ms, load.streams, core=load.core + 1, uvloop=load.uvloop)
+        make_tls_files(Path(folder), "127.0.0.1")
+        orders = Orders(folder, latency_ms, load.streams)
         with serving(orders) as (url, ended):
             result = _client(msgspec.structs.replace(load, url=url, ca_file=f"{folder}/ca.pem"))
         return {**result, "server_cpu_us": ended[0]["cpu_s"] / ended[0]["answered"] * 1e6}
@@ -114,5 +112,4 @@ async def _send(client: HttpClient, load: Load, count: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    given = msgspec.json.decode(sys.argv[1], type=Load)
-    run_on(given.core, send_all(given), uvloop=given.uvloop)
+    run_on(CLIENT, send_all(msgspec.json.decode(sys.argv[1], type=Load)))

@@ -28,8 +28,6 @@ class Orders(msgspec.Struct, frozen=True):
     """Holds server.pem and server.key."""
     latency_ms: float
     streams: int
-    core: int
-    uvloop: bool = True
     has_body: bool = True
     """Whether an answer has a body, as of FCM; APNs answers 200 without one."""
 
@@ -121,7 +119,6 @@ async def serve(orders: Orders) -> None:
 
 
 if __name__ == "__main__":
-    from benchmarks.delivery.cores import run_on
+    from benchmarks.delivery.cores import SERVER, run_on
 
-    given = msgspec.json.decode(sys.argv[1], type=Orders)
-    run_on(given.core, serve(given), uvloop=given.uvloop)
+    run_on(SERVER, serve(msgspec.json.decode(sys.argv[1], type=Orders)))

@@ -19,8 +19,6 @@ class PostOrders(msgspec.Struct, frozen=True):
     """How to serve."""
 
     latency_ms: float
-    core: int
-    uvloop: bool = True
 
 
 class Posts(asyncio.Protocol):
@@ -65,7 +63,6 @@ async def serve(orders: PostOrders) -> None:
 
 
 if __name__ == "__main__":
-    from benchmarks.delivery.cores import run_on
+    from benchmarks.delivery.cores import SERVER, run_on
 
-    given = msgspec.json.decode(sys.argv[1], type=PostOrders)
-    run_on(given.core, serve(given), uvloop=given.uvloop)
+    run_on(SERVER, serve(msgspec.json.decode(sys.argv[1], type=PostOrders)))

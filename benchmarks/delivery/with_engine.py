@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.delivery.certificates import make_certificates
 from benchmarks.delivery.client_alone import Load, server, serving
+from benchmarks.delivery.cores import CLIENT
 from benchmarks.delivery.frame_server import Orders
 from benchmarks.delivery.post_server import PostOrders
 from benchmarks.resources import cpu_s
@@ -22,6 +22,7 @@ from benchmarks.throughput import settled
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from fairlane.demo.fake_fcm import FakeFcm, running
+from fairlane.fake.certificates import make_tls_files
 from fairlane.settings import Settings
 from producers.control.task_changes import Changes, TaskFilter
 from producers.handle import TaskHandle
@@ -37,8 +38,8 @@ def run(settings: Settings, load: Load, latency_ms: float, say: Callable[[str], 
     """Measure once, with a server, a tenant and a worker of its own. Returns figures by name."""
     with TemporaryDirectory(prefix="fairlane-bench-") as name, stage(settings, say) as scene:
         folder = Path(name)
-        make_certificates(folder)
-        orders = Orders(name, latency_ms, load.streams, core=load.core + 1, uvloop=load.uvloop)
+        make_tls_files(folder, "127.0.0.1")
+        orders = Orders(name, latency_ms, load.streams)
         with serving(orders) as (url, ended), running(folder / "issuer") as issuer:
             scene.crew.environment.update(_channel(issuer, url, folder, load))
             figures = _drained(scene, load, "fcm")
@@ -47,8 +48,7 @@ def run(settings: Settings, load: Load, latency_ms: float, say: Callable[[str], 
 
 def run_posts(settings: Settings, load: Load, latency_ms: float, say: Callable[[str], None]) -> dict[str, float]:
     """Measure the channel `http` once; see run."""
-    orders = PostOrders(latency_ms, core=load.core + 1, uvloop=load.uvloop)
-    with stage(settings, say) as scene, server("post_server", orders) as (port, ended):
+    with stage(settings, say) as scene, server("post_server", PostOrders(latency_ms)) as (port, ended):
         scene.crew.environment["FAIRLANE_HTTP_URL"] = f"http://127.0.0.1:{port}/push"
         figures = _drained(scene, load, "http")
     return _with_server(figures, ended[0])
@@ -77,7 +77,7 @@ def _drained(scene: Stage, load: Load, channel: str) -> dict[str, float]:
     handles = [_submit(scene, load.requests // TASKS, tier, channel) for tier in Tier]
     everything = TaskFilter(app="bench")
     scene.client.set_many(everything, Changes(paused=True))
-    with _on_core(load.core):
+    with _on_its_core():
         scene.crew.join("worker-0")
     wait_for("the worker to serve", lambda: len(scene.serving()) == 1, 60)
     scene.client.set_many(everything, Changes(paused=False))
@@ -100,13 +100,13 @@ def _submit(scene: Stage, count: int, tier: Tier, channel: str) -> TaskHandle:
 
 
 @contextmanager
-def _on_core(core: int) -> Iterator[None]:
-    """Let processes that are started here keep to one core, where the system allows it."""
+def _on_its_core() -> Iterator[None]:
+    """Let processes that are started here keep to the client's core, where the system allows it."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core % (os.cpu_count() or 1)})
+    os.sched_setaffinity(0, {CLIENT})
     try:
         yield
     finally:

@@ -96,9 +96,9 @@ class EstateServers:
         server = self.server(name)
         processes.stop(server.pid, server.birth, 0.0)
 
-    def terminate(self, name: str, deadline_s: float = 20.0) -> None:
+    def terminate(self, name: str) -> None:
         server = self.server(name)
-        processes.stop(server.pid, server.birth, deadline_s)
+        processes.stop(server.pid, server.birth, 20.0)
 
     def pause(self, name: str) -> None:
         """Freeze a server: connections stay open, nothing is answered. Longer than 25 s ends a bookie."""

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.kafka import servers
 from benchmarks.kafka.installing import ROOT, KafkaTools
 from benchmarks.kafka.late_task import Scene, figures
-from benchmarks.stage import Stage, stage, targets, wait_for
+from benchmarks.stage import Figures, Stage, stage, targets, wait_for
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
@@ -19,14 +19,13 @@ from fairlane.settings import Settings
 from producers.control.task_changes import Changes, TaskFilter
 from producers.handle import TaskHandle
 
-Figures = dict[str, list[float]]
 TIMEOUT_S = 240
 WORKERS = 2
 
 
-def on_kafka(tools: KafkaTools, runs: int) -> Figures:
+def on_kafka(tools: KafkaTools, runs: int) -> dict[str, list[float]]:
     """Measure the three topics on one fresh server; each run has topics of its own."""
-    found: Figures = {}
+    found = Figures()
     with (
         TemporaryDirectory(prefix="fairlane-kafka-") as folder,
         servers.kafka(Path(folder) / "kafka", tools, fsync=False) as address,
@@ -39,22 +38,17 @@ def on_kafka(tools: KafkaTools, runs: int) -> Figures:
             )
             if done.returncode:
                 raise FairlaneError(f"The run on Kafka failed: {done.stderr[-800:]}")
-            _add(found, json.loads(done.stdout.splitlines()[-1]))
-    return found
+            found.add(json.loads(done.stdout.splitlines()[-1]))
+    return found.values
 
 
-def on_fairlane(settings: Settings, runs: int, say: Callable[[str], None]) -> Figures:
+def on_fairlane(settings: Settings, runs: int, say: Callable[[str], None]) -> dict[str, list[float]]:
     """Measure Fairlane on the configured servers, in a tenant of its own."""
-    found: Figures = {}
+    found = Figures()
     for number in range(runs):
         with stage(settings, say) as scene:
-            _add(found, _run(scene, Scene(), seed=2026 + 1_000 * number))
-    return found
-
-
-def _add(found: Figures, run: dict[str, float]) -> None:
-    for name, value in run.items():
-        found.setdefault(name, []).append(value)
+            found.add(_run(scene, Scene(), seed=2026 + 1_000 * number))
+    return found.values
 
 
 def _submit(where: Stage, scene: Scene, tier: Tier, count: int, seed: int) -> TaskHandle:

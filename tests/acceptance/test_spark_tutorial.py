@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.redis_server import free_port
 from fairlane.settings import Settings
 from tests.acceptance.conftest import nowhere
-from tests.integration.provider import free_port
 from tests.integration.worker_crew import environment
 from tests.spark_document import begin, blocks_of, path_with_commands
 

@@ -39,7 +39,7 @@ def worlds_of(engine: str, test_lua: Path) -> Iterator[Worlds]:
     if engine == IN_PROCESS:
         yield in_process_worlds()
         return
-    with running(binaries()[engine]) as server, redis_worlds(server.url, test_lua) as worlds:
+    with running(binary=binaries()[engine]) as server, redis_worlds(server.url, test_lua) as worlds:
         yield worlds
 
 
@@ -71,7 +71,7 @@ def live(world: LawWorld) -> LawWorld:
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with running(binaries()[request.param]) as server:
+    with running(binary=binaries()[request.param]) as server:
         yield server.url
 
 
@@ -86,7 +86,7 @@ def opens_view(request: pytest.FixtureRequest) -> Iterator[Callable[[], RedisVie
     if request.param == IN_PROCESS:
         yield view_in_process
         return
-    with running(binaries()[request.param]) as server:
+    with running(binary=binaries()[request.param]) as server:
         yield lambda: view_at(server.url)
 
 

@@ -245,9 +245,6 @@ class LawEngines(LawWorld):
             push.standing = False
             self.write(sealed(push.name, push.published))
         end_s = self.now_s + within_s
-        while any(self.counts_of(push)["sent"] < push.published for push in self.pushes.values()):
+        while any(self.counts(push.name)["sent"] < push.published for push in self.pushes.values()):
             assert self.now_s < end_s, f"not sent: {self.explain()}"
             self.run_for(0.5)
-
-    def counts_of(self, push: Push) -> dict[str, int]:
-        return self.counts(push.name)

@@ -32,6 +32,7 @@ from tests.unit.engine_world import EngineWorld
 
 TOPICS = Topics(outcome_partitions=2)
 EPOCH = FIRST_VIEW
+PREFIX = "law"
 
 
 class Look(NamedTuple):
@@ -161,9 +162,9 @@ class LawWorld(EngineWorld):
 
 
 @contextmanager
-def redis_worlds(url: str, lua: Path, prefix: str = "law") -> Iterator[Callable[[], LawWorld]]:
+def redis_worlds(url: str, lua: Path) -> Iterator[Callable[[], LawWorld]]:
     """Makes fresh worlds, one after the other, under one prefix."""
-    view = open_view(RedisSettings(url=url, prefix=prefix))
+    view = open_view(RedisSettings(url=url, prefix=PREFIX))
     server = urlsplit(url)
     clock_key = ClockKey((server.hostname or "127.0.0.1", server.port or 6379), f"{view.keys.prefix}:test-clock")
 
@@ -195,14 +196,14 @@ class ServerClock:
         self.on_set(wall_ms)
 
 
-def in_process_worlds(prefix: str = "law", lua: Path | None = None) -> Callable[[], LawWorld]:
+def in_process_worlds(lua: Path | None = None) -> Callable[[], LawWorld]:
     """Make worlds over a Redis in this process, which runs the scripts that ship. lua: others instead, with a clock
     that is a key."""
     clock = ServerClock()
     server = MemoryRedis(clock.now_ms)
-    view = view_in(server, prefix)
+    view = view_in(server, PREFIX)
     if lua is not None:
-        clock.on_set = lambda wall_ms: view.client.set(f"{prefix}:test-clock", wall_ms)
+        clock.on_set = lambda wall_ms: view.client.set(f"{PREFIX}:test-clock", wall_ms)
 
     def fresh() -> LawWorld:
         server.store.clear()
@@ -294,8 +295,8 @@ def ask_shared(*wants: Want) -> LaneAsk:
     return ask(SHARED_LANE, *wants, kind=LaneKind.SHARED)
 
 
-def ask_side(*wants: Want, app: str = "shop", channel: str = "null") -> LaneAsk:
-    return ask(TOPICS.side_lane(app, channel), *wants, kind=LaneKind.SIDE)
+def ask_side(*wants: Want, app: str = "shop") -> LaneAsk:
+    return ask(TOPICS.side_lane(app, "null"), *wants, kind=LaneKind.SIDE)
 
 
 def request(number: int, *asks: LaneAsk, worker: str = "w", **fields: object) -> LeaseRequest:

@@ -116,7 +116,7 @@ def _answer(client: Any, name: str, words: list[bytes]) -> Any:
 
 @pytest.fixture(scope="module", params=sorted(binaries().items()), ids=lambda named: named[0])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    with running(request.param[1]) as server:
+    with running(binary=request.param[1]) as server:
         yield Pair(server.url)
 
 

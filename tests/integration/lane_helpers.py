@@ -8,8 +8,8 @@ import pulsar
 
 from backends.system_clock import SystemClock
 from consumers.lanes.pulsar_lanes import LaneSettings, PulsarLanes
-from dispatcher.model.errors import Unreachable
-from dispatcher.ports import DeadLetter, Delivery, Done
+from dispatcher.ports import Delivery
+from dispatcher.testing.logs import MemoryDeadLetters
 from dispatcher.wire.envelope import Envelope, encode_envelope, encode_message
 from tests.integration.pulsar_helpers import DEADLINE_S, eventually
 from tests.records import lane_info
@@ -39,27 +39,12 @@ def publish_envelopes(client: pulsar.Client, lane: str, sequences: Sequence[int]
     publish(client, lane, [encode_envelope(envelope(number, targets)) for number in sequences])
 
 
-class Letters:
-    """Dead letters in memory. `broken`: no receipt."""
-
-    def __init__(self) -> None:
-        self.broken = False
-        self.stored: list[DeadLetter] = []
-
-    def publish(self, letter: DeadLetter, done: Done) -> None:
-        if self.broken:
-            done(Unreachable("Pulsar is gone."))
-            return
-        self.stored.append(letter)
-        done(None)
-
-
 class Dock:
     """Lanes as an engine uses them: drained when they announce themselves."""
 
     def __init__(self, client: pulsar.Client, settings: LaneSettings | None = None) -> None:
         self.ready: queue.Queue[str] = queue.Queue()
-        self.letters = Letters()
+        self.letters = MemoryDeadLetters()
         self.lanes = PulsarLanes(client, self.ready.put, self.letters, SystemClock(), settings)
 
     def attach(self, lane: str, prefetch: int = PREFETCH, chunk: int = 1) -> None:

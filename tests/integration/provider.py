@@ -1,7 +1,6 @@
 """A push provider for the tests: an HTTP server that keeps what it is posted and answers as it is told."""
 
 import asyncio
-import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from benchmarks.redis_server import free_port
 from dispatcher.model.view import TaskView
 from producers.handle import TaskHandle
 
@@ -51,13 +51,6 @@ class Provider:
         """All targets that came with an attempt, sorted."""
         posts = [post.body for post in self.posts_of(task) if post.body["attempt"] == attempt]
         return sorted(target for body in posts for target in body["targets"])
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port: int = held.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -73,25 +73,20 @@ def consumer_of(client: pulsar.Client, lane: str) -> "pulsar.Consumer":
 
 def bodies_in(client: pulsar.Client, lane: str, count: int) -> list[bytes]:
     """The first `count` messages of a lane, acknowledged."""
-    consumer = consumer_of(client, lane)
-    try:
+    with closing(consumer_of(client, lane)) as consumer:
         received = []
         for _ in range(count):
             message = consumer.receive(round(DEADLINE_S * 1000))
             consumer.acknowledge(message)
             received.append(message.data())
         return received
-    finally:
-        consumer.close()
 
 
 def is_empty(client: pulsar.Client, lane: str) -> bool:
     """Whether nothing (more) is delivered."""
-    consumer = consumer_of(client, lane)
-    try:
-        consumer.receive(300)
-    except pulsar.Timeout:
-        return True
-    finally:
-        consumer.close()
+    with closing(consumer_of(client, lane)) as consumer:
+        try:
+            consumer.receive(300)
+        except pulsar.Timeout:
+            return True
     return False

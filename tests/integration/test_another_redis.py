@@ -18,8 +18,7 @@ from tests.integration.worker_crew import audience, crew, eventually, on_redis, 
 def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
     fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    binary = next(iter(redis_server.binaries().values()))
-    with redis_server.running(binary) as first, redis_server.running(binary) as second:
+    with redis_server.running() as first, redis_server.running() as second:
         here, there = (on_redis(fresh_settings, server.url) for server in (first, second))
         for name in ("here", "there", "moved"):
             (tmp_path / name).mkdir()

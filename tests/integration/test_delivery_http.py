@@ -15,12 +15,13 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import topics
 from backends.redis.letter_index import LetterIndex
 from backends.redis.view import open_view
+from benchmarks.redis_server import free_port
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.tier import Tier
 from dispatcher.wire.topics import SUBSCRIPTION
 from fairlane.settings import Settings
 from producers.client import PushClient
-from tests.integration.provider import Body, Provider, free_port, provider, watched
+from tests.integration.provider import Body, Provider, provider, watched
 from tests.integration.worker_crew import audience, crew, eventually
 
 pytestmark = pytest.mark.timeout(120)

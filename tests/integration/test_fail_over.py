@@ -64,7 +64,7 @@ def test_what_the_replica_lacks_of_the_last_second_is_not_granted_again(pair: Re
 
 @pytest.mark.timeout(240)
 def test_workers_send_nothing_for_the_longest_claim_after_they_notice(fresh_settings: Settings, tmp_path: Path) -> None:
-    with redis_pair(next(iter(binaries().values()))) as pair:
+    with redis_pair() as pair:
         settings = on_redis(fresh_settings, pair.url)
         with (
             crew(settings, tmp_path, "w1", "w2") as members,

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from benchmarks.redis_server import free_port
 from dispatcher.analysis.why import Why
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import main
 from fairlane.screen.times import local_moment
-from tests.integration.provider import Body, Provider, free_port, provider
+from tests.integration.provider import Body, Provider, provider
 from tests.integration.worker_crew import Crew, audience, eventually, let_commands_use
 
 pytestmark = pytest.mark.timeout(180)

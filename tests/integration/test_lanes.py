@@ -227,7 +227,7 @@ def test_what_cannot_be_decoded_goes_whole_to_the_dead_letters(tenant: Tenant, l
     dock.attach(lane)
     deliveries = dock.take(2)
     assert sequences(deliveries) == [0, 1]
-    letters = dock.letters.stored
+    letters = dock.letters.letters
     assert [letter.body for letter in letters] == garbage
     assert {(letter.task, tuple(letter.targets)) for letter in letters} == {("", ())}
     assert len({letter.writer for letter in letters}) == len(garbage)
@@ -242,7 +242,7 @@ def test_without_a_receipt_what_cannot_be_decoded_is_delivered_again(
 ) -> None:
     publish(client, lane, [b"garbage", encode_envelope(envelope(0))])
     first, second = docks(), docks()
-    first.letters.broken = True
+    first.letters.receipts.fail = 1
     first.attach(lane)
     first.lanes.ack(lane, first.take(1))
     first.lanes.detach(lane)
@@ -250,7 +250,7 @@ def test_without_a_receipt_what_cannot_be_decoded_is_delivered_again(
 
     def buried() -> bool:
         second.drained(lane)
-        return [letter.body for letter in second.letters.stored] == [b"garbage"]
+        return [letter.body for letter in second.letters.letters] == [b"garbage"]
 
     eventually(buried, "it came again")
 

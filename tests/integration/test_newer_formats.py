@@ -43,7 +43,7 @@ def test_a_lane_of_one_task_is_left_to_newer_workers_behind_what_was_in_front(
     dock.lanes.ack(lane, taken)
     newer = consumer_of(client, lane)
     assert {newer.receive(5_000).data() for _ in range(2)} == {NEWER, body(2)}
-    assert dock.letters.stored == []
+    assert dock.letters.letters == []
     newer.close()
 
 
@@ -86,7 +86,7 @@ def test_without_newer_workers_what_stands_behind_is_sent_after_a_while_and_the_
     dock.lanes.ack(lane, taken)
     assert dock.lanes.newer_lanes() == [lane]
     comes_to_a_consumer_of(client, lane, dock)
-    assert dock.letters.stored == []
+    assert dock.letters.letters == []
 
 
 def test_in_a_lane_of_many_the_message_alone_is_refused_and_comes_to_another_worker(

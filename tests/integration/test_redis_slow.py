@@ -1,10 +1,12 @@
 """A Redis that answers 100 ms late, whatever it is asked: sending keeps at least 80 % of its rate."""
 
+import queue
+import socket
 import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -14,16 +16,91 @@ import pytest
 from benchmarks import redis_server
 from fairlane import PushClient, PushTask, Settings
 from tests.actors import running
-from tests.delaying_proxy import DelayingProxy, delaying_proxy
-from tests.integration.worker_crew import crew, delivered_at_s
+from tests.integration.worker_crew import crew, delivered_at_s, on_redis
 
 DELAY_S = 0.1
+CHUNK = 1 << 16
 SPELL_S, SETTLING_S = 2.0, 0.7
 """Redis is slow and prompt in turns, for so long each: a machine that others share may be half as fast half a minute
 later. What is delivered at the beginning of a spell does not count."""
 
 Spell = tuple[float, float]
 """Wall times in which the delay was the same, the settling left out."""
+
+
+class DelayingProxy:
+    """A TCP proxy that passes on what the server says after a while, in order and at full width.
+
+    delay_s: from now on; may be set at any time, from any thread.
+    """
+
+    def __init__(self, to_port: int) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self.listener.getsockname()[1])
+        self.delay_s = 0.0
+        self._to_port = to_port
+        self._ends: list[socket.socket] = []
+
+    def accept(self) -> None:
+        """Until it is closed."""
+        with suppress(OSError):
+            while True:
+                here, _ = self.listener.accept()
+                there = socket.create_connection(("127.0.0.1", self._to_port))
+                self._ends += [here, there]
+                _start(self._pass_on, here, there)
+                _start(self._pass_on_late, there, here)
+
+    def close(self) -> None:
+        for end in (self.listener, *self._ends):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _pass_on(self, source: socket.socket, to: socket.socket) -> None:
+        with suppress(OSError):
+            while chunk := source.recv(CHUNK):
+                to.sendall(chunk)
+        _hang_up(to)
+
+    def _pass_on_late(self, source: socket.socket, to: socket.socket) -> None:
+        late: queue.Queue[tuple[float, bytes]] = queue.Queue()
+        _start(_write_late, late, to)
+        with suppress(OSError):
+            while chunk := source.recv(CHUNK):
+                late.put((time.monotonic() + self.delay_s, chunk))
+        late.put((0.0, b""))
+
+
+def _write_late(late: "queue.Queue[tuple[float, bytes]]", to: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            due_s, chunk = late.get()
+            if not chunk:
+                break
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            to.sendall(chunk)
+    _hang_up(to)
+
+
+def _hang_up(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+
+
+def _start(run: object, *args: object) -> None:
+    threading.Thread(target=run, args=args, daemon=True).start()  # type: ignore[arg-type]
+
+
+@contextmanager
+def delaying_proxy(to_port: int) -> Iterator[DelayingProxy]:
+    """Its port is there to be connected to instead, for as long as the context lasts."""
+    proxy = DelayingProxy(to_port)
+    _start(proxy.accept)
+    try:
+        yield proxy
+    finally:
+        proxy.close()
 
 
 @dataclass
@@ -87,10 +164,8 @@ class Deliveries:
 def test_a_slow_redis_costs_a_fifth_of_the_rate_at_most(
     capacity: int, chunk: int, targets: int, fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    binary = next(iter(redis_server.binaries().values()))
-    with redis_server.running(binary) as server, delaying_proxy(server.port, 0.0) as proxy:
-        redis = fresh_settings.redis.model_copy(update={"url": f"redis://127.0.0.1:{proxy.port}/0"})
-        settings = fresh_settings.model_copy(update={"redis": redis})
+    with redis_server.running() as server, delaying_proxy(server.port) as proxy:
+        settings = on_redis(fresh_settings, f"redis://127.0.0.1:{proxy.port}/0")
         with PushClient.connect(settings) as client:
             client.set_capacity(capacity)
             task = PushTask(app="a", tier="high", channel="log", message={}, chunk=chunk, hold_until_sealed=True)

@@ -16,7 +16,7 @@ import pytest
 from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from backends.settings import RedisSettings
-from benchmarks.redis_server import binaries, running
+from benchmarks.redis_server import running
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import FORMAT, GlobalChange
 
@@ -54,9 +54,8 @@ def tls_port(certificates: Path) -> Iterator[int]:
     context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
     context.load_verify_locations(certificates / "ca.pem")
     context.verify_mode = ssl.CERT_REQUIRED
-    with running(next(iter(binaries().values()))) as server, socket.create_server(("127.0.0.1", 0)) as listener:
-        backend = int(server.url.rpartition(":")[2].partition("/")[0])
-        relay = threading.Thread(target=_relay, args=(listener, context, backend))
+    with running() as server, socket.create_server(("127.0.0.1", 0)) as listener:
+        relay = threading.Thread(target=_relay, args=(listener, context, server.port))
         relay.start()
         yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)

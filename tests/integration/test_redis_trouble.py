@@ -25,9 +25,8 @@ def test_with_redis_gone_and_lanes_unloaded_nothing_is_sent_and_later_all_of_it_
     fresh_settings: Settings, tmp_path: Path
 ) -> None:
     """An unload sets the broker's count of deliveries back to 0, so only the ledger knows what was sent before."""
-    binary = next(iter(redis_server.binaries().values()))
     durable = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
-    with redis_server.running(binary, *durable) as server:
+    with redis_server.running(*durable) as server:
         settings = on_redis(fresh_settings, server.url)
         admin, lanes = PulsarAdmin(settings.pulsar), topics(settings.pulsar)
         with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
@@ -43,7 +42,7 @@ def test_with_redis_gone_and_lanes_unloaded_nothing_is_sent_and_later_all_of_it_
                 next_s = gone_s + 5.0 + 2 * unloads
                 eventually(lambda: time.time() > next_s, 10, "it is unloaded every 2 s")  # noqa: B023
             assert sum(members.targets(going.id).values()) == before
-            with redis_server.running(binary, *durable, port=server.port):
+            with redis_server.running(*durable, port=server.port):
                 assert going.wait(120).targets.sent == 40_000
                 assert members.targets(going.id) == Counter(audience(40_000, "g"))
         admin.close()
@@ -54,8 +53,7 @@ def test_a_view_that_a_failing_script_left_half_written_is_made_again_and_nothin
     fresh_settings: Settings, tmp_path: Path
 ) -> None:
     """A key of another type makes a record of the control topic fail after the script's first write."""
-    binary = next(iter(redis_server.binaries().values()))
-    with redis_server.running(binary) as server:
+    with redis_server.running() as server:
         settings = on_redis(fresh_settings, server.url)
         with crew(settings, tmp_path, "w1", "w2") as members, PushClient.connect(settings) as client:
             client.set_capacity(CAPACITY)
@@ -76,7 +74,7 @@ def test_a_view_that_a_failing_script_left_half_written_is_made_again_and_nothin
 def test_a_full_redis_refuses_new_tasks_and_sends_what_it_has(
     binary: str, fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    with redis_server.running(binary, "--maxmemory-policy", "noeviction") as server:
+    with redis_server.running("--maxmemory-policy", "noeviction", binary=binary) as server:
         settings = on_redis(fresh_settings, server.url)
         with crew(settings, tmp_path, "w1") as members, PushClient.connect(settings) as client:
             client.set_capacity(CAPACITY)

@@ -33,7 +33,7 @@ BINARIES = sorted(binaries().items())
 
 @pytest.fixture(scope="module", params=BINARIES, ids=lambda named: named[0])
 def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
-    with running(request.param[1]) as server:
+    with running(binary=request.param[1]) as server:
         yield server
 
 
@@ -69,7 +69,7 @@ def capacity(targets_per_s: int) -> GlobalChange:
 
 @pytest.mark.parametrize("binary", [path for _, path in BINARIES], ids=[name for name, _ in BINARIES])
 def test_a_password_is_wanted(binary: str, open_at: Open) -> None:
-    with running(binary, "--requirepass", "sesame") as server:
+    with running("--requirepass", "sesame", binary=binary) as server:
         with pytest.raises(Unreachable, match=r"requires a password and none is set\. Set the Redis password"):
             open_at(server.url).ping()
         with pytest.raises(Unreachable, match=r"refuses the user name or password\. Correct the Redis user"):
@@ -122,7 +122,7 @@ def test_a_redis_that_comes_back_is_used_again(open_at: Open) -> None:
     for _ in range(2):
         with pytest.raises(Unreachable, match="cannot be reached"):
             view.scripts.check()
-        with running(BINARIES[0][1], port=port):
+        with running(port=port):
             Registry(view).control.apply("1", capacity(1))
             assert Registry(view).service.globals().capacity == 1
 
@@ -215,14 +215,14 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
     port = free_port()
     view = open_at(f"redis://127.0.0.1:{port}/0")
     epochs, registry = Epochs(view), Registry(view)
-    with running(BINARIES[0][1], *options, port=port):
+    with running(*options, port=port):
         epochs.begin_epoch("e", 0, 1)
         epochs.epoch_announced("e", first=True, position="1")
         epochs.epoch_marked("e")
         view.command("HSET", view.keys.epoch, "read:0", "1")
         assert registry.control.move_cursor(None, "1", "e", marked=True)
         assert epochs.ready()
-    with running(BINARIES[0][1], *options, port=port):
+    with running(*options, port=port):
         before_ms = view.now_ms()
         registry.control.apply("1", capacity(1))
         found = epoch_of(epochs)

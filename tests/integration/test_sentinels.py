@@ -190,7 +190,7 @@ def test_wrong_addresses_say_what_is_there() -> None:
 @pytest.mark.parametrize("binary", redis_server.binaries().values(), ids=redis_server.binaries())
 def test_a_redis_cluster_is_refused(binary: str) -> None:
     with redis_server.running(
-        binary, "--cluster-enabled", "yes", "--cluster-port", str(redis_server.free_port())
+        "--cluster-enabled", "yes", "--cluster-port", str(redis_server.free_port()), binary=binary
     ) as server:
         for use in (RedisView.ping, RedisView.wipe, lambda view: Epochs(view).epoch()):
             with closing(open_view(RedisSettings(url=server.url))) as view, pytest.raises(Refused) as refused:

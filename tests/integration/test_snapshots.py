@@ -25,7 +25,7 @@ OFTEN = "[worker]\nsnapshot_every_s = 1\n"
 
 @pytest.fixture
 def server() -> Iterator[RedisServer]:
-    with redis_server.running(next(iter(redis_server.binaries().values()))) as server:
+    with redis_server.running() as server:
         yield server
 
 

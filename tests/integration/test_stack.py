@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pulsar
@@ -91,8 +91,7 @@ def test_with_its_redis_dead_commands_ask_no_other_and_say_which(
     os.kill(pid_of(local, "redis"), signal.SIGKILL)
     eventually(lambda: not local.status().running, 20, "Redis is dead")
 
-    binary = next(iter(redis_server.binaries().values()))
-    with redis_server.running(binary, port=int(addresses.redis_url.rpartition(":")[2].partition("/")[0])):
+    with redis_server.running(port=int(addresses.redis_url.rpartition(":")[2].partition("/")[0])):
         assert main.run(["task", "show", "alive"]) == exit_codes.UNREACHABLE
         printed = capsys.readouterr().err
         assert f"Redis of the local stack ({addresses.redis_url}) is not running. Run `fairlane stack up`." in printed
@@ -146,9 +145,8 @@ def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
     local: LocalStack, tmp_path: Path, emptied: bool
 ) -> None:
     """The broker forgets acknowledgements and its counts of deliveries, so only the ledger knows what was sent."""
-    binary = next(iter(redis_server.binaries().values()))
     durable = ("--appendonly", "yes", "--dir", str(tmp_path))
-    with redis_server.running(binary, *durable) as server:
+    with redis_server.running(*durable) as server:
         settings = own_redis(local.up(), server.url, tmp_path.name[-32:])
         eventually(lambda: provisioned(settings), 60, "the broker provisions; one that was just killed may refuse")
         with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
@@ -169,7 +167,7 @@ def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
             )
             sent_s = time.monotonic()
             eventually(lambda: time.monotonic() > sent_s + 2.0, 5, "there was time to send some of it")
-            with redis_server.running(binary, *([] if emptied else durable), port=server.port):
+            with redis_server.running(*([] if emptied else durable), port=server.port):
                 view = going.wait(150)
                 assert_adds_up(view)
                 assert (view.state, view.targets.sent) == ("completed", 30_000)
@@ -186,14 +184,10 @@ def provisioned(settings: Settings) -> bool:
 
 def unacknowledged(settings: Settings, task: str) -> int:
     """How many messages of the task's lane workers hold."""
-    admin = PulsarAdmin(settings.pulsar)
-    try:
+    with closing(PulsarAdmin(settings.pulsar)) as admin, suppress(NotFound, Unreachable):
         found = admin.stats(topics(settings.pulsar).own_lane(task))["subscriptions"].get(SUBSCRIPTION, {})
         return int(found.get("unackedMessages", 0))
-    except (NotFound, Unreachable):
-        return 0
-    finally:
-        admin.close()
+    return 0
 
 
 def own_redis(addresses: StackAddresses, url: str, name: str) -> Settings:
@@ -230,22 +224,16 @@ def lane() -> str:
 
 def send(addresses: StackAddresses, body: bytes) -> None:
     settings = PulsarSettings(url=addresses.pulsar_url, admin_url=addresses.pulsar_admin_url)
-    admin = PulsarAdmin(settings)
-    assert admin.subscriptions(lane()) == [SUBSCRIPTION]
-    admin.close()
-    client = quiet_client(addresses)
-    client.create_producer(lane()).send(body)
-    client.close()
+    with closing(PulsarAdmin(settings)) as admin, closing(quiet_client(addresses)) as client:
+        assert admin.subscriptions(lane()) == [SUBSCRIPTION]
+        client.create_producer(lane()).send(body)
 
 
 def receive(addresses: StackAddresses) -> bytes:
     """The first message of the lane, which is not acknowledged."""
-    client = quiet_client(addresses)
-    consumer = client.subscribe(lane(), SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
-    try:
+    with closing(quiet_client(addresses)) as client:
+        consumer = client.subscribe(lane(), SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
         return bytes(consumer.receive(20_000).data())
-    finally:
-        client.close()
 
 
 def quiet_client(addresses: StackAddresses) -> pulsar.Client:

@@ -18,6 +18,7 @@ from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.pulsar_helpers import Tenant, stored_in
+from tests.integration.worker_crew import on_redis
 
 
 def push(**fields: Any) -> PushTask:
@@ -142,8 +143,7 @@ def test_a_cancelled_task_ends_its_submission(api: PushClient) -> None:
 
 
 def test_without_redis_no_new_task_is_admitted_and_nothing_is_stored(fresh_settings: Settings, tenant: Tenant) -> None:
-    away = fresh_settings.redis.model_copy(update={"url": "redis://127.0.0.1:1/0"})
-    without = fresh_settings.model_copy(update={"redis": away})
+    without = on_redis(fresh_settings, "redis://127.0.0.1:1/0")
     with PushClient.connect(without) as client, pytest.raises(Unreachable, match=r"Redis at .* cannot be reached"):
         client.submit(push(id=None), ["a"])
     reader = ControlTopic(tenant.client, tenant.names).reader()

@@ -111,7 +111,7 @@ def test_a_call_that_keeps_the_interpreter_to_itself_ends_its_worker_and_another
 @pytest.mark.timeout(240)
 def test_a_redis_that_does_not_answer_is_no_hang(fresh_settings: Settings, tmp_path: Path) -> None:
     """For twice as long as a call to the ledger may take."""
-    with redis_server.running(next(iter(redis_server.binaries().values()))) as server:
+    with redis_server.running() as server:
         settings = on_redis(fresh_settings, server.url)
         with pair(settings, tmp_path, "Logs") as both, PushClient.connect(settings) as client:
             handle = submit(client)

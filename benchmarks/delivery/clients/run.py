@@ -79,7 +79,7 @@ def measure(command_of: Callable[[Work], list[str]], requests: int, connections:
     """Run a client once on core 0 against a server of its own on core 1."""
     with TemporaryDirectory(prefix="fairlane-clients-") as folder:
         make_files(Path(folder))
-        orders = {"folder": folder, "latency_ms": 0, "streams": IN_FLIGHT, "core": 1, "has_body": False}
+        orders = {"folder": folder, "latency_ms": 0, "streams": IN_FLIGHT, "has_body": False}
         command = [str(FAIRLANE), "-m", "benchmarks.delivery.frame_server", json.dumps(orders)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as server:  # type: ignore[call-overload]
@@ -108,9 +108,9 @@ def run(command: list[str]) -> Figures:
 def make_files(folder: Path) -> None:
     """Write certificates, and a key to sign provider tokens with."""
     code = (
-        "import sys; from pathlib import Path; from benchmarks.delivery.certificates import make_certificates;"
+        "import sys; from pathlib import Path; from fairlane.fake.certificates import make_tls_files;"
         "from fairlane.fake.making import make_apns; folder = Path(sys.argv[1]);"
-        "make_certificates(folder); make_apns('com.example.app', folder / 'key.p8')"
+        "make_tls_files(folder, '127.0.0.1'); make_apns('com.example.app', folder / 'key.p8')"
     )
     subprocess.run([str(FAIRLANE), "-c", code, str(folder)], cwd=ROOT, check=True)
 

@@ -1,13 +1,10 @@
 """The benchmark of the HTTP/2 client alone."""
 
-import pytest
-
 from benchmarks.delivery.client_alone import Load, run
 
 
-@pytest.mark.parametrize("uvloop", [True, False])
-def test_all_requests_are_answered_and_measured(uvloop: bool) -> None:
-    load = Load(connections=2, streams=50, requests=1_000, uvloop=uvloop)
+def test_all_requests_are_answered_and_measured() -> None:
+    load = Load(connections=2, streams=50, requests=1_000)
     found = run(load, latency_ms=20)
     assert set(found) == {"requests_s", "cpu_us", "p50_ms", "p99_ms", "memory_mb", "server_cpu_us"}
     assert found["p50_ms"] >= 20

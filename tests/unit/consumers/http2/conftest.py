@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from benchmarks.delivery.certificates import make_certificates
+from fairlane.fake.certificates import make_tls_files
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -27,5 +27,5 @@ def loop_factory(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
-    make_certificates(folder)
+    make_tls_files(folder, "127.0.0.1")
     return folder

@@ -11,11 +11,11 @@ from typing import Any
 import pycurl
 import pytest
 
-from benchmarks.delivery.certificates import make_certificates
 from consumers.delivery.http2.curl_transfer import refusals_are_shown
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientCertificate, ClientSettings, check
 from dispatcher.model.errors import InvalidInput
+from fairlane.fake.certificates import make_tls_files
 from tests.unit.consumers.http2 import conftest
 from tests.unit.consumers.http2.calls import attempt, attempts, opened, until
 from tests.unit.consumers.http2.connect_proxy import proxying
@@ -144,7 +144,7 @@ async def test_a_refused_connection_is_not_taken_and_plain_http_not_spoken(
 
 
 async def test_only_the_given_authorities_are_trusted(certificates: Path, tmp_path: Path) -> None:
-    make_certificates(tmp_path)
+    make_tls_files(tmp_path, "127.0.0.1")
     async with serving(certificates, Plan()) as server:
         for ca_file in (str(tmp_path / "ca.pem"), None):  # another authority; certifi's
             async with opened(certificates, ca_file=ca_file) as client:
