@@ -136,6 +136,17 @@ def own_logging() -> Iterator[None]:
     root.setLevel(level)
 
 
+@contextmanager
+def skipped_without(what: str) -> Iterator[None]:
+    """Skip a test if the block does not find what it needs, which is a failure with CI=true."""
+    try:
+        yield
+    except (StackError, Missing) as error:
+        if GIVEN.get("CI") == "true":
+            raise
+        pytest.skip(f"no {what}: {error}")
+
+
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
     """Servers for the whole run: the ones named in the environment, else a local stack that the run's processes share.
@@ -146,14 +157,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
         return
     home = folder_of_run(tmp_path_factory) / "stack"
     with held(home):
-        try:
+        with skipped_without("servers"):
             addresses = LocalStack(home, cache=default_cache(GIVEN), env=GIVEN).up(
                 provision_as=small_tenant("t-shared")
             )
-        except StackError as error:
-            if GIVEN.get("CI") == "true":
-                raise
-            pytest.skip(f"no servers: {error}")
         yield addresses
 
 
@@ -162,12 +169,8 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EstateServers]:
     """ZooKeeper, three bookies, two brokers and Redis for the whole run. Each test leaves all of them running."""
     home = folder_of_run(tmp_path_factory) / "an estate with spaces"
     with held(home):
-        try:
+        with skipped_without("servers"):
             servers = EstateServers(home, default_cache(GIVEN), GIVEN, small_tenant("t-shared"), SHAPE)
-        except StackError as error:
-            if GIVEN.get("CI") == "true":
-                raise
-            pytest.skip(f"no servers: {error}")
         yield servers
 
 
@@ -195,12 +198,8 @@ def folder_of_run(factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def needs_spark() -> None:
-    try:
+    with skipped_without("Spark"):
         require_spark(GIVEN)
-    except Missing as error:
-        if GIVEN.get("CI") == "true":
-            raise
-        pytest.skip(f"no Spark: {error}")
 
 
 @pytest.fixture(scope="session")

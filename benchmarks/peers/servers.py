@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from installing import RABBITMQ, ROOT, Tools
@@ -12,19 +12,12 @@ from processes import Failed, free_port, reachable, start, stop, wait_for
 Environment = dict[str, str]
 
 
-@contextmanager
-def server(kind: str, folder: Path, tools: Tools) -> Iterator[Environment]:
+def server(kind: str, folder: Path, tools: Tools) -> AbstractContextManager[Environment]:
     """Start a server of that kind; yield the environment that a peer's processes need to find it."""
     folder.mkdir(parents=True, exist_ok=True)
     if kind == "redis":
-        with _redis(folder) as environment:
-            yield environment
-    elif kind == "rabbitmq":
-        with _rabbitmq(folder) as environment:
-            yield environment
-    else:
-        with _stack(folder, tools) as environment:
-            yield environment
+        return _redis(folder)
+    return _rabbitmq(folder) if kind == "rabbitmq" else _stack(folder, tools)
 
 
 @contextmanager

@@ -264,23 +264,22 @@ def own_lane(task: str, demand: int, *wants: Want) -> LaneAsk:
     )  # fmt: skip
 
 
+def want(task: str, first: int, count: int = 1, attempt: int = 0) -> Want:
+    return Want(task=task, writer="0", attempt=attempt, first=first, count=count, size=SIZE, total=SIZE)
+
+
 def lease(view: RedisView) -> None:
     """Ask for leases that are granted, parked, moved and announced. Ask twice: a new cap grants nothing at first."""
-    shared = TOPICS.shared_lane_of("small")
-    small, moved = (
-        Want(task=task, writer="0", attempt=0, first=0, count=1, size=SIZE, total=SIZE) for task in ("small", "moved")
-    )
-    again = Want(task="running", writer="0", attempt=1, first=2, count=1, size=SIZE, total=SIZE)
+    small = [want("small", 0), want("moved", 0)]
+    again = want("running", 2, attempt=1)
     asks = [
-        own_lane("running", 30, Want(task="running", writer="0", attempt=0, first=4, count=2, size=SIZE, total=SIZE)),
-        own_lane("paused", 20, Want(task="paused", writer="0", attempt=0, first=0, count=2, size=SIZE, total=SIZE)),
-        LaneAsk(lane=shared, kind=LaneKind.SHARED, tier="", demand=10, wants=[small, moved]),
+        own_lane("running", 30, want("running", 4, 2)),
+        own_lane("paused", 20, want("paused", 0, 2)),
+        LaneAsk(lane=TOPICS.shared_lane_of("small"), kind=LaneKind.SHARED, tier="", demand=10, wants=small),
         LaneAsk(
             lane=TOPICS.retry_lane(Tier.HIGH, 5), kind=LaneKind.RETRY, tier="high", demand=10, wants=[again], delay_s=5
         ),
-        own_lane(
-            "cancelling", 10, Want(task="cancelling", writer="0", attempt=0, first=0, count=1, size=SIZE, total=SIZE)
-        ),
+        own_lane("cancelling", 10, want("cancelling", 0)),
         own_lane("spark", 30),
     ]
     for number in (1, 2):

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from backends.redis.view import RedisView, open_view
 from benchmarks.cuttable_proxy import CuttableProxy, cuttable_proxy
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.checks.view_checks import unrecorded_findings
 from producers.handle import TaskHandle
-from tests.integration.worker_crew import Crew, audience, crew, eventually
+from tests.integration.worker_crew import Crew, audience, crew, eventually, push
 
 TARGETS = 20_000
 
@@ -63,8 +63,7 @@ def cut_off(settings: Settings, folder: Path) -> Iterator[CutOff]:
         members.members["w1"] = first.members["w1"]
         members.await_serving("w1")
         client.set_capacity(500)
-        push = PushTask(app="a", tier="high", channel="log", message={"title": "hello"}, chunk=10)
-        scene = CutOff(client, view, members, client.submit(push, audience(TARGETS)), proxies)
+        scene = CutOff(client, view, members, client.submit(push(), audience(TARGETS)), proxies)
         eventually(scene.is_sending, 30, "w1 sends")
         yield scene
 

@@ -1,7 +1,6 @@
 """CHECK on a real estate: every broker and bookie is asked, and what is configured is set by REST."""
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 
@@ -16,6 +15,7 @@ from dispatcher.model.errors import InvalidInput, Refused
 from dispatcher.wire.topics import SUBSCRIPTION
 from fairlane.checks.estate_checks import estate_findings
 from fairlane.settings import Settings
+from tests.integration.worker_crew import eventually
 
 LEDGERS = 24
 
@@ -46,12 +46,10 @@ def finding(settings: Settings, beginning: str) -> Finding:
 
 
 def test_every_node_is_asked_and_nothing_fails(estate_settings: Settings) -> None:
-    deadline_s = time.monotonic() + 30  # servers that have just started are slow at first
-    while "fail" in levels(estate_settings).values() and time.monotonic() < deadline_s:
-        time.sleep(0.5)
+    settled = "nothing fails: servers that have just started are slow at first"
+    eventually(lambda: "fail" not in levels(estate_settings).values(), 30, settled)
     assert finding(estate_settings, "the nodes that answered").figure == "2 of 2 brokers, 3 of 3 bookies"
     assert finding(estate_settings, "a bookie can be lost").figure == "3 writable bookies, ensembles of 2"
-    assert "fail" not in levels(estate_settings).values()
     assert not [what for what in levels(estate_settings) if what.startswith(("settings differ", "bookkeeper"))]
 
 
@@ -123,12 +121,9 @@ def test_a_stray_subscription_is_named_with_its_backlog(estate_settings: Setting
     topic = f"persistent://{estate_settings.pulsar.tenant}/shared/low-0"
     admin.create_subscription(topic, "copy")
     assert SUBSCRIPTION in admin.subscriptions(topic)
-    deadline_s = time.monotonic() + 30  # brokers renew their statistics every ten seconds
-    while (
-        not (named := [what for what in levels(estate_settings) if "copy of" in what]) and time.monotonic() < deadline_s
-    ):
-        time.sleep(0.5)
-    assert named == [f"subscriptions that are not Fairlane's, one is copy of {topic}"]
+    named = [f"subscriptions that are not Fairlane's, one is copy of {topic}"]
+    seen = "it is named: brokers renew their statistics every ten seconds"
+    eventually(lambda: [what for what in levels(estate_settings) if "copy of" in what] == named, 30, seen)
 
 
 def test_a_broker_and_a_bookie_that_hang_are_findings_while_the_others_answer(
@@ -144,11 +139,8 @@ def test_a_broker_and_a_bookie_that_hang_are_findings_while_the_others_answer(
 def test_a_killed_bookie_is_gone_and_leaves_none_to_spare(estate_settings: Settings, estate: EstateServers) -> None:
     estate.kill("bookie-3")
     gone = f"bookie {estate.bookie_id('bookie-3')} is gone"
-    deadline_s = time.monotonic() + 45  # until its session with ZooKeeper ends
-    while gone not in (reported := levels(estate_settings)) and time.monotonic() < deadline_s:
-        time.sleep(0.5)
-    assert reported[gone] == "warn"
-    assert reported["no bookie to spare"] == "fail"
+    eventually(lambda: levels(estate_settings).get(gone) == "warn", 45, "its session with ZooKeeper ends")
+    assert levels(estate_settings)["no bookie to spare"] == "fail"
 
 
 def test_without_an_address_of_bookies_doctor_says_that_they_were_not_looked_at(estate_settings: Settings) -> None:

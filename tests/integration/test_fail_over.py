@@ -16,10 +16,10 @@ from backends.settings import RedisSettings
 from benchmarks.redis_pair import RedisPair, redis_pair
 from benchmarks.redis_server import binaries
 from dispatcher.clock import VirtualClock
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
-from tests.integration.worker_crew import audience, crew, delivered_at_s, eventually, on_redis
+from tests.integration.worker_crew import audience, crew, delivered_at_s, eventually, on_redis, push
 
 TARGETS = 10_000
 IN_HAND_S = 3.0
@@ -72,8 +72,7 @@ def test_workers_send_nothing_for_the_longest_claim_after_they_notice(fresh_sett
             closing(open_view(settings.redis)) as view,
         ):
             client.set_capacity(1_000)
-            push = PushTask(app="a", tier="high", channel="log", message={"title": "hello"}, chunk=10)
-            handle = client.submit(push, audience(TARGETS))
+            handle = client.submit(push(), audience(TARGETS))
             eventually(lambda: handle.progress().targets.sent > 1_000, 30, "it is in full swing")
             pair.stop_replication()
             eventually(lambda: handle.progress().targets.sent > 2_000, 30, "the replica lacks some of it")

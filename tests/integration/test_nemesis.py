@@ -10,8 +10,7 @@ from benchmarks.nemesis.run import Trial, run
 from fairlane import Settings
 from fairlane.cli.main import run as command
 from fairlane.stack import java
-from fairlane.stack.errors import StackError
-from tests.conftest import GIVEN
+from tests.conftest import GIVEN, skipped_without
 from tests.integration.saboteur import Saboteur
 
 pytestmark = [pytest.mark.needs_stack, pytest.mark.slow, pytest.mark.timeout(500)]
@@ -20,12 +19,8 @@ pytestmark = [pytest.mark.needs_stack, pytest.mark.slow, pytest.mark.timeout(500
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The servers are the test's own; the sabotaged workers import from here."""
-    try:
+    with skipped_without("Java"):
         java.find(GIVEN)
-    except StackError as error:
-        if GIVEN.get("CI") == "true":
-            raise
-        pytest.skip(f"no Java: {error}")
     monkeypatch.setenv("FAIRLANE_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     return tmp_path

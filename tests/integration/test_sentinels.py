@@ -22,11 +22,11 @@ from benchmarks.redis_server import RedisServer
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
 from dispatcher.wire.control import FORMAT, EpochStarted
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.checks.sentinel_checks import sentinel_findings
 from simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
-from tests.integration.worker_crew import audience, crew, eventually, on_redis
+from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 
 TARGETS = 10_000
 NOTICED_S = WATCH_S + 5
@@ -247,11 +247,10 @@ def test_a_task_that_is_being_sent_loses_nothing_and_sends_nothing_twice(
         settings = on_redis(fresh_settings, group.url)
         with crew(settings, tmp_path, "w1", "w2") as members, PushClient.connect(settings) as client:
             client.set_capacity(1_000)
-            push = PushTask(app="a", tier="high", channel="log", message={"title": "hello"}, chunk=10)
-            handle = client.submit(push, audience(TARGETS))
+            handle = client.submit(push(), audience(TARGETS))
             eventually(lambda: handle.progress().targets.sent > 2_000, 30, "it is in full swing")
             way(group)
-            submitted = submit_meanwhile(client, push.model_copy(update={"id": "meanwhile"}))
+            submitted = submit_meanwhile(client)
             assert handle.wait(120).targets.sent == TARGETS
             assert members.targets(handle.id) == Counter(audience(TARGETS))
             submitted.join(60)
@@ -260,11 +259,13 @@ def test_a_task_that_is_being_sent_loses_nothing_and_sends_nothing_twice(
             assert all(process.poll() is None for process in members.members.values())
 
 
-def submit_meanwhile(client: PushClient, push: PushTask) -> threading.Thread:
+def submit_meanwhile(client: PushClient) -> threading.Thread:
     """Submit another task as a user would: again, with the same id, if Redis cannot be reached."""
 
     def submit() -> None:
-        eventually(lambda: answers(lambda: client.submit(push, audience(500, "m"))), 60, "it is submitted")
+        eventually(
+            lambda: answers(lambda: client.submit(push(id="meanwhile"), audience(500, "m"))), 60, "it is submitted"
+        )
 
     thread = threading.Thread(target=submit)
     thread.start()

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import redis_server
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.cli.base import exit_codes
 from producers.handle import TaskHandle
 from tests.integration import bad_channels
-from tests.integration.worker_crew import Crew, audience, crew, eventually, on_redis
+from tests.integration.worker_crew import Crew, audience, crew, eventually, on_redis, push
 
 TARGETS = 8_000
 CONFIG = """
@@ -50,8 +50,7 @@ def join(both: Crew, name: str, channel: str) -> None:
 def submit(client: PushClient) -> TaskHandle:
     """A task that is under way, at a rate that leaves most of it for later."""
     client.set_capacity(200)
-    push = PushTask(app="a", tier="high", channel="x", message={"title": "hello"}, chunk=10)
-    handle = client.submit(push, audience(TARGETS))
+    handle = client.submit(push(channel="x"), audience(TARGETS))
     eventually(lambda: handle.progress().targets.sent > 100, 30, "it is under way")
     return handle
 
