@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 import pulsar
@@ -145,7 +146,7 @@ class SteadyLanes:
     @staticmethod
     def _longest(receipts: Sequence[float], began: float) -> float:
         times = [at for at in list(receipts) if at >= began]
-        return max((after - before for before, after in zip([began, *times], times, strict=False)), default=DEADLINE_S)
+        return max((after - before for before, after in pairwise([began, *times])), default=DEADLINE_S)
 
     def check_nothing_lost(self) -> None:
         """Check that every message gets its receipt."""

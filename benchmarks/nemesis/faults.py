@@ -108,20 +108,19 @@ class Nemesis:
         ]
         return [*map(names.own_lane, tasks), *names.standing_lanes()[:12]]
 
-    def _topic(self, step: Step) -> str:
-        lanes = self._lanes()
-        return lanes[int(step.pick * len(lanes))]
+    def _topic(self, step: Step, *others: str) -> str:
+        """Return one of the lanes and of other topics."""
+        topics = [*self._lanes(), *others]
+        return topics[int(step.pick * len(topics))]
 
     def _unload_topic(self, step: Step) -> None:
-        topics = [*self._lanes(), *self._names.system_topics()]
-        topic = topics[int(step.pick * len(topics))]
+        topic = self._topic(step, *self._names.system_topics())
         with self._journal.noted(step.kind, topic), closing(PulsarAdmin(self._scene.settings.pulsar)) as admin:
             admin.unload(topic)
 
     def _unload_bundle(self, step: Step) -> None:
         """Unload a bundle and hand it to one of the brokers, if that broker asks before any client does."""
-        topics = [*self._lanes(), *self._names.system_topics()]
-        topic = topics[int(step.pick * len(topics))]
+        topic = self._topic(step, *self._names.system_topics())
         namespace = topic.removeprefix("persistent://").rpartition("/")[0]
         with self._journal.noted(step.kind, topic), closing(PulsarAdmin(self._scene.settings.pulsar)) as admin:
             edges = admin.policies(namespace)["bundles"]["boundaries"]
