@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from backends.pulsar.estate.node_probes import PROBE_LIMIT_S
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
-from estate.node_life import NodeKind, NodeRecord
 from estate.node_looks import ProbeLook
 from fairlane.estate.guard_metrics import GuardCollector
 from fairlane.estate.probes import NodeProbe, ProbeFigures, Probes
@@ -119,14 +118,3 @@ def test_metrics_have_states_probes_and_commands() -> None:
     assert 'fairlane_estate_probe_failures_total{broker="k1:1"} 1.0' in text
     assert 'fairlane_estate_commands_total{command="isolate",kind="bookie",result="done"} 1.0' in text
     assert 'broker="b2:1"' not in text
-
-
-def test_a_guard_that_stands_by_has_no_nodes() -> None:
-    world = GuardedWorld()
-    world.member("g1")
-    second = world.member("g2")
-    world.go_on(3)
-    registry = CollectorRegistry()
-    registry.register(GuardCollector(second.guard, ProbeFigures()))
-    assert "node=" not in generate_latest(registry).decode()
-    assert NodeRecord(kind=NodeKind.BOOKIE, name="b1:1").key in world.members[0].guard.nodes

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from dispatcher.clock import VirtualClock
 from estate.capture.incidents import Incident
 from fairlane.estate.capture import automatic
 from fairlane.estate.capture.archive import CaptureFailed
-from fairlane.estate.capture.automatic import AutomaticCaptures, captures_folder
+from fairlane.estate.capture.automatic import AutomaticCaptures
 from fairlane.settings import Settings
 from tests.unit.views import LostRedis, view_of
 
@@ -161,8 +160,3 @@ def test_what_the_watch_reports_reaches_the_capture_and_its_archive_is_in_the_ho
     one.join(JOIN_S)
     assert Taker.taken == [incident]
     assert [path.name for path in (tmp_path / "captures").iterdir()] == ["capture-1.tar.gz"]
-
-
-def test_the_folder_is_below_the_home(tmp_path: Path) -> None:
-    fields: dict[str, Any] = {"home": tmp_path}
-    assert captures_folder(Settings(**fields)) == tmp_path / "captures"
