@@ -215,13 +215,9 @@ class _Maker:
         total = sum(done.values())
         return [
             Share(
-                pool=pool,
-                tier=row["tier"],
-                cap=row["cap"],
-                backlog=row["backlog"],
-                wanted=row["wanted"],
                 got=done[row["tier"]] / total if total else 0.0,
                 done=done[row["tier"]],
+                **{name: row[name] for name in ("pool", "tier", "cap", "backlog", "wanted")},
             )
             for row in self.last["tiers"]
             if row["pool"] == pool

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_jobs.backlog.snapshots import DIMENSIONS
 from spark_jobs.journal.files import NO_APP, OUTCOMES
 from spark_jobs.journal.log import JournalLog, TableFile
 from spark_jobs.session.failures import translated
@@ -30,7 +31,6 @@ NOT_KNOWN = "(not known)"
 """The app of outcomes from before records had it, and the tier of unknown tasks."""
 COLUMNS = ("task", "channel", "attempt", "outcome", "at", "latency_ms")
 _COUNTS = ("done", "sent", "lost", "retried")
-_DIMENSIONS = ("tier", "app", "channel")
 _ROWS_OF_A_PIECE = 1 << 21
 WAITS_OF_APPS = 8
 """The number of apps whose waits are shown over time."""
@@ -183,7 +183,7 @@ def summed(done_of: pa.Table, asked: JournalQuery) -> Sums:
     rows = done_of.append_column("tier", tier)
     chosen = rows.filter(pc.is_in(rows["task"], value_set=pa.array(asked.tasks, pa.string())))
     return Sums(
-        pa.concat_tables(_named(kind, _sum(rows, [kind, "bucket"])) for kind in _DIMENSIONS),
+        pa.concat_tables(_named(kind, _sum(rows, [kind, "bucket"])) for kind in DIMENSIONS),
         _sum(chosen, ["task", "bucket"]),
         _sum(rows, ["bin", "app", "bucket"], ["done"]),
     )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from dispatcher.clock import Clock
 from dispatcher.model.errors import Refused
 from spark_jobs.journal.files import SCHEMAS, FileWriter
-from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState, TableFile, cannot_write
+from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState, TableFile
 from spark_jobs.journal.tables import reading
 
 if TYPE_CHECKING:
@@ -53,10 +53,8 @@ def compact(spark: "SparkSession", options: CompactOptions, clock: Clock) -> Com
     It can be killed at any moment and run again, and may run beside `journal run`.
     """
     log = JournalLog(options.tables)
-    try:
+    with log.writing():
         return _compact(spark, log, options, clock)
-    except OSError as error:
-        raise cannot_write(log.root, error) from None
 
 
 def _compact(spark: "SparkSession", log: JournalLog, options: CompactOptions, clock: Clock) -> Compacted:

@@ -16,7 +16,7 @@ from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from spark_jobs.journal.files import CLOSES, TASKS, write_rows
 from spark_jobs.journal.landing import Landed, Landing, land
-from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState, cannot_write
+from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions
 from spark_jobs.journal.tasks import CONTROL, read_tasks
 from spark_jobs.session.failures import translated
@@ -109,10 +109,8 @@ class Journal:
 
     def step(self, until: dict[str, str]) -> LandedBatch:
         """Land one batch, at most up to these positions. Commits nothing if nothing is new. Raises FairlaneError."""
-        try:
+        with self._log.writing():
             return self._step(until)
-        except OSError as error:
-            raise cannot_write(self._log.root, error) from None
 
     def _step(self, until: dict[str, str]) -> LandedBatch:
         base, pulsar = self._log.read(), self._options.pulsar
@@ -144,7 +142,7 @@ class Journal:
             for topic, position in until.items()
         ]
         landings = [
-            Landing(self._log.root, self._options.pulsar, span, tuple(base.states.get(str(span.topic), ())), tag)
+            Landing(self._log, self._options.pulsar, span, tuple(base.states.get(str(span.topic), ())), tag)
             for span in spans
             if not span.empty
         ]

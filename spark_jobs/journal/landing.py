@@ -22,7 +22,7 @@ from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
 from spark_jobs.journal.first_outcomes import FirstOutcomes, TaskState
-from spark_jobs.journal.log import HOW_TO_FIX, TableFile, cannot_write
+from spark_jobs.journal.log import HOW_TO_FIX, JournalLog, TableFile
 from spark_jobs.journal.outcome_rows import RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 
@@ -36,8 +36,7 @@ _FORMAT = 1
 class Landing:
     """The input of `land`: a span of one topic, and the state known before it."""
 
-    root: Path
-    """The journal's folder."""
+    log: JournalLog
     pulsar: PulsarSettings
     span: TopicSpan
     state: tuple[str, ...]
@@ -74,15 +73,13 @@ class StoredState(msgspec.Struct, array_like=True):
 def land(landing: Landing) -> Landed | FairlaneError:
     """Land a span. Returns a FairlaneError instead of raising it, so that the driver can report it in one line."""
     try:
-        with connected(landing.pulsar) as client:
+        with landing.log.writing(), connected(landing.pulsar) as client:
             lander = Lander(landing)
             for records in read_span(client, landing.pulsar, landing.span):
                 lander.take(records)
             return lander.finish()
     except FairlaneError as error:
         return error
-    except OSError as error:
-        return cannot_write(landing.root, error)
 
 
 class Lander:
@@ -91,7 +88,7 @@ class Lander:
     def __init__(self, landing: Landing) -> None:
         self._landing = landing
         self._first = FirstOutcomes()
-        self._first.restore(_read_state(landing.root / name) for name in landing.state)
+        self._first.restore(_read_state(landing.log.root / name) for name in landing.state)
         self._builders = defaultdict[tuple[str, str], RowBuilder](lambda: RowBuilder(landing.span.topic))
         """By day and app."""
         self._writers: dict[tuple[str, ...], FileWriter] = {}
@@ -116,7 +113,7 @@ class Lander:
                 self._write(key, builder.take())
         landed.files = [writer.close() for writer in self._writers.values()]
         landed.outcomes = sum(file.rows for file in landed.files if file.table == OUTCOMES)
-        landed.files += write_rows(self._landing.root, CLOSES, f"{self._landing.tag}-{landed.topic}", self._closes)
+        landed.files += write_rows(self._landing.log.root, CLOSES, f"{self._landing.tag}-{landed.topic}", self._closes)
         landed.state = self._store() if landed.records else list(self._landing.state)
         return landed
 
@@ -152,7 +149,7 @@ class Lander:
     def _writer(self, table: str, *key: str) -> FileWriter:
         if (table, *key) not in self._writers:
             tag = f"{self._landing.tag}-{self._landed.topic}"
-            self._writers[table, *key] = FileWriter(self._landing.root, table, tag, *key)
+            self._writers[table, *key] = FileWriter(self._landing.log.root, table, tag, *key)
         return self._writers[table, *key]
 
     def _store(self) -> list[str]:
@@ -161,7 +158,7 @@ class Lander:
         if not tasks and not is_whole:
             return list(self._landing.state)
         name = f"{STATES}/{self._landing.tag}-{self._landed.topic}-{secrets.token_hex(6)}.msgpack"
-        path = self._landing.root / name
+        path = self._landing.log.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, msgspec.msgpack.encode(StoredState(_FORMAT, tasks)))
         return [name] if is_whole else [*self._landing.state, name]

@@ -7,7 +7,8 @@ as they were then. Files that no commit names were left behind by a run that was
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -92,11 +93,20 @@ class JournalLog:
 
     def make_folder(self) -> None:
         """Create the log's folder if it is missing. Raises Refused if nothing can be written there."""
-        try:
+        with self.writing():
             self._folder.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self._folder).close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Translate errors of writing within the block into Refused."""
+        try:
+            yield
         except OSError as error:
-            raise cannot_write(self.root, error) from None
+            raise Refused(
+                f"The journal {self.root} cannot be written: {error.strerror or error}.",
+                "Check free space and permissions (or name another folder with --tables), and run it again.",
+            ) from None
 
     def read(self) -> JournalState:
         """Return the newest state. Raises Malformed."""
@@ -151,9 +161,3 @@ class JournalLog:
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:010d}.json"
-
-
-def cannot_write(root: Path, error: OSError) -> Refused:
-    """Return the error for a journal that cannot be written."""
-    cause = f"The journal {root} cannot be written: {error.strerror or error}."
-    return Refused(cause, "Check free space and permissions (or name another folder with --tables), and run it again.")

@@ -167,7 +167,7 @@ def test_a_stream_goes_on_where_it_ended_in_bounded_batches(
             frame.write.mode("append").parquet(str(tmp_path / "rows"))
             sizes.append(frame.count())
 
-        stream = source.readStream.format("fairlane-outcomes").option("maxRecordsPerBatch", "20").load()
+        stream = source.readStream.format("fairlane-outcomes").option("maxRecordsPerBatch", "5").load()
         query = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "c"))
         query.trigger(availableNow=True).start().awaitTermination()
         return sizes

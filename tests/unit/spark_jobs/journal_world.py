@@ -61,7 +61,7 @@ class Topic:
             return None
         span = TopicSpan(0, after, wanted[-1].position)
         tag = f"{state.number + 1:010d}"
-        landing = Landing(self.log.root, PulsarSettings(), span, tuple(state.states.get("0", ())), tag)
+        landing = Landing(self.log, PulsarSettings(), span, tuple(state.states.get("0", ())), tag)
         lander = Lander(landing)
         lander.take(wanted)
         return lander.finish()
