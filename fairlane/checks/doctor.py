@@ -4,18 +4,23 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import redis
 
 from backends.pulsar import provision
+from backends.pulsar.estate.questions import Depth
 from backends.redis import client as redis_client
 from dispatcher.analysis.finding import Finding
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
-from fairlane.checks.estate_checks import estate_findings
+from estate.cluster import Estate
+from estate.reading import estate_of
+from estate.rules.check import check_estate
 from fairlane.checks.sentinel_checks import sentinel_findings
 from fairlane.checks.view_checks import view_findings
+from fairlane.estate.look import estate_reader, expectations, read_guarded
 from fairlane.settings import Settings
 from fairlane.stack import java, redis_server
 from fairlane.stack.distribution import VERSION
@@ -29,6 +34,7 @@ Redis' clock decides on leases and ends of claims; ours decides on the times tha
 """
 ANSWER_S = 10.0
 """Limit for one request to Pulsar. Brokers whose metadata store hangs answer after half a minute, or never."""
+_RUN_GUARD = "Run `fairlane estate guard --act`."
 
 
 def examine(settings: Settings, clock: Clock) -> list[Finding]:
@@ -64,16 +70,53 @@ def _local(settings: Settings) -> Iterator[Finding]:
         yield Finding("warn", f"Maven was not found ({only}, once)", "Install it, or run `make setup`.")
 
 
+def estate_findings(settings: Settings) -> Iterator[Finding]:
+    """Yield the findings of all brokers and bookies, asked all at once. Raises no error that a finding can report."""
+    try:
+        with closing(estate_reader(settings)) as reader:
+            estate = estate_of(reader.read(Depth.SETTINGS | Depth.TOPICS | Depth.STORAGE))
+    except FairlaneError as error:
+        yield Finding("warn", f"Brokers and bookies were not looked at. {error.cause}", error.next_step)
+        return
+    yield from check_estate(estate, expectations(settings))
+    yield from _settings_of_some(estate)
+    yield from _guard(settings)
+
+
+def _guard(settings: Settings) -> Iterator[Finding]:
+    """Yield what is wrong with the guard. Whether Redis can be reached at all is a finding of its own."""
+    guarded = read_guarded(settings)
+    if settings.estate.guard and not guarded.guard and not guarded.failure:
+        reason = "a slow bookie stays in use, and with receipts before all copies it fills the brokers' memory"
+        yield Finding("warn", "estate.guard is set and no guard runs", _RUN_GUARD, reason=reason)
+    for what in guarded.wrong():
+        yield Finding("warn", what, _RUN_GUARD if not guarded.guard else "Wait until its probes are well.")
+
+
+def _settings_of_some(estate: Estate) -> Iterator[Finding]:
+    """Yield the broker settings that Fairlane relies on and some brokers only have.
+
+    Those of the broker at the configured address are reported with the cluster.
+    """
+    asked = [broker for broker in estate.brokers if broker.settings]
+    for setting in provision.BROKER_SETTINGS:
+        wrong = [one for one in asked if not setting.good(one.settings.get(setting.name, ""))]
+        if 0 < len(wrong) < len(asked):
+            yield Finding(
+                setting.level,
+                f"broker setting {setting.name} of {', '.join(one.name for one in wrong)}",
+                f"Set it to {setting.wanted} in broker.conf of each and restart.",
+                figure=f"{wrong[0].settings.get(setting.name, 'not known')} at {len(wrong)} of {len(asked)} brokers",
+                reason=setting.reason,
+            )
+
+
 def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
     try:
-        client = redis_client.connect(settings.redis)
-        try:
-            with redis_client.translated(client):
-                yield from _redis_server(client)
-                yield from sentinel_findings(client)
-                yield _clock_skew(client, clock)
-        finally:
-            client.close()
+        with closing(redis_client.connect(settings.redis)) as client, redis_client.translated(client):
+            yield from _redis_server(client)
+            yield from sentinel_findings(client)
+            yield _clock_skew(client, clock)
     except FairlaneError as error:
         yield Finding("fail", error.cause, error.next_step)
 

@@ -133,7 +133,7 @@ class Script:
     audience: Audience
     notes: list[str] = field(default_factory=list)
     _began: float | None = None
-    _done: set[str] = field(default_factory=set)
+    _made: int = 0
 
     def follow(self, *, sending: bool) -> None:
         """Make the changes that are due."""
@@ -141,15 +141,12 @@ class Script:
             self._began = time.monotonic() if sending else None
             return
         plan, elapsed = self.demo.plan, time.monotonic() - self._began
-        self._once("join", self._join, due=elapsed >= plan.joins_s)
-        self._once("reweight", self._reweight, due=elapsed >= plan.reweights_s)
-        self._once("leave", self._leave, due=elapsed >= plan.leaves_s)
+        changes = ((plan.joins_s, self._join), (plan.reweights_s, self._reweight), (plan.leaves_s, self._leave))
+        for at_s, change in changes[self._made :]:
+            if elapsed >= at_s:
+                self._made += 1
+                change()
         self._replace_fallen()
-
-    def _once(self, step: str, action: Callable[[], None], *, due: bool) -> None:
-        if due and step not in self._done:
-            self._done.add(step)
-            action()
 
     def _join(self) -> None:
         self.demo.workers.join("worker-3")

@@ -91,7 +91,7 @@ def _worker_row(worker: WorkerBeat) -> dict[str, object]:
 
 def screen(sample: Sample, title: str, notes: list[str], height: int = 60) -> RenderableType:
     """Return the whole live view. If not all tasks fit in the height, those that have ended are omitted first."""
-    capacity = f"{limit(sample.capacity)} targets/s" if sample.capacity else NOTHING
+    capacity = f"{limit(sample.settings.capacity)} targets/s" if sample.settings.capacity else NOTHING
     head = Text.assemble((title, "bold"), f"   capacity {capacity}   now {count(sample.rate)} targets/s")
     alive = [worker for worker in sample.workers if worker.state not in GONE]
     caps = restraints(sample.settings)

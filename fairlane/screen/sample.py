@@ -59,10 +59,6 @@ class Sample:
     """Targets sent by tier, by all workers since the sampler started."""
 
     @property
-    def capacity(self) -> int:
-        return self.settings.capacity
-
-    @property
     def rate(self) -> float:
         return sum(tier.rate for tier in self.tiers)
 

@@ -26,11 +26,12 @@ def show(ctx: click.Context, output: Output) -> None:
     """
     with client_of(ctx) as client:
         sample = settled_sample(client)
+    settings = sample.settings
     fields = {
-        "capacity": sample.capacity,
-        "capacity_burst": sample.settings.burst,
+        "capacity": settings.capacity,
+        "capacity_burst": settings.burst,
         "rate": round(sample.rate, 1),
-        "used": round(sample.rate / sample.capacity, 4) if sample.capacity else None,
+        "used": round(sample.rate / settings.capacity, 4) if settings.capacity else None,
     }
     output.emit_record(fields)
 

@@ -1,7 +1,7 @@
 """`fairlane signals`: the input of an autoscaler."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -37,7 +37,10 @@ def signals(ctx: click.Context, output: Output) -> None:
 
     with client_of(ctx) as client, doing(f"measuring for {APART_S:.0f} s"):
         measured = _measured(client)
-    rows = _rows(measured)
+    rows = [
+        {name: round(value, 3) if isinstance(value, float) else value for name, value in tier._asdict().items()}
+        for tier in measured.tiers
+    ]
     service = {
         "capacity": measured.capacity,
         "rate": round(measured.rate, 1),
@@ -48,7 +51,7 @@ def signals(ctx: click.Context, output: Output) -> None:
     }
     missing = {"missing_channels": [waiting._asdict() for waiting in measured.missing]}
     document = {**service, **missing, "tiers": {row["tier"]: row for row in rows}}
-    output.emit_document(document, [*rows], summary=service)
+    output.emit_document(document, rows, summary=service)
     for waiting in measured.missing:
         say(str(waiting))
 
@@ -74,10 +77,3 @@ def _read_state(client: "PushClient") -> ServiceState:
     now_ms = clock.wall_ms()
     jobs = [job_of_view(task, now_ms) for task in client.live_tasks()]
     return ServiceState(clock.monotonic_s(), jobs, client.globals(), client.workers())
-
-
-def _rows(measured: Signals) -> list[dict[str, Any]]:
-    return [
-        {name: round(value, 3) if isinstance(value, float) else value for name, value in tier._asdict().items()}
-        for tier in measured.tiers
-    ]

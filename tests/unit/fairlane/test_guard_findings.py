@@ -5,7 +5,7 @@ import pytest
 from backends.settings import EstateSettings, PulsarSettings, RedisSettings
 from estate.guarded import Guarded
 from estate.node_life import NodeKind, NodeRecord
-from fairlane.checks import estate_checks
+from fairlane.checks import doctor
 from fairlane.estate.look import judge_settings, read_guarded
 from fairlane.settings import Settings
 
@@ -14,9 +14,9 @@ NOWHERE = PulsarSettings(url="pulsar://127.0.0.1:9", admin_url="http://127.0.0.1
 
 
 def findings(monkeypatch: pytest.MonkeyPatch, guarded: Guarded, *, guard: bool) -> list[str]:
-    monkeypatch.setattr(estate_checks, "read_guarded", lambda _: guarded)
+    monkeypatch.setattr(doctor, "read_guarded", lambda _: guarded)
     settings = Settings(pulsar=NOWHERE, estate=EstateSettings(guard=guard))
-    return [one.what for one in estate_checks.estate_findings(settings) if "guard" in one.what]
+    return [one.what for one in doctor.estate_findings(settings) if "guard" in one.what]
 
 
 def test_a_guard_that_is_counted_on_and_does_not_run_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

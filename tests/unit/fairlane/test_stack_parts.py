@@ -8,13 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
+from dispatcher.model.errors import Refused, Unreachable
 from fairlane.stack import distribution, java, launch, ports, processes, pulsar_conf, pulsar_server, redis_server, state
 from fairlane.stack.errors import DownloadFailed, JavaUnusable, NoSpace, PortTaken, ServerDied, StackError
 from fairlane.stack.homes import Home, default_cache, default_home
-from fairlane.stack.launch import StackOptions
+from fairlane.stack.launch import StackOptions, once_reached
 from fairlane.stack.stack import LocalStack, quiet
 from fairlane.stack.state import ServerState, StackState
 
@@ -279,3 +281,21 @@ def test_broker_settings_replace_the_shipped_ones() -> None:
     merged = pulsar_conf.merged(shipped, {"brokerServicePort": "7000", "new": "x"}).splitlines()
     assert "brokerServicePort=6650" not in merged
     assert {"kept=1", "brokerServicePort=7000", "new=x"} <= set(merged)
+
+
+def test_a_broker_that_is_not_ready_is_asked_again() -> None:
+    """One that has just started answers some requests with errors."""
+    provision = Mock(side_effect=[Unreachable("503"), Unreachable("503"), "provisioned"])
+    assert once_reached(provision) == "provisioned"
+
+
+def test_a_broker_that_stays_unreachable_is_reported() -> None:
+    with pytest.raises(Unreachable):
+        once_reached(Mock(side_effect=Unreachable("503")), within_s=0.0)
+
+
+def test_a_refusal_is_reported_at_once() -> None:
+    provision = Mock(side_effect=Refused("not allowed"))
+    with pytest.raises(Refused):
+        once_reached(provision)
+    provision.assert_called_once()

@@ -1,15 +1,17 @@
-"""`fairlane tune producer` says what the formula gives, and why."""
+"""`fairlane tune producer` and `fairlane tune cluster` say what to set and why; the latter writes its files."""
 
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
 from fairlane.cli.base import exit_codes
-from fairlane.cli.base.arguments import parse_bytes
+from fairlane.cli.base.arguments import parse_bytes, parse_count
 from tests.unit.command_line import CommandLine
 
 EXAMPLE = shlex.split("tune producer --partitions 12 --rate 50000 --message-bytes 33000 --memory 512MiB")
+CLUSTER = shlex.split("tune cluster --targets-per-s 50k --machines 4x128GiB,32cpu,nvme --mixed")
 
 
 def test_the_settings_as_json(cli: CommandLine) -> None:
@@ -46,3 +48,65 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="for example 4096"):
         parse_bytes(text)
+
+
+def test_the_plan_as_json(cli: CommandLine) -> None:
+    document = json.loads(cli([*CLUSTER, "-o", "json"]).out)
+    memory = document["figures"]["memory of a machine"]["value"]
+    assert memory == "system 2, broker 31 (10 + 21), bookie 32 (10 + 22), page cache 63 GiB"
+    for part in ("figures", "broker.conf", "bookkeeper.conf"):
+        assert all(figure["reason"] for figure in document[part].values())
+    assert document["remarks"] == []
+
+
+def test_the_plan_as_a_table(cli: CommandLine) -> None:
+    head, *lines = cli(CLUSTER).out.splitlines()
+    assert head.split() == ["part", "name", "value", "reason"]
+    assert len(lines) > 40
+
+
+def test_too_few_machines_are_a_failure_with_the_reason(cli: CommandLine) -> None:
+    result = cli([*CLUSTER[:-3], "--machines", "2x32GiB,8cpu,nvme", "--mixed"], exit_codes.FAILURE)
+    assert "2 bookies are too few: 3 for one more than an entry has copies" in result.err
+
+
+def test_files_are_written_where_they_are_asked_for(cli: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "a plan"
+    assert "its README.md says how" in cli([*CLUSTER, "--write", str(folder), "--zookeeper", "zk:2181"]).err
+    names = sorted(path.name for path in folder.rglob("*") if path.is_file())
+    assert {"README.md", "autorecovery.conf", "bookkeeper.conf", "broker.conf", "zookeeper.conf"} < set(names)
+    assert "metadataStoreUrl=zk:zk:2181\n" in (folder / "broker.conf").read_text()
+
+
+def test_a_folder_that_cannot_be_written_is_named(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    result = cli([*CLUSTER, "--write", str(tmp_path / "taken" / "below")], exit_codes.USAGE)
+    assert "cannot be written" in result.err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--machines", "many"],
+        ["--targets-per-s", "0"],
+        ["--targets-per-s", "fast"],
+        ["--chunk", "501"],
+        ["--copies", "0"],
+        ["--target-bytes", "5GB"],
+        ["--zookeeper", "zk"],
+        ["--cluster", "a b"],
+    ],
+)
+def test_a_plan_that_cannot_be_is_a_usage_error(wrong: list[str], cli: CommandLine, tmp_path: Path) -> None:
+    assert cli([*CLUSTER, "--write", str(tmp_path / "plan"), *wrong], exit_codes.USAGE).out == ""
+
+
+@pytest.mark.parametrize(("text", "number"), [("5000", 5_000), ("50k", 50_000), ("1.5M", 1_500_000), ("2G", 2e9)])
+def test_numbers(text: str, number: float) -> None:
+    assert parse_count(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "k", "-1", "5 k", "1e6"])
+def test_what_is_no_number_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="for example 5000"):
+        parse_count(text)
