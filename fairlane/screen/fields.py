@@ -69,19 +69,9 @@ def header_of(name: str) -> str:
     outer, dot, inner = name.rpartition(".")
     known = HEADERS.get(inner)
     if known is None:
-        is_time = isinstance(form_of(inner), _Timed)
+        is_time = inner.endswith(("_ms", "_s"))
         known = (inner.rpartition("_")[0] if is_time else inner).replace("_", " ")
     return f"{outer.replace('_', ' ')}{dot}{known}"
-
-
-class _Timed:
-    """A format for a field whose name ends in its unit."""
-
-    def __init__(self, form: Form) -> None:
-        self._form = form
-
-    def __call__(self, value: Any) -> str:
-        return self._form(value)
 
 
 def form_of(name: str) -> Form:
@@ -90,11 +80,11 @@ def form_of(name: str) -> Form:
     if PLAIN.intersection(outer):
         return _FORMS[next(one for one in outer if one in PLAIN)]
     if name in MOMENTS:
-        return _Timed(_numeric(local_moment))
+        return _numeric(local_moment)
     if name.endswith("_ms"):
-        return _Timed(_numeric(lambda value: duration(value / 1000)))
+        return _numeric(lambda value: duration(value / 1000))
     if name.endswith("_s"):
-        return _Timed(_numeric(duration))
+        return _numeric(duration)
     return _FORMS.get(name, text_of)
 
 
