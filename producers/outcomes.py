@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from dispatcher.channels.apns import apns_id
-from dispatcher.wire.outcome import OUTCOME_NAMES, Mixed, Named, Outcome, Outcomes, ProviderIds
+from dispatcher.wire.outcome import OUTCOME_NAMES, Named, Outcome, Outcomes, ProviderIds
 
 T = TypeVar("T")
 _SENT = int(Outcome.SENT)
@@ -76,11 +76,8 @@ def _envelopes(record: Outcomes) -> Iterator[_Envelope]:
         for sequence in range(run.first, run.first + run.count):
             yield _Envelope(run.writer, run.attempt, sequence, codes)
     for mixed in record.mixed:
-        yield _Envelope(mixed.writer, mixed.attempt, mixed.sequence, _final_codes(mixed))
-
-
-def _final_codes(mixed: Mixed) -> dict[int, int]:
-    return {position: code for position, code in _placed(mixed.positions, mixed.codes) if code < _FINAL}
+        codes = {position: code for position, code in _placed(mixed.positions, mixed.codes) if code < _FINAL}
+        yield _Envelope(mixed.writer, mixed.attempt, mixed.sequence, codes)
 
 
 def _of_envelope(

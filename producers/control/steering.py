@@ -1,6 +1,6 @@
 """Bulk changes: find tasks by a filter, preview the change, and make it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -130,14 +130,11 @@ class BulkChanges:
         if not filter_.ids:
             views = self._tasks.live(TASK_VIEW)
             return [view for view in views if changes.takes(view) and filter_.takes(view)], []
-        views = [view for batch in _batches(filter_.ids) for view in self._tasks.named(batch, TASK_VIEW)]
+        ids = list(dict.fromkeys(filter_.ids))
+        views = []
+        for first in range(0, len(ids), _READ):
+            views += self._tasks.named(ids[first : first + _READ], TASK_VIEW)
         views += [self._known.task(task) for task in sorted(set(filter_.ids) - {view.id for view in views})]
         matching = [view for view in views if filter_.takes(view)]
         refused = [view for view in matching if not changes.takes(view)]
         return [view for view in matching if changes.takes(view)], refused
-
-
-def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
-    left = list(dict.fromkeys(ids))
-    for first in range(0, len(left), _READ):
-        yield left[first : first + _READ]

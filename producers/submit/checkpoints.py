@@ -49,12 +49,9 @@ class Checkpointer:
         """Store a checkpoint as soon as all envelopes below `sequence` are confirmed. Returns at once."""
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         now_s = self._services.clock.monotonic_s()
-        self._sequence, self._soonest_s, self._due_s = (
-            sequence,
-            now_s + self._pace.shortest_s,
-            now_s + self._pace.longest_s,
-        )
-        consumed = targets + refused
+        self._sequence = sequence
+        self._soonest_s = now_s + self._pace.shortest_s
+        self._due_s = now_s + self._pace.longest_s
         record = Checkpoint(
             format=FORMAT,
             task=self._task,
@@ -62,7 +59,7 @@ class Checkpointer:
             sequence=sequence,
             targets=targets,
             refused=refused,
-            consumed=consumed,
+            consumed=targets + refused,
             digest=digest,
         )
         self._pending = self._pool.submit(self._store, record)

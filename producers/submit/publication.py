@@ -2,7 +2,6 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
@@ -38,7 +37,7 @@ class Publication:
         self._lease = lease
         self._base = base
         self._pool: ThreadPoolExecutor | None = None
-        self._announcing: deque[tuple[Window, Callable[[], None], Callable[[], bool]]] = deque()
+        self._announcing: deque[tuple[Window, Future[None]]] = deque()
         self._writer: LaneWriter | None = None
         self._checkpoints: Checkpointer | None = None
         self._in_trial = False
@@ -55,19 +54,20 @@ class Publication:
 
     def put(self, window: Window) -> None:
         """Announce a window, to publish it later. Raise errors of earlier announcements and publications."""
+        stored = Future[None]()
         if window.announced:
-            self._announcing.append((window, lambda: None, lambda: True))
+            stored.set_result(None)
         else:
             self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="announce")
-            stored: Future[None] = self._pool.submit(self._announce, window)
-            self._announcing.append((window, stored.result, stored.done))
+            stored = self._pool.submit(self._announce, window)
+        self._announcing.append((window, stored))
         while len(self._announcing) > 1:
             self._publish_next()
         self.advance()
 
     def advance(self) -> None:
         """Publish the windows announced by now."""
-        while self._announcing and self._announcing[0][2]() and not self.stopped:
+        while self._announcing and self._announcing[0][1].done() and not self.stopped:
             self._publish_next()
 
     def finish(self) -> None:
@@ -100,8 +100,8 @@ class Publication:
         self._lease.check()
 
     def _publish_next(self) -> None:
-        window, wait, _ = self._announcing.popleft()
-        wait()
+        window, stored = self._announcing.popleft()
+        stored.result()
         if self._record.shared and window.targets > OWN_LANE_ABOVE:
             self._leave_shared_lane(window)
         elif self._in_trial and window.targets > self._record.first:
