@@ -15,6 +15,17 @@ from backends.durable_files import replace_durably
 from dispatcher.model.errors import InvalidInput
 
 _LASTS = timedelta(days=90)
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True)
@@ -37,16 +48,17 @@ def make_tls_files(folder: Path, host: str, ca_file: Path | None = None, *, asks
     authority_key, server_key, client_key = (generate_private_key(SECP256R1()) for _ in range(3))
     issuer = _name("Fairlane's fake authority")
     authority = (
-        _unsigned(issuer, authority_key, issuer)
+        _unsigned(issuer, authority_key, issuer, authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
         .sign(authority_key, SHA256())
     )
     server = (
-        _unsigned(_name(host), server_key, issuer)
+        _unsigned(_name(host), server_key, issuer, authority_key)
         .add_extension(_addresses(host), critical=False)
         .sign(authority_key, SHA256())
     )
-    client = _unsigned(_name("client"), client_key, issuer).sign(authority_key, SHA256())
+    client = _unsigned(_name("client"), client_key, issuer, authority_key).sign(authority_key, SHA256())
     write_private(files.authority, authority.public_bytes(Encoding.PEM))
     write_private(files.server, server.public_bytes(Encoding.PEM))
     write_private(files.server_key, private_pem(server_key))
@@ -68,7 +80,10 @@ def write_private(file: Path, data: bytes) -> None:
         raise InvalidInput(f"{file} cannot be written: {error.strerror or error}.", "Name another folder.") from error
 
 
-def _unsigned(name: x509.Name, key: EllipticCurvePrivateKey, issuer: x509.Name) -> x509.CertificateBuilder:
+def _unsigned(
+    name: x509.Name, key: EllipticCurvePrivateKey, issuer: x509.Name, issuer_key: EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    """Return a certificate with the identifiers of both keys, without which Python 3.13 trusts none."""
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -78,6 +93,8 @@ def _unsigned(name: x509.Name, key: EllipticCurvePrivateKey, issuer: x509.Name) 
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + _LASTS)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
 
 

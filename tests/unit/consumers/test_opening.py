@@ -99,6 +99,7 @@ def test_a_missing_lane_is_looked_for_for_a_while_without_a_word(
     bench.open()
     with caplog.at_level(logging.WARNING):
         bench.client.answer(0, MISSING)
+        bench.settle()
         bench.clock.advance(30.0)
         bench.client.answer(1, MISSING)
         eventually(lambda: len(bench.client.asked) == 3)

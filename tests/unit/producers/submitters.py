@@ -49,13 +49,14 @@ class Submitter:
         self._rests = threading.Event()
         self._wakes = threading.Event()
         self._dies = False
+        self._ended = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         assert self._rests.wait(_PATIENCE_S)
 
     @property
     def stopped(self) -> bool:
-        return self._thread.is_alive() and not self._wakes.is_set()
+        return not self._ended and not self._wakes.is_set()
 
     def wakes(self) -> None:
         self._wakes.set()
@@ -84,6 +85,7 @@ class Submitter:
         except (FairlaneError, Died) as error:
             self.error = error
         finally:
+            self._ended = True
             self._rests.set()
 
 
