@@ -122,6 +122,7 @@ _PHRASES = {
     ),
 }
 _NO_REDIS = ("{redis} does not speak Redis' protocol: {text}.", "Check host, port and TLS of the Redis URL.")
+_NO_CONNECTION = ("{redis} cannot be reached: {text}.", "Check that it is running and the address is right.")
 _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
     (exceptions.OutOfMemoryError, _OUT_OF_MEMORY),
     (exceptions.BusyLoadingError, _LOADING),
@@ -133,10 +134,7 @@ _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
         exceptions.TimeoutError,
         ("{redis} did not answer in time: {text}.", "Check whether it is overloaded or the network is slow."),
     ),
-    (
-        exceptions.ConnectionError,
-        ("{redis} cannot be reached: {text}.", "Check that it is running and the address is right."),
-    ),
+    (exceptions.ConnectionError, _NO_CONNECTION),
 )
 
 
@@ -157,7 +155,11 @@ def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
             f"{server} answered with an error: {text}.",
             "If no other program writes keys under the prefix, report this as a defect.",
         )
-    return Unreachable(known[0].format(redis=server, text=text), known[1])
+    # A server that misses the client's certificate may reset the connection before its alert is read.
+    tls = (
+        " Check whether it asks for a client certificate." if known is _NO_CONNECTION and "rediss://" in server else ""
+    )
+    return Unreachable(known[0].format(redis=server, text=text), known[1] + tls)
 
 
 def pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:

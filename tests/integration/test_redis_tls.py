@@ -101,7 +101,10 @@ def test_own_authority_and_client_certificate(tls_port: int, certificates: Path)
 
 @pytest.mark.parametrize(
     ("ca", "client", "message"),
-    [("other.pem", True, "is not trusted.*Set the Redis tls_ca"), ("ca.pem", False, "TLS with Redis at .* fails")],
+    [
+        ("other.pem", True, "is not trusted.*Set the Redis tls_ca"),
+        ("ca.pem", False, "Redis at .* asks for a client cert"),
+    ],
 )
 def test_a_wrong_authority_or_no_client_certificate_is_refused(
     tls_port: int, certificates: Path, ca: str, client: bool, message: str
