@@ -13,18 +13,7 @@ from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from consumers.delivery.loop_watch import CHANNEL
 from consumers.delivery.paced_parts import PacedParts
-from consumers.delivery.pending import (
-    Call,
-    FaultLog,
-    Finished,
-    Part,
-    PendingBatch,
-    Sent,
-    failed,
-    hand_over,
-    is_late,
-    unanswered,
-)
+from consumers.delivery.pending import Call, FaultLog, Finished, Part, PendingBatch, Sent, hand_over, is_late
 from consumers.delivery.slots import Slot, Slots
 from dispatcher.channels.calls import ProviderCall
 from dispatcher.channels.guards.door import Load, StallWatch
@@ -308,7 +297,7 @@ class ChannelQueue:
         """Free the slot: the channel answered or failed, maybe too late to count, or the task was cancelled."""
         self._running.discard(slot)
         if not slot.call.settled:
-            self._settle(slot.call, unanswered(slot.call, "the call was cancelled"))
+            self._settle(slot.call, slot.call.unanswered("the call was cancelled"))
         self.start()
 
     async def _answer(self, slot: Slot) -> Sequence[Report | None]:
@@ -333,7 +322,7 @@ class ChannelQueue:
         except BaseException as error:
             reason = error_text(error)
             _log.debug("A call of the channel %s failed", self.channel.name, exc_info=error)
-            return failed(call, reason)
+            return call.failed(reason)
         if call.by_target is not None:
             return call.by_target.close("the channel did not report on it")
         if all_sent(answer, call.count):
@@ -370,7 +359,7 @@ class ChannelQueue:
 
     def _give_up(self, slot: Slot, reason: str) -> None:
         if not slot.call.settled:
-            self._settle(slot.call, unanswered(slot.call, reason))
+            self._settle(slot.call, slot.call.unanswered(reason))
         if slot.task is not None:
             slot.task.cancel()
 

@@ -71,6 +71,18 @@ class Call:
         self.by_target: ProviderCall | None = None
         """Reports of a TargetChannel so far."""
 
+    def unanswered(self, reason: str) -> list[Report | None]:
+        """Return the reports if the call ended without an answer."""
+        if self.by_target is not None:
+            return self.by_target.close(reason)
+        return [Report(Verdict(UNKNOWN, reason))] * self.count
+
+    def failed(self, reason: str) -> list[Report | None]:
+        """Return the reports if the call raised. If nothing of it was started it is unsent, with the reason: given
+        back, it would be called again at once and fail again, seen by nobody."""
+        reports = self.unanswered(reason)
+        return reports if any(reports) else [Report(Verdict(UNSENT, reason))] * self.count
+
 
 class Finished:
     """Batches whose reports are complete, handed to the engine at the end of a turn of the event loop.
@@ -111,20 +123,6 @@ class FaultLog:
         self._kinds.add(kind)
         more = " Further kinds are not logged." if len(self._kinds) == _MAX_FAULTS else ""
         _log.error("The channel %s is faulty: %s. Correct its class. (Logged once.)%s", self._channel, fault, more)
-
-
-def unanswered(call: Call, reason: str) -> list[Report | None]:
-    """Return the reports on a call that ended without an answer."""
-    if call.by_target is not None:
-        return call.by_target.close(reason)
-    return [Report(Verdict(UNKNOWN, reason))] * call.count
-
-
-def failed(call: Call, reason: str) -> list[Report | None]:
-    """Return the reports on a call that raised. If nothing of it was started it is unsent, with the reason: given back,
-    it would be called again at once and fail again, seen by nobody."""
-    reports = unanswered(call, reason)
-    return reports if any(reports) else [Report(Verdict(UNSENT, reason))] * call.count
 
 
 def is_late(use_by_s: float, now_s: float) -> bool:
