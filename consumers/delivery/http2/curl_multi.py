@@ -6,6 +6,7 @@ of libcurl's timer and for the end of each future, which makes 2.8 for a request
 
 import asyncio
 import selectors
+import threading
 from typing import Any
 
 import pycurl
@@ -70,7 +71,11 @@ class CurlMulti:
         return list(self._under_way.values())
 
     def close(self) -> None:
-        """End all transfers, whose results are cancelled, and all connections."""
+        """End all transfers, whose results are cancelled, and all connections.
+
+        libcurl ends in a thread: it waits for its resolvers, and the name of a provider may take half a minute to be
+        found, or not.
+        """
         if self._is_closing:
             return
         self._is_closing = True
@@ -82,11 +87,13 @@ class CurlMulti:
             future.cancel()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._sockets.fileno())
-        self._multi.close()
         self._sockets.close()
+        threading.Thread(target=self._multi.close, name="end of libcurl", daemon=True).start()
 
     # ------------------------------------------------------------- callbacks of libcurl
     def _watch(self, what: int, fd: int, _multi: object, _data: object) -> None:
+        if self._is_closing:
+            return
         events, watched = _POLLS.get(what, 0), self._watched
         if not events:
             if watched.pop(fd, 0):

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,27 @@ async def test_a_closed_client_says_what_became_of_its_requests(certificates: Pa
         reason_of(await call, Fate.UNKNOWN)
         reason_of(await attempt(client, server, "late"), Fate.NOT_TAKEN)
         assert server.seen.arrived == {"one": 1}
+
+
+async def test_libcurl_that_waits_for_a_resolver_holds_up_nobody(
+    certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end waits for the resolvers of names that are not found, such as for half a minute."""
+
+    class Waiting(pycurl.CurlMulti):
+        def close(self) -> None:
+            time.sleep(1.5)
+            super().close()
+
+    monkeypatch.setattr(pycurl, "CurlMulti", Waiting)
+    async with serving(certificates, Plan()) as server, opened(certificates) as client:
+        await attempt(client, server, "before")
+        began_s = time.monotonic()
+        client.renew_connections()
+        assert isinstance(await attempt(client, server, "after"), HttpResponse)
+        await client.close()
+        assert time.monotonic() - began_s < 1.0
+        await until(lambda: server.open_connections == 0)
 
 
 # ---------------------------------------------------------------- settings and versions
