@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from consumers.delivery.push.connections import Connections
@@ -48,6 +49,8 @@ class AppAccess:
     source: CredentialSource
     connect: Callable[[Credential], Connections]
     clock: Clock
+    threads: Executor
+    """Has a thread for each app: a source or an issuer may hang. The event loop's own has few."""
     renewed: Callable[[str], None] = lambda _version: None
     """Called with the version of each credential that comes into use."""
     _access: Access | None = None
@@ -119,7 +122,7 @@ class AppAccess:
 
     async def _update(self, *, renew: bool) -> None:
         try:
-            credential = await asyncio.to_thread(self.source.current)
+            credential = await asyncio.get_running_loop().run_in_executor(self.threads, self.source.current)
             if self._needs_proof(credential) or renew:
                 await self._replace(credential)
         except FairlaneError as error:
@@ -142,7 +145,8 @@ class AppAccess:
         self._failed_version = credential.version
         """Until it has succeeded."""
         before = self._access
-        authorization = await asyncio.to_thread(self.provider.authorize, credential, self._wall_s())
+        loop, authorize = asyncio.get_running_loop(), self.provider.authorize
+        authorization = await loop.run_in_executor(self.threads, authorize, credential, self._wall_s())
         check_headers(authorization)
         if before is not None and before.credential is credential:
             self._access = Access(credential, before.connections, authorization)

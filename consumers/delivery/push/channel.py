@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from backends.extras import require_packages
@@ -45,6 +46,7 @@ class PushChannel:
         clock = SystemClock()
         self._context = ChannelContext(clock, FleetGate(clock))
         self._senders: dict[str, Sender] = {}
+        self._threads = ThreadPoolExecutor(max(1, len(self._providers)), f"credentials of {self.name}")
         self._watching: asyncio.Task[None] | None = None
 
     def use(self, context: ChannelContext) -> None:
@@ -77,6 +79,7 @@ class PushChannel:
             self._watching.cancel()
         for sender in self._senders.values():
             await sender.access.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _watch(self) -> None:
         """Look at the credentials of apps that are paused for them: no call does, and new ones end the pause."""
@@ -103,7 +106,14 @@ class PushChannel:
         def renewed(version: str) -> None:
             context.gate.renewed(self._senders[app].flow, version)
 
-        app_access = AppAccess(provider, source, connect, context.clock, renewed)
+        app_access = AppAccess(
+            provider=provider,
+            source=source,
+            connect=connect,
+            clock=context.clock,
+            threads=self._threads,
+            renewed=renewed,
+        )
         self._senders[app] = Sender(
             self.name,
             app,

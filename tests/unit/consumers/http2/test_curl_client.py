@@ -221,7 +221,7 @@ async def test_libcurl_that_waits_for_a_resolver_holds_up_nobody(
 ) -> None:
     """Its end waits for the resolvers of names that are not found, such as for half a minute."""
 
-    class Waiting(pycurl.CurlMulti):
+    class Waiting(pycurl.CurlMulti):  # type: ignore[misc]  # it has no types
         def close(self) -> None:
             time.sleep(1.5)
             super().close()

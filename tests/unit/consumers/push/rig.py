@@ -165,9 +165,10 @@ async def rig(
     folder: Path,
     apps: Sequence[str] = ("shop",),
     app_settings: dict[str, Any] | None = None,
+    other_apps: dict[str, dict[str, Any]] | None = None,
     **channel: Any,
 ) -> AsyncIterator[Rig]:
-    """Run a fake for each app, and a courier whose apps are set up for them."""
+    """Run a fake for each app, and a courier whose apps are set up for them. `other_apps`: settings of further ones."""
     sites: dict[str, Site] = {}
     accounts: dict[str, FcmFake] = {}
     settings: dict[str, dict[str, Any]] = {}
@@ -195,7 +196,7 @@ async def rig(
             settings[app] = {**own, "url": url, "ca_file": str(files.authority), **(app_settings or {})}
         gate = RecordingGate()
         clock = SystemClock()
-        values = {"timeout_s": 5.0, "request_timeout_s": 2.0, **channel, "apps": settings}
+        values = {"timeout_s": 5.0, "request_timeout_s": 2.0, **channel, "apps": settings | (other_apps or {})}
         refusals: list[MessageRefusal] = []
         figures = FlowTable()
         context = ChannelContext(clock, gate, refusals.append, figures)

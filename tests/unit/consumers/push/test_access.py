@@ -1,6 +1,7 @@
 """The access of an app over time: proofs are renewed once, clocks may jump, and what fails does not end what works."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -44,7 +45,14 @@ class World:
         self.proofs: list[str] = []
         self.connections: list[Connections] = []
         self.renewed: list[str] = []
-        self.access = AppAccess(self, self, self._connect, self.clock, self.renewed.append)  # type: ignore[arg-type]
+        self.access = AppAccess(
+            provider=self,  # type: ignore[arg-type]
+            source=self,  # type: ignore[arg-type]
+            connect=self._connect,
+            clock=self.clock,
+            threads=ThreadPoolExecutor(1),
+            renewed=self.renewed.append,
+        )
 
     def current(self) -> Credential:
         """As a CredentialSource does."""
