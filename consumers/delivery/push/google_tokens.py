@@ -1,7 +1,7 @@
 """Access tokens of Google: of a service account, of workload identity federation, or of the machine itself."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC
 from typing import Any
@@ -16,6 +16,8 @@ SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 ISSUER_TIMEOUT_S = 10.0
 MAX_CAUSE = 300
 """Maximum characters of an issuer's own words."""
+_UNWELL = frozenset({408, 429, *range(500, 600)})
+"""Statuses of an issuer, or of a gateway before it, that say nothing about the credential."""
 _AWS = "urn:ietf:params:aws:token-type:aws4_request"
 _NEXT_STEPS = {
     "service_account": "Check that the key of this service account exists and is enabled, or create a new one.",
@@ -44,12 +46,15 @@ class GoogleTokens:
         require_packages("push", "google.auth", "urllib3")
         self._proxy = proxy
         self._ca_file = ca_file
+        self._status = 0
+        """HTTP status of the last answer."""
 
     def get(self, credential: Credential) -> AccessToken:
         """Ask for a new token. Raises InvalidInput if there is none for this credential, Unreachable."""
         info = _json(credential)
         kind = str(info.get("type"))
-        with _explained(kind):
+        self._status = 0
+        with self._explained(kind):
             credentials, project = self._credentials(kind, info)
             self._refresh(credentials)
         return AccessToken(token=str(credentials.token), left_s=_seconds_left(credentials.expiry), project=project)
@@ -84,7 +89,35 @@ class GoogleTokens:
         }
         proxy = self._proxy if proxied else None
         with urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options) as pool:
-            yield google.auth.transport.urllib3.Request(pool)
+            yield self._noted(google.auth.transport.urllib3.Request(pool))
+
+    @contextmanager
+    def _explained(self, kind: str) -> Iterator[None]:
+        """Turn the errors of google-auth into errors that name the cause and the next step."""
+        import google.auth.exceptions
+
+        try:
+            yield
+        except google.auth.exceptions.TransportError as error:
+            raise _unreachable(error) from error
+        except (google.auth.exceptions.GoogleAuthError, ValueError, TypeError, KeyError) as error:
+            inner = error.args[0] if error.args else None
+            if isinstance(inner, google.auth.exceptions.TransportError) and not _is_answered(inner):
+                raise _unreachable(inner) from error
+            if self._status in _UNWELL:
+                cause = f"The issuer of FCM's access tokens answers with HTTP {self._status}: {_cause(error)}."
+                raise Unreachable(cause, "Wait. If it goes on, check the proxy.") from error
+            raise InvalidInput(f"No access token for FCM's credential: {_cause(error)}.", _NEXT_STEPS[kind]) from error
+
+    def _noted(self, request: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that makes requests and notes the status of each answer."""
+
+        def noted(*args: Any, **options: Any) -> Any:
+            response = request(*args, **options)
+            self._status = response.status
+            return response
+
+        return noted
 
 
 def _from_file(kind: str, info: dict[str, Any]) -> Any:
@@ -101,22 +134,6 @@ def _from_file(kind: str, info: dict[str, Any]) -> Any:
         f"FCM's credential is of the type {kind[:40]!r}.",
         "Use the JSON file of a service account, or the configuration of workload identity federation.",
     )
-
-
-@contextmanager
-def _explained(kind: str) -> Iterator[None]:
-    """Turn the errors of google-auth into errors that name the cause and the next step."""
-    import google.auth.exceptions
-
-    try:
-        yield
-    except google.auth.exceptions.TransportError as error:
-        raise _unreachable(error) from error
-    except (google.auth.exceptions.GoogleAuthError, ValueError, TypeError, KeyError) as error:
-        inner = error.args[0] if error.args else None
-        if isinstance(inner, google.auth.exceptions.TransportError) and not _is_answered(inner):
-            raise _unreachable(inner) from error
-        raise InvalidInput(f"No access token for FCM's credential: {_cause(error)}.", _NEXT_STEPS[kind]) from error
 
 
 def _unreachable(error: Exception) -> Unreachable:

@@ -44,6 +44,8 @@ class GoogleMachine:
 
     def exchange(self, form: dict[str, list[str]]) -> tuple[int, str]:
         """Answer a request of the issuer."""
+        if self.status != 200:
+            return self.status, "unwell"
         if form.get("subject_token") == [self.foreign_token]:
             return 200, self._token(issued_token_type="urn:ietf:params:oauth:token-type:access_token")
         return 400, json.dumps({"error": "invalid_grant", "error_description": "The subject token is not accepted."})

@@ -150,3 +150,18 @@ async def test_a_workload_elsewhere_exchanges_its_token(at: Rig, machine: Machin
     assert "source of identity" in error.next_step
     (tmp_path / "token").unlink()
     assert "was not found" in (await failure(at, credentials=credentials, project_id="demo")).cause
+
+
+@rigged("fcm")
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+async def test_an_issuer_that_does_not_work_says_nothing_about_the_credential(
+    at: Rig, machine: Machine, tmp_path: Path, status: int
+) -> None:
+    fake = machine(at)
+    account = json.loads((tmp_path / "shop" / "account.json").read_text())
+    fake.status, account["token_uri"] = status, f"http://{fake.address}/v1/token"
+    (tmp_path / "account.json").write_text(json.dumps(account))
+    for credentials in (f"file:{tmp_path / 'account.json'}", elsewhere(tmp_path, fake, fake.foreign_token)):
+        error = await failure(at, credentials=credentials, project_id="demo")
+        assert isinstance(error, Unreachable)
+        assert f"HTTP {status}: " in error.cause
