@@ -5,26 +5,32 @@ and its staff's answers on which errors show a dead token.
 """
 
 from dispatcher.channels.answer_body import json_object, text
-from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable, strange_body
+from dispatcher.channels.verdict_table import (
+    STRANGE_BODY,
+    Answer,
+    Effect,
+    Row,
+    VerdictTable,
+    strange_body,
+    strange_error,
+)
 from dispatcher.wire.groups import MAX_TIME_MS
 
 AFTER_5XX_S = 900.0
 """Apple asks to wait 15 minutes after an error of its own."""
 TOKEN_UPDATE_S = 1_200.0
 """Apple refuses provider tokens that change more often than this."""
+_TELLING = frozenset({403, 413, 429})
+"""Statuses below 500 that mean the same without a reason."""
 
 
 TABLE = VerdictTable(
     (
         strange_body("The answer has a body and no apns-id, so it is not one of APNs: check url and proxy of the app."),
         Row(status=200, effect=Effect.SENT, note="Taken by APNs."),
-        Row(
-            status=410,
-            code="Unregistered",
-            effect=Effect.DEAD,
-            note="The app was uninstalled, or the device's token was replaced.",
-        ),
+        strange_error("The answer names no reason, so it is not one of APNs: check url and proxy of the app."),
         Row(status=410, code="ExpiredToken", effect=Effect.DEAD, note="The device token has expired."),
+        Row(status=410, effect=Effect.DEAD, note="The app was uninstalled, or the device's token was replaced."),
         Row(
             status=400,
             code="BadDeviceToken",
@@ -79,7 +85,13 @@ def read_answer(status: int, body: bytes, apns_id: str = "") -> Answer:
         return Answer(status=200, detail=STRANGE_BODY, reason=f"HTTP {status}")
     fields = json_object(body)
     code = text(fields.get("reason"))
-    return Answer(status=status, code=code, reason=code or f"HTTP {status}", died_ms=_time(fields.get("timestamp")))
+    return Answer(
+        status=status,
+        code=code,
+        detail="" if code or status in _TELLING else STRANGE_BODY,
+        reason=code or f"HTTP {status}",
+        died_ms=_time(fields.get("timestamp")),
+    )
 
 
 def _time(value: object) -> int:

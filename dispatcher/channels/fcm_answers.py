@@ -13,7 +13,15 @@ from typing import Any
 import msgspec
 
 from dispatcher.channels.answer_body import json_object, objects, text
-from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable, strange_body
+from dispatcher.channels.verdict_table import (
+    STRANGE_BODY,
+    Answer,
+    Effect,
+    Row,
+    VerdictTable,
+    strange_body,
+    strange_error,
+)
 from dispatcher.model.errors import DECODING_ERRORS
 
 TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
@@ -23,6 +31,7 @@ TABLE = VerdictTable(
     (
         strange_body("The answer names no message, so it is not one of FCM: check url and proxy of the app."),
         Row(status=200, effect=Effect.SENT, note="Taken by FCM."),
+        strange_error("The answer is not one of FCM: check url and proxy of the app."),
         Row(status=400, detail=TOKEN, effect=Effect.DEAD, note="The target is not a registration token."),
         Row(
             status=400,
@@ -74,6 +83,8 @@ TABLE = VerdictTable(
 )
 
 _TYPE = "@type"
+_TELLING = frozenset({401, 403, 404, 429})
+"""Statuses that mean the same without FCM's body."""
 
 
 class _Taken(msgspec.Struct, gc=False):
@@ -92,7 +103,9 @@ def read_answer(status: int, body: bytes, retry_after_s: float | None = None) ->
         return Answer(status=200, detail=STRANGE_BODY, reason=f"HTTP {status}", retry_after_s=retry_after_s)
     error = fields.get("error")
     if not isinstance(error, Mapping):
-        return Answer(status=status, reason=f"HTTP {status}", retry_after_s=retry_after_s)
+        is_strange = 400 <= status < 500 and status not in _TELLING
+        detail = STRANGE_BODY if is_strange else ""
+        return Answer(status=status, detail=detail, reason=f"HTTP {status}", retry_after_s=retry_after_s)
     details = objects(error.get("details"))
     code = next((text(one.get("errorCode")) for one in details if _is(one, "FcmError")), "")
     reason = text(error.get("message")) or f"HTTP {status}"

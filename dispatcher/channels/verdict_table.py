@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 STRANGE_BODY = "body"
-"""Value of `detail`: the status says that the message was taken, but the answer does not have the provider's form. It
-may come from a proxy, or from another server at the address in the settings."""
+"""Value of `detail`: the answer does not have the provider's form. It may come from a proxy, or from another server at
+the address in the settings, so its status says nothing about target, message or credentials."""
 
 
 class Effect(StrEnum):
@@ -84,6 +84,12 @@ class Row:
 def strange_body(note: str) -> Row:
     """Return the row of an answer 200 that is not the provider's."""
     return Row(status=200, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, may_be_taken=True, note=note)
+
+
+def strange_error(note: str) -> Row:
+    """Return the row of an answer 4xx that is not the provider's. It comes after those of statuses that a proxy means
+    as the provider does."""
+    return Row(status=4, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, note=note)
 
 
 @dataclass(frozen=True)

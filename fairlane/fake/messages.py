@@ -94,8 +94,11 @@ def json_reply(status: int, value: object, *headers: tuple[str, str]) -> Reply:
 
 
 def strange_reply(answer: Answer) -> Reply:
-    """Return the page of something that is not the provider and answers 200 to everything."""
-    return Reply(200, b"<html><body>It works!</body></html>", (("content-type", "text/html"), *retry_after(answer)))
+    """Return the page of something that is not the provider."""
+    page = (
+        b"<html><body>It works!</body></html>" if answer.status == 200 else b"<html><body>No such page.</body></html>"
+    )
+    return Reply(answer.status, page, (("content-type", "text/html"), *retry_after(answer)))
 
 
 def retry_after(answer: Answer) -> tuple[tuple[str, str], ...]:

@@ -61,10 +61,10 @@ class FakeFcmProvider(FakeProvider):
 
     def reply(self, answer: Answer, _request: Request, /) -> Reply:
         """A dry run has the name that Google gives to it."""
-        if answer.status != 200:
-            return error_reply(answer)
         if answer.detail == STRANGE_BODY:
             return strange_reply(answer)
+        if answer.status != 200:
+            return error_reply(answer)
         if answer.detail:
             return json_reply(200, {"name": f"projects/{self._project_id}/messages/fake_message_id"})
         return Reply(200, f'{self._prefix}{next(self._numbers):016x}"}}'.encode(), (JSON_TYPE,))

@@ -122,6 +122,28 @@ def test_a_success_that_is_not_of_the_provider_may_be_one_and_stops_the_flow(
     assert (row.effect, row.may_be_taken) == (Effect.DOWN, True)
 
 
+@pytest.mark.parametrize("body", [b"<html>Bad Request</html>", b"{}", b'{"error": null}', b"", b'{"reason": 7}'])
+@pytest.mark.parametrize("status", [400, 405, 407, 408, 421, 431])
+@pytest.mark.parametrize(("table", "read"), PROVIDERS)
+def test_an_error_that_is_not_of_the_provider_fails_no_target_and_stops_the_flow(
+    table: VerdictTable, read: Read, status: int, body: bytes
+) -> None:
+    row = table.row_of(read(status, body))
+    assert (row.effect, row.may_be_taken) == (Effect.DOWN, False)
+    assert "check url and proxy" in row.note
+
+
+def test_a_page_of_a_wrong_url_is_not_of_apns_and_a_device_may_be_gone_for_a_new_reason() -> None:
+    def effect(status: int, body: bytes) -> Effect:
+        return apns_answers.TABLE.row_of(apns_answers.read_answer(status, body)).effect
+
+    assert effect(404, b"<html>Not Found</html>") is Effect.DOWN
+    assert effect(404, b'{"reason": "BadPath"}') is Effect.PAYLOAD
+    assert effect(400, b'{"reason": "BadSomething"}') is Effect.PAYLOAD
+    assert effect(410, b'{"reason": "Erased"}') is Effect.DEAD
+    assert effect(410, b"<html>Gone</html>") is Effect.DOWN
+
+
 def test_apns_names_the_time_of_death_and_its_id() -> None:
     dead = apns_answers.read_answer(410, b'{"reason": "Unregistered", "timestamp": 1700000000000}')
     assert (dead.code, dead.died_ms) == ("Unregistered", 1_700_000_000_000)
