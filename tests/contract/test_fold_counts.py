@@ -197,6 +197,9 @@ def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_en
     live.seal("t", 4, ["s2"])
     assert live.ledger.closable() == []
     assert fold(live, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
+    [view] = live.registry.tasks.named(["t"], TASK_VIEW)
+    assert (view.targets.total, view.targets.cancelled, view.targets.pending) == (10, 10, 0)
+    assert live.finisher.finish(["t"]) == ["t"]
 
 
 def test_bytes_that_are_no_record_are_counted_and_passed_over(live: LawWorld) -> None:

@@ -175,11 +175,11 @@ def _text(value: Value) -> str:
 
 def target_counts(row: Row) -> TargetCounts:
     """Return the counts of a task's targets. The total is the sum of the outcomes once the task has ended, and the
-    number of published targets before the seal."""
+    number of published targets before the seal. A seal that came after the close may name fewer than have outcomes."""
     finals = row.number("finals")
     total = finals
     if not row.text("ended"):
-        total = row.number("total") if row.flag("sealed") else max(row.number("published"), finals)
+        total = max(finals, row.number("total" if row.flag("sealed") else "published"))
     return TargetCounts(
         total=total,
         sent=row.number("sent"),
