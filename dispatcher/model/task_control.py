@@ -182,11 +182,12 @@ CONTROLS: dict[str, _Kind] = {
         shown=lambda task: Cap(task.cap, task.cap_burst).text if task.cap else "none",
     ),
     "paused": _Kind(
-        new=lambda on, task: _after("pause" if on else "resume", task),
+        # A trial send is paused from the beginning, and sends its first targets until this control is changed.
+        new=lambda on, task: _after("pause" if on else "resume", task) | {"waits_for_go": False},
         parsed=lambda record: check.switch(record.value, "pause"),
         checked=_given_pause,
         text=lambda on: str(int(on)),
-        shown=lambda task: "yes" if task.state == "paused" else "no",
+        shown=lambda task: "trial" if task.waits_for_go else "yes" if task.state == "paused" else "no",
     ),
     "cancelled": _Kind(  # False has no effect: a cancel is never taken back
         new=lambda on, task: _after("cancel", task) if on else {},

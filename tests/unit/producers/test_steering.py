@@ -82,6 +82,20 @@ def test_only_what_is_not_as_wished_is_changed(world: FakeService) -> None:
     assert steering(world, task("a", weight=2.0)).plan(TaskFilter(app="shop"), Changes(weight=2)).changing == []
 
 
+@pytest.mark.parametrize(("paused", "value"), [(True, "1"), (False, "0")])
+def test_a_trial_send_is_paused_like_any_other_task_although_it_waits_for_a_go(
+    world: FakeService, paused: bool, value: str
+) -> None:
+    """Its state is paused from the beginning; a pause stops its first targets too."""
+    here = steering(world, task("a", state="paused", first=100, waits_for_go=True))
+    plan = here.plan(TaskFilter(ids=("a",)), Changes(paused=paused))
+    assert [step.changes for step in plan.steps] == [{"paused": ("trial", "yes" if paused else "no")}]
+    assert here.carry_out(plan).changed == ("a",)
+    assert stored(world) == [("a", "paused", value)]
+    after = steering(world, plan.steps[0].after)
+    assert after.plan(TaskFilter(ids=("a",)), Changes(paused=paused)).changing == []
+
+
 def test_those_in_a_shared_lane_leave_it_first_and_their_lanes_are_created() -> None:
     world, topics = FakeService(), Topics()
     tasks = [task("a", tier="low", shared=True), task("b")]
