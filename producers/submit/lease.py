@@ -82,7 +82,7 @@ class Lease:
         if lease.state == "gone":
             self._take_again()
         elif lease.state == "held":
-            raise _taken_over(self._task, lease.who)
+            raise taken_over(self._task, lease.who)
 
     def close(self, *, done: bool) -> None:
         """Stop renewing the lease. done: the task is sealed, which already ended the lease."""
@@ -109,7 +109,7 @@ class Lease:
         again = Lease(self._services, self._task)
         try:
             if again.take_over(again.take_known().since_ms).ahead.before != self.submitter:
-                raise _taken_over(self._task, "another process")
+                raise taken_over(self._task, "another process")
         except FairlaneError:
             again.close(done=False)
             raise
@@ -132,7 +132,8 @@ def _being_submitted(task: str, lease: SubmitLease) -> BeingSubmitted:
     )
 
 
-def _taken_over(task: str, who: str) -> BeingSubmitted:
+def taken_over(task: str, who: str) -> BeingSubmitted:
+    """Return the error for a submission whose task another one goes on with, or has completed."""
     return BeingSubmitted(
         f"This submission of task {task} was taken over by {who}: its process stalled for more than 5 s, or "
         "Redis was emptied.",

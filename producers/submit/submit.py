@@ -18,7 +18,7 @@ from producers.ports import Services
 from producers.submit.acceptance import accept, check_admitted, check_same
 from producers.submit.cutter import Block, Cutter, SlabSource, bodies
 from producers.submit.intake import AudienceRules, Intake, check_audience
-from producers.submit.lease import Lease
+from producers.submit.lease import Lease, taken_over
 from producers.submit.publication import Helper, Publication
 from producers.submit.report import SubmitReport, SubmitResult, Watchers
 from producers.submit.validation import Accepted
@@ -321,6 +321,7 @@ class _Run:
         """Publish the windows. first: announced with the task's record. base: the sequence stored already."""
         try:
             stopped = self._stream(accepted, windows, publication, first)
+            stopped = stopped and (self._stopped_meanwhile() or stopped)
         except FairlaneError:
             stopped = self._stopped_meanwhile()
             if not stopped:
@@ -358,11 +359,13 @@ class _Run:
 
     def _stopped_meanwhile(self) -> str:
         """Return why the task has stopped, if it has: the lane of an ended task is deleted while a writer still uses
-        it."""
+        it. Raises BeingSubmitted if another submitter has completed it: its audience counts."""
         try:
             submission = self._services.known.submission(self._id)
         except Unreachable:
             return ""
+        if submission is not None and submission.stopped and submission.sealed:
+            raise taken_over(self._id, "another process")
         return submission.stopped if submission is not None else ""
 
     def _seal(self, windows: WindowCutter) -> None:

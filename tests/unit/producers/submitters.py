@@ -101,11 +101,7 @@ def complete(world: FakeService, audiences: Sequence[Sequence[str]]) -> list[Sub
 
 def judge(world: FakeService, submitters: Sequence[Submitter]) -> None:
     """Check that workers get the targets reported as accepted and no others, and that view and topic agree."""
-    delivered = delivered_of(world)
-    for each in submitters:
-        if each.result is not None:
-            assert delivered == each.targets
-            assert each.result.accepted == len(each.targets)
+    delivered = judge_reports(world, submitters)
     world.fold()
     world.complete_view()
     records = []
@@ -117,6 +113,16 @@ def judge(world: FakeService, submitters: Sequence[Submitter]) -> None:
         records.append(structs.asdict(known.record))
         world.view.wipe()
     assert records[0] == records[1]
+
+
+def judge_reports(world: FakeService, submitters: Sequence[Submitter]) -> list[str]:
+    """Check that workers get the targets reported as accepted and no others. Returns them."""
+    delivered = delivered_of(world)
+    for each in submitters:
+        if each.result is not None:
+            assert delivered == each.targets
+            assert each.result.accepted == len(each.targets)
+    return delivered
 
 
 def delivered_of(world: FakeService) -> list[str]:

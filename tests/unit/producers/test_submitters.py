@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dispatcher.model.errors import AudienceMismatch, BeingSubmitted
 from producers.submit import cutter
 from tests.unit.producers.fake_service import FakeService
-from tests.unit.producers.submitters import Make, Submitter, as_file, as_list, as_stream, complete, judge
+from tests.unit.producers.submitters import Make, Submitter, as_file, as_list, as_stream, complete, judge, judge_reports
 
 TARGETS = [f"t{number}" for number in range(13)]
 OTHER = [*TARGETS[:6], *(f"o{number}" for number in range(9))]
@@ -144,6 +144,22 @@ def test_a_submitter_that_was_taken_over_is_told() -> None:
     assert second.result is not None
     assert isinstance(first.error, BeingSubmitted)
     assert "taken over" in str(first.error)
+
+
+@pytest.mark.parametrize("make", [as_list, as_stream])
+@pytest.mark.parametrize("audience", ["grown", "shorter"])
+def test_a_submitter_that_was_taken_over_is_told_also_if_the_task_has_ended_by_then(audience: str, make: Make) -> None:
+    """It does not report the targets of its own audience as accepted."""
+    for stops_at in range(0, STEPS, 2):
+        world = FakeService(ready=True)
+        first = Submitter(world, TARGETS, make, stops_at)
+        second = Submitter(world, AUDIENCES[audience])
+        if second.result is not None:
+            world.finish("t")
+            world.fold()
+        first.wakes()
+        judge_reports(world, [first, second])
+        assert first.result is None or not first.result.stopped, stops_at
 
 
 def test_an_unsealed_audience_that_grew_goes_on_and_a_sealed_one_is_refused() -> None:
