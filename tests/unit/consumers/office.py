@@ -72,12 +72,15 @@ class Stubborn(Channel):
 
 
 class Office:
-    """A courier, its clock and what it reported."""
+    """A courier, its clock, its threads and what it reported."""
 
     def __init__(self, courier: ChannelCourier, clock: VirtualClock, loop: asyncio.AbstractEventLoop) -> None:
         self.courier = courier
         self.clock = clock
         self.loop = loop
+        self.over = threading.Event()
+        """Set when the worker would end."""
+        self.threads = Threads(self.over)
         self.reports: queue.Queue[tuple[Batch, Sequence[Report | None]]] = queue.Queue()
 
     def send(self, one: Batch) -> None:
@@ -109,9 +112,10 @@ def office(
     clock = clock or VirtualClock()
     loop = make_loop(clock)
     courier = ChannelCourier({"x": channel, **beside}, clock, loop, gate)
-    courier.start(Threads(threading.Event()).start)
+    made = Office(courier, clock, loop)
+    courier.start(made.threads.start)
     try:
-        yield Office(courier, clock, loop)
+        yield made
     finally:
         if isinstance(channel, Channel):
             channel.gate.set()

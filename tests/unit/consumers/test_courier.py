@@ -155,14 +155,6 @@ def test_waiting_batches_of_a_tier_share_a_call_and_each_gets_its_own_reports() 
     assert codes == [[1], [None], [3, 4], [0, 1], [2]]
 
 
-def test_a_call_never_outlasts_the_timeout() -> None:
-    channel = Channel(timeout_s=0.05, concurrency=1, shut=True)
-    with office(channel) as at:
-        at.send(batch([envelope(0), envelope(1)]))
-        assert reasons(at.reported()[1]) == {(UNKNOWN, "no answer within 0.05 s")}
-        eventually(lambda: channel.running == 0)
-
-
 def test_a_call_that_will_not_be_cancelled_is_reported_once_and_keeps_its_place() -> None:
     channel = Stubborn(timeout_s=0.05, concurrency=1, shut=True)
     with office(channel) as at:

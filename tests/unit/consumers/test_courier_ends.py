@@ -8,23 +8,14 @@ from collections.abc import Sequence
 import pytest
 
 from consumers.delivery import courier as courier_module
-from consumers.delivery.courier import ChannelCourier, ClockLoop
+from consumers.delivery.courier import ClockLoop
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report
-from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, Stubborn, office, reasons
-
-
-def started(channel: Channel) -> tuple[ChannelCourier, Threads, threading.Event]:
-    over = threading.Event()
-    threads = Threads(over)
-    courier = ChannelCourier({"x": channel}, VirtualClock())
-    courier.start(threads.start)
-    return courier, threads, over
 
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
@@ -34,12 +25,11 @@ def test_a_channel_that_asks_the_process_to_end_ends_the_worker_and_is_named(
     def leave(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         raise raised
 
-    courier, threads, over = started(Channel(leave))
-    courier.send(batch([envelope(0)]), lambda *_: None)
-    assert over.wait(TIMEOUT_S)
-    assert threads.failure is raised
+    with office(Channel(leave)) as at:
+        at.send(batch([envelope(0)]))
+        assert at.over.wait(TIMEOUT_S)
+    assert at.threads.failure is raised
     assert f"The channel x raised {type(raised).__name__}" in caplog.text
-    courier.stop(TIMEOUT_S)
 
 
 def test_a_channel_that_ends_the_loop_from_a_callback_or_stops_it_ends_the_worker() -> None:
@@ -55,11 +45,10 @@ def test_a_channel_that_ends_the_loop_from_a_callback_or_stops_it_ends_the_worke
         return [ALL_SENT] * len(envelopes)
 
     for deliver, error in ((exits, SystemExit), (stops, FairlaneError)):
-        courier, threads, over = started(Channel(deliver))
-        courier.send(batch([envelope(0)]), lambda *_: None)
-        assert over.wait(TIMEOUT_S)
-        assert isinstance(threads.failure, error)
-        courier.stop(TIMEOUT_S)
+        with office(Channel(deliver)) as at:
+            at.send(batch([envelope(0)]))
+            assert at.over.wait(TIMEOUT_S)
+        assert isinstance(at.threads.failure, error)
 
 
 def test_what_was_sent_before_the_loop_ended_is_reported() -> None:
@@ -68,13 +57,11 @@ def test_what_was_sent_before_the_loop_ended_is_reported() -> None:
             raise SystemExit(3)
         return [ALL_SENT] * len(envelopes)
 
-    reported: list[Sequence[Report | None]] = []
-    courier, _, over = started(Channel(leave))
-    for tier in ("high", "low"):
-        courier.send(batch([envelope(0)], tier=tier), lambda _, reports: reported.append(reports))
-    assert over.wait(TIMEOUT_S)
-    eventually(lambda: reported == [[ALL_SENT]])
-    courier.stop(TIMEOUT_S)
+    with office(Channel(leave)) as at:
+        for tier in ("high", "low"):
+            at.send(batch([envelope(0)], tier=tier))
+        assert at.over.wait(TIMEOUT_S)
+        assert at.reported()[1] == [ALL_SENT]
 
 
 @pytest.mark.parametrize("raised", [asyncio.CancelledError(), GeneratorExit()])
@@ -99,16 +86,14 @@ def test_a_channel_that_exits_when_it_is_opened_or_closed_is_named(caplog: pytes
         async def close(self) -> None:
             raise SystemExit(3)
 
-    with pytest.raises(FairlaneError, match=r"The channel x raised SystemExit\(3\) in open"):
-        started(Leaves())
+    with pytest.raises(FairlaneError, match=r"The channel x raised SystemExit\(3\) in open"), office(Leaves()):
+        pass
     other = Channel()
-    courier = ChannelCourier({"x": LeavesLate(), "y": other}, VirtualClock())
-    threads = Threads(threading.Event())
-    courier.start(threads.start)
-    courier.stop(TIMEOUT_S)
+    with office(LeavesLate(), y=other) as at:
+        pass
     assert "The channel x failed to close" in caplog.text
     assert other.state == "closed"
-    assert threads.failure is None
+    assert at.threads.failure is None
 
 
 def test_the_loops_sign_changes_until_a_channel_blocks_it() -> None:
@@ -167,17 +152,6 @@ def test_the_oldest_batch_is_the_same_one_as_long_as_it_is_not_reported() -> Non
 
 
 # ---- the courier opens its channels and closes them; stopped, it reports every batch and waits for what is under way
-def test_stopping_waits_for_calls_under_way() -> None:
-    channel = Channel(shut=True)
-    with office(channel) as at:
-        at.send(batch([envelope(0)]))
-        eventually(lambda: channel.running == 1)
-        threading.Timer(0.05, channel.gate.set).start()
-        at.courier.stop(TIMEOUT_S)
-        assert at.reported()[1] == [ALL_SENT]
-    assert channel.state == "closed"
-
-
 def test_stopping_waits_for_a_call_that_came_together_with_a_late_one() -> None:
     channel = Channel(batch_limit=10)
     with office(channel) as at:
@@ -210,9 +184,8 @@ def test_a_channel_that_cannot_be_opened_is_named() -> None:
         async def open(self) -> None:
             raise PermissionError("not yours")
 
-    courier = ChannelCourier({"x": Shut()}, VirtualClock())
-    with pytest.raises(Unreachable, match="The channel x cannot be opened: not yours"):
-        courier.start(Threads(threading.Event()).start)
+    with pytest.raises(Unreachable, match="The channel x cannot be opened: not yours"), office(Shut()):
+        pass
 
 
 def test_a_channel_that_keeps_the_event_loop_is_left_behind(
@@ -226,18 +199,14 @@ def test_a_channel_that_keeps_the_event_loop_is_left_behind(
         release.wait(TIMEOUT_S)
         return [ALL_SENT] * len(envelopes)
 
-    loop = asyncio.new_event_loop()
-    courier = ChannelCourier({"x": Channel(keep)}, VirtualClock(), loop)
-    threads = Threads(threading.Event())
-    courier.start(threads.start)
-    courier.send(batch([envelope(0)]), lambda *_: None)
-    assert begun.wait(TIMEOUT_S)
-    courier.stop(0.01)
-    assert "blocks the event loop" in caplog.text
-    release.set()
-    assert threads.join(TIMEOUT_S) == []
-    loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(loop)))
-    courier.stop(0.01)
+    with office(Channel(keep)) as at:
+        at.send(batch([envelope(0)]))
+        assert begun.wait(TIMEOUT_S)
+        at.courier.stop(0.01)
+        assert "blocks the event loop" in caplog.text
+        release.set()
+        assert at.threads.join(TIMEOUT_S) == []
+        at.loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(at.loop)))
 
 
 class _RunningClock(VirtualClock):
