@@ -14,10 +14,11 @@ from backends.redis.view import RedisView
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import StoredRecord
-from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Sealed, decode_control, encode_control
+from dispatcher.wire.control import ControlRecord, decode_control, encode_control
 from dispatcher.wire.outcome import OutcomeRecord, decode_record, encode_record
 from tests.actors import DEADLINE_S
-from tests.contract.registry_records import position, task_record
+from tests.contract.registry_records import change, position, task_record
+from tests.contract.registry_records import sealed as sealed_of
 from tests.unit.views import LostRedis, view_of
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ class ControlTopic(Topic):
 
 
 class Table(Registry):
-    """A registry in memory. asked: the ids of tasks that were read."""
+    """A registry in memory."""
 
     tasks: "AskedTasks"
 
@@ -90,28 +91,23 @@ class Table(Registry):
         super().__init__(self.view)
         self.tasks = AskedTasks(self.view)
 
-    @property
-    def asked(self) -> list[str]:
-        return self.tasks.asked
-
     def put(self, task: str, *, sealed: bool = True, pending: int = 0, closed: bool = False, **counts: int) -> None:
         """Store a task. counts: the number of targets by outcome."""
         finals = sum(counts.values())
         self.control.apply(position(0), task_record(task, created_ms=self.clock.wall_ms()))
         if sealed:
-            self.control.apply(
-                position(0),
-                Sealed(format=FORMAT, task=task, targets=finals + pending, refused=0, digest="", writers=["0"]),
-            )
+            self.control.apply(position(0), sealed_of(task, finals + pending))
         stored = {"finals": finals, "published": finals + pending, "closed": int(closed), **counts}
         fields = [word for name, value in stored.items() for word in (COUNT_NAMES.get(name, name), value)]
         self.view.command("HSET", self.view.keys.task(task), *fields)
 
     def change(self, task: str, field: str, value: str) -> None:
-        self.control.apply(position(0), ControlChange(FORMAT, task, field, value, 0))
+        self.control.apply(position(0), change(task, field, value))
 
 
 class AskedTasks(TaskTable):
+    """asked: the ids of tasks that were read."""
+
     def __init__(self, view: RedisView) -> None:
         super().__init__(view)
         self.asked: list[str] = []

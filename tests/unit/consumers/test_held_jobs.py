@@ -25,7 +25,7 @@ class Crew:
         self.jobs = [self.member(n) for n in range(count)]
 
     def member(self, number: int) -> HeldJobs:
-        return HeldJobs(self.locks, NAMES, f"w{number}", self.clock, lambda: self.count, JobLockSettings(3.5, 1.0))
+        return HeldJobs(self.locks, NAMES, f"w{number}", self.clock, lambda: self.count, JobLockSettings(3.5, 0.001))
 
     def rounds(self, count: int, members: Sequence[HeldJobs] | None = None) -> None:
         for _ in range(count):
@@ -93,7 +93,7 @@ def test_at_the_end_all_are_let_go() -> None:
 def test_a_key_of_another_type_ends_no_worker(caplog: pytest.LogCaptureFixture) -> None:
     crew = Crew(1)
     crew.view.command("HSET", crew.view.keys.lock(NAMES[0]), "foreign", "1")
-    jobs = HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, JobLockSettings(3.5, 0.001))
+    (jobs,) = crew.jobs
     with running(jobs.run):
         eventually(lambda: "job locks cannot be renewed" in caplog.text)
         crew.view.command("DEL", crew.view.keys.lock(NAMES[0]))
@@ -103,7 +103,7 @@ def test_a_key_of_another_type_ends_no_worker(caplog: pytest.LogCaptureFixture) 
 
 def test_an_outage_is_waited_for_and_at_the_end_locks_run_out_by_themselves() -> None:
     crew = Crew(1)
-    redis, jobs = crew.redis, HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, JobLockSettings(3.5, 0.001))
+    redis, (jobs,) = crew.redis, crew.jobs
     redis.gone = True
     with running(jobs.run):
         eventually(lambda: redis.asked > 2)

@@ -45,11 +45,13 @@ class Known:
         self.registry.control.apply(position(next(self._records)), record)
 
 
+USUAL = CleanupSettings(sweep_s=60, grace_s=100, retry=Backoff(1.0, 4.0))
+
+
 class Cleanup:
-    def __init__(self, *tasks: str) -> None:
+    def __init__(self, *tasks: str, topics: MemoryTopics | None = None, settings: CleanupSettings = USUAL) -> None:
         self.clock = VirtualClock()
-        self.topics, self.known = MemoryTopics(map(lane, tasks)), Known(self.clock)
-        settings = CleanupSettings(sweep_s=60, grace_s=100, retry=Backoff(1.0, 4.0))
+        self.topics, self.known = topics or MemoryTopics(map(lane, tasks)), Known(self.clock)
         self.cleaner = LaneCleaner(
             self.topics,
             self.known.registry.tasks,
@@ -194,20 +196,18 @@ class Broken(MemoryTopics):
 @pytest.mark.parametrize("error", [Unreachable("500: the topic is fenced"), Refused("403: not yours")])
 def test_a_lane_that_cannot_be_deleted_keeps_no_other_from_it(error: FairlaneError) -> None:
     names = [f"task-{number}" for number in range(300)]
-    topics, clock = Broken([lane(name) for name in names], error), VirtualClock()
-    registry = Registry(view_of(clock))
-    for number, name in enumerate(names):
-        registry.control.apply(position(number), task_record(name, lane=lane(name)))
-        registry.control.apply(position(number), finished(name))
-    settings = CleanupSettings(sweep_s=1e9, slowest=40)
-    cleaner = LaneCleaner(topics, registry.tasks, lambda: True, ["t/tasks-00"], clock, settings)
+    topics = Broken([lane(name) for name in names], error)
+    cleanup = Cleanup(topics=topics, settings=CleanupSettings(sweep_s=1e9, slowest=40))
+    for name in names:
+        cleanup.known.live(name)
+        cleanup.known.end(name)
     reported = 0
     for _ in range(30):
         try:
-            cleaner.round()
+            cleanup.cleaner.round()
         except FairlaneError:
             reported += 1
-        clock.advance(1)
+        cleanup.clock.advance(1)
     assert topics.lanes == [topics.broken]
     assert reported == topics.tries
     assert 3 <= reported <= 10, "it is tried again, less and less often"

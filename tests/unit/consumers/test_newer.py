@@ -2,11 +2,10 @@
 
 from consumers.lanes.newer import NewerFormats, NewerSettings
 from dispatcher.clock import VirtualClock
-from dispatcher.ports import LaneInfo
 from dispatcher.wire.lease import LaneKind
+from tests.records import lane_info
 
-OWN = LaneInfo(name="own", kind=LaneKind.OWN, tier="high", weight=1_000, chunk=1)
-SHARED = LaneInfo(name="shared", kind=LaneKind.SHARED, tier="low", weight=1_000, chunk=1)
+OWN, SHARED = lane_info("own"), lane_info("shared", kind=LaneKind.SHARED)
 
 
 def formats() -> tuple[NewerFormats, VirtualClock]:

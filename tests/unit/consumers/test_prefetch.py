@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from consumers.lanes.prefetch import ENVELOPE_COST, PrefetchBudget, PrefetchSettings, too_different
 from dispatcher.ports import LaneInfo
-from dispatcher.wire.lease import LaneKind
+from tests.records import lane_info
 
 SETTINGS = PrefetchSettings(budget_targets=100_000, producer_batch=100, batches=4, max_queue=4_000)
 
 
 def lane(name: str = "a", chunk: int = 1, tier: str = "medium") -> LaneInfo:
-    return LaneInfo(name=name, kind=LaneKind.OWN, tier=tier, weight=1_000, chunk=chunk)
+    return lane_info(name, chunk=chunk, tier=tier)
 
 
 def test_a_queue_follows_what_is_wanted() -> None:

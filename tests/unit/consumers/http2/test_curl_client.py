@@ -121,18 +121,6 @@ async def test_a_new_connections_streams_beyond_the_servers_limit_are_not_taken(
             assert server.seen.accepted[name] == isinstance(one, HttpResponse)
 
 
-async def test_a_request_that_never_got_a_stream_is_not_taken(certificates: Path) -> None:
-    plan = Plan(delay_s=60, streams=1)
-    async with serving(certificates, plan) as server, opened(certificates, connections=1, streams=1) as client:
-        first = asyncio.ensure_future(attempt(client, server, "first"))
-        await until(lambda: bool(server.seen.accepted))
-        second = asyncio.ensure_future(attempt(client, server, "second"))
-        await asyncio.sleep(0.05)
-        await client.close()
-        reason_of(await first, Fate.UNKNOWN)
-        reason_of(await second, Fate.NOT_TAKEN)
-
-
 # ---------------------------------------------------------------- servers that cannot be reached or trusted
 @pytest.mark.parametrize(("scheme", "reason"), [("https", "connect"), ("http", "http")])
 async def test_a_refused_connection_is_not_taken_and_plain_http_not_spoken(
@@ -207,13 +195,18 @@ async def test_renewed_connections_end_when_their_requests_have(certificates: Pa
 
 
 async def test_a_closed_client_says_what_became_of_its_requests(certificates: Path) -> None:
-    async with serving(certificates, Plan(delay_s=60)) as server, opened(certificates) as client:
-        call = asyncio.ensure_future(attempt(client, server, "one"))
+    """One that never got a stream is not taken."""
+    plan = Plan(delay_s=60, streams=1)
+    async with serving(certificates, plan) as server, opened(certificates, connections=1, streams=1) as client:
+        first = asyncio.ensure_future(attempt(client, server, "first"))
         await until(lambda: bool(server.seen.accepted))
+        second = asyncio.ensure_future(attempt(client, server, "second"))
+        await asyncio.sleep(0.05)
         await client.close()
-        reason_of(await call, Fate.UNKNOWN)
+        reason_of(await first, Fate.UNKNOWN)
+        reason_of(await second, Fate.NOT_TAKEN)
         reason_of(await attempt(client, server, "late"), Fate.NOT_TAKEN)
-        assert server.seen.arrived == {"one": 1}
+        assert server.seen.arrived == {"first": 1}
 
 
 async def test_libcurl_that_waits_for_a_resolver_holds_up_nobody(

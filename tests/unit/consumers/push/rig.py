@@ -24,7 +24,7 @@ from dispatcher.model.errors import FairlaneError
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope, encode_message
-from dispatcher.wire.outcome import Report, Verdict
+from dispatcher.wire.outcome import UNKNOWN, Outcome, Report, Verdict
 from fairlane.fake.certificates import make_tls_files
 from fairlane.fake.making import KEY_ID, STREAMS, TEAM_ID, FcmFake, make_apns, make_fcm
 from fairlane.fake.rules import read_rules
@@ -109,6 +109,12 @@ class Rig:
     def accepted(self, targets: Sequence[str], app: str = "shop") -> list[int]:
         """Return how often the fake accepted each target."""
         return [self.sites[app].accounts.accepted[target] for target in targets]
+
+    def judge(self, targets: Sequence[str], given: Sequence[int | None]) -> None:
+        """Check that what the codes say about targets is what the fake knows of them."""
+        for target, code, times in zip(targets, given, self.accepted(targets), strict=True):
+            allowed = {1} if code == Outcome.SENT else {0, 1} if code == UNKNOWN else {0}
+            assert times in allowed, (target, code)
 
     async def send(self, envelopes: Sequence[Envelope], app: str = "shop") -> list[Report | None]:
         loop = asyncio.get_running_loop()

@@ -85,10 +85,6 @@ class World:
         await self.access.settled()
         return (await self.access.current()).authorization.headers[0][1]
 
-    def is_unused(self, number: int) -> bool:
-        """Return whether these connections were retired."""
-        return self.connections[number].retired
-
 
 @pytest.fixture
 def world() -> World:
@@ -131,11 +127,11 @@ async def test_a_new_credential_replaces_the_old_one_if_it_works(world: World) -
     world.broken.add(b"broken")
     world.clock.advance(2)
     assert await world.number() == "1"
-    assert not world.is_unused(0)
+    assert [one.retired for one in world.connections] == [False]
     world.secret = b"two"
     world.clock.advance(2)
     assert await world.number() == "2"
-    assert world.is_unused(0)
+    assert [one.retired for one in world.connections] == [True, False]
     assert world.renewed == [old.credential.version, Credential(b"two").version]
 
 

@@ -118,15 +118,6 @@ async def test_a_credential_changes_while_calls_are_under_way(at: Rig) -> None:
     assert {*codes(await first), *sent, *codes(last)} == {SENT}
 
 
-async def test_a_credential_file_that_vanishes_in_service_stays_in_use(
-    at: Rig, caplog: pytest.LogCaptureFixture
-) -> None:
-    await at.deliver(at.targets(1))
-    key_file(at).unlink()
-    sent = await deliver_until(at, lambda: "stays in use" in caplog.text)
-    assert {*sent, *codes(await at.deliver(at.targets(3, first=10_000)))} == {SENT}
-
-
 @pytest.mark.parametrize("content", [None, b"", b"not a key", b"{}", b'{"type": "service_account"}', b"\xff" * 70_000])
 async def test_a_credential_that_cannot_be_used_is_named_and_sends_nothing(at: Rig, content: bytes | None) -> None:
     good = key_file(at).read_bytes()
