@@ -57,12 +57,9 @@ class Bookies:
     def obey(self, command: Command | None) -> None:
         """Carry out a command, as the guard does."""
         if command is not None:
-            self.set_read_only(command)
+            change = self.read_only.add if command.intent is Intent.ISOLATE else self.read_only.discard
+            change(self.number_of(command))
             self.nodes = carried_out(self.nodes, command, self.bounds, done=True)
-
-    def set_read_only(self, command: Command) -> None:
-        change = self.read_only.add if command.intent is Intent.ISOLATE else self.read_only.discard
-        change(self.number_of(command))
 
     def number_of(self, command: Command) -> int:
         return next(at for at in range(1, self.count + 1) if self.name(at) == command.node.name)

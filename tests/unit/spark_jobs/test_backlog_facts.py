@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.spark_jobs.backlog_rows import START_MS, lane, ms, snapshot, task, write
+from tests.unit.spark_jobs.backlog_rows import lane, ms, snapshot, task, write
 
 pytest.importorskip("pyarrow")
 
@@ -17,16 +17,13 @@ from spark_jobs.backlog.snapshots import TIMELINE_FIELDS, Snapshots, choose, fin
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DAY_MS = 86_400_000
-
-
 Stored = Callable[..., Snapshots]
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Stored:
     """Writes snapshots and finds them."""
-    return lambda *rows: find(write(tmp_path, *rows), START_MS - DAY_MS)
+    return lambda *rows: find(write(tmp_path, *rows), ms(-86_400))
 
 
 Read = Callable[..., "DataFrame"]

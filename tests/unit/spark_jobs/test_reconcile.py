@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from dispatcher.model.errors import InvalidInput, Malformed, NotFound
-from dispatcher.wire.control import Sealed
 from dispatcher.wire.outcome import CloseTask, Outcome
+from tests.contract.registry_records import sealed, task_record
 from tests.records import finished
 from tests.unit.spark_jobs.journal_world import (
     AT_MS,
@@ -40,22 +40,16 @@ if TYPE_CHECKING:
 
     from spark_jobs.reconcile.job import Reconciled
 
-from tests.contract.registry_records import task_record
-
 
 def say(topic: Topic, *records: Any) -> None:
     """Facts about tasks from the control topic."""
     add(topic.log, "tasks", *facts(*records))
 
 
-def sealed(targets: int, task: str = "t") -> Sealed:
-    return Sealed(format=1, task=task, targets=targets, refused=0, digest="", writers=["0"])
-
-
 def journal(tables: Path, targets: int, *records: Any, end: Any = None) -> Topic:
     """A journal of one task, with a seal of this number of targets. records: of its outcomes."""
     topic = landed(tables, *records)
-    say(topic, task_record("t"), sealed(targets), *[end] * bool(end))
+    say(topic, task_record("t"), sealed("t", targets), *[end] * bool(end))
     return topic
 
 
@@ -179,7 +173,7 @@ def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_pat
     )
     accepted_ms = {"one": AT_MS, "two": AT_MS - DAY_MS, "later": AT_MS + 2 * DAY_MS}
     say(topic, *(task_record(name, created_ms=at_ms) for name, at_ms in accepted_ms.items()))
-    say(topic, *(sealed(3, name) for name in accepted_ms))
+    say(topic, *(sealed(name, 3) for name in accepted_ms))
     found = reconcile(spark, ReconcileScope(tmp_path, day=DAY))
     assert [(one.task, one.totals["pending"]) for one in found.sums] == [("one", 0), ("two", 1)]
 

@@ -40,7 +40,7 @@ def test_a_missing_java_is_told_before_spark_is_started() -> None:
             require_spark(env)
 
 
-def test_a_java_that_cannot_start_spark_is_told_in_one_line(tmp_path: object) -> None:
+def test_a_java_that_cannot_start_spark_is_told_in_one_line() -> None:
     code = (
         "from spark_jobs.session.session import *; make_session(SessionSettings(master='local[1]', driver_memory='1k'))"
     )

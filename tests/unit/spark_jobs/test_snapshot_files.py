@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 from spark_jobs.backlog import snapshots as backlog_snapshots
 from spark_jobs.backlog.snapshot_files import FOLDER, SCHEMA, FileSettings, SnapshotFiles
-from tests.unit.spark_jobs.backlog_rows import START, START_MS, ms, snapshot, task, write
+from tests.unit.spark_jobs.backlog_rows import START, ms, snapshot, task, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,11 +132,6 @@ def test_all_that_is_kept_comes_back(make: Make, tmp_path: Path) -> None:
 
 
 # ----------------------------------------------------------------- read back
-
-
-DAY_MS = 86_400_000
-
-
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
     """Two files: one of the first minute, one of the five minutes after."""
@@ -150,7 +145,7 @@ def test_snapshots_before_are_not_looked_at_and_without_any_it_is_said(tables: P
     assert len(found.files) == 2
     assert len(backlog_snapshots.find(tables, ms(60)).files) == 1
     with pytest.raises(NotFound, match="holds no snapshots since 2026-03-05"):
-        backlog_snapshots.find(tables, START_MS + DAY_MS)
+        backlog_snapshots.find(tables, ms(86_400))
     with pytest.raises(NotFound, match="There are no snapshots of the backlog since 2026-03-04 12:1"):
         backlog_snapshots.find(tables, ms(900))
 

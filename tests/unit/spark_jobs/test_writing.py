@@ -11,9 +11,9 @@ from producers.ports import Services
 from spark_jobs.source import sealing, source
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.sealing import cancel_left_over, commit, state_of_tasks
-from spark_jobs.source.writing import OPEN_LANES, Written
+from spark_jobs.source.writing import OPEN_LANES, Written, write
 from tests.unit.producers.fake_service import Died, FakeService
-from tests.unit.spark_jobs.tables import NAMED, PLAIN, attempt, counting, people, target
+from tests.unit.spark_jobs.tables import NAMED, PLAIN, people, table, target
 
 BY_KIND = Columns("target", (), frozenset(), "", ("kind",))
 BY_APP = Columns("target", (), frozenset(), "", ("app",))
@@ -27,7 +27,7 @@ class Job:
         self.services = self.world.services()
 
     def attempt(self, *batches: Sequence[Mapping[str, Any]]) -> Written:
-        return attempt(self.services, self.to, *batches)
+        return write(self.services, self.to, [table(rows) for rows in batches])
 
     def commit(self, *attempts: Written) -> sealing.Committed:
         return commit(self.services, self.to, attempts)
@@ -39,7 +39,13 @@ class Job:
         return [record for record in self.world.records if isinstance(record, Sealed)]
 
     def sent(self, task: str = "sale") -> list[Envelope]:
-        return counting(self.world, task)
+        """The task's envelopes of the writers that its seal names."""
+        seal = next(one for one in self.seals() if one.task == task)
+        envelopes = self.world.envelopes(self.made()[task].lane)
+        return [envelope for envelope in envelopes if envelope.writer in seal.writers]
+
+    def made(self) -> dict[str, TaskRecord]:
+        return {record.task: record for record in self.world.records if isinstance(record, TaskRecord)}
 
     def targets(self, task: str = "sale") -> list[str]:
         return sorted(name for envelope in self.sent(task) for name in envelope.targets)
@@ -87,7 +93,7 @@ def test_the_seal_leaves_out_an_attempt_that_the_commit_does_not_name() -> None:
 
 def test_a_sealed_task_is_only_counted_and_compared(job: Job) -> None:
     job.write(people(0, 6))
-    (lane,) = [record.lane for record in job.world.records if isinstance(record, TaskRecord)]
+    lane = job.made()["sale"].lane
     sent = len(job.world.envelopes(lane))
     again = [job.attempt(people(4, 2)), job.attempt(people(0, 4))]
     assert job.commit(*again).targets == 6
@@ -181,8 +187,7 @@ def test_split_columns_make_a_task_for_each_value() -> None:
     assert found == sealing.Committed(("sale.shop", "sale.bank"), 6, 2)
     for app in ("shop", "bank"):
         assert job.targets(f"sale.{app}") == [f"{app}-{number}" for number in range(3)]
-    apps = {record.task: record.app for record in job.world.records if isinstance(record, TaskRecord)}
-    assert apps == {"sale.shop": "shop", "sale.bank": "bank"}
+    assert {task: record.app for task, record in job.made().items()} == {"sale.shop": "shop", "sale.bank": "bank"}
 
 
 def test_more_parts_than_lanes_may_be_open() -> None:
@@ -303,13 +308,12 @@ class Connected:
     ("gone", "message"), [(False, "sale"), (True, "The state of the tasks cannot be read: Pulsar is away. Look.")]
 )
 def test_what_stands_is_told_if_it_can_be(
-    gone: bool, message: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    job: Job, gone: bool, message: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world, to = FakeService(), target()
-    written = attempt(world.services(), to, people(0, 4))
-    connected = Connected(Unreachable("Pulsar is away.", "Look.") if gone else world.services())
+    written = job.attempt(people(0, 4))
+    connected = Connected(Unreachable("Pulsar is away.", "Look.") if gone else job.services)
     monkeypatch.setattr(source, "Connection", lambda _servers: connected)
-    source.BatchWriter(to).abort([source.Message(written), None])
+    source.BatchWriter(job.to).abort([source.Message(written), None])
     assert "The job failed." in caplog.text
     assert message in caplog.text
     assert connected.closed

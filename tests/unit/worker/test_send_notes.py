@@ -21,7 +21,7 @@ class Notes:
         self.stored: list[dict[str, int]] = []
         self.waits: list[dict[str, int]] = []
         self.is_there = True
-        self._notes = SendNotes(self.errors, self.stats, self._store, self.clock)
+        self.store = SendNotes(self.errors, self.stats, self._store, self.clock).store
 
     def _store(self, errors: Mapping[str, SendError], waits: Mapping[str, int]) -> None:
         if not self.is_there:
@@ -31,9 +31,6 @@ class Notes:
 
     def fail(self, task: str, reason: str, count: int = 1, channel: str = "http") -> None:
         self.errors.note(task, channel, SendError(reason, count, 0, 1, 0))
-
-    def store(self) -> None:
-        self._notes.store()
 
 
 def test_each_kind_of_error_is_warned_of_once_a_minute_with_its_task(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from backends.system_clock import SystemClock
 from dispatcher.backoff import Backoff
 from dispatcher.model.errors import Hung, InvalidInput
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
+from tests.unit.consumers.fakes import eventually
 
 QUICK = SupervisorSettings(drain_s=5.0, kill_after_s=0.5, backoff=Backoff(0.05, 0.1))
 STUBBORN = SupervisorSettings(drain_s=0.2, kill_after_s=0.2, backoff=Backoff(0.05, 0.1))
@@ -67,10 +68,7 @@ class Run:
         return process
 
     def await_started(self, count: int) -> None:
-        deadline_s = time.monotonic() + 30
-        while len([process for process in self.started if process.pid]) < count:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
+        eventually(lambda: len([process for process in self.started if process.pid]) >= count, 30)
 
     def end(self) -> int:
         self.stop.set()

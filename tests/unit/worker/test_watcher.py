@@ -28,7 +28,6 @@ from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
 from tests.actors import running
 from tests.records import edit_text
 from tests.unit.consumers.fakes import eventually
-from tests.unit.tasks import live_task
 from tests.unit.tasks import live_task as live
 from tests.unit.views import FixedRegistry, FixedService, FixedTasks
 
@@ -381,7 +380,7 @@ def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost(error: Fai
     watcher = LaneWatcher(registry, feed, topics, reported.append, lambda: [Peer("me")], SystemClock(), settings)
     with running(watcher.run):
         eventually(lambda: bool(reported))
-        tasks.known["x"] = live_task("x")
+        tasks.known["x"] = live("x")
         tasks.error, tasks.breaks = error, 1
         feed.changes.put([FeedEntry("task", "x")])
         eventually(lambda: "lane/x" in {lane.name for lane in reported[-1].lanes})
