@@ -18,7 +18,6 @@ THOROUGH = (
     "tests/acceptance/test_backlog.py",
     "tests/acceptance/test_operator.py::test_signals_and_metrics*",
     "tests/acceptance/test_spark_tutorial.py",
-    "tests/acceptance/test_steering.py::test_what_measures_says_so_while_it_does[[]command[12]]",
     "tests/acceptance/test_types.py",
     "tests/contract/test_law_retries.py::test_retries_have_a_tenth_of_their_tier_after_whatever*",
     "tests/contract/test_ledger_retries.py::test_a_lead_of_retries*",

@@ -1,5 +1,6 @@
 """The closing report of the demo, and whether everything went as required."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from rich.console import Group, RenderableType
@@ -30,12 +31,17 @@ class ShareMeter:
         if last is None or not (_all_backlogged(last) and _all_backlogged(sample)):
             return
         self.seconds += sample.at_s - last.at_s
-        for tier in self.sent:
-            self.sent[tier] += sample.sent[tier] - last.sent[tier]
+        for (_, tier), targets in (_sent(sample) - _sent(last)).items():
+            self.sent[tier] += targets
 
     def share(self, tier: str) -> float | None:
         total = sum(self.sent.values())
         return self.sent[tier] / total if total else None
+
+
+def _sent(sample: Sample) -> Counter[tuple[str, str]]:
+    """Return the targets sent, by worker and tier."""
+    return Counter({(one.id, tier): stats.sent for one in sample.workers for tier, stats in one.tiers.items()})
 
 
 def _all_backlogged(sample: Sample) -> bool:

@@ -13,7 +13,7 @@ from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from fairlane.demo.fake_fcm import FakeFcm
 from fairlane.demo.report import DemoResult, ShareMeter, closing_report
-from fairlane.screen.sample import Sampler
+from fairlane.screen.sample import sample_of
 from fairlane.screen.watch import Watch
 from fairlane.worker_group import WorkerGroup
 from producers.client import PushClient
@@ -110,14 +110,14 @@ class Demo:
         return 1 if closing.failures() or len(audience.handles) < len(self.jobs) else 0
 
     def _watch(self, audience: Audience, all_submitted: Callable[[], bool]) -> ShareMeter:
-        sampler, meter = Sampler(audience, SystemClock()), ShareMeter()
+        clock, meter = SystemClock(), ShareMeter()
         script = Script(self, audience)
         deadline = time.monotonic() + self.plan.deadline_s
         with Watch(self.console) as watch:
             while time.monotonic() < deadline and not audience.errors:
-                sample = sampler.take()
+                sample = sample_of(audience, clock)
                 meter.add(sample)
-                script.follow(sending=sum(sample.sent.values()) > 0)
+                script.follow(sending=sample.rate > 0)
                 watch.show(sample, script.notes)
                 if all_submitted() and all(task.ended for task in sample.tasks):
                     break

@@ -2,13 +2,14 @@
 
 import click
 
+from backends.system_clock import SystemClock
 from dispatcher.model.pools import Cap
 from fairlane.cli.base.arguments import CapText
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option
 from fairlane.cli.service.change import Trial, change_service, dry_run_option
-from fairlane.cli.service.live import settled_sample
+from fairlane.screen.sample import sample_of
 
 
 @click.group(cls=CommandGroup)
@@ -20,12 +21,12 @@ def capacity() -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output) -> None:
-    """Show the capacity and how much of it is used (takes two seconds to measure).
+    """Show the capacity and how much of it was used in the last three seconds.
 
     As JSON an unlimited capacity is 0, and `used` is then null.
     """
     with client_of(ctx) as client:
-        sample = settled_sample(client)
+        sample = sample_of(client, SystemClock())
     settings = sample.settings
     fields = {
         "capacity": settings.capacity,

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from backends.system_clock import SystemClock
 from dispatcher.analysis.longest_wait import Lane, LongestWait, longest_waits
 from dispatcher.analysis.served import Served, waiting_tasks
 from dispatcher.model.tier import MILLI, SHARED_BY, TIERS
@@ -14,8 +15,7 @@ from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, say
 from fairlane.cli.service.change import Trial, change_service, dry_run_option
-from fairlane.cli.service.live import settled_sample
-from fairlane.screen.sample import Sample
+from fairlane.screen.sample import Sample, sample_of
 
 
 @click.group(cls=CommandGroup)
@@ -27,12 +27,12 @@ def tier() -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output) -> None:
-    """Show weights, shares, rates, backlogs, and the longest wait of an envelope for its turn at the present capacity
-    (takes two seconds to measure)."""
+    """Show weights, backlogs, shares and rates of the last three seconds, and the longest wait of an envelope for its
+    turn at the present capacity."""
     from fairlane.screen.render import tiers_table
 
     with client_of(ctx) as client:
-        sample = settled_sample(client)
+        sample = sample_of(client, SystemClock())
     waits = waits_of(sample)
     tiers = {
         tier.tier: {**asdict(tier), "weight": tier.weight / MILLI, **_wait_fields(waits[tier.tier])}

@@ -15,13 +15,13 @@ def top(ctx: click.Context, every: float, count: int | None) -> None:
     """Watch tiers, tasks and workers live; quit with Ctrl-C. If output is not a terminal, print plain lines."""
     from backends.system_clock import SystemClock
     from fairlane.screen.console import console_of
-    from fairlane.screen.sample import Sampler
+    from fairlane.screen.sample import sample_of
     from fairlane.screen.watch import Watch
 
     with client_of(ctx) as client, Watch(console_of(), "Fairlane", line_every_s=0.0) as watch:
-        sampler, updates = Sampler(client, SystemClock()), 0
+        clock, updates = SystemClock(), 0
         while count is None or updates < count:
             updates += 1
-            watch.show(sampler.take(), [])
+            watch.show(sample_of(client, clock), [])
             if updates != count:
                 time.sleep(every)

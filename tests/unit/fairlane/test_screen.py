@@ -19,7 +19,7 @@ from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.demo.start import read_jobs
 from fairlane.figures.signals import wanted_shares
 from fairlane.screen.render import line, screen
-from fairlane.screen.sample import Sample, Sampler
+from fairlane.screen.sample import Sample, sample_of
 from fairlane.screen.waits import merged, quantile_ms
 from tests import records
 from tests.unit.tasks import task_view
@@ -32,9 +32,9 @@ def task(name: str = "t", tier: str = "high", sent: int = 0, total: int = 10, **
     return task_view(name, tier=tier, targets=counts, **fields)
 
 
-def beat(name: str, seen_ms: int = 0, waits: list[int] | None = None, **sent: int) -> WorkerBeat:
+def beat(name: str, waits: list[int] | None = None, **sent: int) -> WorkerBeat:
     tiers = {tier: TierStats(sent=count, wait_counts=waits or []) for tier, count in sent.items()}
-    return records.beat(name, seen_ms=seen_ms, tiers=tiers)
+    return records.beat(name, tiers=tiers)
 
 
 @dataclass
@@ -69,7 +69,7 @@ def test_what_may_not_be_sent_is_no_backlog_and_due_no_share() -> None:
         task("open", "low", total=7),
     ]
     worker = structs.replace(beat("a"), extra={"channels": ["null", "off"]})
-    sample = Sampler(Service([worker], tasks, frozenset({"off"})), VirtualClock()).take()
+    sample = sample_of(Service([worker], tasks, frozenset({"off"})), VirtualClock())
     assert [tier.backlog for tier in sample.tiers] == [0, 0, 7]
     assert [tier.wanted for tier in sample.tiers] == [None, None, 1.0]
     assert [tier.drain_s for tier in sample.tiers] == [0.0, 0.0, None]
@@ -78,42 +78,19 @@ def test_what_may_not_be_sent_is_no_backlog_and_due_no_share() -> None:
 
 
 def test_nothing_is_said_of_the_longest_wait_without_a_worker() -> None:
-    sample = Sampler(Service([], [task("open")]), VirtualClock()).take()
+    sample = sample_of(Service([], [task("open")]), VirtualClock())
     assert {wait.seconds for wait in waits_of(sample).values()} == {None}
-    sample = Sampler(Service([beat("a")], [task("open")]), VirtualClock()).take()
+    sample = sample_of(Service([beat("a")], [task("open")]), VirtualClock())
     assert None not in {wait.seconds for wait in waits_of(sample).values()}
 
 
-def test_rates_stay_right_when_a_worker_joins_and_one_leaves() -> None:
-    clock, service = VirtualClock(), Service([beat("a", 1_000, high=100)])
-    sampler = Sampler(service, clock)
-    sampler.take()
-    clock.advance(1)
-    service.beats = [beat("a", 2_000, high=160), beat("b", 1_500, high=0)]
-    assert [tier.rate for tier in sampler.take().tiers] == [60, 0, 0]
-    clock.advance(1)
-    service.beats = [beat("a", 3_000, high=220), beat("b", 2_500, high=20, low=20)]
-    sample = sampler.take()
+def test_the_rates_are_those_that_live_workers_report() -> None:
+    rates = {"high": TierStats(rate=60.0), "low": TierStats(rate=20.0)}
+    gone = [records.beat(state, state, tiers={"high": TierStats(rate=9.0)}) for state in ("suspect", "stopped")]
+    workers = [records.beat("a", tiers=rates), records.beat("b", tiers={"high": TierStats(rate=20.0)}), *gone]
+    sample = sample_of(Service(workers), VirtualClock())
     assert [tier.rate for tier in sample.tiers] == [80, 0, 20]
     assert [tier.actual for tier in sample.tiers] == [0.8, 0, 0.2]
-    clock.advance(3.5)
-    service.beats = [beat("b", 6_500, high=100, low=100)]
-    sample = sampler.take()
-    assert [tier.rate for tier in sample.tiers] == [20, 0, 20]
-    assert sample.sent == {"high": 320, "medium": 0, "low": 100}
-
-
-def test_a_look_between_two_heartbeats_changes_no_rate() -> None:
-    clock, service = VirtualClock(), Service([beat("a", 0, high=0)])
-    sampler = Sampler(service, clock)
-    sampler.take()
-    clock.advance(0.1)
-    service.beats = [beat("a", 1_000, high=50)]
-    rates = []
-    for _ in range(5):
-        rates.append(sampler.take().rate)
-        clock.advance(0.25)
-    assert rates == [50] * 5
 
 
 @given(st.lists(st.integers(0, 50), min_size=len(WAIT_BUCKETS_MS) + 1, max_size=len(WAIT_BUCKETS_MS) + 1))
@@ -138,16 +115,16 @@ def test_waits_of_all_workers_count() -> None:
     assert quantile_ms(total, 0.5) == pytest.approx((WAIT_BUCKETS_MS[bucket - 1] + 100) / 2)
 
 
-def sample_of(at_s: float, sent: dict[str, int], pending: int = 5) -> Sample:
-    service = Service([], [task(tier, tier, total=pending) for tier in WEIGHTS] if pending else [])
-    return replace(Sampler(service, VirtualClock()).take(), at_s=at_s, sent=sent)
+def sample_at(at_s: float, *workers: WorkerBeat, pending: int = 5) -> Sample:
+    service = Service(list(workers), [task(tier, tier, total=pending) for tier in WEIGHTS] if pending else [])
+    return replace(sample_of(service, VirtualClock()), at_s=at_s)
 
 
 def test_shares_count_only_while_all_tiers_have_a_backlog() -> None:
     meter = ShareMeter()
-    meter.add(sample_of(0, {"high": 0, "medium": 0, "low": 0}))
-    meter.add(sample_of(2, {"high": 60, "medium": 30, "low": 10}))
-    meter.add(sample_of(4, {"high": 60, "medium": 30, "low": 999}, pending=0))
+    meter.add(sample_at(0, beat("gone", high=500), beat("a")))
+    meter.add(sample_at(2, beat("a", high=50, medium=30, low=10), beat("b", high=10)))
+    meter.add(sample_at(4, beat("a", high=50, medium=30, low=999), beat("b", high=10), pending=0))
     assert meter.seconds == 2
     assert [meter.share(tier) for tier in WEIGHTS] == [0.6, 0.3, 0.1]
 
@@ -185,7 +162,7 @@ def test_a_third_of_the_demo_goes_through_fcm() -> None:
 
 def test_the_screen_and_the_line_show_every_tier_and_task() -> None:
     service = Service([beat("worker-1", high=5)], [task("news", sent=4), task("shop", "low")])
-    sample = Sampler(service, VirtualClock()).take()
+    sample = sample_of(service, VirtualClock())
     console = Console(file=StringIO(), width=140)
     console.print(screen(sample, "Fairlane", ["worker-2 joins"]), closing_report(closing(accepted={})))
     shown = console.file.getvalue()  # type: ignore[attr-defined]

@@ -8,10 +8,9 @@ import pytest
 from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import NotReady
 from dispatcher.model.pools import Cap
-from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from dispatcher.model.view import Globals, TaskView, TierStats, WorkerBeat
 from fairlane.cli.service import capacity, signals, tier, usage
 from fairlane.figures.signals import TierSignals
-from fairlane.screen.sample import Sample, tier_figures
 from tests.records import beat
 from tests.unit.command_line import CommandLine
 
@@ -25,18 +24,17 @@ class Client:
     def live_tasks(self) -> list[TaskView]:
         return []
 
+    def workers(self) -> list[WorkerBeat]:
+        return [beat(tiers={"high": TierStats(rate=7.0)})]
+
     def cap_states(self) -> dict[str, CapState]:
         return {}
 
 
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = tier_figures(SETTINGS, [], {"high": 7.0, "medium": 0.0, "low": 0.0})
-    sample = Sample(at_s=0.0, settings=SETTINGS, tiers=figures, tasks=[], sending=[], workers=[], sent={})
     for command in (usage, capacity, tier):
         monkeypatch.setattr(command, "client_of", lambda _: nullcontext(Client()))
-    for command in (capacity, tier):
-        monkeypatch.setattr(command, "settled_sample", lambda client: sample)
 
 
 def test_one_is_shown_as_it_is_listed(cli: CommandLine) -> None:

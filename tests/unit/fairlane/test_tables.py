@@ -31,7 +31,7 @@ from fairlane.figures.usage import AppUsage
 from fairlane.figures.what_if import Effect
 from fairlane.screen.fields import Kind
 from fairlane.screen.render import screen, tasks_table, tiers_table, workers_table
-from fairlane.screen.sample import Sampler, TierFigures
+from fairlane.screen.sample import TierFigures, sample_of
 from fairlane.screen.table import LONG_WORD, FittedTable, record_of, table_of
 from tests.unit.command_line import CommandLine
 from tests.unit.fairlane.test_screen import Service
@@ -278,7 +278,7 @@ def test_the_list_of_workers_is_whole_at_120_columns() -> None:
 
 
 def top() -> RenderableType:
-    return screen(Sampler(Service(BEATS, [SALE, NEWS]), VirtualClock()).take(), "Fairlane", [])
+    return screen(sample_of(Service(BEATS, [SALE, NEWS]), VirtualClock()), "Fairlane", [])
 
 
 def closing_tasks() -> RenderableType:

@@ -12,7 +12,7 @@ from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.screen.console import theme
 from fairlane.screen.progress import FittedProgress, progress_lines
 from fairlane.screen.render import screen
-from fairlane.screen.sample import Sampler
+from fairlane.screen.sample import sample_of
 from tests.unit.fairlane.test_screen import Service, task
 from tests.unit.fairlane.test_tables import BEATS, NEWS, SALE, drawn
 
@@ -49,7 +49,7 @@ def live_view(height: int = 60) -> RenderableType:
         for state, tier in zip(STATES, TIERS * 3, strict=False)
     ]
     settings = Service(BEATS, [SALE, NEWS, *tasks], frozenset({"push"}))
-    return screen(Sampler(settings, VirtualClock()).take(), "Fairlane", ["worker-3 joins"], height)
+    return screen(sample_of(settings, VirtualClock()), "Fairlane", ["worker-3 joins"], height)
 
 
 def line(name: str, completed: float = 40) -> FittedProgress:
