@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from math import inf
+from math import inf, isfinite
 
 
 class Histogram:
@@ -28,3 +28,18 @@ class Histogram:
         for bound, count in zip((*self.bounds, inf), self.counts, strict=True):
             total += count
             yield bound, total
+
+
+def quantile(buckets: Sequence[tuple[float, float]], share: float) -> float | None:
+    """Return the value that this share of the values does not exceed, interpolated in its bucket.
+
+    buckets: (upper bound, number of values up to it), in order. Return None without values, and the last finite bound
+    if the value is above it.
+    """
+    rank = share * max((count for _, count in buckets), default=0.0)
+    low, below = 0.0, 0.0
+    for bound, count in buckets:
+        if count > below and count >= rank:
+            return low + (bound - low) * (rank - below) / (count - below) if isfinite(bound) else low
+        low, below = bound, count
+    return low if below else None

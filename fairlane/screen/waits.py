@@ -1,7 +1,10 @@
 """Quantiles of queue waits, from the counts that workers keep."""
 
 from collections.abc import Iterable
+from itertools import accumulate
+from math import inf
 
+from dispatcher.analysis.histogram import quantile
 from dispatcher.model.view import WAIT_BUCKETS_MS, WorkerBeat
 
 
@@ -16,16 +19,5 @@ def merged(workers: Iterable[WorkerBeat], tier: str) -> list[int]:
 
 
 def quantile_ms(counts: list[int], part: float) -> float | None:
-    """Return the wait below which `part` (0 to 1) of the envelopes stay; None if there are none.
-
-    The value is interpolated within its bucket. Waits longer than the last bucket are reported as its bound.
-    """
-    rank, seen = part * sum(counts), 0
-    if not any(counts):
-        return None
-    for index, count in enumerate(counts[:-1]):
-        if count and seen + count >= rank:
-            low = WAIT_BUCKETS_MS[index - 1] if index else 0.0
-            return low + (WAIT_BUCKETS_MS[index] - low) * (rank - seen) / count
-        seen += count
-    return WAIT_BUCKETS_MS[-1]
+    """Return the wait below which `part` (0 to 1) of the envelopes stay; None if there are none."""
+    return quantile(list(zip((*WAIT_BUCKETS_MS, inf), accumulate(counts), strict=True)), part)

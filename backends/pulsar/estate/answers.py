@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple
 
+from dispatcher.analysis.histogram import quantile
+
 
 class Sample(NamedTuple):
     """One value of a metric."""
@@ -47,22 +49,7 @@ class Metrics:
             if all(sample.labels.get(key) == value for key, value in labels.items()):
                 bound = float(sample.labels["le"])
                 buckets[bound] = buckets.get(bound, 0.0) + sample.value
-        return _interpolated(sorted(buckets.items()), share)
-
-
-def _interpolated(buckets: list[tuple[float, float]], share: float) -> float | None:
-    """Return the quantile of (upper bound, cumulative count); the last finite bound if it is above that."""
-    counted = max((count for _, count in buckets), default=0.0)
-    if counted <= 0:
-        return None
-    low, below = 0.0, 0.0
-    for bound, count in buckets:
-        if not isfinite(bound):
-            return low
-        if count >= share * counted:
-            return low + (bound - low) * (share * counted - below) / max(count - below, 1e-9)
-        low, below = bound, count
-    return low
+        return quantile(sorted(buckets.items()), share)
 
 
 @dataclass(frozen=True, kw_only=True)
