@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from backends.pulsar.estate.bundles import BrokerBundles, TopicLoad
+from backends.pulsar.estate.bundles import BrokerBundles
+from backends.pulsar.estate.lane_stats import TopicStats
 from estate.balance import Goal, loads_of, pieces_of
 from estate.cluster import BrokerLoad, BundleLoad, Estate, Usage
 from estate.placement import hash_of, parse_range
@@ -15,7 +16,7 @@ class MoveFacts:
     """One look at bundles and their owners."""
 
     estate: Estate
-    topics: Mapping[str, Mapping[str, TopicLoad]]
+    topics: Mapping[str, Mapping[str, TopicStats]]
     """Topics by bundle. A bundle that no broker owns has none, unless they were asked for."""
     empty: Mapping[str, tuple[str, ...]]
     """Bundles without a topic, by the broker that owns them."""
@@ -63,18 +64,18 @@ def unmeasured_namespaces(answers: Sequence[BrokerBundles], wanted: Collection[s
 
 def _unmeasured(
     bundles: Iterable[str], listed: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, dict[str, TopicLoad]]]:
+) -> Iterator[tuple[str, dict[str, TopicStats]]]:
     for bundle in bundles:
         namespace, _, bounds = bundle.rpartition("/")
         hashes = parse_range(bounds)
         topics = [topic for topic in listed.get(namespace, ()) if hashes.holds(hash_of(topic))]
         if topics:
-            yield bundle, dict.fromkeys(topics, TopicLoad())
+            yield bundle, dict.fromkeys(topics, TopicStats())
 
 
-def _measured(answers: Iterable[BrokerBundles]) -> dict[str, dict[str, TopicLoad]]:
+def _measured(answers: Iterable[BrokerBundles]) -> dict[str, dict[str, TopicStats]]:
     """Return the topics by bundle; what its owner measured comes before what another broker did in the past."""
-    found: dict[str, dict[str, TopicLoad]] = {}
+    found: dict[str, dict[str, TopicStats]] = {}
     for answer in answers:
         for bundle, topics in answer.topics.items():
             kept = found.setdefault(bundle, {})
@@ -91,7 +92,7 @@ def is_heartbeat(bundle: str) -> bool:
     return tenant == "sla-monitor" or (tenant == "pulsar" and not rest.startswith("system/"))
 
 
-def _broker(answer: BrokerBundles, measured: Mapping[str, Mapping[str, TopicLoad]]) -> BrokerLoad:
+def _broker(answer: BrokerBundles, measured: Mapping[str, Mapping[str, TopicStats]]) -> BrokerLoad:
     bundles = [
         _bundle(bundle, answer.broker, measured[bundle])
         for bundle in answer.owned
@@ -107,7 +108,7 @@ def _broker(answer: BrokerBundles, measured: Mapping[str, Mapping[str, TopicLoad
     )
 
 
-def _bundle(name: str, broker: str, topics: Mapping[str, TopicLoad]) -> BundleLoad:
+def _bundle(name: str, broker: str, topics: Mapping[str, TopicStats]) -> BundleLoad:
     namespace, _, bounds = name.rpartition("/")
     loads = topics.values()
     return BundleLoad(

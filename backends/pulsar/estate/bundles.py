@@ -1,18 +1,17 @@
 """Bundles and their current owners, and the calls that move them."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import msgspec
-
 from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.estate.lane_stats import TopicStats, topics_by_bundle
 from backends.pulsar.estate.questions import settings_at
 from backends.settings import PulsarSettings
-from dispatcher.model.errors import FairlaneError, Malformed, NotFound
+from dispatcher.model.errors import FairlaneError, NotFound
 
 ANSWER_S = 5.0
 """How long one call of a move may take; it takes 0.2 s. A broker that hangs must not hold up the others."""
@@ -21,19 +20,6 @@ LOOK_S = 2.0
 
 _PARALLEL = 8
 """Number of parallel calls to one broker."""
-
-
-class TopicLoad(msgspec.Struct, frozen=True, rename="camel"):
-    """The load of one topic, as its broker last measured it."""
-
-    msg_rate_in: float = 0.0
-    msg_rate_out: float = 0.0
-    msg_throughput_in: float = 0.0
-    msg_throughput_out: float = 0.0
-
-
-Topics = dict[str, dict[str, dict[str, dict[str, TopicLoad]]]]
-"""Topics by namespace, bundle and domain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +31,7 @@ class BrokerBundles:
     failure: str = ""
     owned: tuple[str, ...] = ()
     """Bundles that it owns now, tenant/namespace/range."""
-    topics: Mapping[str, Mapping[str, TopicLoad]] = field(default_factory=dict)
+    topics: Mapping[str, Mapping[str, TopicStats]] = field(default_factory=dict)
     """Topics by bundle, as the broker last measured them: some may be of bundles that it had then."""
     cpu: tuple[float, float] | None = None
     """Used and limit, in per cent of a core."""
@@ -95,7 +81,7 @@ class BundleAdmin:
         with closing(PulsarAdmin(settings_at(self._reading, name, alone=alone))) as admin:
             try:
                 owned = admin.owned_bundles(cluster, name)
-                topics = dict(_topics_by_bundle(_parsed(admin.topic_statistics())))
+                topics = topics_by_bundle(admin.topic_statistics())
                 return BrokerBundles(broker=name, owned=tuple(owned), topics=topics, cpu=_cpu(admin))
             except FairlaneError as error:
                 return BrokerBundles(broker=name, failure=error.cause)
@@ -137,19 +123,6 @@ class BundleAdmin:
             except NotFound:
                 continue
         return None
-
-
-def _parsed(content: bytes) -> Topics:
-    try:
-        return msgspec.json.decode(content, type=Topics)
-    except msgspec.DecodeError as error:
-        raise Malformed(f"Statistics of topics cannot be read: {error}.", "Check the broker's version.") from error
-
-
-def _topics_by_bundle(document: Topics) -> Iterator[tuple[str, dict[str, TopicLoad]]]:
-    for namespace, bundles in document.items():
-        for bounds, domains in bundles.items():
-            yield f"{namespace}/{bounds}", domains.get("persistent", {})
 
 
 def _cpu(admin: PulsarAdmin) -> tuple[float, float] | None:

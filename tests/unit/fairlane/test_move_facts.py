@@ -2,7 +2,8 @@
 
 import pytest
 
-from backends.pulsar.estate.bundles import BrokerBundles, TopicLoad
+from backends.pulsar.estate.bundles import BrokerBundles
+from backends.pulsar.estate.lane_stats import TopicStats
 from estate.placement import equal_bundles, hash_of
 from fairlane.estate.move_facts import facts_of, unmeasured_namespaces
 
@@ -23,7 +24,7 @@ def test_a_wanted_bundle_has_its_topics_though_no_broker_owns_it() -> None:
 
 
 def test_loads_that_the_owner_measured_come_before_those_of_a_broker_that_had_the_bundle() -> None:
-    past, now = TopicLoad(msg_throughput_in=9.0), TopicLoad(msg_throughput_in=1.0)
+    past, now = TopicStats(msg_throughput_in=9.0), TopicStats(msg_throughput_in=1.0)
     answers = [
         BrokerBundles(broker="b1:1", owned=(BUNDLE,), topics={BUNDLE: {TOPIC: now}}),
         BrokerBundles(broker="b2:1", topics={BUNDLE: {TOPIC: past}}),
