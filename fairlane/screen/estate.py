@@ -4,9 +4,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
+from rich.filesize import decimal
 from rich.text import Text
 
-from dispatcher.model.values import NOTHING, percent, text_of
+from dispatcher.model.values import percent
 from fairlane.screen.console import GREEN, ORANGE, RED
 from fairlane.screen.fields import Kind
 from fairlane.screen.table import Column, record_of, table_of
@@ -66,15 +67,5 @@ def _written(row: "Row") -> "Row":
     """Return a row with fractions and bytes as texts; a node that does not answer has the reason beside its state."""
     written = dict(row)
     written |= {name: percent(row[name]) for name in _PARTS if name in row}
-    written |= {name: _bytes(row[name]) for name in _BYTES if name in row}
+    written |= {name: decimal(round(row[name])) for name in _BYTES if row.get(name) is not None}
     return written
-
-
-def _bytes(value: float | None) -> str:
-    """Return bytes per second in the largest unit that leaves digits before the point."""
-    if value is None:
-        return NOTHING
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if value >= size:
-            return f"{value / size:.1f} {unit}"
-    return f"{text_of(round(value))} B"
