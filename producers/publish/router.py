@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.ports import Done
@@ -55,13 +55,6 @@ class RouterSettings:
     """A partition that owes an answer for this long gets nothing new until it answers (see PartitionRotation)."""
     stall_s: float = 60.0
     """How long a sender waits while no partition answers anything."""
-
-
-class UnconfirmedSends(NamedTuple):
-    """Messages and bytes sent and not confirmed."""
-
-    messages: int
-    bytes: int
 
 
 class Router:
@@ -141,17 +134,6 @@ class Router:
             if self._spill.messages:
                 _log.warning("%d envelopes were spilled and are not published; submit again", self._spill.messages)
             self._spill.close()
-
-    # ------------------------------------------------------------ state
-    @property
-    def in_flight(self) -> UnconfirmedSends:
-        """Return the messages and bytes in flight over all partitions, without the spilled ones."""
-        return UnconfirmedSends(*map(sum, zip(*self.in_flight_by_partition, strict=True)))
-
-    @property
-    def in_flight_by_partition(self) -> list[UnconfirmedSends]:
-        with self._room:
-            return [UnconfirmedSends(window.messages, window.bytes) for window in self._rotation.windows]
 
     # ------------------------------------------------------------ sending
     def _send_or_spill(self, piece: Sequence[bytes], size: int) -> None:
