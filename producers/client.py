@@ -24,7 +24,6 @@ from producers.connection import Connection
 from producers.control.change import change_service
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.explaining import channel_trouble, explain
-from producers.control.pages import read_pages
 from producers.control.service_controls import ServiceControls
 from producers.control.steering import BulkChanges, BulkResult, Plan, Progress
 from producers.control.task_changes import Changes, TaskFilter
@@ -198,8 +197,7 @@ class PushClient:
 
         state: one of STATES. id_prefix: the beginning of the task ids. limit: without one, all tasks are returned.
         """
-        page = partial(self.task_page, state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
-        return read_pages(page, limit)[0]
+        return self.task_page(state, app=app, tier=tier, channel=channel, id_prefix=id_prefix, limit=limit)[0]
 
     def task_page(
         self,
@@ -209,17 +207,17 @@ class PushClient:
         tier: str | None = None,
         channel: str | None = None,
         id_prefix: str | None = None,
-        limit: int = 100,
+        limit: int | None = 100,
         cursor: str | None = None,
     ) -> tuple[list[TaskView], str | None]:
         """Return one page of `tasks` and the cursor of the next page.
 
-        The page has at most `limit` tasks and starts at `cursor` (None: at the newest). The returned cursor is None
-        after the last page.
+        The page has at most `limit` tasks (None: any number) and starts at `cursor` (None: at the newest). The returned
+        cursor is None after the last page.
         """
         if state is not None and state not in STATES:
             raise InvalidInput(f"state: is {state!r}; it must be one of {', '.join(STATES)}.")
-        if limit < 1:
+        if limit is not None and limit < 1:
             raise InvalidInput(f"limit: is {limit}; it must be 1 or more.")
         selection = TaskSelection(state=state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
         page = self._connection.registry.tasks.page(selection, TASK_VIEW, limit, cursor)

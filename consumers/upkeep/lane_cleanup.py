@@ -13,8 +13,6 @@ from dispatcher.ports import LaneTopics
 from dispatcher.wire.topics import task_of_lane
 
 _log = logging.getLogger(__name__)
-_SLICE = 200
-"""Tasks checked in one call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,16 +89,12 @@ class LaneCleaner:
         lanes = {topic: task for topic in listed if (task := task_of_lane(topic))}
         if not self.complete():
             return
-        known = self._known(list(lanes.values()))
+        known = self.tasks.ends(list(lanes.values()))
         ended = [topic for topic, task in lanes.items() if known.get(task) and topic not in self._waiting]
         if ended:
             _log.info("orphan sweep: %d lanes of ended tasks are left over", len(ended))
         self._add(ended)
         self._add(self._long_unknown([topic for topic, task in lanes.items() if task not in known]))
-
-    def _known(self, tasks: list[str]) -> dict[str, bool]:
-        """Return whether each known task has ended."""
-        return {task: ended for part in _slices(tasks) for task, ended in self.tasks.ends(part).items()}
 
     def _note_ended(self) -> None:
         """Note newly ended tasks. Read the last ten seconds again, since another worker's clock may be behind.
@@ -110,10 +104,9 @@ class LaneCleaner:
         now_ms = self.clock.wall_ms()
         recent = self.tasks.ended_since(self._ended_ms - 10_000)
         new = [task for task in recent if task not in self._noted]
-        for part in _slices(new):
-            ended = self.tasks.named(part, TASK_VIEW, ended=True)
-            self._add(one.lane for one in ended if not one.shared and one.lane.startswith(self._tenant))
-            self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
+        ended = self.tasks.named(new, TASK_VIEW, ended=True)
+        self._add(one.lane for one in ended if not one.shared and one.lane.startswith(self._tenant))
+        self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
         self._noted = set(recent)
 
     def _long_unknown(self, topics: list[str]) -> list[str]:
@@ -164,7 +157,3 @@ class LaneCleaner:
         waiting = self._waiting[topic]
         waiting.due_s = now_s + waiting.wait_s
         waiting.wait_s = self.settings.retry.after(waiting.wait_s)
-
-
-def _slices(tasks: Sequence[str]) -> list[Sequence[str]]:
-    return [tasks[start : start + _SLICE] for start in range(0, len(tasks), _SLICE)]

@@ -142,12 +142,10 @@ class LaneWatcher:
             self._sides = sides
 
     def _read(self, tasks: Iterable[str], *, is_reported: bool) -> None:
-        named, size = list(tasks), self.settings.page_tasks
-        for start in range(0, len(named), size):
-            part = named[start : start + size]
-            tasks_there = self.registry.tasks.named(part, LIVE_TASK, ended=False)
-            self._lanes.put(tasks_there, self._now_ms(), is_reported=is_reported)
-            self._lanes.drop(set(part) - {task.id for task in tasks_there})
+        named = list(tasks)
+        tasks_there = self.registry.tasks.named(named, LIVE_TASK, ended=False)
+        self._lanes.put(tasks_there, self._now_ms(), is_reported=is_reported)
+        self._lanes.drop(set(named) - {task.id for task in tasks_there})
 
     def _read_page(self) -> None:
         """Read the next page of all tasks; at the end, read by id the known tasks that were on no page."""

@@ -14,9 +14,6 @@ from producers.control.known_tasks import KnownTasks
 from producers.control.task_changes import Changes, TaskFilter
 from producers.ports import Services
 
-_READ = 500
-"""The number of tasks read in one round trip."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
@@ -131,9 +128,7 @@ class BulkChanges:
             views = self._tasks.live(TASK_VIEW)
             return [view for view in views if changes.takes(view) and filter_.takes(view)], []
         ids = list(dict.fromkeys(filter_.ids))
-        views = []
-        for first in range(0, len(ids), _READ):
-            views += self._tasks.named(ids[first : first + _READ], TASK_VIEW)
+        views = self._tasks.named(ids, TASK_VIEW)
         views += [self._known.task(task) for task in sorted(set(filter_.ids) - {view.id for view in views})]
         matching = [view for view in views if filter_.takes(view)]
         refused = [view for view in matching if not changes.takes(view)]

@@ -48,9 +48,10 @@ def test_thousands_of_tasks_are_each_seen_once(registry: Registry) -> None:
     registry.control.apply_all(
         [(position(number), task_record(name, created_ms=5)) for number, name in enumerate(names)]
     )
-    live = registry.tasks.live(LIVE_TASK)
-    assert len(live) == len(names)
-    assert {task.id for task in live} == set(names)
+    tasks = registry.tasks
+    for found in (tasks.live(LIVE_TASK), tasks.page(ANY, LIVE_TASK, None).tasks, tasks.named(names, LIVE_TASK)):
+        assert len(found) == len(names)
+        assert {task.id for task in found} == set(names)
 
 
 def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:

@@ -55,13 +55,13 @@ class FixedTasks(TaskTable):
         return [self.known[task] for task in tasks if task in self.known]
 
     def page(
-        self, selection: TaskSelection, shape: RowShape[Any], limit: int = 100, cursor: str | None = None
+        self, selection: TaskSelection, shape: RowShape[Any], limit: int | None = 100, cursor: str | None = None
     ) -> Page[Any]:
         self.reads += 1
         names = sorted(self.known)
         start = 0 if cursor is None else sum(name <= cursor for name in names)
-        page = names[start : start + limit]
-        is_last = start + limit >= len(names)
+        page = names[start:][:limit]
+        is_last = start + len(page) >= len(names)
         return Page(self.now_ms, [self.known[name] for name in page], None if is_last else page[-1])
 
     def live(self, shape: RowShape[Any]) -> list[Any]:

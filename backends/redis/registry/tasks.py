@@ -16,8 +16,10 @@ T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
 _PAGE = 1_000
 """Maximum number of tasks that one script looks at, so that it blocks Redis for a few ms only."""
-_SWEPT = 200
-"""The same limit for scripts that run repeatedly over all live tasks."""
+_SWEPT = _NAMED = 200
+"""The same limit for scripts that run repeatedly over all live tasks, and for reads by id."""
+_ALL = 10**9
+"""More tasks than there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +70,26 @@ class TaskTable:
 
     def named(self, tasks: Sequence[str], shape: RowShape[T], *, ended: bool | None = None) -> list[T]:
         """Return the known tasks among these; ended: only those that have ended, or only those that have not."""
-        now_ms, *rows = self._view.call("read_tasks", len(shape.fields), *shape.fields, *tasks)
-        return [shape.parse(row, now_ms) for row in rows if ended is None or bool(row[2][0]) == ended]
+        found: list[T] = []
+        for first in range(0, len(tasks), _NAMED):
+            part = tasks[first : first + _NAMED]
+            now_ms, *rows = self._view.call("read_tasks", len(shape.fields), *shape.fields, *part)
+            found += [shape.parse(row, now_ms) for row in rows if ended is None or bool(row[2][0]) == ended]
+        return found
 
     def page(
-        self, selection: TaskSelection, shape: RowShape[T], limit: int = 100, cursor: str | None = None
+        self, selection: TaskSelection, shape: RowShape[T], limit: int | None = 100, cursor: str | None = None
     ) -> Page[T]:
         """Return a page of tasks, newest first, from a cursor (None: from the first). Redis does the filtering.
 
-        Over all pages, a task that moved meanwhile may be missing, and a task may come twice.
+        limit: None for all. Over all pages, a task that moved meanwhile may be missing, and a task may come twice.
         """
         found: list[T] = []
+        most = _ALL if limit is None else limit
         while True:
-            now_ms, rows, cursor = self._rows(selection, shape.fields, limit - len(found), cursor)
+            now_ms, rows, cursor = self._rows(selection, shape.fields, most - len(found), cursor)
             found.extend(shape.parse(row, now_ms) for row in rows)
-            if cursor is None or len(found) >= limit:
+            if cursor is None or len(found) >= most:
                 return Page(now_ms, found, cursor)
 
     def live(self, shape: RowShape[T]) -> list[T]:

@@ -51,14 +51,9 @@ def list_tasks(
 ) -> None:
     """List tasks, newest first, including those that ended in the last 16 days."""
     from fairlane.screen.render import tasks_table
-    from producers.control.pages import read_pages
 
     with client_of(ctx) as client:
-        views, cursor = read_pages(
-            lambda *, limit, cursor: client.task_page(**only, limit=limit, cursor=cursor),
-            None if everything else limit,
-            cursor,
-        )
+        views, cursor = client.task_page(**only, limit=None if everything else limit, cursor=cursor)
         paused = client.globals().paused_channels & {view.channel for view in views if not view.ended}
     output.emit([task_fields(view) for view in views], lambda: tasks_table(views, len(views)))
     if not views:
