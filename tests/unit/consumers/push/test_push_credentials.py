@@ -11,6 +11,7 @@ from consumers.delivery.push.credentials import Credential, CredentialSource
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import UNSENT, Outcome
 from fairlane.fake.making import make_apns, make_fcm
+from tests.actors import DEADLINE_S
 from tests.unit.consumers.http2.calls import until
 from tests.unit.consumers.push.rig import Rig, codes, deliver_until, rig, rigged
 from tests.unit.fairlane.fake.playing import TOPIC
@@ -26,15 +27,14 @@ async def test_sources_that_hang_hold_up_no_other_app(tmp_path: Path, monkeypatc
         credential = read(source)
         if credential.secret.startswith(b"until"):
             hanging.append(credential)
-            is_over.wait(20)
+            is_over.wait(DEADLINE_S)
         return credential
 
     monkeypatch.setattr(CredentialSource, "current", hangs)
     others = {f"app-{number}": {"credentials": "env:HANGS"} for number in range(40)}
     async with rig("apns", tmp_path, other_apps=others, timeout_s=3.0) as at:
         calls = [asyncio.ensure_future(at.deliver(at.targets(1), app=app)) for app in others]
-        await until(lambda: len(hanging) >= 5)
-        await asyncio.sleep(0.2)
+        await until(lambda: len(hanging) == len(others))
         assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
         is_over.set()
         await asyncio.gather(*calls)
