@@ -72,6 +72,16 @@ def test_a_provider_that_asks_again_after_the_time_halves_what_is_left(capped: L
     assert rate.of(5_000) == pytest.approx(CAP / 4, rel=0.02)
 
 
+def test_it_lasts_also_if_the_flow_rests_meanwhile(capped: LawWorld) -> None:
+    rate = Rate(capped)
+    rate.of(1_000)
+    assert slow(capped, for_ms=3_600_000)
+    rate.of(1_000)
+    capped.advance(1_800_000)
+    rate.of(500)
+    assert rate.of(5_000) == pytest.approx(CAP / 2, rel=0.02)
+
+
 def test_other_apps_and_channels_keep_their_rate(capped: LawWorld) -> None:
     other = Rate(capped, "bank")
     other.of(1_000)

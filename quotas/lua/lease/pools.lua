@@ -12,7 +12,6 @@
 -- wakes; all depths together are one window. So credit that a tier does not need goes to the others, and a lull saves
 -- up no more than one window.
 local RESERVE_PART = 5
-local POOL_KEPT_MS = 600000
 local SHARE_FIELDS = { 'bucket', 'depth', 'wanted' }
 local SIDE_FIELDS = { 'time', 'carry', 'busy', 'waiting' }
 
@@ -53,7 +52,7 @@ local function save_pool(pool)
     args[#args + 1] = int_text(numbers[key])
   end)
   redis.call('HSET', P .. ':pool:' .. pool.name, unpack(args))
-  redis.call('PEXPIRE', P .. ':pool:' .. pool.name, POOL_KEPT_MS)
+  call.keep_pool(pool.name, div(pool.refilled_us, 1000))
 end
 
 -- Returns a pool, which is read once per call.

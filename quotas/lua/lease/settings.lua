@@ -6,6 +6,7 @@
 -- include: flow_pauses.lua
 -- constants: DEFAULT_WEIGHTS
 -- The settings of the whole service (P:globals); for apps and channels, only those that a call needs.
+local POOL_KEPT_MS = 600000
 
 -- Parses `RATE` or `RATE:BURST`. Returns targets/s (0: no cap), and targets (0: a quarter of a second's).
 local function read_cap(text)
@@ -63,7 +64,8 @@ function call.factor_of(name, now)
   if not values[1] then return 1000000, 0, 0 end
   local halved, until_ms = int(values[1]), int(values[2])
   local factor = math.min(halved + 50000 * div(math.max(now - until_ms, 0), 10000), 1000000)
-  return factor, until_ms, until_ms + 10000 * math.ceil((1000000 - halved) / 50000)
+  call.lowered[name] = until_ms + 10000 * math.ceil((1000000 - halved) / 50000)
+  return factor, until_ms, call.lowered[name]
 end
 
 local function read_globals(fields)
@@ -81,6 +83,11 @@ function call.read_quotas()
     end
   end
   read_globals(fields)
+end
+
+-- Keeps a pool for a while, and a lowered cap until it is all again, also if the flow rests meanwhile.
+function call.keep_pool(name, now)
+  redis.call('PEXPIRE', P .. ':pool:' .. name, math.max(POOL_KEPT_MS, (call.lowered[name] or 0) - now))
 end
 
 -- Returns the rate of a pool at present: less than its cap while its provider has asked to slow down, and for a quota
@@ -128,7 +135,7 @@ function call.ramp_of(name, now)
   local part, _, rests = call.ramp_state(name, now)
   if rests then
     redis.call('HSET', P .. ':pool:' .. name, 'ramp_ms', int_text(now))
-    redis.call('PEXPIRE', P .. ':pool:' .. name, 600000)
+    call.keep_pool(name, now)
   end
   return part
 end

@@ -10,7 +10,7 @@
 -- include: settings.lua
 -- include: clock.lua
 
-local LOWEST_FACTOR, SLOWED_KEPT_MS = 15625, 3600000
+local LOWEST_FACTOR = 15625
 local channel, app, for_ms, now = ARGV[1], ARGV[2], tonumber(ARGV[3]), now_ms()
 
 local function slow(name)
@@ -19,7 +19,8 @@ local function slow(name)
   if now < until_ms then return end
   redis.call('HSET', key, 'factor', int_text(math.max(div(factor, 2), LOWEST_FACTOR)),
     'slow_until_ms', int_text(now + for_ms))
-  redis.call('PEXPIRE', key, math.max(SLOWED_KEPT_MS, 2 * for_ms))
+  call.factor_of(name, now)
+  call.keep_pool(name, now)
 end
 
 want_settings(app, channel)

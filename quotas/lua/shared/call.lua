@@ -4,6 +4,7 @@ local call = {
   settings = { caps = {}, pools = {} }, -- settings.lua: settings of the service that the call needs
   globals = {}, -- settings.lua: fields as stored
   field_names = {}, -- settings.lua: names of the fields to read
+  lowered = {}, -- settings.lua: by pool, when a cap that was halved is all again
   tasks = {}, -- tasks.lua: by id
   holds_unrecorded = false, -- lease.lua: whether any task waits for outcomes that no topic has
   cursor = nil, -- tasks.lua: position up to which the control topic has been read
