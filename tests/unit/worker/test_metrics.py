@@ -158,6 +158,23 @@ def test_a_worker_shows_a_bounded_number_of_flows() -> None:
     assert f'fairlane_flow_requests_total{{app="(others)",channel="fcm"}} {2 * MAX_FLOWS}.0' in text
 
 
+def test_a_flow_that_is_not_shown_by_itself_has_a_limit_of_its_own() -> None:
+    table = FlowTable()
+    for number in range(MAX_FLOWS):
+        table.of("fcm", f"app-{number}", 100)
+    slow, quick = table.of("fcm", "slow", 100), table.of("fcm", "quick", 100)
+    for second in range(10):
+        for _ in range(100):
+            slow.begin()
+        for _ in range(100):
+            slow.end(0.01 if second < 5 else 1.0, 2.0 * second)
+    assert slow.limit.limit < 80
+    assert quick.limit.limit == 100
+    text = exposed(FlowCollector(table.flows, dict))
+    assert 'fairlane_flow_requests_total{app="(others)",channel="fcm"} 1000.0' in text
+    assert 'fairlane_flow_in_flight{app="(others)",channel="fcm"} 0.0' in text
+
+
 def test_caps_are_shown_with_their_present_rate_and_what_is_used_of_them() -> None:
     doors = Doors()
     doors.allot([Pace("quota/p", "fcm/shop", 100, 0, 400), Pace("channel/http", "http/shop", 9, 0, 9, True)], 0.0)
