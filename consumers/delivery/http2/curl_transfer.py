@@ -1,6 +1,7 @@
 """One request at a time on one of libcurl's easy handles. Needs pycurl, an extra."""
 
 import io
+import os
 
 import pycurl
 
@@ -57,7 +58,7 @@ class Transfer:
             raise InvalidInput("A request has no body.", "Give it one.")
         curl = self.curl
         if request.url != self._url:
-            curl.setopt(pycurl.URL, request.url)
+            curl.setopt(pycurl.URL, request.url.encode())  # pycurl takes texts in ASCII only
             self._url = request.url
         if request.headers is not self._headers or request.own_headers or self._has_own:
             self._set_headers(request)
@@ -121,13 +122,13 @@ class Transfer:
             set_option(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
             set_option(pycurl.ENCODING, "gzip, deflate")
         set_option(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
-        set_option(pycurl.CAINFO, ca_file)
+        set_option(pycurl.CAINFO, os.fsencode(ca_file))
         if settings.ca_folder is not None:
-            set_option(pycurl.CAPATH, settings.ca_folder)
+            set_option(pycurl.CAPATH, os.fsencode(settings.ca_folder))
         if settings.certificate is not None:
             set_option(pycurl.SSLCERT_BLOB, settings.certificate.pem)
             set_option(pycurl.SSLKEY_BLOB, settings.certificate.pem)
-        set_option(pycurl.PROXY, settings.proxy or "")  # empty: the environment's proxies are not looked at
+        set_option(pycurl.PROXY, (settings.proxy or "").encode())  # empty: the environment's proxies are not looked at
         set_option(pycurl.NOPROXY, "")
         set_option(pycurl.CONNECTTIMEOUT_MS, round(settings.connect_timeout_s * 1_000))
         set_option(pycurl.TIMEOUT_MS, round(settings.timeout_s * 1_000))

@@ -182,6 +182,19 @@ async def test_proxies_of_the_environment_are_not_used(certificates: Path, monke
         assert len(proxy.asked) == 1
 
 
+async def test_names_may_have_any_letters(certificates: Path, tmp_path: Path) -> None:
+    """An error of ours would be one of each target."""
+    authority = tmp_path / "Behörde.pem"
+    authority.write_bytes((certificates / "ca.pem").read_bytes())
+    async with serving(certificates, Plan()) as server, proxying() as proxy:
+        address = proxy.url.replace("//", "//jürgen:pässe@")
+        async with opened(certificates, ca_file=str(authority), proxy=address) as client:
+            assert isinstance(await attempt(client, server, "by proxy"), HttpResponse)
+        async with opened(certificates) as client:
+            server.url = "https://127.0.0.1:9/bücher"
+            reason_of(await attempt(client, server, "to an address"), Fate.NOT_TAKEN)
+
+
 # ---------------------------------------------------------------- the end of connections
 async def test_renewed_connections_end_when_their_requests_have(certificates: Path) -> None:
     async with serving(certificates, Plan(delay_s=0.1)) as server, opened(certificates) as client:
