@@ -182,7 +182,8 @@ def _verdict(row: Row) -> list[str]:
     wait = f"{row.wait_s:,.0f} s" if row.wait_s else ""
     renewed = " Before that, the request is sent once with a new token." if row.renew else ""
     effect = f"`{row.effect}`, unknown" if row.may_be_taken else f"`{row.effect}`"
-    return [status, row.code, row.detail, effect, wait, row.note + renewed]
+    in_part = " The app pauses only if nothing else is sent." if row.in_part else ""
+    return [status, row.code, row.detail, effect, wait, row.note + renewed + in_part]
 
 
 _SPACE = NamespaceState(name="t/n", ensemble=2, write_quorum=2, ack_quorum=2, bundles=1)

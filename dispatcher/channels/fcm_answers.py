@@ -42,6 +42,8 @@ TABLE = VerdictTable(
             status=401,
             code="THIRD_PARTY_AUTH_ERROR",
             effect=Effect.CREDENTIALS,
+            wait_s=300.0,
+            in_part=True,
             note="The APNs key or web-push key inside the Firebase project is missing or wrong.",
         ),
         Row(

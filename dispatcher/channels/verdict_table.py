@@ -64,6 +64,9 @@ class Row:
     """Whether to make a new access token and try once more before the effect counts."""
     may_be_taken: bool = False
     """Whether the provider may have taken the message in spite of the answer. Then the target is UNKNOWN."""
+    in_part: bool = False
+    """Whether it concerns a part of the flow's targets, such as those of one platform. If there are others, the flow
+    goes on with them."""
     note: str = ""
     """Cause and next step, in one sentence; shown to users."""
 

@@ -2,6 +2,8 @@
 
 DOWN_IN_A_ROW = 10
 """Answers that the provider is down, with no other in between, before its flow pauses. Single ones are normal."""
+OTHERS_S = 600.0
+"""How long after any other answer one that concerns a part of the targets says nothing about all."""
 LONGEST_PAUSE_S = 60.0
 AGAIN_TIMES = 2.0
 """A target that the provider may have taken is due again after this times as long as the provider has not worked. Few
@@ -16,6 +18,7 @@ class Health:
 
     def __init__(self) -> None:
         self._down = 0
+        self._in_part = 0
         self._silences = 0
         self._answered_s = float("-inf")
         self._silent_s = float("-inf")
@@ -24,7 +27,7 @@ class Health:
 
     def answered(self, now_s: float) -> None:
         """Note an answer other than "down"."""
-        self._down = self._silences = 0
+        self._down = self._silences = self._in_part = 0
         self._answered_s = now_s
         self._failed_s = None
 
@@ -40,6 +43,11 @@ class Health:
         self._begin(now_s)
         self._down += 1
         return self._down >= DOWN_IN_A_ROW
+
+    def answered_in_part(self, now_s: float) -> bool:
+        """Note an answer that concerns a part of the targets. Return whether the flow must pause: no other has come."""
+        self._in_part += 1
+        return self._in_part >= DOWN_IN_A_ROW and now_s >= self._answered_s + OTHERS_S
 
     def unanswered(self, began_s: float, now_s: float) -> float | None:
         """Note a request that began at `began_s` and got no answer.

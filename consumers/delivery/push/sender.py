@@ -353,7 +353,10 @@ class CallRun:
 
     def _note_trouble(self, row: Row, answer: Answer, access: Access | None) -> None:
         sender = self._sender
-        if row.effect is Effect.DOWN and not sender.health.answered_down(self._clock.monotonic_s()):
+        now_s = self._clock.monotonic_s()
+        if row.effect is Effect.DOWN and not sender.health.answered_down(now_s):
+            return
+        if row.in_part and not sender.health.answered_in_part(now_s):
             return
         if row.effect is Effect.CREDENTIALS and access is not None and not self._gate.closed(sender.flow):
             access.connections.renew()

@@ -68,6 +68,24 @@ async def test_an_expired_access_token_is_renewed_once_and_every_target_sent_onc
     assert not at.gate.troubles
 
 
+@rigged("fcm")
+async def test_a_key_that_some_targets_lack_at_the_provider_stops_no_others(at: Rig) -> None:
+    at.rule(answers=[{"status": 401, "code": "THIRD_PARTY_AUTH_ERROR", "targets": "device-token-5"}])
+    ios, others = [f"device-token-5{number:06d}" for number in range(50)], at.targets(50)
+    verdicts = await at.deliver([target for pair in zip(ios, others, strict=True) for target in pair])
+    assert codes(verdicts) == [UNSENT, SENT] * 50
+    assert verdicts[0] is not None
+    assert verdicts[0].paused  # it uses no try, and no time of its retry_for
+    assert not at.gate.troubles
+
+
+@rigged("fcm")
+async def test_a_key_that_all_targets_lack_at_the_provider_pauses_the_app(at: Rig) -> None:
+    at.rule(answers=[{"status": 401, "code": "THIRD_PARTY_AUTH_ERROR"}])
+    assert set(codes(await at.deliver(at.targets(50)))) == {UNSENT}
+    assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.CREDENTIALS}
+
+
 @rigged("apns")
 async def test_an_expired_provider_token_that_cannot_be_renewed_pauses_the_app(at: Rig) -> None:
     """All workers make the same one in a half hour, so it is the clock or the key."""
