@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from backends.redis.keys import MOVED_MS
 from backends.redis.view import RedisView
 from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.view_form import FORM
@@ -23,6 +24,8 @@ class Epoch:
     marked: bool
     wait_ms: int
     """How long nothing is granted yet, because claims made earlier may still be in use."""
+    early_ms: int = 0
+    """How far Redis' clock is before the time at which this wait began, since it was set back."""
     partitions: int
     restoring: bool
     """Whether a snapshot must be restored before anything is folded."""
@@ -61,8 +64,10 @@ class Epochs:
         fields = self._view.texts(self._view.keys.epoch)
         if "id" not in fields:
             return None
+        now_ms, begins_in_ms = self._view.now_ms(), MOVED_MS if fields.get("adopted") == "1" else 0
         derived = {
-            "wait_ms": max(0, int(fields["grants_after_ms"]) - self._view.now_ms()),
+            "wait_ms": max(0, int(fields["grants_after_ms"]) - now_ms),
+            "early_ms": max(0, int(fields.get("waits_from_ms", "0")) - begins_in_ms - now_ms),
             "restoring": fields.get("restoring", "0") != "0",  # the name of the restorer, once there is one
             "read": [name.removeprefix("read:") for name in fields if name.startswith("read:")],
             "form": fields.get("form", "1"),
@@ -141,6 +146,10 @@ class Epochs:
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
         """Record that another Redis, at the address `foreign`, holds the view of this installation."""
         self._view.call("refuse_epoch", epoch, foreign)
+
+    def move_wait(self, epoch: str) -> None:
+        """Let the view wait from now on for as long as it would have waited, since the clock was set back."""
+        self._view.call("move_wait", epoch)
 
     def epoch_marked(self, epoch: str) -> None:
         """Record that the epoch's EpochMark is stored in every topic."""

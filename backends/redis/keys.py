@@ -27,6 +27,8 @@ MAX_SKIPPED_RECORDS = 1_000
 REPORT_MS = 4_000
 """After the claims made before a view have ended, time for live workers to report the outcomes of them that no topic
 has: these are late after a second, and a heartbeat a second names them (dispatcher/engine/unrecorded.py)."""
+MOVED_MS = 10_000
+"""Time for workers on another Redis to notice that the view has moved; they grant until then."""
 COUNT_FIELDS = tuple("cancelled_n" if name == "cancelled" else name for name in OUTCOME_NAMES)
 """The fields of a task's hash that count its targets, in the order of Outcome."""
 CONSTANTS: Mapping[str, str] = {
@@ -41,6 +43,7 @@ CONSTANTS: Mapping[str, str] = {
     "MAX_SKIPPED_RECORDS": str(MAX_SKIPPED_RECORDS),
     "MAX_TRIES": str(MAX_TRIES),
     "MILLI": str(MILLI),
+    "MOVED_MS": str(MOVED_MS),
     "REPORT_MS": str(REPORT_MS),
     "RETRY_WEIGHT": str(WORK_WEIGHTS[Work.RETRIES]),
     "SUSPECT_MS": str(SUSPECT_MS),

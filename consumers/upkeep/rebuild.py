@@ -74,6 +74,8 @@ class Rebuilder:
     """Puts the newest snapshot, if there is one, into the view of an epoch, and ends the restore; it raises
     Unreachable."""
     _marked_s: float = 0.0
+    _waits: tuple[str, float] = ("", 0.0)
+    """An epoch that waits for earlier claims, and until when it does by our own clock."""
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Waits for a server that is gone."""
@@ -128,15 +130,32 @@ class Rebuilder:
             return self.settings.poll_s
         if epoch is None or epoch.broken:
             return self._begin(epoch)
+        if epoch.early_ms > 0:
+            return self._move_wait(epoch)
         if epoch.ready:
             return self.settings.poll_s if epoch.address == self.settings.address else self._name(epoch)
         if epoch.restoring and self.restore is not None:
             self.restore(epoch.id)
         if not epoch.announced:
             return self._announce(epoch)
-        if epoch.wait_ms > 0:
-            return min(epoch.wait_ms / 1000, self.settings.poll_s)
-        return self._mark_if_due(epoch)
+        wait_s = self._left_s(epoch)
+        return min(wait_s, self.settings.poll_s) if wait_s > 0 else self._mark_if_due(epoch)
+
+    def _move_wait(self, epoch: Epoch) -> float:
+        """Begin the wait again: Redis' clock was set back, and nothing would be granted for as long as that step."""
+        _log.warning(
+            "Redis' clock was set back by %d s or more; the wait for earlier claims begins again",
+            epoch.early_ms // 1000,
+        )
+        self.ports.epochs.move_wait(epoch.id)
+        return 0.0
+
+    def _left_s(self, epoch: Epoch) -> float:
+        """Return how long the view waits for earlier claims, also by our own clock: Redis' may be set forward."""
+        now_s, wait_s = self.clock.monotonic_s(), epoch.wait_ms / 1000
+        until_s = self._waits[1] if self._waits[0] == epoch.id else now_s
+        self._waits = epoch.id, max(until_s, now_s + wait_s)
+        return self._waits[1] - now_s
 
     def _mark_if_due(self, epoch: Epoch) -> float:
         """Write the marks; write them again if they have not been read for a long time."""

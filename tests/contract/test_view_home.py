@@ -119,3 +119,23 @@ def test_an_address_has_no_credentials_and_names_this_host_where_the_server_is_o
     near = open_view(RedisSettings(url="redis://:secret@127.0.0.1:7000", prefix="p"))
     assert near.address.startswith("127.0.0.1:7000/0 on ")
     assert "secret" not in far.address + near.address
+
+
+@pytest.mark.parametrize("adopted", [False, True], ids=["begun here", "moved here"])
+def test_the_wait_for_earlier_claims_moves_back_with_the_clock(view: RedisView, *, adopted: bool) -> None:
+    """In a view that moves here it begins when workers on the other Redis have noticed."""
+    epochs = Epochs(view)
+    epochs.begin_epoch("e1", 13_000, 1, adopted=adopted)
+    begun = epoch_of(epochs)
+    assert begun.early_ms == 0
+    epochs.move_wait("e1")
+    assert 0 <= begun.wait_ms - epoch_of(epochs).wait_ms < 1_000, "only if the clock was set back"
+    for name in ("waits_from_ms", "grants_after_ms"):
+        view.command("HINCRBY", view.keys.epoch, name, 3_600_000)
+    assert 3_599_000 < epoch_of(epochs).early_ms <= 3_600_000
+    epochs.move_wait("another")
+    assert epoch_of(epochs).early_ms > 0
+    epochs.move_wait("e1")
+    moved = epoch_of(epochs)
+    assert moved.early_ms == 0
+    assert 0 <= begun.wait_ms - moved.wait_ms < 1_000

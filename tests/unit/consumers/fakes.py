@@ -189,8 +189,8 @@ class MemoryEpochs(Epochs):
         self._view.command("DEL", key)
         if epoch is not None:
             wait_ms = epoch.wait_ms + REPORT_MS if epoch.wait_ms else 0
-            stored = asdict(epoch) | {"waits_from_ms": now_ms, "grants_after_ms": now_ms + wait_ms}
-            del stored["read"], stored["wait_ms"]
+            stored = asdict(epoch) | {"waits_from_ms": now_ms + epoch.early_ms, "grants_after_ms": now_ms + wait_ms}
+            del stored["read"], stored["wait_ms"], stored["early_ms"]
             words = {name: int(value) if isinstance(value, bool) else value for name, value in stored.items()}
             words = {name: value for name, value in words.items() if value != ""}
             self._view.command("HSET", key, *(word for pair in words.items() for word in pair))

@@ -23,6 +23,8 @@ from tests.unit.consumers.fakes import (
 )
 
 SETTINGS = RebuildSettings(partitions=2, claim_max_ms=13_000)
+WAIT_S = 17.0
+"""For these claims, and for reports of what is not recorded."""
 
 
 class Rebuild:
@@ -87,9 +89,36 @@ def test_a_later_epoch_marks_only_after_the_longest_claim_has_ended(rebuild: Reb
     worker = rebuild.worker(steps=5)
     assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True)
     assert rebuild.marked() == []
-    rebuild.epochs.now = epoch_of("e1", 0, announced=True)
+    rebuild.clock.advance(WAIT_S)
     worker.step()
     assert rebuild.marked() == ["e1"]
+
+
+def test_a_clock_of_redis_that_is_set_forward_does_not_end_the_wait(rebuild: Rebuild) -> None:
+    rebuild.control.append(EpochStarted(1, "before", 0))
+    worker = rebuild.worker(steps=5)
+    rebuild.epochs.now = epoch_of("e1", 0, announced=True)
+    assert worker.step() == 1.0
+    rebuild.clock.advance(WAIT_S - 0.5)
+    assert worker.step() == pytest.approx(0.5)
+    assert rebuild.marked() == []
+    rebuild.clock.advance(0.5)
+    worker.step()
+    assert rebuild.marked() == ["e1"]
+
+
+@pytest.mark.parametrize("ready", [False, True], ids=["being made", "complete"])
+def test_a_clock_of_redis_that_is_set_back_lets_nothing_wait_for_longer_than_claims_last(
+    rebuild: Rebuild, ready: bool
+) -> None:
+    """It may be wrong for some seconds after its machine has started, which is when a view begins to wait."""
+    hour_ms = 3_600_000
+    rebuild.epochs.now = epoch_of("e1", hour_ms + 13_000, early_ms=hour_ms, announced=True, marked=ready, ready=ready)
+    rebuild.worker(steps=1)
+    assert rebuild.epochs.now == epoch_of("e1", 13_000, announced=True, marked=ready, ready=ready)
+    rebuild.clock.advance(1)
+    rebuild.worker(steps=2)
+    assert rebuild.epochs.now == epoch_of("e1", 12_000, announced=True, marked=ready, ready=ready)
 
 
 def test_a_ready_view_is_left_alone(rebuild: Rebuild) -> None:

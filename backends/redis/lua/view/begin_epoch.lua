@@ -15,8 +15,8 @@
 -- include: form.lua
 -- include: wipe_all.lua
 -- include: longest_claim.lua
+-- constants: MOVED_MS
 
-local MOVED_MS = 10000 -- time for workers on another Redis to notice that the view has moved; they grant until then
 local key = P .. ':epoch'
 local had = redis.call('HMGET', key, 'id', 'form', 'claim_ms', 'broken')
 local wait_ms = tonumber(ARGV[2])
