@@ -134,6 +134,21 @@ def test_a_reservation_without_a_record_ends_by_itself(registry: Registry, view:
     assert registry.submissions.admit(new("t2")) == ADMITTED
 
 
+def test_reservations_and_sums_from_before_the_clock_was_set_back_do_not_count(
+    registry: Registry, view: RedisView
+) -> None:
+    set_to(registry, limit__tasks__shop="2", limit__targets__shop="1000")
+    assert accept(registry, 3, "t1", 900) == ADMITTED
+    registry.control.apply(position(4), finished("t1", 900, at_ms=3))
+    ahead_ms = view.now_ms() + 3_600_000
+    view.command(
+        "HSET", view.keys.admitted("shop"), "", f"{ahead_ms}:900", "u1", f"{ahead_ms}:10", "u2", f"{ahead_ms}:10"
+    )
+    assert registry.submissions.admit(new("t2", 500)) == ADMITTED
+    assert registry.submissions.admit(new("t3", 500)) == ADMITTED
+    assert registry.submissions.admit(new("t4", 500)).reached == "tasks"
+
+
 def test_a_view_being_rebuilt_does_not_admit_what_it_cannot_count(registry: Registry, view: RedisView) -> None:
     set_to(registry, limit__tasks__shop="1")
     ready(view)

@@ -75,6 +75,18 @@ def test_the_first_final_outcome_counts_under_any_doubling(worlds: Worlds, recor
     assert world.counts("t") == truth(log)
 
 
+def test_the_rate_goes_on_when_the_clock_is_set_back(live: LawWorld) -> None:
+    """Until the clock reached the time again, the rate stayed what it was."""
+    for first in range(0, 4_000, 1_000):
+        live.record("t", run(first, 1_000))
+        live.advance(1_000)
+    live.advance(-3_600_000)
+    for first in range(4_000, 7_000, 100):
+        live.record("t", run(first, 100))
+        live.advance(1_000)
+    assert 90 < float(live.view.command("HGET", live.view.keys.task("t"), "rate")) < 250
+
+
 def test_a_final_envelope_is_dropped_and_others_not(live: LawWorld) -> None:
     live.record("t", run(0, 100), run(200, 1_000, Outcome.FAILED))
     answer = live.lease(1, ask_own("t", 0, 1_300))

@@ -83,6 +83,19 @@ def test_a_takeover_is_later_than_the_one_before_it_when_the_clock_is_set_back(
     assert registry.submissions.hold_submission("take", "t1", "b", "host:2").since_ms > ahead_ms
 
 
+def test_a_lease_ends_in_time_when_the_clock_is_set_back(registry: Registry, view: RedisView) -> None:
+    """Else the next submission of a task whose submitter died would wait for as long as the step."""
+    registry.submissions.hold_submission("take", "t1", "a", "host:1")
+    submitting = Keys(view.keys.prefix).submitting("t1")
+    view.command("HSET", submitting, "until_ms", view.now_ms() + 3_600_000)
+    held = registry.submissions.hold_submission("take", "t1", "b")
+    left_ms = held.until_ms - view.now_ms()
+    assert (held.state, held.who) == ("held", "host:1")
+    assert 0 < left_ms <= 15_000
+    assert registry.submissions.hold_submission("take", "t1", "b").until_ms == held.until_ms, "not put off"
+    assert registry.submissions.hold_submission("renew", "t1", "a").state == "ours"
+
+
 def test_a_new_task_is_admitted_with_its_lease(registry: Registry, view: RedisView) -> None:
     ready(view)
     view.command("HSET", view.keys.epoch, "grants_after_ms", "1")

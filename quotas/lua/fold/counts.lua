@@ -44,6 +44,7 @@ end
 local function fold_rate(key, added, now)
   local values = redis.call('HMGET', key, 'rate', 'rate_n', 'rate_ms')
   local rate, count, since = tonumber(values[1] or 0) * 1000, int(values[2]) + added, int(values[3])
+  if since > now then since = 0 end -- the clock was set back
   local elapsed_ms = now - since
   if since > 0 and elapsed_ms < RATE_WINDOW_MS then return { 'rate_n', int_text(count) } end
   if since > 0 then

@@ -44,7 +44,7 @@ local function reserved()
     local name, at, size = got[index], string.match(got[index + 1], '^(%d+):(%d+)$')
     if name == '' then
       found.summed_ms, found.sum = tonumber(at), tonumber(size)
-    elseif tonumber(at) <= now then
+    elseif tonumber(at) <= now or tonumber(at) > now + reserved_ms then -- the second: the clock was set back
       redis.call('HDEL', key, name)
     elseif name == task then
       found.mine = true
@@ -71,7 +71,7 @@ local waiting, live = reserved(), redis.call('SCARD', app_key(app))
 if not waiting.mine then
   if most_tasks > 0 and live + waiting.tasks >= most_tasks then return refused('tasks', most_tasks, live + waiting.tasks) end
   if most_targets > 0 then
-    if now - waiting.summed_ms >= math.max(500, live / 10) then
+    if math.abs(now - waiting.summed_ms) >= math.max(500, live / 10) then
       waiting.sum, waiting.summed_ms = queued_of_app(app) + waiting.targets, now
     end
     if waiting.sum + expected > most_targets then

@@ -22,7 +22,10 @@ local function take_lease(task, submitter, who)
   local key, now = submitting_key(task), now_ms()
   local had = redis.call('HMGET', key, 'id', 'who', 'since_ms', 'until_ms')
   if had[1] and had[1] ~= submitter and tonumber(had[4]) > now then
-    return { 'held', had[2], tonumber(had[3]), tonumber(had[4]) }
+    -- It ends later only if the clock was set back. A holder that is alive renews it.
+    local until_ms = math.min(tonumber(had[4]), now + LEASE_MS)
+    if until_ms < tonumber(had[4]) then redis.call('HSET', key, 'until_ms', int_text(until_ms)) end
+    return { 'held', had[2], tonumber(had[3]), until_ms }
   end
   -- Later than all earlier leases, even if the clock was set back: takeovers count in this order.
   local since = math.max(now, tonumber(had[3] or 0) + 1)
