@@ -41,8 +41,8 @@ _LIST = ""
 
 
 class SnapshotStore(Protocol):
-    """Stores snapshots by number (wall ms of their beginning). Every method raises Unreachable if
-    their server cannot be reached."""
+    """Stores snapshots by number (wall ms of their beginning, or what comes after the newest). Every method raises
+    Unreachable if their server cannot be reached."""
 
     def numbers(self) -> list[str]:
         """Return the numbers, newest first, including those of incomplete snapshots."""
@@ -140,7 +140,7 @@ class Snapshotter:
         if not epoch:
             return ""
         last = cursors._replace(control=self._read_control(epoch, stop))
-        number, packer = f"{self.clock.wall_ms():016d}", Packer(self.settings.chunk_bytes)
+        number, packer = self._new_number(), Packer(self.settings.chunk_bytes)
         begun, is_written = Begun(FORMAT, self.clock.wall_ms(), cursors), False
         try:
             self.store.write(number, self._records(packer, begun, epoch, stop))
@@ -160,6 +160,11 @@ class Snapshotter:
         for old in self.store.numbers()[self.settings.keep :]:
             self.store.delete(old)
         return number
+
+    def _new_number(self) -> str:
+        """Return a number after those of all snapshots, also if the clock of who made them is ahead of ours."""
+        newest = max((int(number) for number in self.store.numbers() if number.isdecimal()), default=0)
+        return f"{max(self.clock.wall_ms(), newest + 1):016d}"
 
     def _read_control(self, epoch: str, stop: threading.Event) -> str:
         """Wait until the control topic is folded up to now. Return its cursor at that point.

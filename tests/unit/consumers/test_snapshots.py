@@ -161,6 +161,17 @@ def test_old_ones_go(world: Snapshots) -> None:
     assert world.shelf.numbers() == [taken[3], taken[2]]
 
 
+def test_one_taken_after_the_clock_was_set_back_is_the_newest(world: Snapshots) -> None:
+    """The clocks of workers may differ. It was deleted at once, and the earlier ones stayed the newest."""
+    world.clock.advance(3_600)
+    before = [world.take() for _ in range(2)]
+    world.clock.advance(-3_600)
+    after = world.take()
+    assert world.shelf.numbers() == [after, before[1]]
+    world.clock.advance(7_200)
+    assert world.take() == f"{world.clock.wall_ms():016d}"
+
+
 def test_a_view_that_is_not_complete_is_not_taken(world: Snapshots) -> None:
     world.view.epoch = epoch_of("e")
     assert world.take() == ""
