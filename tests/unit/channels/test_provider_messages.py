@@ -137,16 +137,8 @@ def test_a_target_gets_the_texts_of_its_language(spec: ChannelSpec) -> None:
     def text(**variables: Any) -> str:
         return next(word for word in ("hello", "hallo", "nihao") if word in str(body(spec, message, **variables)))
 
-    assert [text(lang=tag) for tag in ("de", "DE_at", "zh-Hant-TW", "zh", "fr", "", 5)] == [
-        "hallo",
-        "hallo",
-        "nihao",
-        "hello",
-        "hello",
-        "hello",
-        "hello",
-    ]
-    assert text() == "hello"
+    assert [text(lang=tag) for tag in ("de", "DE_at", "zh-Hant-TW")] == ["hallo", "hallo", "nihao"]
+    assert {text(lang=tag) for tag in ("zh", "fr", "", 5)} == {text()} == {"hello"}
 
 
 @BOTH

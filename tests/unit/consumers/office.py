@@ -61,6 +61,32 @@ class Channel:
         self.state = "closed"
 
 
+class Blocks(Channel):
+    """Its calls block the loop until they are let go: in a task that each makes, as `gather` does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocked, self.go_on = threading.Event(), threading.Event()
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        return await asyncio.gather(*(self.push() for _ in envelopes))
+
+    async def push(self) -> Report:
+        await asyncio.sleep(0)
+        self.block()
+        return ALL_SENT
+
+    def block(self) -> None:
+        self.blocked.set()
+        self.go_on.wait(TIMEOUT_S)
+        self.blocked.clear()
+        self.go_on.clear()
+
+    def let_go(self) -> None:
+        self.blocked.wait(TIMEOUT_S)
+        self.go_on.set()
+
+
 class Stubborn(Channel):
     """Takes no notice of being cancelled."""
 

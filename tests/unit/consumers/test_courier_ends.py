@@ -15,7 +15,7 @@ from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
-from tests.unit.consumers.office import TIMEOUT_S, Channel, Stubborn, office, reasons
+from tests.unit.consumers.office import TIMEOUT_S, Blocks, Channel, Stubborn, office, reasons
 
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
@@ -97,21 +97,15 @@ def test_a_channel_that_exits_when_it_is_opened_or_closed_is_named(caplog: pytes
 
 
 def test_the_loops_sign_changes_until_a_channel_blocks_it() -> None:
-    begun, release = threading.Event(), threading.Event()
-
-    def block(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
-        begun.set()
-        release.wait(TIMEOUT_S)
-        return [ALL_SENT] * len(envelopes)
-
-    with office(Channel(block)) as at:
+    channel = Blocks()
+    with office(channel) as at:
         first = at.courier.probe()
         eventually(lambda: at.courier.probe() != first)
         at.send(batch([envelope(0)]))
-        assert begun.wait(TIMEOUT_S)
+        assert channel.blocked.wait(TIMEOUT_S)
         blocked = at.courier.probe()
         assert [at.courier.probe() for _ in range(5)] == [blocked] * 5
-        release.set()
+        channel.let_go()
         eventually(lambda: at.courier.probe() != blocked)
     assert at.courier.probe() is None
 
@@ -192,19 +186,13 @@ def test_a_channel_that_keeps_the_event_loop_is_left_behind(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(courier_module, "CLOSE_WITHIN_S", 0.05)
-    begun, release = threading.Event(), threading.Event()
-
-    def keep(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
-        begun.set()
-        release.wait(TIMEOUT_S)
-        return [ALL_SENT] * len(envelopes)
-
-    with office(Channel(keep)) as at:
+    channel = Blocks()
+    with office(channel) as at:
         at.send(batch([envelope(0)]))
-        assert begun.wait(TIMEOUT_S)
+        assert channel.blocked.wait(TIMEOUT_S)
         at.courier.stop(0.01)
         assert "blocks the event loop" in caplog.text
-        release.set()
+        channel.let_go()
         assert at.threads.join(TIMEOUT_S) == []
         at.loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(at.loop)))
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextvars import copy_context
 from functools import partial
 from unittest.mock import Mock
@@ -16,40 +16,12 @@ from consumers.delivery.calls import ChannelQueue
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
 from dispatcher.clock import VirtualClock
-from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, Report
 from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
-from tests.unit.consumers.office import TIMEOUT_S, Channel, office
+from tests.unit.consumers.office import TIMEOUT_S, Blocks, Channel, office
 
 LOOKS_A_SECOND = 10
-
-
-class Blocks(Channel):
-    """Its calls block the loop until they are let go: in a task that each makes, as `gather` does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocked, self.go_on = threading.Event(), threading.Event()
-
-    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
-        return await asyncio.gather(*(self.push() for _ in envelopes))
-
-    async def push(self) -> Report:
-        await asyncio.sleep(0)
-        self.block()
-        return ALL_SENT
-
-    def block(self) -> None:
-        self.blocked.set()
-        self.go_on.wait(TIMEOUT_S)
-        self.blocked.clear()
-        self.go_on.clear()
-
-    def let_go(self) -> None:
-        self.blocked.wait(TIMEOUT_S)
-        self.go_on.set()
 
 
 class Watched:
@@ -124,7 +96,7 @@ def test_the_channel_whose_step_blocks_is_named_though_another_has_a_call_under_
     watched.block_for(8.0)
     (line,) = warnings(caplog)
     assert line.startswith("The channel sms blocked the event loop for 8.0 s, at ")
-    assert "test_loop_watch.py:" in line
+    assert "office.py:" in line
     assert " in block: meanwhile no channel was served" in line
     assert "fairlane.channels.BlockingChannel" in line
 

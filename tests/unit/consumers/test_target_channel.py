@@ -20,10 +20,7 @@ INVALID = Verdict(int(Outcome.INVALID), "gone")
 class ByTarget:
     """Sends one target after the other; `stop_at`: does `end` instead of judging this target."""
 
-    name = "x"
-    timeout_s = 0.2
-    concurrency = 1
-    batch_limit = 2
+    name, timeout_s, concurrency, batch_limit = "x", 0.2, 1, 2
 
     def __init__(self, stop_at: int, end: Callable[[TargetResults, int], None] | None) -> None:
         self.stop_at = stop_at
@@ -140,20 +137,13 @@ def test_a_started_target_that_the_provider_cannot_have_taken_is_unsent() -> Non
     assert results.close("why") == Report(Verdict(UNSENT, "why"), {1: INVALID})
 
 
-class Gated:
+class Gated(ByTarget):
     """Sends everything, but the targets of one app only once the gate is open."""
 
-    name = "x"
-    timeout_s = 60.0
-    concurrency = 2
-    batch_limit = 1
+    timeout_s, concurrency, batch_limit = 60.0, 2, 1
 
     def __init__(self) -> None:
         self.gate = threading.Event()
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
 
     async def deliver_targets(self, call: ProviderCall) -> None:
         for results in call.envelopes:
