@@ -146,19 +146,19 @@ def cuttable_proxies(*to_ports: int) -> Iterator[list[CuttableProxy]]:
         port = int(listener.getsockname()[1])
         for start in (b"pulsar://127.0.0.1", b"pulsar://localhost", b"http://127.0.0.1", b"http://localhost"):
             addresses[b"%b:%d" % (start, to_port)] = b"%b:%d" % (start, port)
-    with _serving([CuttableProxy(port, listener, addresses) for port, listener in listeners.items()]) as proxies:
+    with serving([CuttableProxy(port, listener, addresses) for port, listener in listeners.items()]) as proxies:
         yield proxies
 
 
 @contextmanager
 def named_proxy(to_port: int) -> Iterator[NamedProxy]:
     """Yield a proxy of Redis."""
-    with _serving([NamedProxy(to_port, _listener(len(str(to_port))), {})]) as (proxy,):
+    with serving([NamedProxy(to_port, _listener(len(str(to_port))), {})]) as (proxy,):
         yield proxy
 
 
 @contextmanager
-def _serving(proxies: list[Proxy]) -> Iterator[list[Proxy]]:
+def serving(proxies: list[Proxy]) -> Iterator[list[Proxy]]:
     """Serve for as long as the context lasts."""
     for proxy in proxies:
         threading.Thread(target=proxy.accept, daemon=True).start()

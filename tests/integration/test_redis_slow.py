@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import redis_server
+from benchmarks.cuttable_proxy import Change, CuttableProxy, hang_up, serving
 from fairlane import PushClient, PushTask, Settings
 from tests.actors import running
 from tests.integration.worker_crew import crew, delivered_at_s, on_redis
@@ -28,79 +29,30 @@ Spell = tuple[float, float]
 """Wall times in which the delay was the same, the settling left out."""
 
 
-class DelayingProxy:
-    """A TCP proxy that passes on what the server says after a while, in order and at full width.
+class DelayingProxy(CuttableProxy):
+    """A proxy that passes on what the server says after a while, in order and at full width."""
 
-    delay_s: from now on; may be set at any time, from any thread.
-    """
+    delay_s = 0.0
+    """From now on; may be set at any time, from any thread."""
 
-    def __init__(self, to_port: int) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self.listener.getsockname()[1])
-        self.delay_s = 0.0
-        self._to_port = to_port
-        self._ends: list[socket.socket] = []
-
-    def accept(self) -> None:
-        """Until it is closed."""
-        with suppress(OSError):
-            while True:
-                here, _ = self.listener.accept()
-                there = socket.create_connection(("127.0.0.1", self._to_port))
-                self._ends += [here, there]
-                _start(self._pass_on, here, there)
-                _start(self._pass_on_late, there, here)
-
-    def close(self) -> None:
-        for end in (self.listener, *self._ends):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-
-    def _pass_on(self, source: socket.socket, to: socket.socket) -> None:
-        with suppress(OSError):
-            while chunk := source.recv(CHUNK):
-                to.sendall(chunk)
-        _hang_up(to)
-
-    def _pass_on_late(self, source: socket.socket, to: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, to: socket.socket, changed: Change) -> None:
         late: queue.Queue[tuple[float, bytes]] = queue.Queue()
-        _start(_write_late, late, to)
+        writer = threading.Thread(target=_write_late, args=(late, to), daemon=True)
+        writer.start()
+        is_answer = changed == self._from_server
         with suppress(OSError):
             while chunk := source.recv(CHUNK):
-                late.put((time.monotonic() + self.delay_s, chunk))
+                late.put((time.monotonic() + self.delay_s * is_answer, chunk))
         late.put((0.0, b""))
+        writer.join()
 
 
 def _write_late(late: "queue.Queue[tuple[float, bytes]]", to: socket.socket) -> None:
-    with suppress(OSError):
-        while True:
-            due_s, chunk = late.get()
-            if not chunk:
-                break
-            time.sleep(max(0.0, due_s - time.monotonic()))
-            to.sendall(chunk)
-    _hang_up(to)
-
-
-def _hang_up(end: socket.socket) -> None:
-    with suppress(OSError):
-        end.shutdown(socket.SHUT_RDWR)
-
-
-def _start(run: object, *args: object) -> None:
-    threading.Thread(target=run, args=args, daemon=True).start()  # type: ignore[arg-type]
-
-
-@contextmanager
-def delaying_proxy(to_port: int) -> Iterator[DelayingProxy]:
-    """Its port is there to be connected to instead, for as long as the context lasts."""
-    proxy = DelayingProxy(to_port)
-    _start(proxy.accept)
-    try:
-        yield proxy
-    finally:
-        proxy.close()
+    while (due := late.get())[1]:
+        time.sleep(max(0.0, due[0] - time.monotonic()))
+        with suppress(OSError):
+            to.sendall(due[1])
+    hang_up([to])
 
 
 @dataclass
@@ -164,7 +116,8 @@ class Deliveries:
 def test_a_slow_redis_costs_a_fifth_of_the_rate_at_most(
     capacity: int, chunk: int, targets: int, fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    with redis_server.running() as server, delaying_proxy(server.port) as proxy:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with redis_server.running() as server, serving([DelayingProxy(server.port, listener, {})]) as (proxy,):
         settings = on_redis(fresh_settings, f"redis://127.0.0.1:{proxy.port}/0")
         with PushClient.connect(settings) as client:
             client.set_capacity(capacity)

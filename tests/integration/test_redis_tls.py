@@ -3,12 +3,11 @@
 The TLS end is a small relay in front of the server, since not every server binary was built with TLS.
 """
 
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,40 +18,20 @@ from backends.settings import RedisSettings
 from benchmarks.redis_server import running
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import FORMAT, GlobalChange
-
-OPENSSL = shutil.which("openssl") or ""
-pytestmark = pytest.mark.skipif(not OPENSSL, reason="openssl is needed to make certificates")
-
-
-def openssl(folder: Path, *words: str) -> None:
-    subprocess.run([OPENSSL, *words], cwd=folder, check=True, capture_output=True)
+from fairlane.fake.certificates import TlsFiles, make_tls_files
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ca.pem signs server.pem (for 127.0.0.1) and client.pem; other.pem is another authority."""
-    folder = tmp_path_factory.mktemp("certificates")
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
-    authority = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
-    for name in ("ca", "other"):
-        subject = ("-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem")
-        openssl(folder, "req", "-x509", *key, *subject, *authority)
-    (folder / "extensions").write_text(
-        "subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\nsubjectKeyIdentifier=hash\n"
-    )
-    for name in ("server", "client"):
-        openssl(folder, "req", *key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "extensions")
-        openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signing)
-    return folder
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
+    return make_tls_files(tmp_path_factory.mktemp("certificates"), "127.0.0.1")
 
 
 @pytest.fixture(scope="module")
-def tls_port(certificates: Path) -> Iterator[int]:
+def tls_port(certificates: TlsFiles) -> Iterator[int]:
     """A relay that speaks TLS in front of a real server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
-    context.load_verify_locations(certificates / "ca.pem")
+    context.load_cert_chain(certificates.server, certificates.server_key)
+    context.load_verify_locations(certificates.authority)
     context.verify_mode = ssl.CERT_REQUIRED
     with running() as server, socket.create_server(("127.0.0.1", 0)) as listener:
         relay = threading.Thread(target=_relay, args=(listener, context, server.port))
@@ -83,33 +62,25 @@ def _serve(plain: socket.socket, context: ssl.SSLContext, backend: int) -> None:
             return
 
 
-def settings(port: int, certificates: Path, ca: str, client: bool) -> RedisSettings:
-    return RedisSettings(
-        url=f"rediss://127.0.0.1:{port}/0",
-        tls_ca=certificates / ca,
-        tls_cert=certificates / "client.pem" if client else None,
-        tls_key=certificates / "client.key" if client else None,
-    )
+def settings(port: int, authority: Path, client: Path | None) -> RedisSettings:
+    return RedisSettings(url=f"rediss://127.0.0.1:{port}/0", tls_ca=authority, tls_cert=client, tls_key=client)
 
 
-def test_own_authority_and_client_certificate(tls_port: int, certificates: Path) -> None:
-    view = open_view(settings(tls_port, certificates, "ca.pem", client=True))
+def test_own_authority_and_client_certificate(tls_port: int, certificates: TlsFiles) -> None:
+    view = open_view(settings(tls_port, certificates.authority, certificates.client))
     Registry(view).control.apply("1", GlobalChange(FORMAT, "capacity", "5", 0))
     assert Registry(view).service.globals().capacity == 5
     view.close()
 
 
-@pytest.mark.parametrize(
-    ("ca", "client", "message"),
-    [
-        ("other.pem", True, "is not trusted.*Set the Redis tls_ca"),
-        ("ca.pem", False, "Redis at .* asks for a client cert"),
-    ],
-)
 def test_a_wrong_authority_or_no_client_certificate_is_refused(
-    tls_port: int, certificates: Path, ca: str, client: bool, message: str
+    tls_port: int, certificates: TlsFiles, tmp_path: Path
 ) -> None:
-    view = open_view(settings(tls_port, certificates, ca, client))
-    with pytest.raises(Unreachable, match=message):
-        view.ping()
-    view.close()
+    other = make_tls_files(tmp_path, "127.0.0.1").authority
+    for authority, client, message in (
+        (other, certificates.client, "is not trusted.*Set the Redis tls_ca"),
+        (certificates.authority, None, "Redis at .* asks for a client cert"),
+    ):
+        view = open_view(settings(tls_port, authority, client))
+        with closing(view), pytest.raises(Unreachable, match=message):
+            view.ping()

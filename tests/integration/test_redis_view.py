@@ -142,7 +142,7 @@ def test_what_is_no_redis_is_told_from_one(open_at: Open) -> None:
         thread.join()
 
 
-def test_tls_files_want_a_tls_url(open_at: Open) -> None:
+def test_tls_files_want_a_tls_url() -> None:
     with pytest.raises(InvalidInput, match="rediss://"):
         open_view(RedisSettings(url="redis://127.0.0.1:1/0", tls_ca=Path("ca.pem")))
 
@@ -237,9 +237,6 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
         registry.control.apply("2", capacity(2))
         again = epoch_of(epochs)
         assert again.id == found.id
-
-
-# ------------------------------------------------------------------------------------------- the epoch
 
 
 # ------------------------------------------------------------------------------------------- job locks
