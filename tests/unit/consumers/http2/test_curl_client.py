@@ -1,17 +1,16 @@
 """The client: what arrives and comes back, limits, addresses that fail, proxy, and the end of connections."""
 
 import asyncio
-import socket
 import subprocess
 import sys
 import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pycurl
 import pytest
 
+from benchmarks.redis_server import free_port
 from consumers.delivery.http2.curl_transfer import refusals_are_shown
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientCertificate, ClientSettings, check
@@ -22,11 +21,6 @@ from tests.unit.consumers.http2 import conftest
 from tests.unit.consumers.http2.calls import attempt, attempts, opened, until
 from tests.unit.consumers.http2.connect_proxy import proxying
 from tests.unit.consumers.http2.frame_server import Plan, serving
-
-
-def unused_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        return int(listener.getsockname()[1])
 
 
 def reason_of(found: HttpResponse | RequestFailed, fate: Fate) -> str:
@@ -129,7 +123,7 @@ async def test_a_refused_connection_is_not_taken_and_plain_http_not_spoken(
 ) -> None:
     async with opened(certificates) as client:
         with pytest.raises(RequestFailed, match=reason) as failed:
-            await client.send(HttpRequest(url=f"{scheme}://127.0.0.1:{unused_port()}", body=b"{}"))
+            await client.send(HttpRequest(url=f"{scheme}://127.0.0.1:{free_port()}", body=b"{}"))
         assert failed.value.fate is Fate.NOT_TAKEN
 
 
@@ -165,14 +159,14 @@ async def test_requests_go_through_the_proxy(certificates: Path) -> None:
 
 async def test_a_proxy_that_refuses_or_is_gone_has_taken_nothing(certificates: Path) -> None:
     async with serving(certificates, Plan()) as server, proxying(refuse=True) as proxy:
-        for address in (proxy.url, f"http://127.0.0.1:{unused_port()}"):
+        for address in (proxy.url, f"http://127.0.0.1:{free_port()}"):
             async with opened(certificates, proxy=address) as client:
                 reason_of(await attempt(client, server, "one"), Fate.NOT_TAKEN)
         assert not server.seen.arrived
 
 
 async def test_proxies_of_the_environment_are_not_used(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{unused_port()}")
+    monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     async with serving(certificates, Plan()) as server, proxying() as proxy:
         async with opened(certificates) as client:
