@@ -7,11 +7,13 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import close, connect, topics
+from backends.pulsar.snapshot_topics import SnapshotTopics
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.pulsar_helpers import Tenant
 from tests.integration.worker_crew import Crew, crew
+from tests.unit.command_line import CommandLine
 
 
 @pytest.fixture
@@ -29,6 +31,11 @@ def admin(fresh_settings: Settings) -> Iterator[PulsarAdmin]:
 
 
 @pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
+
+
+@pytest.fixture
 def names(fresh_settings: Settings) -> Topics:
     return topics(fresh_settings.pulsar)
 
@@ -36,6 +43,11 @@ def names(fresh_settings: Settings) -> Topics:
 @pytest.fixture
 def tenant(client: pulsar.Client, admin: PulsarAdmin, names: Topics) -> Tenant:
     return Tenant(client, admin, names)
+
+
+@pytest.fixture
+def shelf(tenant: Tenant) -> SnapshotTopics:
+    return SnapshotTopics(tenant.client, tenant.admin, tenant.names)
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ import pulsar
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.topic_reader import TopicReader
 from dispatcher.ports import StoredRecord
+from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
+from estate.capture.lanes import facts_of
 from tests.integration import worker_crew
 
 DEADLINE_S = 20.0
@@ -55,6 +57,11 @@ def stored_in(client: pulsar.Client, topic: str) -> list[bytes]:
         return [record.body for record in read_all(reader)]
 
 
+def envelopes_in(client: pulsar.Client, lane: str) -> list[Envelope]:
+    """All that the lane holds now."""
+    return [decode_envelope(body) for body in stored_in(client, lane)]
+
+
 def read_all(reader: TopicReader, limit: int = 1_000) -> list[StoredRecord]:
     records: list[StoredRecord] = []
     while not reader.at_end():
@@ -65,6 +72,12 @@ def read_all(reader: TopicReader, limit: int = 1_000) -> list[StoredRecord]:
 def task_lanes(admin: PulsarAdmin, names: Topics) -> list[str]:
     """Lanes of tasks that there are."""
     return [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+
+
+def bookies_of(admin: PulsarAdmin, topic: str) -> tuple[str, ...]:
+    """The bookies that store the newest entries of a topic."""
+    path = topic.replace("persistent://", "persistent/")
+    return facts_of(topic, {}, admin.document(f"{path}/internalStats?metadata=true")).bookies
 
 
 def consumer_of(client: pulsar.Client, lane: str) -> "pulsar.Consumer":

@@ -10,6 +10,7 @@ from dispatcher.model.task import PushTask
 from dispatcher.model.view import TaskView
 from fairlane.settings import Settings
 from producers.handle import TaskHandle
+from tests.integration import worker_crew
 from tests.integration.pulsar_helpers import task_lanes
 from tests.integration.worker_crew import Crew, eventually
 
@@ -18,7 +19,7 @@ BEHIND = timedelta(seconds=1)
 
 
 def push(**fields: Any) -> PushTask:
-    return PushTask(**{"app": "shop", "tier": "high", "channel": "log", "message": "Hi", "chunk": 1, **fields})
+    return worker_crew.push(**{"app": "shop", "chunk": 1, **fields})
 
 
 def begun(handle: TaskHandle) -> None:

@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from dispatcher.model.errors import InvalidInput, NotFound
-from fairlane.cli.main import run
 from fairlane.settings import Settings
 from producers.client import PushClient
-from tests.integration.steered import push
-from tests.integration.worker_crew import audience, let_commands_use
+from tests.integration.worker_crew import audience, let_commands_use, push
+from tests.unit.command_line import CommandLine
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -24,7 +23,7 @@ def empty_stream() -> Iterator[str]:
 def test_an_empty_audience_leaves_the_id_free(
     push_client: PushClient, audience_of: Callable[[], Iterator[str]]
 ) -> None:
-    task = push(id=f"empty-{audience_of.__name__}", chunk=100)
+    task = push(id=f"empty-{audience_of.__name__}")
     with pytest.raises(InvalidInput, match="is empty"):
         push_client.submit(task, audience_of())
     with pytest.raises(NotFound):
@@ -33,26 +32,21 @@ def test_an_empty_audience_leaves_the_id_free(
 
 
 def test_a_query_that_prints_nothing_is_no_campaign(
-    push_client: PushClient,
-    module_settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    push_client: PushClient, module_settings: Settings, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     let_commands_use(module_settings, monkeypatch)
 
-    def submit(text: str, *options: str) -> int:
+    def submit(text: str, *options: str, code: int = 0) -> str:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
         given = ["--id", "sale", "--app", "shop", "--channel", "log", "--body", "Hi", "--targets", "-"]
-        return run(["task", "submit", *given, *options])
+        return cli(["task", "submit", *given, *options], code).err
 
-    assert submit("") == 2
-    assert "audience of task sale is empty" in capsys.readouterr().err
-    assert submit("id;name\n1;Ada\n") == 2
-    assert "no column named target" in capsys.readouterr().err
-    assert run(["task", "show", "sale"]) == 3
-    assert submit("a\nb\na\n", "--unique") == 0
+    assert "audience of task sale is empty" in submit("", code=2)
+    assert "no column named target" in submit("id;name\n1;Ada\n", code=2)
+    cli(["task", "show", "sale"], 3)
+    submit("a\nb\na\n", "--unique")
     assert push_client.task("sale").wait(timeout_s=60).targets.sent == 2
-    assert submit("", "--allow-empty", "--id", "none") == 0
+    submit("", "--allow-empty", "--id", "none")
     assert push_client.task("none").wait(timeout_s=60).state == "completed"
 
 

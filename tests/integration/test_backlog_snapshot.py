@@ -10,7 +10,6 @@ import pytest
 import redis.connection
 import urllib3
 
-from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.broker_lanes import BrokerLanes
 from backends.pulsar.client import topics
 from backends.redis.backlog import BacklogReader
@@ -22,7 +21,8 @@ from dispatcher.wire.topics import topics_of_lane
 from fairlane import PushClient, PushTask, Settings
 from fairlane.figures.snapshot import BacklogSnapshotter
 from tests.integration.lane_helpers import envelope
-from tests.integration.worker_crew import audience, crew, eventually
+from tests.integration.pulsar_helpers import Tenant
+from tests.integration.worker_crew import audience, crew, eventually, push
 from tests.unit.spark_jobs.backlog_rows import write
 
 if TYPE_CHECKING:
@@ -59,10 +59,8 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def push(number: int) -> PushTask:
-    return PushTask(
-        id=f"task-{number:02d}", app=f"app-{number % 2}", tier="high", channel="log", message="hi", chunk=5, weight=2.0
-    )
+def numbered(number: int) -> PushTask:
+    return push(id=f"task-{number:02d}", app=f"app-{number % 2}", chunk=5, weight=2.0)
 
 
 def make_ready(settings: Settings, folder: Path) -> None:
@@ -77,7 +75,7 @@ def test_a_snapshot_is_one_request_to_each_broker_and_one_to_redis(
     make_ready(fresh_settings, tmp_path)
     with PushClient.connect(fresh_settings) as client:
         for number in range(TASKS):
-            client.submit(push(number), audience(20, f"t{number}"))
+            client.submit(numbered(number), audience(20, f"t{number}"))
     snapshotter.take()
     requests.clear()
     row = snapshotter.take()
@@ -92,7 +90,7 @@ def test_it_tells_of_workers_lanes_and_what_was_sent(
 ) -> None:
     with PushClient.connect(fresh_settings) as client, crew(fresh_settings, tmp_path, "w1"):
         client.set_capacity(50)
-        client.submit(push(1), audience(20_000))
+        client.submit(numbered(1), audience(20_000))
         lane = topics(fresh_settings.pulsar).own_lane("task-01")
 
         def is_reported() -> bool:
@@ -121,19 +119,14 @@ def fill(client: pulsar.Client, topic: str, entries: int) -> None:
 
 
 def test_a_lane_of_which_one_partition_is_full_is_reported_as_skewed(
-    fresh_settings: Settings,
-    snapshotter: BacklogSnapshotter,
-    client: pulsar.Client,
-    spark: "SparkSession",
-    tmp_path: Path,
+    fresh_settings: Settings, snapshotter: BacklogSnapshotter, tenant: Tenant, spark: "SparkSession", tmp_path: Path
 ) -> None:
     make_ready(fresh_settings, tmp_path)
-    names = topics(fresh_settings.pulsar)
-    with closing(PulsarAdmin(fresh_settings.pulsar)) as admin:
-        for lane, counts in ((names.own_lane("even"), (40, 40, 40)), (names.own_lane("skewed"), (10, 130, 20))):
-            admin.create_lane(lane, len(counts))
-            for topic, count in zip(topics_of_lane(lane, len(counts)), counts, strict=True):
-                fill(client, topic, count)
+    even, skewed = tenant.names.own_lane("even"), tenant.names.own_lane("skewed")
+    for lane, counts in ((even, (40, 40, 40)), (skewed, (10, 130, 20))):
+        tenant.admin.create_lane(lane, len(counts))
+        for topic, count in zip(topics_of_lane(lane, len(counts)), counts, strict=True):
+            fill(tenant.client, topic, count)
 
     def is_reported() -> bool:
         counts: list[int] = [one["backlog"] for one in snapshotter.take()["lanes"] if one["partition"] >= 0]
@@ -146,7 +139,7 @@ def test_a_lane_of_which_one_partition_is_full_is_reported_as_skewed(
 
     options = ReportOptions(write(tmp_path / "tables", row), since_ms=0)
     (found,) = report(spark, options, round(row["at"].timestamp() * 1000)).skewed
-    assert (found.lane, found.partitions, found.entries) == (names.own_lane("skewed"), 3, 160)
+    assert (found.lane, found.partitions, found.entries) == (skewed, 3, 160)
     assert (found.partition, found.most, found.consumers) == (1, 130, 0)
 
 

@@ -7,9 +7,9 @@ import pulsar
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.client import topics
 from dispatcher.model.errors import NotFound, TaskEnded
 from dispatcher.model.view import TaskView
+from dispatcher.wire.topics import Topics
 from fairlane import PushClient, Settings
 from tests.integration.cut_off import TARGETS, cut_off
 from tests.integration.lane_helpers import publish
@@ -30,11 +30,11 @@ def ended(view: TaskView) -> tuple[str, str, int, int, int]:
 
 @pytest.mark.timeout(180)
 def test_a_task_whose_envelopes_were_lost_is_closed_once(
-    fresh_settings: Settings, client: pulsar.Client, tmp_path: Path
+    fresh_settings: Settings, client: pulsar.Client, names: Topics, tmp_path: Path
 ) -> None:
     with PushClient.connect(fresh_settings) as door:
         handle = door.submit(push(), audience(100))
-        lane = topics(fresh_settings.pulsar).own_lane(handle.id)
+        lane = names.own_lane(handle.id)
         publish(client, lane, bodies_in(client, lane, 100)[LOST:])
         with crew(fresh_settings, tmp_path, "w1") as members:
             eventually(lambda: handle.progress().targets.sent == 100 - LOST, 60, "all that is there is sent")
@@ -52,9 +52,8 @@ def test_a_task_whose_envelopes_were_lost_is_closed_once(
 
 @pytest.mark.timeout(240)
 def test_a_task_whose_outcome_topic_is_away_is_closed_and_others_go_on(
-    fresh_settings: Settings, admin: PulsarAdmin, tmp_path: Path
+    fresh_settings: Settings, admin: PulsarAdmin, names: Topics, tmp_path: Path
 ) -> None:
-    names = topics(fresh_settings.pulsar)
     with crew(fresh_settings, tmp_path, "w1") as members, PushClient.connect(fresh_settings) as door:
         first = door.submit(push(id="first"), audience(100))
         assert first.wait(60).state == "completed"

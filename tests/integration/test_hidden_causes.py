@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from aiohttp import web
 from benchmarks.redis_server import free_port
 from dispatcher.analysis.why import Why
 from fairlane import PushClient, PushTask, Settings
-from fairlane.cli import main
 from fairlane.screen.times import local_moment
 from tests.integration.provider import Body, Provider, provider
-from tests.integration.worker_crew import Crew, audience, eventually, let_commands_use
+from tests.integration.worker_crew import Crew, audience, crew, eventually, let_commands_use, text_of
+from tests.unit.command_line import CommandLine
 
 pytestmark = pytest.mark.timeout(180)
 LASTS_S = 12.0
@@ -64,11 +65,8 @@ closed = "http"
 [channels.closed]
 url = "http://127.0.0.1:{free_port()}/push"
 """
-    crew = Crew(fresh_settings, tmp_path, config)
-    try:
-        yield crew
-    finally:
-        crew.end()
+    with crew(fresh_settings, tmp_path, config=config) as members:
+        yield members
 
 
 def push(app: str, channel: str = "http", **fields: Any) -> PushTask:
@@ -79,20 +77,9 @@ def parts(why: Why) -> dict[str, float]:
     return {part.cause: part.ms / why.age_ms for part in why.parts}
 
 
-def texts_of(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*command: str) -> str:
-        assert main.run(list(command)) == 0
-        found = capsys.readouterr()
-        return " ".join((found.out + found.err).split())
-
-    return run
-
-
-def test_a_submitter_sees_why_nothing_is_sent(
-    members: Crew, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submitter_sees_why_nothing_is_sent(members: Crew, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     let_commands_use(members.settings, monkeypatch)
-    texts = texts_of(capsys)
+    texts = partial(text_of, cli)
     with closing(PushClient.connect(members.settings)) as client:
         early = client.submit(push("early"), audience(10))
         eventually(lambda: client.why(early.id).age_ms > 1_000, 20, "it has an age")

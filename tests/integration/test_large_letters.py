@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pulsar
 
-from backends.pulsar.client import close, connect, topics
 from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
 from backends.pulsar.record_producer import RecordProducer
 from backends.system_clock import SystemClock
@@ -130,7 +129,7 @@ def test_few_messages_that_are_no_envelopes_are_in_memory_at_once(client: pulsar
 
 
 def test_texts_of_80_kb_end_their_task_and_no_other_and_doctor_names_the_lane_of_garbage(
-    fresh_settings: Settings, tmp_path: Path
+    fresh_settings: Settings, client: pulsar.Client, names: Topics, tmp_path: Path
 ) -> None:
     (tmp_path / "loud.py").write_text(FAULTY)
     config = '[worker.channels]\nloud = "loud:Loud"\n'
@@ -138,11 +137,9 @@ def test_texts_of_80_kb_end_their_task_and_no_other_and_doctor_names_the_lane_of
         app: PushTask(app=app, tier="high", channel="loud", message="hi", chunk=500, max_attempts=1)
         for app in ("loud", "quiet")
     }
-    with crew(fresh_settings, tmp_path, "w1", config=config), PushClient.connect(fresh_settings) as client:
-        names, raw = topics(fresh_settings.pulsar), connect(fresh_settings.pulsar)
-        send(raw, names.shared_lane(0), b"garbage", NOISE[:LARGE])
-        close(raw)
-        handles = {app: client.submit(task, audience(1_000, app)) for app, task in tasks.items()}
+    with crew(fresh_settings, tmp_path, "w1", config=config), PushClient.connect(fresh_settings) as door:
+        send(client, names.shared_lane(0), b"garbage", NOISE[:LARGE])
+        handles = {app: door.submit(task, audience(1_000, app)) for app, task in tasks.items()}
         for handle in handles.values():
             assert handle.wait(30).targets.failed == 1_000
         reasons = {app: {failure.reason for failure in handle.failures()} for app, handle in handles.items()}

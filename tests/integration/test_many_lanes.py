@@ -5,36 +5,30 @@ from pathlib import Path
 
 from backends.pulsar.admin import PulsarAdmin
 from dispatcher.model.tier import TIERS
-from dispatcher.wire.topics import task_of_lane
+from dispatcher.wire.topics import Topics
 from fairlane import PushClient, PushTask, Settings
-from tests.integration.worker_crew import audience, crew, eventually
+from tests.integration.pulsar_helpers import task_lanes
+from tests.integration.worker_crew import audience, crew, eventually, push
 
 TASKS, TARGETS, MAX_LANES = 48, 200, 8
 CONFIG = f"[worker]\nmax_lanes = {MAX_LANES}\n"
 
 
-def push(number: int, **fields: object) -> PushTask:
+def task(number: int) -> PushTask:
     """With a lane of its own in every tier."""
-    tier = TIERS[number % len(TIERS)]
-    given = {"app": "a", "tier": tier, "channel": "log", "message": "hello", "chunk": 5, "weight": 2.0, **fields}
-    return PushTask.model_validate(given)
+    return push(tier=TIERS[number % len(TIERS)], chunk=5, weight=2.0)
 
 
 def jain(values: list[int]) -> float:
     return sum(values) ** 2 / (len(values) * sum(value * value for value in values))
 
 
-def lanes_left(settings: Settings, admin: PulsarAdmin) -> list[str]:
-    tenant = settings.pulsar.tenant
-    topics = [topic for namespace in admin.namespaces(tenant) for topic in admin.list_topics(namespace)]
-    return [topic for topic in topics if task_of_lane(topic)]
-
-
-def test_more_lanes_than_places_take_turns_and_all_is_delivered_once(fresh_settings: Settings, tmp_path: Path) -> None:
-    admin = PulsarAdmin(fresh_settings.pulsar)
+def test_more_lanes_than_places_take_turns_and_all_is_delivered_once(
+    fresh_settings: Settings, admin: PulsarAdmin, names: Topics, tmp_path: Path
+) -> None:
     with PushClient.connect(fresh_settings) as client:
         client.set_capacity(300)
-        submissions = ((push(number), audience(TARGETS, f"t{number}")) for number in range(TASKS))
+        submissions = ((task(number), audience(TARGETS, f"t{number}")) for number in range(TASKS))
         handles = [one.handle for one in client.submit_many(submissions, concurrency=8) if one.handle is not None]
         assert len(handles) == TASKS
         with crew(fresh_settings, tmp_path, "w1", "w2", config=CONFIG):
@@ -49,15 +43,14 @@ def test_more_lanes_than_places_take_turns_and_all_is_delivered_once(fresh_setti
             client.set_capacity(0)
             counts = Counter(handle.wait(90).targets.sent for handle in handles)
             assert counts == {TARGETS: TASKS}
-            eventually(lambda: not lanes_left(fresh_settings, admin), 60, "all lanes are deleted")
-    admin.close()
+            eventually(lambda: not task_lanes(admin, names), 60, "all lanes are deleted")
 
 
 def test_when_a_worker_dies_the_other_goes_on_with_its_lanes(fresh_settings: Settings, tmp_path: Path) -> None:
     with PushClient.connect(fresh_settings) as client:
         client.set_capacity(600)
         with crew(fresh_settings, tmp_path, "w1", "w2", config=CONFIG) as members:
-            submissions = ((push(number), audience(100, f"t{number}")) for number in range(30))
+            submissions = ((task(number), audience(100, f"t{number}")) for number in range(30))
             handles = [one.handle for one in client.submit_many(submissions, concurrency=8) if one.handle is not None]
             assert len(handles) == 30
             members.kill("w1")

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from fairlane import PushClient, PushTask, Settings
-from fairlane.cli import main
 from producers.handle import TaskHandle
-from tests.integration.worker_crew import Crew, audience, crew, eventually, let_commands_use
+from tests.integration.worker_crew import Crew, audience, crew, eventually, let_commands_use, push, text_of
+from tests.unit.command_line import CommandLine
 
 TARGETS = 200
 
@@ -26,47 +26,35 @@ def join_with_sms(members: Crew, name: str) -> None:
 
 def sms(tier: str, **fields: Any) -> PushTask:
     """A task of which no attempt may be wasted. In the low tier it shares its lane."""
-    given = {"expected_targets": TARGETS, "chunk": 10, "max_attempts": 1} | fields
-    return PushTask(app="shop", tier=tier, channel="sms", message="Hi", **given)
+    return push(app="shop", tier=tier, channel="sms", expected_targets=TARGETS, max_attempts=1, **fields)
 
 
 def submit_all(client: PushClient) -> list[TaskHandle]:
     """Tasks with lanes of their own, and tasks in shared lanes."""
-    tiers = ["high"] * 5 + ["low"] * 20
-    return [client.submit(sms(tier), audience(TARGETS, f"{tier}-{number}")) for number, tier in enumerate(tiers)]
+    return [client.submit(sms(tier), audience(TARGETS)) for tier in ["high"] * 5 + ["low"] * 20]
 
 
 def check_all_sent(members: Crew, handles: list[TaskHandle]) -> None:
     for handle in handles:
-        view = handle.wait(90)
-        assert (view.state, view.targets.sent, view.targets.failed) == ("completed", TARGETS, 0)
-        assert set(members.targets(handle.id).values()) == {1}
+        members.check_sent_once(handle, audience(TARGETS), 90)
 
 
-def check_commands(task: str, members: Crew, capsys: pytest.CaptureFixture[str]) -> None:
+def check_commands(task: str, members: Crew, cli: CommandLine) -> None:
     """Texts of the command line about tasks whose channel no worker has."""
-
-    def run(*command: str) -> tuple[int, str]:
-        code = main.run(list(command))
-        found = capsys.readouterr()
-        return code, " ".join((found.out + found.err).split())
-
-    missing = "no worker has channel sms"
-    assert missing in run("task", "show", task)[1]
-    assert f"waits now: {missing}" in run("task", "why", task)[1]
-    assert f"{missing}: 25 tasks with {25 * TARGETS:,} targets wait for it" in run("tier", "show")[1]
-    assert f"{missing}: 25 tasks" in run("doctor")[1]
+    run, missing = partial(text_of, cli), "no worker has channel sms"
+    assert missing in run("task", "show", task)
+    assert f"waits now: {missing}" in run("task", "why", task)
+    assert f"{missing}: 25 tasks with {25 * TARGETS:,} targets wait for it" in run("tier", "show")
+    assert f"{missing}: 25 tasks" in run("doctor")
 
     targets = members.folder / "targets.txt"
     targets.write_text("a\n")
     submit = ["task", "submit", "--app", "shop", "--body", "Hi", "--channel", "sms", "--targets", str(targets)]
-    code, text = run(*submit, "--id", "refused", "--strict")
-    assert code == 5
-    assert f"Nothing was submitted: {missing}. Live workers have: log, null." in text
-    assert run("task", "show", "refused")[0] == 3
-    code, text = run(*submit, "--id", "warned")
-    assert (code, f"Warning: {missing}" in text) == (0, True)
-    assert run("task", "cancel", "warned")[0] == 0
+    refused = run(*submit, "--id", "refused", "--strict", code=5)
+    assert f"Nothing was submitted: {missing}. Live workers have: log, null." in refused
+    run("task", "show", "refused", code=3)
+    assert f"Warning: {missing}" in run(*submit, "--id", "warned")
+    run("task", "cancel", "warned")
 
 
 def test_a_worker_that_lacks_a_channel_fails_nothing_that_another_can_send(
@@ -75,31 +63,25 @@ def test_a_worker_that_lacks_a_channel_fails_nothing_that_another_can_send(
     with crew(fresh_settings, tmp_path, "lacks-it") as members, PushClient.connect(fresh_settings) as client:
         join_with_sms(members, "has-it")
         handles = submit_all(client)
-        others = client.submit(
-            PushTask(app="shop", tier="low", channel="log", message="Hi", expected_targets=TARGETS), audience(TARGETS)
-        )
+        others = client.submit(push(tier="low", expected_targets=TARGETS), audience(TARGETS))
         check_all_sent(members, handles)
         assert others.wait(30).targets.sent == TARGETS
         assert "ERROR" not in members.log_of("lacks-it")
 
 
 def test_envelopes_of_a_cancelled_task_leave_a_shared_lane_though_no_worker_has_its_channel(
-    fresh_settings: Settings, tmp_path: Path
+    fresh_settings: Settings, admin: PulsarAdmin, tmp_path: Path
 ) -> None:
     with crew(fresh_settings, tmp_path, "lacks-it"), PushClient.connect(fresh_settings) as client:
         handle = client.submit(sms("low"), audience(TARGETS))
         lane = handle.progress().lane
         handle.cancel()
         assert handle.wait(30).targets.cancelled == TARGETS
-        with closing(PulsarAdmin(fresh_settings.pulsar)) as admin:
-            eventually(lambda: admin.backlog(lane) == 0, 60, "the shared lane is empty")
+        eventually(lambda: admin.backlog(lane) == 0, 60, "the shared lane is empty")
 
 
 def test_tasks_of_a_channel_that_no_worker_has_wait_for_one_and_can_be_cancelled(
-    fresh_settings: Settings,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    fresh_settings: Settings, tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_commands_use(fresh_settings, monkeypatch)
     with crew(fresh_settings, tmp_path, "lacks-it") as members, PushClient.connect(fresh_settings) as client:
@@ -112,6 +94,6 @@ def test_tasks_of_a_channel_that_no_worker_has_wait_for_one_and_can_be_cancelled
         assert [handle.wait(60).state for handle in (own, shared, short)] == ["cancelled", "cancelled", "expired"]
         assert Counter(handle.progress().targets.pending for handle in handles) == {TARGETS: len(handles)}
         assert members.log_of("lacks-it").count("has no channel sms") == 1
-        check_commands(handles[0].id, members, capsys)
+        check_commands(handles[0].id, members, cli)
         join_with_sms(members, "has-it")
         check_all_sent(members, handles)

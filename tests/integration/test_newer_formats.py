@@ -9,11 +9,11 @@ import pytest
 from consumers.lanes.newer import NewerSettings
 from consumers.lanes.pulsar_lanes import LaneSettings
 from dispatcher.backoff import Backoff
-from dispatcher.ports import LaneInfo
 from dispatcher.wire.envelope import ROUNDS_FORMAT, encode_envelope
 from dispatcher.wire.lease import LaneKind
 from tests.integration.lane_helpers import Dock, envelope, publish
 from tests.integration.pulsar_helpers import consumer_of, eventually
+from tests.records import lane_info
 
 NEWER = msgspec.msgpack.encode([ROUNDS_FORMAT + 1, "a-task", {"fields": "of a later version"}])
 SETTINGS = LaneSettings(newer=NewerSettings(away=Backoff(0.5, 1.0), finish_s=0.3, again_s=0.5))
@@ -94,7 +94,7 @@ def test_in_a_lane_of_many_the_message_alone_is_refused_and_comes_to_another_wor
 ) -> None:
     for one in (body(0), NEWER, body(1), body(2)):
         publish(client, lane, [one])
-    dock.lanes.attach(LaneInfo(name=lane, kind=LaneKind.SHARED, tier="low", weight=1_000, chunk=1), 2_000)
+    dock.lanes.attach(lane_info(lane, kind=LaneKind.SHARED, tier="low"), 2_000)
     taken = dock.take(3)
     assert [delivery.envelope.sequence for delivery in taken] == [0, 1, 2]
     dock.lanes.ack(lane, taken)

@@ -1,7 +1,6 @@
 """Redis in trouble while workers send: gone for a while, or full. Each test has a Redis of its own."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +9,10 @@ import pytest
 import redis
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.client import topics
 from benchmarks import redis_server
 from benchmarks.redis_server import RedisServer
 from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
+from dispatcher.wire.topics import Topics
 from fairlane import PushClient, Settings
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 
@@ -22,13 +21,12 @@ CAPACITY = 400
 
 @pytest.mark.timeout(300)
 def test_with_redis_gone_and_lanes_unloaded_nothing_is_sent_and_later_all_of_it_once(
-    fresh_settings: Settings, tmp_path: Path
+    fresh_settings: Settings, admin: PulsarAdmin, names: Topics, tmp_path: Path
 ) -> None:
     """An unload sets the broker's count of deliveries back to 0, so only the ledger knows what was sent before."""
     durable = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
     with redis_server.running(*durable) as server:
         settings = on_redis(fresh_settings, server.url)
-        admin, lanes = PulsarAdmin(settings.pulsar), topics(settings.pulsar)
         with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
             client.set_capacity(5 * CAPACITY)
             going = client.submit(push(), audience(40_000, "g"))
@@ -38,14 +36,12 @@ def test_with_redis_gone_and_lanes_unloaded_nothing_is_sent_and_later_all_of_it_
             eventually(lambda: time.time() > gone_s + 3.0, 10, "every lease has ended, what is under way is recorded")
             before = sum(members.targets(going.id).values())
             for unloads in range(6):
-                admin.unload(lanes.own_lane(going.id))
+                admin.unload(names.own_lane(going.id))
                 next_s = gone_s + 5.0 + 2 * unloads
                 eventually(lambda: time.time() > next_s, 10, "it is unloaded every 2 s")  # noqa: B023
             assert sum(members.targets(going.id).values()) == before
             with redis_server.running(*durable, port=server.port):
-                assert going.wait(120).targets.sent == 40_000
-                assert members.targets(going.id) == Counter(audience(40_000, "g"))
-        admin.close()
+                members.check_sent_once(going, audience(40_000, "g"), 120)
 
 
 @pytest.mark.timeout(300)
@@ -63,10 +59,8 @@ def test_a_view_that_a_failing_script_left_half_written_is_made_again_and_nothin
                 foreign.set(f"{settings.redis.prefix}:app:b", "foreign")
             with pytest.raises(FairlaneError, match="WRONGTYPE"):
                 client.submit(push(app="b"), audience(10, "b"))
-            reported = "a script failed half-way"
-            eventually(lambda: any(reported in members.log_of(name) for name in members.members), 60, "it is noticed")
-            assert going.wait(200).targets.sent == 8_000
-            assert members.targets(going.id) == Counter(audience(8_000, "g"))
+            eventually(lambda: members.logged("a script failed half-way"), 60, "it is noticed")
+            members.check_sent_once(going, audience(8_000, "g"), 200)
 
 
 @pytest.mark.parametrize("binary", redis_server.binaries().values(), ids=redis_server.binaries())
@@ -90,13 +84,11 @@ def test_a_full_redis_refuses_new_tasks_and_sends_what_it_has(
                     client.task("late").progress()
                 paused.pause()
                 assert paused.progress().state == "paused"
-                assert going.wait(90).targets.sent == 4_000
+                members.check_sent_once(going, audience(4_000, "g"), 90)
             late = client.submit(push(id="late"), audience(500, "l"))
-            assert late.wait(60).targets.sent == 500
+            members.check_sent_once(late, audience(500, "l"), 60)
             paused.resume()
-            assert paused.wait(60).targets.sent == 1_000
-            for task, prefix, count in ((going, "g", 4_000), (late, "l", 500), (paused, "p", 1_000)):
-                assert members.targets(task.id) == Counter(audience(count, prefix))
+            members.check_sent_once(paused, audience(1_000, "p"), 60)
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import topics
 from backends.redis.view_records import ViewRecords
 from dispatcher.wire.control import Restated
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.worker.connections import open_pulsar, open_redis
 from fairlane.worker.rebuild_by_hand import rebuild
-from tests.integration.worker_crew import audience
+from tests.integration.worker_crew import audience, push
 
 
 def restated(settings: Settings, task: str) -> list[Restated]:
@@ -34,7 +34,7 @@ def forget_all_but(settings: Settings, records: list[Restated]) -> None:
 
 def test_settings_and_a_task_of_long_ago_are_there_after_a_full_read(fresh_settings: Settings) -> None:
     start = datetime.now(UTC) + timedelta(days=20)
-    task = PushTask(app="a", tier="medium", channel="log", message={"title": "hi"}, start_at=start, cap=40)
+    task = push(tier="medium", start_at=start, cap=40)
     with PushClient.connect(fresh_settings) as client:
         client.set_capacity(800)
         client.pause_channel("log")

@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from backends.redis.client import connect
-from backends.redis.epochs import Epoch, Epochs
+from backends.redis.epochs import Epochs
 from backends.redis.keys import REPORT_MS
 from backends.redis.sentinel import WATCH_S
 from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
@@ -26,6 +25,7 @@ from fairlane import PushClient, Settings
 from fairlane.checks.sentinel_checks import sentinel_findings
 from simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
+from tests.contract.registry_records import epoch_of
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 
 TARGETS = 10_000
@@ -54,12 +54,6 @@ def view_of(group: SentinelGroup) -> RedisView:
     return open_view(RedisSettings(url=group.url, prefix="test"))
 
 
-def epoch_of(view: RedisView) -> Epoch:
-    epoch = Epochs(view).epoch()
-    assert epoch is not None
-    return epoch
-
-
 def answers(call: Callable[[], object]) -> bool:
     try:
         call()
@@ -84,14 +78,14 @@ def test_a_client_follows_to_the_new_primary_and_nothing_is_granted_until_the_lo
         assert world.ledger.lease(request(1, ask_own("t", 0, 1))).ready
         old = group.primary()
         way(group)
-        eventually(lambda: answers(view.ping) and "." in epoch_of(view).id, 30, "it notices")
-        found = epoch_of(view)
+        eventually(lambda: answers(view.ping) and "." in epoch_of(Epochs(view)).id, 30, "it notices")
+        found = epoch_of(Epochs(view))
         eventually(lambda: named_another(group, old), 10, "the first Sentinel knows it too")
         assert (found.ready, found.announced, found.marked) == (False, False, False)
         assert CLAIM_MAX_MS - 5_000 < found.wait_ms - REPORT_MS <= CLAIM_MAX_MS, "from when it was noticed"
         assert not world.ledger.lease(request(2, ask_own("t", 10, 5), worker="other")).ready
         with closing(view_of(group)) as later:
-            assert epoch_of(later).id == found.id, "one that comes later does not make it wait again"
+            assert epoch_of(Epochs(later)).id == found.id, "one that comes later does not make it wait again"
 
 
 def test_a_client_leaves_a_primary_that_stood_still_and_goes_on_as_if_nothing_was(group: SentinelGroup) -> None:
@@ -101,7 +95,9 @@ def test_a_client_leaves_a_primary_that_stood_still_and_goes_on_as_if_nothing_wa
         old = group.primary()
         with stopped(old):
             eventually(lambda: named_another(group, old), 30, "the Sentinels name another")
-        eventually(lambda: answers(view.ping) and epoch_of(view).id.startswith("e.1-"), NOTICED_S, "it is there")
+        eventually(
+            lambda: answers(view.ping) and epoch_of(Epochs(view)).id.startswith("e.1-"), NOTICED_S, "it is there"
+        )
 
 
 def test_a_primary_that_was_a_replica_meanwhile_is_noticed_though_nobody_saw_the_other(group: SentinelGroup) -> None:
@@ -114,7 +110,7 @@ def test_a_primary_that_was_a_replica_meanwhile_is_noticed_though_nobody_saw_the
     eventually(lambda: back_to(group, first), 120, "the first is the primary again")
     with closing(view_of(group)) as view:
         eventually(lambda: answers(view.ping), 20, "it answers")
-        assert epoch_of(view).id.startswith("e.1-")
+        assert epoch_of(Epochs(view)).id.startswith("e.1-")
 
 
 def back_to(group: SentinelGroup, first: RedisServer) -> bool:
@@ -140,12 +136,12 @@ def test_two_servers_that_think_they_are_the_primary_know_from_the_control_topic
         assert world.ledger.lease(request(1, ask_own("t", 0, 1))).ready
         group.fail_over()
         with closing(view_of(group)) as view:
-            eventually(lambda: answers(view.ping) and "." in epoch_of(view).id, 30, "the new one is noticed")
-            announced = EpochStarted(FORMAT, epoch_of(view).id, 0, view.address)
+            eventually(lambda: answers(view.ping) and "." in epoch_of(Epochs(view)).id, 30, "the new one is noticed")
+            announced = EpochStarted(FORMAT, epoch_of(Epochs(view)).id, 0, view.address)
             assert world.ledger.lease(request(2, ask_own("t", 1, 1))).ready, "the old one does not know it"
             world.write(announced)
             assert not world.ledger.lease(request(3, ask_own("t", 2, 1))).ready
-            assert epoch_of(left_behind).deposed == announced.epoch
+            assert epoch_of(Epochs(left_behind)).deposed == announced.epoch
         eventually(lambda: group.role(old) == "slave", 30, "the Sentinels make it a replica")
         with pytest.raises(Unreachable, match="read-only replica"):
             left_behind.count("touched")
@@ -251,11 +247,9 @@ def test_a_task_that_is_being_sent_loses_nothing_and_sends_nothing_twice(
             eventually(lambda: handle.progress().targets.sent > 2_000, 30, "it is in full swing")
             way(group)
             submitted = submit_meanwhile(client)
-            assert handle.wait(120).targets.sent == TARGETS
-            assert members.targets(handle.id) == Counter(audience(TARGETS))
+            members.check_sent_once(handle, audience(TARGETS), 120)
             submitted.join(60)
-            assert client.task("meanwhile").wait(60).targets.sent == 500
-            assert members.targets("meanwhile") == Counter(audience(500, "m"))
+            members.check_sent_once(client.task("meanwhile"), audience(500, "m"), 60)
             assert all(process.poll() is None for process in members.members.values())
 
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import venv
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
 from spark_jobs.session.session import archive_options
-from tests.integration.worker_crew import crew, environment, eventually
+from tests.integration.worker_crew import crew, devices, environment, eventually
 from tests.spark_document import begin, blocks_of, path_with_commands
 
 pytest.importorskip("pyspark")
@@ -70,10 +69,6 @@ def small(settings: Settings, python: str, folder: Path) -> dict[str, str]:
     """The environment of a driver beside which the executors have little."""
     given = {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1", "PATH": path_with_commands(folder / "bin")}
     return {**environment(settings), **QUICK_START, **given}
-
-
-def devices(count: int) -> Counter[str]:
-    return Counter(f"device-{number}" for number in range(count))
 
 
 def documented(cluster: SparkCluster, folder: Path, count: int) -> list[str]:
@@ -135,8 +130,7 @@ def test_executors_that_are_killed_cost_no_target(
     assert json.loads(out)["accepted"] == ROWS
     assert lane(admin, names)[1] > ROWS // CHUNK
     with PushClient.connect(fresh_settings) as api, crew(fresh_settings, tmp_path / "crew", "one", "two") as members:
-        assert api.task("sale").wait(DELIVERED_S).targets.sent == ROWS
-        assert members.targets("sale") == devices(ROWS)
+        members.check_sent_once(api.task("sale"), devices(ROWS), DELIVERED_S)
 
 
 def test_executors_have_the_package_by_py_files_or_installed(
@@ -152,5 +146,4 @@ def test_executors_have_the_package_by_py_files_or_installed(
     assert running.returncode == 0, err
     with PushClient.connect(fresh_settings) as api, crew(fresh_settings, tmp_path / "crew", "one") as members:
         for name in ("installed", "sale"):
-            assert api.task(name).wait(DELIVERED_S).targets.sent == FEW
-            assert members.targets(name) == devices(FEW)
+            members.check_sent_once(api.task(name), devices(FEW), DELIVERED_S)

@@ -15,14 +15,13 @@ import pulsar
 import pytest
 
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound
-from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
 from spark_jobs.session.failures import failure_of, translated
 from spark_jobs.session.servers import values_of
-from tests.integration.pulsar_helpers import Tenant, stored_in
-from tests.integration.worker_crew import crew, let_commands_use
+from tests.integration.pulsar_helpers import Tenant, envelopes_in
+from tests.integration.worker_crew import crew, devices, let_commands_use
 from tests.spark_document import examples
 
 if TYPE_CHECKING:
@@ -50,18 +49,9 @@ def people(spark: "SparkSession", count: int = ROWS) -> "DataFrame":
     return spark.range(0, count, 1, 4).selectExpr("concat('device-', id) target", "concat('name ', id) name", "id")
 
 
-def devices(count: int = ROWS, first: int = 0) -> Counter[str]:
-    return Counter(f"device-{number}" for number in range(first, first + count))
-
-
 def save(table: "DataFrame", settings: Settings, **options: str) -> None:
     with translated():
         table.write.format("fairlane").mode("append").options(**values_of(settings), **{**TASK, **options}).save()
-
-
-def in_lane(client: pulsar.Client, names: Topics, task: str) -> list[Envelope]:
-    """Return all envelopes in the task's lane."""
-    return [decode_envelope(body) for body in stored_in(client, names.own_lane(task))]
 
 
 def fragile(failed: Path, once: bool, published: Path | None = None) -> Any:
@@ -105,18 +95,17 @@ def test_a_table_is_delivered_to_its_last_target(
 ) -> None:
     save(people(spark), fresh_settings, id="sale", variables="name", ttl_s="1h", weight="2")
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
-        done = api.task("sale").wait(DELIVERED_S)
-        assert (done.targets.sent, done.targets.total, done.weight) == (ROWS, ROWS, 2.0)
-        assert members.targets("sale") == devices()
+        members.check_sent_once(api.task("sale"), devices(ROWS), DELIVERED_S)
+        assert api.task("sale").progress().weight == 2.0
 
 
 def test_a_table_written_again_sends_nothing(
     spark: "SparkSession", fresh_settings: Settings, api: PushClient, client: pulsar.Client, names: Topics
 ) -> None:
     save(people(spark), fresh_settings, id="sale", variables="name")
-    before = len(in_lane(client, names, "sale"))
+    before = len(envelopes_in(client, names.own_lane("sale")))
     save(people(spark).repartition(3), fresh_settings, id="sale", variables="name")
-    assert len(in_lane(client, names, "sale")) == before
+    assert len(envelopes_in(client, names.own_lane("sale"))) == before
     with pytest.raises(AudienceMismatch, match="1,000 targets then, 999 now"):
         save(people(spark, ROWS - 1), fresh_settings, id="sale", variables="name")
     with pytest.raises(AudienceMismatch, match="another message"):
@@ -127,7 +116,7 @@ def test_a_table_written_again_sends_nothing(
 def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
     spark: "SparkSession", fresh_settings: Settings, api: PushClient, tenant: Tenant, tmp_path: Path
 ) -> None:
-    failed, published = tmp_path / "failed", tmp_path / "published"
+    failed, published, lane = tmp_path / "failed", tmp_path / "published", tenant.names.own_lane("sale")
     reading = fragile(failed, once=True, published=published)
     from pyspark.sql.functions import lit, repeat
 
@@ -136,18 +125,17 @@ def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
 
     def look() -> bool:
         with suppress(NotFound):  # no lane yet
-            return bool(in_lane(tenant.client, tenant.names, "sale"))
+            return bool(envelopes_in(tenant.client, lane))
         return False
 
     with touched_when_published(published, look):
         save(table, fresh_settings, id="sale")
     assert failed.exists()
-    stored = in_lane(tenant.client, tenant.names, "sale")
+    stored = envelopes_in(tenant.client, lane)
     assert sum(len(envelope.targets) for envelope in stored) > ROWS
     assert len({envelope.writer for envelope in stored}) == 3
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
-        assert api.task("sale").wait(DELIVERED_S).targets.sent == ROWS
-        assert members.targets("sale") == devices()
+        members.check_sent_once(api.task("sale"), devices(ROWS), DELIVERED_S)
 
 
 def test_a_job_that_fails_sends_nothing_and_the_next_completes_it(
@@ -163,8 +151,7 @@ def test_a_job_that_fails_sends_nothing_and_the_next_completes_it(
         api.task("other").wait(DELIVERED_S)  # by then the worker has received envelopes of the first task's lane
         assert (members.targets("sale"), api.task("sale").progress().targets.sent) == (Counter(), 0)
         save(people(spark).select("target"), fresh_settings, id="sale")
-        assert api.task("sale").wait(DELIVERED_S).targets.sent == ROWS
-        assert members.targets("sale") == devices()
+        members.check_sent_once(api.task("sale"), devices(ROWS), DELIVERED_S)
 
 
 def test_split_columns_make_tasks_of_their_own(
@@ -181,7 +168,7 @@ def test_split_columns_make_tasks_of_their_own(
             "sale.shop.de": ("shop", 167), "sale.shop.en": ("shop", 333),
             "sale.bank.de": ("bank", 167), "sale.bank.en": ("bank", 333),
         }  # fmt: skip
-        assert sum((members.targets(name) for name in tasks), Counter()) == devices()
+        assert sum((members.targets(name) for name in tasks), Counter()) == Counter(devices(ROWS))
 
 
 def test_a_stream_makes_a_task_of_each_batch_and_goes_on_where_it_was(
@@ -220,8 +207,7 @@ def test_a_stream_makes_a_task_of_each_batch_and_goes_on_where_it_was(
         tasks = sorted(task.id for task in api.tasks(id_prefix="alerts-"))
         assert tasks == ["alerts-0", "alerts-1", "alerts-2"]
         for number, task in enumerate(tasks):
-            assert api.task(task).wait(DELIVERED_S).targets.sent == 100
-            assert members.targets(task) == devices(100, number * 100)
+            members.check_sent_once(api.task(task), devices(100, number * 100), DELIVERED_S)
     shutil.rmtree(checkpoint)
 
 

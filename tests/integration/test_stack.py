@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -22,16 +21,15 @@ from benchmarks import redis_server
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane import PushClient, Settings
-from fairlane.cli import main
 from fairlane.cli.base import exit_codes
 from fairlane.stack import processes
 from fairlane.stack.addresses import StackAddresses, addresses_in_force
 from fairlane.stack.homes import default_cache
 from fairlane.stack.stack import LocalStack
 from tests.conftest import GIVEN, settings_for
-from tests.integration.provider import assert_adds_up
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 from tests.stack_keeper import held
+from tests.unit.command_line import CommandLine
 
 IDLE_LIMIT_BYTES = 700 * 2**20
 
@@ -62,27 +60,22 @@ def test_up_twice_at_once_makes_one_stack(local: LocalStack) -> None:
     assert sum(line.startswith("starting Pulsar") for line in reported) == 1
 
 
-def test_it_is_small_and_says_where_it_is(
-    local: LocalStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_small_and_says_where_it_is(local: LocalStack, monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> None:
     local.up()
     assert 0 < local.status().servers["pulsar"]["memory_bytes"] < IDLE_LIMIT_BYTES
     monkeypatch.setenv("FAIRLANE_HOME", str(local.home))
-    assert main.run(["stack", "status", "-o", "json"]) == exit_codes.OK
-    shown = json.loads(capsys.readouterr().out)
+    shown = json.loads(cli(["stack", "status", "-o", "json"]).out)
     assert shown["running"] is True
     assert shown["pulsar"]["version"] == "4.0.8"
     assert {"broker", "web", "bookie"} == set(shown["pulsar"]["ports"])
-    assert main.run(["config", "show", "-o", "json"]) == exit_codes.OK
-    sources = {row["name"]: row["source"] for row in json.loads(capsys.readouterr().out)}
+    sources = {row["name"]: row["source"] for row in json.loads(cli(["config", "show", "-o", "json"]).out)}
     assert sources["pulsar.url"] == sources["redis.url"] == "local stack"
-    assert main.run(["doctor"]) == exit_codes.OK
-    assert main.run(["provision"]) == exit_codes.OK
-    assert "nothing to change" in capsys.readouterr().err
+    cli(["doctor"])
+    assert "nothing to change" in cli(["provision"]).err
 
 
 def test_with_its_redis_dead_commands_ask_no_other_and_say_which(
-    local: LocalStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    local: LocalStack, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     addresses = local.up()
     monkeypatch.setenv("FAIRLANE_HOME", str(local.home))
@@ -92,17 +85,15 @@ def test_with_its_redis_dead_commands_ask_no_other_and_say_which(
     eventually(lambda: not local.status().running, 20, "Redis is dead")
 
     with redis_server.running(port=int(addresses.redis_url.rpartition(":")[2].partition("/")[0])):
-        assert main.run(["task", "show", "alive"]) == exit_codes.UNREACHABLE
-        printed = capsys.readouterr().err
+        printed = cli(["task", "show", "alive"], exit_codes.UNREACHABLE).err
         assert f"Redis of the local stack ({addresses.redis_url}) is not running. Run `fairlane stack up`." in printed
-        assert main.run(["worker"]) == exit_codes.UNREACHABLE
-        assert main.run(["doctor"]) == exit_codes.FAILURE
-        found = capsys.readouterr().out
+        cli(["worker"], exit_codes.UNREACHABLE)
+        found = cli(["doctor"], exit_codes.FAILURE).out
         assert addresses.redis_url in found
         assert addresses.pulsar_url in found
         again = local.up()
         assert again.redis_url != addresses.redis_url
-        assert main.run(["task", "show", "alive"]) == exit_codes.OK
+        cli(["task", "show", "alive"])
     os.kill(pid_of(local, "redis"), signal.SIGKILL)
     eventually(lambda: not local.status().running, 20, "Redis is dead")
     assert local.up().redis_url == again.redis_url
@@ -129,10 +120,7 @@ def test_a_broker_that_is_killed_is_started_again_and_nothing_is_lost_or_sent_tw
         assert local.up().pulsar_url == addresses.pulsar_url
         assert pid_of(local, "redis") == survivor
         for tier, handle in handles.items():
-            view = handle.wait(120)
-            assert_adds_up(view)
-            assert (view.state, view.targets.sent) == ("completed", 4_000)
-            assert members.targets(handle.id) == Counter(audience(4_000, tier))
+            members.check_sent_once(handle, audience(4_000, tier), 120)
         again = client.submit(push(), audience(100, "again"))
         assert again.wait(60).targets.sent == 100
         assert [members.leave(name) for name in ("w1", "w2")] == [0, 0]
@@ -147,7 +135,7 @@ def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
     """The broker forgets acknowledgements and its counts of deliveries, so only the ledger knows what was sent."""
     durable = ("--appendonly", "yes", "--dir", str(tmp_path))
     with redis_server.running(*durable) as server:
-        settings = own_redis(local.up(), server.url, tmp_path.name[-32:])
+        settings = on_redis(settings_for(local.up(), tmp_path.name[-32:]), server.url)  # one Redis for each tenant
         eventually(lambda: provisioned(settings), 60, "the broker provisions; one that was just killed may refuse")
         with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
             client.set_capacity(3_000)
@@ -168,10 +156,7 @@ def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
             sent_s = time.monotonic()
             eventually(lambda: time.monotonic() > sent_s + 2.0, 5, "there was time to send some of it")
             with redis_server.running(*([] if emptied else durable), port=server.port):
-                view = going.wait(150)
-                assert_adds_up(view)
-                assert (view.state, view.targets.sent) == ("completed", 30_000)
-                assert members.targets(going.id) == Counter(audience(30_000))
+                members.check_sent_once(going, audience(30_000), 150)
                 assert [members.leave(name) for name in ("w1", "w2")] == [0, 0]
 
 
@@ -188,11 +173,6 @@ def unacknowledged(settings: Settings, task: str) -> int:
         found = admin.stats(topics(settings.pulsar).own_lane(task))["subscriptions"].get(SUBSCRIPTION, {})
         return int(found.get("unackedMessages", 0))
     return 0
-
-
-def own_redis(addresses: StackAddresses, url: str, name: str) -> Settings:
-    """Settings for a Redis beside that of the stack, in names of its own: one Redis holds the view of a tenant."""
-    return on_redis(settings_for(addresses, name), url)
 
 
 def test_what_was_stopped_keeps_its_data(local: LocalStack) -> None:

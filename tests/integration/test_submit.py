@@ -13,21 +13,16 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
 from dispatcher.model.errors import AudienceMismatch, BeingSubmitted, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask, Target
-from dispatcher.wire.envelope import Envelope, decode_envelope, decode_message
+from dispatcher.wire.envelope import decode_message
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from tests.integration.pulsar_helpers import Tenant, stored_in
+from tests.integration.pulsar_helpers import Tenant, envelopes_in
 from tests.integration.worker_crew import on_redis
 
 
 def push(**fields: Any) -> PushTask:
     return PushTask(**{"id": "t", "app": "shop", "tier": "high", "message": "Hi", **fields})
-
-
-def envelopes_in(client: pulsar.Client, lane: str) -> list[Envelope]:
-    """All that the lane holds now."""
-    return [decode_envelope(body) for body in stored_in(client, lane)]
 
 
 def test_all_targets_arrive_once_in_order_with_all_that_is_needed_to_send_them(

@@ -15,8 +15,8 @@ from dispatcher.model.errors import AudienceMismatch
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
+from tests.integration.pulsar_helpers import envelopes_in
 from tests.integration.submitting import CHUNK, TARGETS, audience, push
-from tests.integration.test_submit import envelopes_in
 
 SCRIPT = Path(__file__).with_name("submitting.py")
 

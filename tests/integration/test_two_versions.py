@@ -12,13 +12,13 @@ from backends.redis.workers import Workers
 from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.view_form import FORM
 from dispatcher.wire.control import ControlChange, GlobalChange
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
 from fairlane.worker.connections import open_pulsar, opened_servers
 from fairlane.worker.rebuild_by_hand import rebuild
 from fairlane.worker.shared_jobs import snapshot_topics
 from tests.actors import running
 from tests.formats.frozen import put_view
-from tests.integration.worker_crew import audience, crew, eventually
+from tests.integration.worker_crew import audience, crew, eventually, push
 from tests.records import beat
 
 NONSENSE = [
@@ -66,20 +66,19 @@ def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_vie
     view = open_view(fresh_settings.redis)
     put_view("0.1.0", view)
     Workers(view).beat(beat("w-1", "stopped"))
-    task = PushTask(app="a", tier="high", channel="log", message={"title": "hi"})
     with crew(fresh_settings, tmp_path) as members, PushClient.connect(fresh_settings) as client:
         with running(older_worker(view)):  # type: ignore[arg-type]
             eventually(lambda: Workers(view).workers()[0].state == "serving", 10, "the older worker beats")
             members.join("new")
             eventually(lambda: states(view) == {"standby"}, 30, "the new worker is in standby")
             with pytest.raises(NotReady, match="has form 1"):
-                client.submit(task, audience(10))
+                client.submit(push(), audience(10))
             assert "workers of an older version serve the view: stop old (0.1.0)" in members.log_of("new")
             assert Epochs(view).form() == 1
             a_refused_rebuild_keeps_the_snapshots(fresh_settings)
         members.await_serving("new")
         assert Epochs(view).form() == FORM
-        assert client.submit(task, audience(10)).wait(timeout_s=60).targets.sent == 10
+        assert client.submit(push(), audience(10)).wait(timeout_s=60).targets.sent == 10
         assert len(SkippedRecords(view).kept(CONTROL)) == len(NONSENSE)
 
         view.command("HSET", view.keys.epoch, "form", FORM + 1)

@@ -13,9 +13,10 @@ from aiohttp import web
 
 from backends.redis.view import open_view
 from dispatcher.model.view import WorkerBeat
-from fairlane import PushClient, PushTask, Settings
+from fairlane import PushClient, Settings
+from producers.handle import TaskHandle
 from tests.integration.provider import Body, provider
-from tests.integration.worker_crew import audience, crew, eventually
+from tests.integration.worker_crew import audience, crew, eventually, push
 
 TARGETS = 1_500
 ANSWER_S = 0.02
@@ -31,6 +32,16 @@ async def never(_: Body) -> web.Response:
     return web.Response()
 
 
+def slow_channel(url: str, **settings: int) -> str:
+    """The configuration of a channel `slow` that posts there."""
+    lines = [f"{name} = {value}" for name, value in {"url": json.dumps(url), **settings}.items()]
+    return "\n".join(['[worker.channels]\nslow = "http"\n[channels.slow]', *lines])
+
+
+def submit(client: PushClient, count: int) -> TaskHandle:
+    return client.submit(push(app="slow", channel="slow", chunk=1), audience(count))
+
+
 def beat_of(client: PushClient, name: str) -> WorkerBeat:
     return next(beat for beat in client.workers() if beat.id.startswith(name))
 
@@ -41,17 +52,9 @@ def test_a_worker_stopped_past_its_use_by_sends_nothing_under_the_dead_lease_whe
 ) -> None:
     with provider() as there, PushClient.connect(fresh_settings) as client:
         there.answers["slow"] = slowly
-        config = f"""
-[worker.channels]
-slow = "http"
-[channels.slow]
-url = {json.dumps(there.url)}
-concurrency = 1
-timeout_s = 5
-"""
+        config = slow_channel(there.url, concurrency=1, timeout_s=5)
         with crew(fresh_settings, tmp_path, "w1", config=config) as members:
-            push = PushTask(app="slow", tier="high", channel="slow", message={"title": "Hello"}, chunk=1)
-            handle = client.submit(push, audience(TARGETS))
+            handle = submit(client, TARGETS)
             eventually(lambda: len(there.posts) > 30, 30, "it is in full swing")
             members.members["w1"].send_signal(signal.SIGSTOP)
             under_way = len(there.posts)
@@ -86,16 +89,8 @@ def test_a_claim_lasts_as_long_as_the_slowest_call_that_may_be_made_under_it(
         closing(open_view(fresh_settings.redis)) as view,
     ):
         there.answers["slow"] = never
-        config = f"""
-[worker.channels]
-slow = "http"
-[channels.slow]
-url = {json.dumps(there.url)}
-timeout_s = {timeout_s}
-"""
-        with crew(fresh_settings, tmp_path, "w1", config=config):
-            push = PushTask(app="slow", tier="high", channel="slow", message={"title": "Hello"})
-            client.submit(push, audience(10))
+        with crew(fresh_settings, tmp_path, "w1", config=slow_channel(there.url, timeout_s=timeout_s)):
+            submit(client, 10)
             eventually(lambda: there.posts, 30, "a call is under way")
             members = view.command("ZRANGE", view.keys.claims, 0, -1)
             packed = [view.command("GET", f"{view.keys.prefix}:claim:{member.decode()}") for member in members]

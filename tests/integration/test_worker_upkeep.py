@@ -10,14 +10,13 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from fairlane import PushClient, Settings
-from fairlane.cli import main
 from tests.integration.worker_crew import START_S, audience, crew, eventually, let_commands_use, push
+from tests.unit.command_line import CommandLine
 
 
 def test_the_lane_of_an_ended_task_that_came_back_is_swept_by_the_next_worker(
-    fresh_settings: Settings, tmp_path: Path
+    fresh_settings: Settings, admin: PulsarAdmin, tmp_path: Path
 ) -> None:
-    admin = PulsarAdmin(fresh_settings.pulsar)
     with PushClient.connect(fresh_settings) as client:
         with crew(fresh_settings, tmp_path / "1", "w1"):
             handle = client.submit(push(), audience(50))
@@ -29,14 +28,10 @@ def test_the_lane_of_an_ended_task_that_came_back_is_swept_by_the_next_worker(
         with crew(fresh_settings, tmp_path / "2", "w2"):
             eventually(lambda: not admin.topic_exists(lane), 30, "the lane is swept")
             assert admin.topic_exists(stray)  # it may be the lane of a task whose record is just being written
-    admin.close()
 
 
 def test_the_view_is_rebuilt_by_hand_without_a_worker(
-    fresh_settings: Settings,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    fresh_settings: Settings, tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_commands_use(fresh_settings, monkeypatch)
     with PushClient.connect(fresh_settings) as client:
@@ -46,12 +41,10 @@ def test_the_view_is_rebuilt_by_hand_without_a_worker(
             members.leave("w1")
         waiting = client.submit(push(), audience(70))
         before = handle.progress(), waiting.progress()
-        assert main.run(["registry", "rebuild", "--wipe", "-o", "json"]) == 0
-        assert json.loads(capsys.readouterr().out)["complete"] is True
+        assert json.loads(cli(["registry", "rebuild", "--wipe", "-o", "json"]).out)["complete"] is True
         for then, now in zip(before, (handle.progress(), waiting.progress()), strict=True):
             assert (now.state, now.targets, now.sealed) == (then.state, then.targets, then.sealed)
-    assert main.run(["registry", "status", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["grants"] is True
+    assert json.loads(cli(["registry", "status", "-o", "json"]).out)["grants"] is True
 
 
 def test_several_processes_are_kept_alive_and_leave_together(fresh_settings: Settings, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,8 +19,12 @@ import pytest
 from backends.redis.epochs import Epochs
 from backends.redis.view import open_view
 from dispatcher.model.task import PushTask
+from dispatcher.model.view import TargetCounts
+from fairlane.cli.base import exit_codes
 from fairlane.isolation import variables
 from fairlane.settings import Settings
+from producers.handle import TaskHandle
+from tests.unit.command_line import CommandLine
 
 START_S = 60.0
 
@@ -43,6 +47,11 @@ def let_commands_use(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Non
     """Give commands that run in this process the same servers and names."""
     for name, value in variables(settings).items():
         monkeypatch.setenv(name, value)
+
+
+def text_of(cli: CommandLine, *command: str, code: int = exit_codes.OK) -> str:
+    """All that a command prints, on one line."""
+    return " ".join("".join(cli(command, code)).split())
 
 
 @dataclass
@@ -69,6 +78,10 @@ class Crew:
 
     def log_of(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
+
+    def logged(self, words: str) -> bool:
+        """Return whether a worker has these words in its log."""
+        return any(words in self.log_of(name) for name in self.members)
 
     def await_serving(self, name: str) -> None:
         """And until the view is ready: before that, no question that sums over it is answered."""
@@ -126,6 +139,13 @@ class Crew:
                 counts.update(line["targets"])
         return counts
 
+    def check_sent_once(self, handle: TaskHandle, targets: Iterable[str], within_s: float) -> None:
+        """Wait for the end of a task. Each of these targets was sent once, and no other."""
+        expected = Counter(targets)
+        view, size = handle.wait(within_s), expected.total()
+        assert (view.state, view.targets) == ("completed", TargetCounts(total=size, sent=size)), view
+        assert self.targets(handle.id) == expected
+
 
 def delivered_at_s(members: Crew) -> list[tuple[float, str, int]]:
     """(wall time, task, targets) of each delivery."""
@@ -162,3 +182,8 @@ def on_redis(settings: Settings, url: str, **fields: Any) -> Settings:
 
 def audience(count: int, prefix: str = "device") -> list[str]:
     return [f"{prefix}-{number:06d}" for number in range(count)]
+
+
+def devices(count: int, first: int = 0) -> list[str]:
+    """Targets of tables, which SQL makes of numbers."""
+    return [f"device-{number}" for number in range(first, first + count)]
