@@ -73,7 +73,6 @@ THOROUGH = (
     "tests/integration/test_sentinels.py::test_a_task_that_is_being_sent*",
     "tests/integration/test_snapshots.py::test_an_emptied_redis*",
     "tests/integration/test_snapshots.py::test_by_hand*",
-    "tests/integration/test_snapshots.py::test_without_a_readable*",
     "tests/integration/test_spark_cluster.py",
     "tests/integration/test_spark_source.py::test_a_stream*",
     "tests/integration/test_spark_source.py::test_a_table_is_delivered*",
