@@ -77,21 +77,26 @@ def members(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.parametrize("tier", ["high", "low"])
-def test_a_cancelled_task_ends_at_once_and_its_counts_add_up(
-    push_client: PushClient, members: Crew, module_settings: Settings, tier: str
+@pytest.mark.parametrize(("state", "reason"), [("cancelled", ""), ("failed", "the credential is revoked")])
+def test_a_task_that_is_cancelled_or_stopped_for_a_reason_ends_at_once_and_its_counts_add_up(
+    push_client: PushClient, members: Crew, module_settings: Settings, state: str, reason: str, tier: str
 ) -> None:
     """high: a lane of its own; low and small: a shared lane, in which others go on."""
     push_client.set_capacity(30)
     expected = 1_000
     others = [push_client.submit(push(tier=tier), audience(50, f"other{n}")) for n in range(3)]
-    handle = push_client.submit(push(tier=tier), audience(expected, "cancelled"))
+    handle = push_client.submit(push(tier=tier), audience(expected, state))
     assert handle.progress().shared == (tier == "low")
     begun(handle)
-    handle.cancel()
-    assert handle.progress().state == "cancelled"
+    if reason:
+        handle.stop(reason)
+    else:
+        handle.cancel()
+    assert handle.progress().reason == reason
     push_client.set_capacity(0)
     view, looks = watched(handle, 30)
-    assert {look.state for look in looks} == {"cancelled"}
+    assert {look.state for look in looks} == {state}
+    assert view.reason == reason
     total, sent, expired, cancelled = counts(view)
     assert (total, expired) == (expected, 0)
     assert sent + cancelled == expected
@@ -100,28 +105,6 @@ def test_a_cancelled_task_ends_at_once_and_its_counts_add_up(
     assert max(members.targets(handle.id).values()) == 1
     for other in others:
         assert counts(watched(other, 30)[0]) == (50, 50, 0, 0)
-    if tier == "high":
-        assert_lane_gone(module_settings, view.lane)
-
-
-@pytest.mark.parametrize("tier", ["high", "low"])
-def test_a_task_that_is_stopped_for_a_reason_fails_with_it(
-    push_client: PushClient, members: Crew, module_settings: Settings, tier: str
-) -> None:
-    push_client.set_capacity(30)
-    handle = push_client.submit(push(tier=tier), audience(500, f"stopped-{tier}"))
-    begun(handle)
-    handle.stop("the credential is revoked")
-    shown = handle.progress()
-    assert (shown.state, shown.reason) == ("failed", "the credential is revoked")
-    push_client.set_capacity(0)
-    view, looks = watched(handle, 30)
-    assert {look.state for look in looks} == {"failed"}
-    assert (view.state, view.reason) == ("failed", "the credential is revoked")
-    total, sent, expired, cancelled = counts(view)
-    assert (total, expired, sent + cancelled) == (500, 0, 500)
-    assert cancelled > 0
-    assert members.targets(handle.id).total() == sent
     if tier == "high":
         assert_lane_gone(module_settings, view.lane)
 
@@ -176,8 +159,7 @@ def test_a_paused_task_sends_nothing_and_goes_on_when_resumed(push_client: PushC
     assert paused.progress().state == "paused"
     push_client.set_capacity(0)
     paused.resume()
-    assert counts(watched(paused, 20)[0]) == (600, 600, 0, 0)
-    assert members.targets(paused.id) == dict.fromkeys(audience(600, "paused"), 1)
+    members.check_sent_once(paused, audience(600, "paused"), 20)
 
 
 @pytest.mark.parametrize("tier", ["medium", "low"])
@@ -208,9 +190,7 @@ def test_sending_begins_before_the_seal_unless_the_task_is_held(
 
     handle = push_client.submit(task, targets())
     assert (seen == [0]) == hold
-    view, _ = watched(handle, 30)
-    assert counts(view) == (1_000, 1_000, 0, 0)
-    assert members.targets(handle.id) == dict.fromkeys(audience(1_000), 1)
+    members.check_sent_once(handle, audience(1_000), 30)
 
 
 def test_a_cap_holds_while_it_is_set(push_client: PushClient, members: Crew) -> None:
