@@ -1,6 +1,5 @@
 """CHECK on a real estate: every broker and bookie is asked, and what is configured is set by REST."""
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 
@@ -15,6 +14,7 @@ from dispatcher.model.errors import InvalidInput, Refused
 from dispatcher.wire.topics import SUBSCRIPTION
 from fairlane.checks.doctor import estate_findings
 from fairlane.settings import Settings
+from tests.integration.pulsar_helpers import bookies_of
 from tests.integration.worker_crew import eventually
 
 LEDGERS = 24
@@ -102,10 +102,7 @@ def test_with_racks_no_new_ledger_has_all_its_copies_in_one(
 def in_both_racks(admin: PulsarAdmin, topic: str, racks: Mapping[str, str]) -> bool:
     """Create a topic, and return whether the bookies of its ledger are in two racks."""
     admin.create_topic(topic)
-    path = topic.replace("persistent://", "persistent/")
-    [ledger] = admin.document(f"{path}/internalStats?metadata=true")["ledgers"]
-    [bookies] = re.findall(r"\d+=\[([^\]]*)\]", ledger["metadata"])
-    return len({racks[bookie.strip()] for bookie in bookies.split(",")}) == 2
+    return len({racks[bookie] for bookie in bookies_of(admin, topic)}) == 2
 
 
 def test_an_offload_policy_is_set_and_the_system_topics_go_on(estate_settings: Settings, admin: PulsarAdmin) -> None:

@@ -1,7 +1,6 @@
 """Bundles of a real estate are drained, balanced, stopped and put back, while lanes are published to."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,7 +23,8 @@ from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.settings import Settings
 from tests.conftest import settings_for
-from tests.integration.worker_crew import eventually
+from tests.integration.worker_crew import environment, eventually, let_commands_use
+from tests.unit.command_line import CommandLine
 
 LANES = 32
 ANSWER_S = 5
@@ -39,19 +39,18 @@ ENDS_S = 60.0
 class Moved:
     """A tenant with lanes that are published to, and the command line on it."""
 
-    settings: PulsarSettings
+    settings: Settings
     lanes: SteadyLanes
-    environment: dict[str, str]
     call: Callable[..., tuple[str, str]]
 
     def owners(self) -> dict[str, str]:
         """Return the owner of each bundle of the tenant."""
-        with BundleAdmin(self.settings) as admin:
+        with BundleAdmin(self.settings.pulsar) as admin:
             return {
                 bundle: answer.broker
                 for answer in admin.read()
                 for bundle in answer.owned
-                if bundle.startswith(f"{self.settings.tenant}/")
+                if bundle.startswith(f"{self.settings.pulsar.tenant}/")
             }
 
     def owned_by(self, broker: str) -> list[str]:
@@ -78,32 +77,18 @@ def lanes_of(settings: PulsarSettings) -> list[str]:
 
 
 @pytest.fixture
-def moved(
-    tenant: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Moved]:
-    own = tenant.pulsar
-    environment = {
-        "FAIRLANE_HOME": str(tmp_path / "home"),
-        "FAIRLANE_PULSAR_URL": str(own.url),
-        "FAIRLANE_PULSAR_ADMIN_URL": str(own.admin_url),
-        "FAIRLANE_REDIS_URL": str(tenant.redis.url),
-        "FAIRLANE_PULSAR_TENANT": own.tenant,
-        "FAIRLANE_PULSAR_NAMESPACES": str(own.namespaces),
-        "FAIRLANE_PULSAR_SHARED_LANES": str(own.shared_lanes),
-        "FAIRLANE_PULSAR_OUTCOME_PARTITIONS": str(own.outcome_partitions),
-    }
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+def moved(tenant: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> Iterator[Moved]:
+    own, settings = tenant.pulsar, tenant.model_copy(update={"home": tmp_path / "home"})
+    let_commands_use(settings, monkeypatch)
 
     def call(*arguments: str, code: int = exit_codes.OK) -> tuple[str, str]:
-        assert run(["estate", *arguments]) == code
-        return capsys.readouterr()
+        return cli(["estate", *arguments], code)
 
     client = connect(own.model_copy(update={"operation_timeout_s": ANSWER_S}))
     try:
         with SteadyLanes(client, lanes_of(own)) as lanes:
             lanes.wait_for_all()
-            yield Moved(own, lanes, environment, call)
+            yield Moved(settings, lanes, call)
     finally:
         close(client)
 
@@ -155,7 +140,7 @@ def test_a_run_that_is_stopped_finishes_what_it_began_and_can_be_undone(moved: M
     moved.call("balance", "--goal", "lanes")
     before = moved.owners()
     command = [sys.executable, "-m", "fairlane", "estate", "drain", drained, "--at-once", "1", "-o", "json"]
-    running = subprocess.Popen(command, env={**os.environ, **moved.environment}, stdout=subprocess.PIPE, text=True)
+    running = subprocess.Popen(command, env=environment(moved.settings), stdout=subprocess.PIPE, text=True)
     eventually(lambda: _stopped(moved), ENDS_S, "a run stops")
     output, _ = running.communicate(timeout=ENDS_S)
     states = {move["bundle"]: move["state"] for move in json.loads(output)["moves"]}
@@ -177,14 +162,14 @@ def test_a_second_run_on_this_machine_is_refused(moved: Moved, estate: EstateSer
     from backends.system_clock import SystemClock
     from fairlane.estate.move_journals import MoveJournals
 
-    with MoveJournals(Path(moved.environment["FAIRLANE_HOME"]) / "moves").run(SystemClock()):
+    with MoveJournals(moved.settings.home / "moves").run(SystemClock()):
         error = moved.call("drain", estate.broker_web("broker-2"), code=exit_codes.REFUSED)[1]
     assert "under way on this machine" in error
 
 
 def test_standing_topics_begin_new_ledgers(moved: Moved) -> None:
-    admin = PulsarAdmin(moved.settings)
-    control = Topics(moved.settings.tenant).control
+    admin = PulsarAdmin(moved.settings.pulsar)
+    control = Topics(moved.settings.pulsar.tenant).control
     before = admin.last_entry(control)
     rows = json.loads(moved.call("spread", "-o", "json")[0])
     assert {row["state"] for row in rows} == {"verified"}
@@ -207,14 +192,14 @@ def test_the_shedders_of_pulsar_can_be_played_on_the_load_as_it_is(moved: Moved,
 
 def test_a_large_lane_is_in_the_bundles_that_the_rule_says(moved: Moved, estate: EstateServers) -> None:
     """Pulsar's own lookup agrees with the CRC32 of this project."""
-    admin, count = PulsarAdmin(moved.settings), bundles_for(brokers=5)
-    namespace = f"{moved.settings.tenant}/wide"
+    admin, count = PulsarAdmin(moved.settings.pulsar), bundles_for(brokers=5)
+    namespace = f"{moved.settings.pulsar.tenant}/wide"
     admin.create_namespace(namespace, {"bundles": {"numBundles": count}})
     lane = f"persistent://{namespace}/large"
     admin.create_lane(lane, partitions=8)
     for number in range(8):
         admin.owner_of_topic(f"{lane}-partition-{number}")
-    with BundleAdmin(moved.settings) as bundles:
+    with BundleAdmin(moved.settings.pulsar) as bundles:
         owned = {bundle for answer in bundles.read() for bundle in answer.owned if bundle.startswith(f"{namespace}/")}
     assert owned == {f"{namespace}/{bundle.name}" for bundle in spread_of_lane(lane, 8, equal_bundles(count))}
     assert len(owned) == 8

@@ -1,27 +1,16 @@
 """LOOK on a real estate: a slow bookie is named by what brokers see, and nodes that hang are rows."""
 
-import time
 from typing import Any
 
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
 from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.settings import Settings
+from tests.integration.worker_crew import eventually
 
 LANES = 6
 NAMED_S = 30.0
 """A slow bookie must be named within this."""
-
-
-def until(viewer: EstateViewer, wrong: str, within_s: float) -> tuple[EstateView, float]:
-    """Look until something is said to be wrong. Return that view, and how long it took."""
-    began_s = time.monotonic()
-    while True:
-        view = viewer.look()
-        if any(wrong in one for one in view.wrong):
-            return view, time.monotonic() - began_s
-        assert time.monotonic() < began_s + within_s, (wrong, view.wrong, view.bookies)
-        time.sleep(0.5)
 
 
 def states(rows: list[dict[str, Any]], kind: str) -> dict[str, str]:
@@ -46,8 +35,14 @@ def test_a_slow_bookie_is_named_with_the_largest_share(estate_settings: Settings
         steady_lanes(estate_settings.pulsar, LANES),
         estate.slowed("bookie-2"),
     ):
-        view, took_s = until(viewer, f"bookie {slow} is slow", NAMED_S)
-    print(f"named after {took_s:.1f} s")
+        looks: list[EstateView] = []
+
+        def named() -> bool:
+            looks.append(viewer.look())
+            return any(f"bookie {slow} is slow" in one for one in looks[-1].wrong)
+
+        eventually(named, NAMED_S, "it is named")
+    view = looks[-1]
     assert states(view.bookies, "bookie")[slow] == "slow"
     assert view.stages is not None
     assert max(view.stages, key=lambda one: one.share or 0.0).stage == f"stored by bookie {slow}"

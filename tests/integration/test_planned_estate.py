@@ -4,7 +4,6 @@ These servers have the plan's settings alone, and not those of the local stack.
 """
 
 import os
-import re
 import threading
 import time
 from collections import Counter
@@ -30,13 +29,14 @@ from fairlane.checks.doctor import examine
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.estate.view import EstateView, EstateViewer
-from fairlane.isolation import environment, isolated, provisioned
+from fairlane.isolation import isolated, provisioned
 from fairlane.settings import Settings
 from fairlane.stack.estate.shape import EstateShape
 from fairlane.stack.homes import default_cache
 from tests.actors import running
 from tests.conftest import GIVEN, settings_for, skipped_without, small_tenant
-from tests.integration.pulsar_helpers import eventually
+from tests.integration.pulsar_helpers import bookies_of, eventually
+from tests.integration.worker_crew import let_commands_use
 
 pytestmark = [pytest.mark.alone, pytest.mark.needs_stack, pytest.mark.timeout(600)]
 
@@ -109,25 +109,16 @@ def test_an_added_bookie_gets_its_part_of_the_standing_topics_while_lanes_are_pu
 ) -> None:
     with steady_lanes(planned.settings.pulsar, LANES) as lanes:
         planned.estate.start_missing(EstateShape(bookies=4, brokers=2))
-        use(planned.settings, monkeypatch)
+        let_commands_use(planned.settings, monkeypatch)
         run_until_it_succeeds("spread")
         lanes.wait_for_all()
         lanes.check_nothing_lost()
     settings = planned.settings.pulsar
     names = Topics(settings.tenant, settings.namespaces, settings.shared_lanes, settings.outcome_partitions)
-    ensembles = [newest_ensemble(planned.settings, topic) for topic in names.standing_lanes()]
+    with closing(PulsarAdmin(settings)) as admin:
+        ensembles = [bookies_of(admin, topic) for topic in names.standing_lanes()]
     assert planned.estate.bookie_id("bookie-4") in {bookie for ensemble in ensembles for bookie in ensemble}
     assert all(len(ensemble) == 2 for ensemble in ensembles)
-
-
-def use(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands use these settings."""
-    sizes = {
-        "FAIRLANE_PULSAR_SHARED_LANES": str(settings.pulsar.shared_lanes),
-        "FAIRLANE_PULSAR_OUTCOME_PARTITIONS": str(settings.pulsar.outcome_partitions),
-    }
-    for name, value in {**environment(settings), **sizes}.items():
-        monkeypatch.setenv(name, value)
 
 
 def run_until_it_succeeds(*arguments: str) -> None:
@@ -135,15 +126,6 @@ def run_until_it_succeeds(*arguments: str) -> None:
     deadline_s = time.monotonic() + 90
     while run(["estate", *arguments]) != exit_codes.OK:
         assert time.monotonic() < deadline_s, f"estate {' '.join(arguments)} does not succeed"
-
-
-def newest_ensemble(settings: Settings, topic: str) -> set[str]:
-    """The bookies that store the newest entries of a topic."""
-    with closing(PulsarAdmin(settings.pulsar)) as admin:
-        path = topic.replace("persistent://", "persistent/")
-        ledgers = admin.document(f"{path}/internalStats?metadata=true")["ledgers"]
-    [*_, last] = re.findall(r"\d+=\[([^\]]*)\]", ledgers[-1]["metadata"])
-    return set(last.replace(" ", "").split(","))
 
 
 def test_a_lost_rack_stops_no_lane_for_long_and_loses_nothing(planned: Planned) -> None:
@@ -257,7 +239,7 @@ def test_with_the_extensible_load_manager_brokers_are_shown_and_drained(
 
         eventually(all_answered, "answers of both brokers, with the other load manager")
         assert all(row["cpu"] is not None for row in looks[-1].brokers)
-        use(planned.settings, monkeypatch)
+        let_commands_use(planned.settings, monkeypatch)
         drained = planned.estate.broker_web("broker-2")
         run_until_it_succeeds("drain", drained)
         lanes.wait_for_all()

@@ -20,11 +20,11 @@ from benchmarks.estate.servers import EstateServers
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from estate.capture.incidents import Incident
-from estate.capture.lanes import facts_of
 from fairlane.estate.capture.automatic import AutomaticCaptures, captures_folder
 from fairlane.estate.capture.watch import incidents_watched
 from fairlane.settings import Settings
 from producers.client import PushClient
+from tests.integration.pulsar_helpers import bookies_of
 from tests.integration.worker_crew import eventually
 
 SECRET = "a-s3cret-of-this-test"
@@ -72,11 +72,6 @@ class Load:
         for each in self._submitting:
             assert each.result(60) > 0
         self._pool.shutdown()
-
-
-def bookies_of(admin: PulsarAdmin, lane: str) -> tuple[str, ...]:
-    path = f"persistent/{lane.removeprefix('persistent://')}/internalStats?metadata=true"
-    return facts_of(lane, {}, admin.document(path)).bookies
 
 
 @contextmanager
