@@ -2,7 +2,6 @@
 
 import json
 import os
-import ssl
 import subprocess
 import sys
 import time
@@ -11,13 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
 from dispatcher.channels.guards.storm_guard import MIN_DEAD_ALONE
 from dispatcher.model.task import PushTask, Target
-from fairlane.demo.fake_fcm import first_document
+from fairlane.demo.fake_fcm import FakeFcm, first_document
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.provider import watched
@@ -27,18 +25,8 @@ pytestmark = pytest.mark.timeout(150)
 MESSAGE = {"title": "Hello {{name|there}}", "body": "World"}
 
 
-@dataclass
-class Fake:
-    """A running fake."""
-
-    served: dict[str, Any]
-
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        context = ssl.create_default_context(cafile=self.served["ca_file"])
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.served['url']}/_fake/{path}", data, method=method)
-        with urlopen(request, context=context, timeout=10) as answer:
-            return json.load(answer)
+class Fake(FakeFcm):
+    """A running fake of FCM or APNs."""
 
     def rule(self, **rules: Any) -> None:
         self.ask("PUT", "rules", rules)
@@ -59,7 +47,7 @@ def fake(name: str, folder: Path) -> Iterator[Fake]:
         served = first_document(process.stdout)
         assert served is not None, (folder / "log").read_text()
         try:
-            yield Fake(served)
+            yield Fake(served, process.pid)
         finally:
             process.terminate()
 
