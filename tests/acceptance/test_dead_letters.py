@@ -41,9 +41,7 @@ def service(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory)
     with provider() as there:
         there.answers |= {"shop": picky, "news": nothing}
         config = f'[http]\nurl = "{there.url}"\n'
-        with crew(module_settings, tmp_path_factory.mktemp("crew"), config=config) as members:
-            members.join("h")
-            members.await_serving("h")
+        with crew(module_settings, tmp_path_factory.mktemp("crew"), "h", config=config):
             yield there
 
 

@@ -3,7 +3,6 @@
 import re
 import urllib.request
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -37,11 +36,6 @@ def nothing_set(client: PushClient) -> Iterator[None]:
     client.weigh_app("shop", 1)
     client.limit_app("shop", tasks=0, targets=0)
     eventually(lambda: not client.live_tasks(), 60, "all tasks have ended")
-
-
-def signals(fairlane: CommandLine) -> dict[str, Any]:
-    found: dict[str, Any] = fairlane.data("signals")
-    return found
 
 
 def metric(fairlane: CommandLine, name: str) -> float:
@@ -219,7 +213,7 @@ def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine
     assert fairlane.submit("much-down", 60_000, "--tier", "low").code == 0
 
     def right(capacity: int, high: float) -> bool:
-        found = signals(fairlane)
+        found = fairlane.data("signals")
         tier = found["tiers"]["high"]
         expected = tier["backlog"] / (capacity * high)
         shown = metric(fairlane, 'fairlane_drain_seconds{tier="high"}')
@@ -231,7 +225,7 @@ def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine
     eventually(lambda: metric(fairlane, spare) == pytest.approx(180, abs=10), SIGNALS_S, "what the third tier leaves")
 
     def shared() -> bool:
-        low = signals(fairlane)["tiers"]["low"]
+        low = fairlane.data("signals")["tiers"]["low"]
         return bool(low["actual"] == pytest.approx(1 / 7, abs=0.03) and low["arrival_rate"] < 60)
 
     eventually(shared, SIGNALS_S, "the other tier has its part, and nothing comes any more")
@@ -243,7 +237,7 @@ def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine
     finally:
         assert fairlane("tier", "set", "high=6", "low=1").code == 0
     assert fairlane("channel", "pause", "null").code == 0
-    eventually(lambda: signals(fairlane)["tiers"]["high"]["backlog"] == 0, SIGNALS_S, "nothing may be sent")
+    eventually(lambda: fairlane.data("signals")["tiers"]["high"]["backlog"] == 0, SIGNALS_S, "nothing may be sent")
     eventually(lambda: metric(fairlane, 'fairlane_backlog_targets{tier="high"}') == 0, SIGNALS_S, "nor by the metrics")
 
 

@@ -17,9 +17,8 @@ pytestmark = pytest.mark.usefixtures("workers")
 
 
 def test_the_workers_are_listed(fairlane: CommandLine) -> None:
-    def listed() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = fairlane.data("worker", "list")
-        return found
+    def listed() -> Any:
+        return fairlane.data("worker", "list")
 
     eventually(lambda: [worker["state"] for worker in listed()] == ["serving"] * 2, 20, "both serve")
     first, second = sorted(listed(), key=lambda worker: str(worker["id"]))
@@ -136,9 +135,7 @@ def test_failures_are_listed_with_target_and_reason(
 
     with provider() as there:
         there.answers["shop"] = picky
-        with crew(module_settings, workers.folder.parent / "more", config=f'[http]\nurl = "{there.url}"\n') as more:
-            more.join("h")
-            more.await_serving("h")
+        with crew(module_settings, workers.folder.parent / "more", "h", config=f'[http]\nurl = "{there.url}"\n'):
             workers.leave("w")
             assert fairlane.submit("picky", 20, "--channel", "http", "--chunk", "4").code == 0
             view = fairlane.data("task", "wait", "picky", "--timeout", "30s")

@@ -25,9 +25,8 @@ def tasks(fairlane: CommandLine, module_settings: Settings, tmp_path_factory: py
     return fairlane
 
 
-def shown(fairlane: CommandLine, task: str) -> dict[str, Any]:
-    view: dict[str, Any] = fairlane.data("task", "show", task)
-    return view
+def shown(fairlane: CommandLine, task: str) -> Any:
+    return fairlane.data("task", "show", task)
 
 
 def ids(fairlane: CommandLine, *filters: str) -> list[str]:

@@ -26,9 +26,8 @@ def variables(workers: Crew, task: str) -> dict[str, Any]:
     return {target: own for pair in pairs for target, own in pair}
 
 
-def waited(fairlane: CommandLine, task: str) -> dict[str, Any]:
-    view: dict[str, Any] = fairlane.data("task", "wait", task, "--timeout", "30s")
-    return view
+def waited(fairlane: CommandLine, task: str) -> Any:
+    return fairlane.data("task", "wait", task, "--timeout", "30s")
 
 
 def test_one_task_from_options_and_standard_input(fairlane: CommandLine, workers: Crew) -> None:
