@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
 from math import inf
@@ -105,6 +105,28 @@ class Block:
     variables: list[Variables] | None
 
 
+@dataclass(slots=True)
+class WaitingTargets:
+    """Accepted targets that are not in an envelope yet."""
+
+    addresses: list[str] = field(default_factory=list)
+    variables: list[Variables] | None = None
+
+    def add(self, addresses: list[str], variables: list[Variables] | None) -> None:
+        if variables is not None or self.variables is not None:
+            self.variables = _filled(self.variables, self.addresses) + _filled(variables, addresses)
+        self.addresses = self.addresses + addresses
+
+    def take(self, count: int) -> tuple[list[str], list[Variables] | None]:
+        """Return and forget the first ones, with their variables if any of them has some."""
+        addresses, self.addresses = self.addresses[:count], self.addresses[count:]
+        variables = self.variables
+        if variables is not None:
+            self.variables = _some(variables[count:])
+            variables = _some(variables[:count])
+        return addresses, variables
+
+
 class Cutter:
     """Turns accepted targets into blocks and keeps the digest of all targets in them so far.
 
@@ -119,13 +141,12 @@ class Cutter:
         self.targets = 0
         self._ends = deque(sorted({end for end in ends if end > 0}))
         self._hash = sha256(usedforsecurity=False)
-        self._addresses: list[str] = []
-        self._variables: list[Variables] | None = None
+        self._waiting = WaitingTargets()
 
     @property
     def waiting(self) -> int:
         """Return the number of targets that are not in a block yet."""
-        return len(self._addresses)
+        return len(self._waiting.addresses)
 
     def digest(self) -> str:
         """Return the digest of the targets in the blocks so far."""
@@ -134,18 +155,18 @@ class Cutter:
     def add(self, accepted: Accepted) -> Iterator[Block]:
         """Yield blocks of whole envelopes. Use each block before requesting the next: the digest advances with it."""
         total = len(accepted.addresses)
-        if not self._addresses and total % self.chunk == 0 and total <= self._room():
+        if not self.waiting and total % self.chunk == 0 and total <= self._room():
             if total:
                 yield self._block(accepted.addresses, accepted.variables, accepted.text)
             return
-        self._keep(accepted)
+        self._waiting.add(accepted.addresses, accepted.variables)
         while count := self._ready():
             yield self._take(count)
 
     def rest(self) -> Iterator[Block]:
         """Yield the last, shorter envelope, if there is one."""
-        if self._addresses:
-            yield self._take(len(self._addresses))
+        if self.waiting:
+            yield self._take(self.waiting)
 
     def _room(self) -> float:
         """Return the number of targets up to the next end."""
@@ -153,23 +174,11 @@ class Cutter:
 
     def _ready(self) -> int:
         """Return the number of targets that can be cut off now."""
-        waiting, room = len(self._addresses), self._room()
+        waiting, room = self.waiting, self._room()
         return int(room) if waiting >= room else waiting - waiting % self.chunk
 
-    def _keep(self, accepted: Accepted) -> None:
-        if accepted.variables is not None or self._variables is not None:
-            self._variables = _filled(self._variables, self._addresses) + _filled(
-                accepted.variables, accepted.addresses
-            )
-        self._addresses = self._addresses + accepted.addresses
-
     def _take(self, count: int) -> Block:
-        addresses, self._addresses = self._addresses[:count], self._addresses[count:]
-        variables = self._variables
-        if variables is not None:
-            variables, self._variables = variables[:count], variables[count:]
-            self._variables = self._variables if any(self._variables) else None
-            variables = variables if any(variables) else None
+        addresses, variables = self._waiting.take(count)
         return self._block(addresses, variables, digest_text(addresses, variables))
 
     def _block(self, addresses: list[str], variables: list[Variables] | None, text: bytes) -> Block:

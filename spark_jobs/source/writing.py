@@ -18,8 +18,8 @@ from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.submission import Submission
 from producers.ports import LaneOpener, LaneWriter, Services
 from producers.submit.acceptance import accept, check_admitted, check_same
-from producers.submit.cutter import Block, bodies
-from producers.submit.validation import Refusal, Variables
+from producers.submit.cutter import Block, WaitingTargets, bodies
+from producers.submit.validation import Refusal
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.rows import AudienceDigest, Rows, read_rows, split_batch
 from spark_jobs.source.task_options import TaskOptions
@@ -198,8 +198,7 @@ class _Stream:
     sequence: int = 0
     refused: int = 0
     digest: AudienceDigest = field(default_factory=AudienceDigest)
-    addresses: list[str] = field(default_factory=list)
-    variables: list[Variables] | None = None
+    waiting: WaitingTargets = field(default_factory=WaitingTargets)
 
     def add(self, rows: Rows) -> list[bytes]:
         """Add rows. Returns the envelopes that are now full."""
@@ -207,14 +206,12 @@ class _Stream:
         self.refused += len(rows.refusals)
         if not self.published:
             return []
-        if rows.variables is not None or self.variables is not None:
-            self.variables = _filled(self.variables, self.addresses) + _filled(rows.variables, rows.addresses)
-        self.addresses = self.addresses + rows.addresses
-        return self._take(len(self.addresses) // self.record.chunk * self.record.chunk)
+        self.waiting.add(rows.addresses, rows.variables)
+        return self._take(len(self.waiting.addresses) // self.record.chunk * self.record.chunk)
 
     def rest(self) -> list[bytes]:
         """Return the last envelope, which is not full."""
-        return self._take(len(self.addresses))
+        return self._take(len(self.waiting.addresses))
 
     def part(self) -> WrittenPart:
         return WrittenPart(self.writer, self.sequence, self.digest, self.refused, self.published)
@@ -222,17 +219,10 @@ class _Stream:
     def _take(self, count: int) -> list[bytes]:
         if not count:
             return []
-        addresses, self.addresses = self.addresses[:count], self.addresses[count:]
-        variables = self.variables
-        if variables is not None:
-            variables, self.variables = variables[:count], variables[count:]
-        made = bodies(self.record, Block(self.sequence, 0, addresses, variables), self.clock.wall_ms(), self.writer)
+        block = Block(self.sequence, 0, *self.waiting.take(count))
+        made = bodies(self.record, block, self.clock.wall_ms(), self.writer)
         self.sequence += len(made)
         return made
-
-
-def _filled(variables: list[Variables] | None, addresses: list[str]) -> list[Variables]:
-    return [None] * len(addresses) if variables is None else variables
 
 
 class _OpenLanes:
