@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from backends.redis.keys import MOVED_MS
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.view_form import FORM
 from dispatcher.model.view_home import held_elsewhere
@@ -53,11 +53,8 @@ class Epoch:
         return self.ready and self.wait_ms == 0 and not (self.foreign or self.deposed)
 
 
-class Epochs:
+class Epochs(ViewPart):
     """The epoch in Redis. All methods raise Unreachable; setters change nothing if Redis now holds another epoch."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def epoch(self) -> Epoch | None:
         """Return the present epoch, or None if Redis is empty."""

@@ -3,14 +3,11 @@
 from collections.abc import Collection, Sequence
 
 from backends.redis.client import pairs
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 
 
-class JobLocks:
+class JobLocks(ViewPart):
     """Takes, renews and releases the locks. Every method raises Unreachable if Redis cannot be reached."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def hold(
         self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]

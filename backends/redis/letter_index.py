@@ -8,7 +8,7 @@ the whole topic if any are missing.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from backends.redis.view import WITHOUT_TASK, RedisView
+from backends.redis.view import WITHOUT_TASK, ViewPart
 
 BLOCK_ENTRIES = 64
 """Number of topic entries per block. An entry holds one worker's letters of one millisecond."""
@@ -23,11 +23,8 @@ class LetterSpan(NamedTuple):
     """The position of its end."""
 
 
-class LetterIndex:
+class LetterIndex(ViewPart):
     """The index in Redis. Every method raises Unreachable if Redis cannot be reached."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def add(self, blocks: Mapping[str, Iterable[str]]) -> None:
         """Store the blocks in which tasks have letters."""

@@ -131,6 +131,13 @@ class RedisView:
         self.client.close()
 
 
+class ViewPart:
+    """A part of the view: what is read and changed through it. Methods raise Unreachable if Redis cannot be reached."""
+
+    def __init__(self, view: RedisView) -> None:
+        self._view = view
+
+
 def open_view(
     settings: RedisSettings, *, claim_max_ms: int = CLAIM_MAX_MS, observe: Observe | None = None
 ) -> RedisView:

@@ -9,7 +9,7 @@ import msgspec
 from backends.redis.client import translated
 from backends.redis.keys import COUNT_FIELDS
 from backends.redis.registry.task_rows import entries_of
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 from dispatcher.model.errors import Malformed
 from dispatcher.model.flow_pause import FLOW_PAUSED, FlowPause
 from dispatcher.model.task_control import CONTROLS
@@ -31,17 +31,13 @@ _SCAN = 1_000
 Fields = Mapping[str, str]
 
 
-class ViewRecords:
+class ViewRecords(ViewPart):
     """Records of the view, each with its original position. Only pauses keep their time; in other changes `at_ms` is 0.
     Every method raises Unreachable if Redis cannot be reached."""
 
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
-        self._keys = view.keys
-
     def settings(self) -> list[Restated]:
         """Return the settings of the whole service, as records. Pauses of flows that are over are left out."""
-        fields = self._view.texts(self._keys.globals)
+        fields = self._view.texts(self._view.keys.globals)
         set_at = {name.removeprefix("pos|"): at for name, at in fields.items() if name.startswith("pos|")}
         now_ms = self._view.now_ms()
         records = [(at, _setting(fields, field, at)) for field, at in set_at.items() if field in fields]
@@ -50,7 +46,7 @@ class ViewRecords:
     def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> list[str]:
         """Return live tasks accepted before a time, and tasks that ended since another time and lived at least
         lived_ms."""
-        live = self._view.command("ZRANGEBYSCORE", self._keys.tasks, "-inf", accepted_before_ms)
+        live = self._view.command("ZRANGEBYSCORE", self._view.keys.tasks, "-inf", accepted_before_ms)
         return [task.decode() for task in (*live, *self._ended(ended_since_ms, lived_ms))]
 
     def of_tasks(self, tasks: Sequence[str]) -> list[Restated]:
@@ -58,25 +54,25 @@ class ViewRecords:
         with translated(self._view.client):
             asked = self._view.client.pipeline(transaction=False)
             for task in tasks:
-                asked.hgetall(self._keys.task(task))
+                asked.hgetall(self._view.keys.task(task))
             hashes: list[Mapping[bytes, bytes]] = asked.execute()
         return [one for task, fields in zip(tasks, hashes, strict=True) for one in _sound_of_task(task, fields)]
 
     def last_ms(self) -> int:
         """Return when the records were last restated; 0: long ago, or in another view."""
-        return int(self._view.command("GET", self._keys.restated) or 0)
+        return int(self._view.command("GET", self._view.keys.restated) or 0)
 
     def restated(self, at_ms: int) -> None:
         """Store the time of a restatement."""
-        self._view.command("SET", self._keys.restated, at_ms, "PX", TOMBSTONE_MS)
+        self._view.command("SET", self._view.keys.restated, at_ms, "PX", TOMBSTONE_MS)
 
     def _ended(self, since_ms: int, lived_ms: int) -> Iterator[bytes]:
         cursor: Any = 0
         while True:
-            cursor, page = self._view.command("ZSCAN", self._keys.ended, cursor, "COUNT", _SCAN)
+            cursor, page = self._view.command("ZSCAN", self._view.keys.ended, cursor, "COUNT", _SCAN)
             ended = {task: ended_ms for task, ended_ms in page if ended_ms >= since_ms}
             if ended:
-                accepted = self._view.command("ZMSCORE", self._keys.index, *ended)
+                accepted = self._view.command("ZMSCORE", self._view.keys.index, *ended)
                 for (task, ended_ms), accepted_ms in zip(ended.items(), accepted, strict=True):
                     if accepted_ms is not None and ended_ms - float(accepted_ms) >= lived_ms:
                         yield task

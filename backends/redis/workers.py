@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from backends.redis.client import pairs
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 from dispatcher.analysis.why import TimeSpan
 from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.model.view import SUSPECT_MS, WorkerBeat
@@ -20,11 +20,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(WorkerBeat).decode
 
 
-class Workers:
+class Workers(ViewPart):
     """Stores and reads heartbeats. Every method raises Unreachable if Redis cannot be reached."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def beat(self, beat: WorkerBeat, kept_s: float = BEAT_KEPT_S) -> int:
         """Store a heartbeat and return when it was seen, in Redis' time (ms)."""

@@ -1,16 +1,13 @@
 """The states of the estate's nodes as the elected guard knows them, and who that is."""
 
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 
 GUARD_JOB = "estate-guard"
 """Name of the guard's lock."""
 
 
-class GuardStates:
+class GuardStates(ViewPart):
     """Stores and reads the states. Every method raises Unreachable if Redis cannot be reached."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def guard(self) -> str | None:
         """Return the elected guard; None if there is none now."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 from dispatcher.model.errors import DECODING_ERRORS
 
 FRESH_MS = 120_000
@@ -32,11 +32,8 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(IncidentNote).decode
 
 
-class Incidents:
+class Incidents(ViewPart):
     """Notes of incidents, and the turns of captures. Every method raises Unreachable if Redis cannot be reached."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def note(self, incident: IncidentNote) -> bool:
         """Note an incident, in the place of an earlier one of the same task. Return False if there are too many."""

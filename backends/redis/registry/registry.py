@@ -9,15 +9,12 @@ from backends.redis.registry.record_calls import call_of
 from backends.redis.registry.service import ServiceTable, SideLaneTable
 from backends.redis.registry.submissions import SubmissionTable
 from backends.redis.registry.tasks import TaskTable
-from backends.redis.view import RedisView
+from backends.redis.view import RedisView, ViewPart
 from dispatcher.wire.control import ControlRecord
 
 
-class ControlView:
+class ControlView(ViewPart):
     """Applies control records and keeps the fold's cursor. All methods raise Unreachable when Redis is gone."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def apply(self, position: str, record: ControlRecord) -> None:
         """Apply a record of the control topic, stored there at `position`, in one round trip.

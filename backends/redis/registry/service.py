@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from backends.redis.client import pairs
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 from dispatcher.analysis.why import Switch, flow_switches_of, switches_of
 from dispatcher.model.errors import Malformed
 from dispatcher.model.flow_pause import FlowPause, PauseKind
@@ -38,11 +38,8 @@ class TakenFlow(NamedTuple):
     """The present entry."""
 
 
-class ServiceTable:
+class ServiceTable(ViewPart):
     """Settings of the whole service. All methods raise Unreachable when Redis is gone."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def globals(self) -> Globals:
         """Return the settings of the whole service."""
@@ -84,11 +81,8 @@ class ServiceTable:
         return self._view.now_ms()
 
 
-class SideLaneTable:
+class SideLaneTable(ViewPart):
     """The side lanes that may hold envelopes. All methods raise Unreachable when Redis is gone."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def topics(self) -> frozenset[str]:
         """Return their topics."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from backends.redis.registry.record_calls import Call, sealed_call, task_call
 from backends.redis.registry.task_rows import SUBMISSION
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 from dispatcher.model.view import Admission, HoldAction, SubmitLease
 from dispatcher.wire.control import Sealed, TaskRecord
 from dispatcher.wire.submission import Submission
@@ -13,11 +13,8 @@ from dispatcher.wire.submission import Submission
 _RESERVED_MS = 10_000
 
 
-class SubmissionTable:
+class SubmissionTable(ViewPart):
     """Submissions and their leases. All methods raise Unreachable when Redis is gone."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
 
     def submission(self, task: str) -> Submission | None:
         """Return how far a task's submission has come, in one round trip; None if there is no such task."""

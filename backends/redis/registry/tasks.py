@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from backends.redis.registry.task_rows import TASK_VIEW, RowShape
-from backends.redis.view import RedisView
+from backends.redis.view import ViewPart
 from dispatcher.analysis.why import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import ENDED_STATES, InFlight, TaskView
@@ -59,12 +59,8 @@ class Page(NamedTuple, Generic[T]):
     """Cursor of the next page; None if there is none."""
 
 
-class TaskTable:
+class TaskTable(ViewPart):
     """Tasks, live and ended. All methods raise Unreachable when Redis is gone."""
-
-    def __init__(self, view: RedisView) -> None:
-        self._view = view
-        self._keys = view.keys
 
     # ------------------------------------------------------------- which tasks
 
@@ -117,7 +113,7 @@ class TaskTable:
 
     def ended_since(self, at_ms: int) -> list[str]:
         """Return the ids of tasks that ended at that time or later."""
-        return [task.decode() for task in self._view.command("ZRANGEBYSCORE", self._keys.ended, at_ms, "+inf")]
+        return [task.decode() for task in self._view.command("ZRANGEBYSCORE", self._view.keys.ended, at_ms, "+inf")]
 
     def complete(self) -> list[str]:
         """Return tasks that are sealed and have an outcome for every target but no tombstone; none while the view is
@@ -144,12 +140,12 @@ class TaskTable:
 
     def why(self, task: str) -> Counted:
         """Return the time a task has spent so far by cause, as the ledger counted it."""
-        text, *span = self._view.command("HMGET", self._keys.task(task), "why", "why_from", "why_ms")
+        text, *span = self._view.command("HMGET", self._view.keys.task(task), "why", "why_from", "why_ms")
         return Counted(counted_of((text or b"").decode()), TimeSpan(*(int(ms or 0) for ms in span)))
 
     def pauses(self, task: str) -> list[Switch]:
         """Return when the task was paused and resumed."""
-        return switches_of((self._view.command("HGET", self._keys.task(task), "pauses") or b"").decode())
+        return switches_of((self._view.command("HGET", self._view.keys.task(task), "pauses") or b"").decode())
 
     # ------------------------------------------------------------- helpers
 
