@@ -111,6 +111,25 @@ def partitions_of(client: pulsar.Client, topic: str) -> list[str]:
         return list(client.get_topic_partitions(topic))
 
 
+def record_producer(client: pulsar.Client, topic: str, send_timeout_ms: int = 0) -> Any:
+    """Return a raw producer of small records: the wrapper's checks cost more than the sending. It never blocks, so that
+    a lock may be held while sending. send_timeout_ms: 0: no record fails alone.
+
+    Raises Unreachable, NotFound (not provisioned), Refused.
+    """
+    with translated(f"create a producer for {topic}", client):
+        producer = client.create_producer(
+            topic,
+            send_timeout_millis=send_timeout_ms,
+            max_pending_messages=0,
+            batching_enabled=True,
+            batching_max_messages=100,
+            batching_max_publish_delay_ms=1,
+            compression_type=pulsar.CompressionType.LZ4,
+        )
+    return producer._producer
+
+
 def let_go(producer: Any) -> None:
     """Close a raw producer in the background, without waiting; a broken producer may refuse.
 

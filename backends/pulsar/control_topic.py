@@ -13,7 +13,7 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from backends.pulsar.client import failure_of, let_go, position_of, translated
+from backends.pulsar.client import failure_of, let_go, position_of, record_producer
 from backends.pulsar.topic_reader import TopicReader
 from dispatcher.wire.control import ControlRecord, encode_control
 from dispatcher.wire.topics import Topics
@@ -65,22 +65,10 @@ class ControlTopic:
     def _open(self) -> Any:
         with self._lock:
             if self._producer is None:
-                self._producer = self._create()
-            return self._producer
-
-    def _create(self) -> Any:
-        with translated(f"create a producer for {self._topic}", self._client):
-            return self._client.create_producer(
-                self._topic,
                 # A record must not be stored long after its append failed: a late "pause" would override the "resume"
                 # that came after it. So the client gives up before the caller does.
-                send_timeout_millis=round(self._timeout_s * 1000),
-                max_pending_messages=0,
-                batching_enabled=True,
-                batching_max_messages=100,
-                batching_max_publish_delay_ms=1,
-                compression_type=pulsar.CompressionType.LZ4,
-            )._producer
+                self._producer = record_producer(self._client, self._topic, round(self._timeout_s * 1000))
+            return self._producer
 
     def _drop(self, producer: Any) -> None:
         """Discard the producer; the next append creates a new one. Some failures leave a producer that never works

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import _pulsar
-import pulsar
 
-from backends.pulsar.client import PulsarClient, failure_of, let_go, position_of, translated
+from backends.pulsar.client import PulsarClient, failure_of, let_go, position_of, record_producer
 from backends.pulsar.silence import CHECK_S, Silence, replace_producer
 from dispatcher.model.errors import FairlaneError, Unreachable
 
@@ -36,11 +35,10 @@ class RecordProducer:
     with an error that is not retryable. Bodies are small; callers bound the memory by waiting for receipts.
     """
 
-    def __init__(self, client: PulsarClient, topic: str, batch_delay_ms: int = 1) -> None:
+    def __init__(self, client: PulsarClient, topic: str) -> None:
         """Raises Unreachable, NotFound (not provisioned), Refused."""
         self._client = client
         self._topic = topic
-        self._batch_delay_ms = batch_delay_ms
         # Re-entrant, because a receipt may arrive in the thread that sends.
         self._lock = threading.Condition(threading.RLock())
         self._pending: dict[int, _Record] = {}
@@ -49,7 +47,7 @@ class RecordProducer:
         self._receipts = 0
         self._silence = Silence()
         self._closed = threading.Event()
-        self._producer: Any = self._open()
+        self._producer: Any = record_producer(client, topic)
         client.checks.add(self._check, CHECK_S)
 
     def publish(self, body: bytes, stored: Stored, key: str = "") -> None:
@@ -93,19 +91,6 @@ class RecordProducer:
         return all_stored
 
     # ------------------------------------------------------------ sending
-    def _open(self) -> Any:
-        with translated(f"create a producer for {self._topic}", self._client):
-            producer = self._client.create_producer(
-                self._topic,
-                send_timeout_millis=0,  # no record fails alone
-                max_pending_messages=0,  # never blocks, so that the lock may be held while sending
-                batching_enabled=True,
-                batching_max_messages=100,
-                batching_max_publish_delay_ms=self._batch_delay_ms,
-                compression_type=pulsar.CompressionType.LZ4,
-            )
-        return producer._producer  # the wrapper's checks cost more than the sending
-
     def _send(self, number: int, record: _Record) -> None:
         builder = _pulsar.MessageBuilder()
         builder.content(record.body)
@@ -150,7 +135,7 @@ class RecordProducer:
                 return
             producer, self._producer = self._producer, None
         _log.warning("%s Records are kept and published again.", error)
-        replace_producer(producer, lambda: self._resume(self._open()), self._closed)
+        replace_producer(producer, lambda: self._resume(record_producer(self._client, self._topic)), self._closed)
 
     def _resume(self, producer: Any) -> None:
         """Publish the records without a receipt again, in order, before any new record."""

@@ -61,23 +61,21 @@ def _target_check(task: PushTask, targets: object) -> TargetCheck | None:
     return check
 
 
-class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
-    """Adds to any error that interrupts a submission how the caller can continue."""
-
-    def __init__(self, task: str) -> None:
-        self._hint = f"Submit the same task with id={task!r} again to go on from its last checkpoint."
-        self._rest = f"Task {task} is incomplete: submit it again once the audience is right, or cancel it."
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+@contextmanager
+def _resumable(task: str) -> Iterator[None]:
+    """Add to any error that interrupts a submission how the caller can continue."""
+    hint = f"Submit the same task with id={task!r} again to go on from its last checkpoint."
+    try:
+        yield
+    except BaseException as error:
         if isinstance(error, Unreachable):
-            raise Unreachable(error.cause, self._hint) from error
+            raise Unreachable(error.cause, hint) from error
         if type(error) is InvalidInput:  # from the audience, which is checked while it is read
-            raise InvalidInput(error.cause, f"{error.next_step} {self._rest}".strip()) from error
-        if error is not None and not isinstance(error, FairlaneError):
-            error.add_note(self._hint)
+            rest = f"Task {task} is incomplete: submit it again once the audience is right, or cancel it."
+            raise InvalidInput(error.cause, f"{error.next_step} {rest}".strip()) from error
+        if not isinstance(error, FairlaneError):
+            error.add_note(hint)
+        raise
 
 
 @contextmanager
