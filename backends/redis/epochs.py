@@ -8,7 +8,7 @@ from backends.redis.keys import MOVED_MS
 from backends.redis.view import ViewPart
 from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.view_form import FORM
-from dispatcher.model.view_home import held_elsewhere
+from dispatcher.model.view_home import held_elsewhere, renumbered
 
 REBUILD_STEP = "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again."
 
@@ -137,12 +137,12 @@ class Epochs(ViewPart):
         self._view.call("step_epoch", epoch, "announced", int(first), position, self._view.address, claim_ms)
 
     def renumber(self, epoch: str, number: int) -> None:
-        """Give the view a number above that of the announcements of it in the control topic."""
-        self._view.call("renumber_epoch", epoch, number)
+        """Give the view a number above `number`, the highest of the announcements of it in the control topic."""
+        self._view.call("set_epoch", epoch, "id", renumbered(epoch, number + 1))
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
         """Record that another Redis, at the address `foreign`, holds the view of this installation."""
-        self._view.call("refuse_epoch", epoch, foreign)
+        self._view.call("set_epoch", epoch, "foreign", foreign)
 
     def move_wait(self, epoch: str) -> None:
         """Let the view wait from now on for as long as it would have waited, since the clock was set back."""

@@ -75,6 +75,11 @@ def number_of(epoch: str) -> int:
     return int(number[1]) if number else 0
 
 
+def renumbered(epoch: str, number: int) -> str:
+    """Return the id of an epoch with this number."""
+    return f"{_view_of(epoch)}.{number}-{''.join(_NUMBER.split(epoch, 1)[2:])}"
+
+
 def _view_of(epoch: str) -> str:
     """Return the view's name without the run of Redis (backends/redis/lua/view/view_run.lua)."""
     return epoch.partition(".")[0]
