@@ -14,7 +14,6 @@ from backends.redis.registry.tasks import TaskSelection
 from dispatcher.analysis.why import Why
 from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.pools import Cap
 from dispatcher.model.service_settings import Setting, globals_after
 from dispatcher.model.task import PushTask, Target
@@ -24,7 +23,7 @@ from producers.connection import Connection
 from producers.control.change import change_service
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.explaining import channel_trouble, explain
-from producers.control.service_controls import ServiceControls
+from producers.control.service_controls import Put, ServiceControls
 from producers.control.steering import BulkChanges, BulkResult, Plan, Progress
 from producers.control.task_changes import Changes, TaskFilter
 from producers.files.duplicates import Duplicates
@@ -62,9 +61,7 @@ class PushClient:
         self._connection = connection
         self._channels = ChannelCheck(connection.workers.workers)
         self._controls = Controls(connection.services)
-        self._service = ServiceControls(
-            lambda settings: change_service(connection.services(), settings), self._now_ms, self._flows
-        )
+        self._service = self._service_controls(lambda settings: change_service(connection.services(), settings))
         self._dead_letters = connection.dead_letters(self.submit)
         self._steering = BulkChanges(connection.services, connection.registry.tasks, connection.known_tasks)
 
@@ -347,7 +344,7 @@ class PushClient:
         """
         changes = list[Setting]()
         if after is not None:
-            after(ServiceControls(changes.extend, self._now_ms, self._flows))
+            after(self._service_controls(changes.extend))
         return globals_after(self._connection.registry.service.globals(), changes)
 
     def cap_states(self) -> dict[str, CapState]:
@@ -373,12 +370,9 @@ class PushClient:
         """
         return self._connection.invalid_targets(chosen, repeats=repeats)
 
-    def _now_ms(self) -> int:
-        """Return Redis' time."""
-        return self._connection.registry.service.now_ms()
-
-    def _flows(self) -> Mapping[str, FlowPause]:
-        return self._connection.registry.service.flow_entries()
+    def _service_controls(self, put: Put) -> ServiceControls:
+        service = self._connection.registry.service
+        return ServiceControls(put, service.now_ms, service.flow_entries)
 
     def live_tasks(self) -> list[TaskView]:
         """Return all tasks that have not ended, newest first."""

@@ -49,7 +49,6 @@ class SlabSource(Protocol):
 def slabs_of(
     audience: Iterable[object] | SlabSource,
     unit: int,
-    clock_s: Callable[[], float] = time.monotonic,
     begun: Callable[[Slab], None] = lambda _: None,
     bursts: Callable[[Iterable[object]], Iterable[Iterable[object]]] = lambda items: [items],
 ) -> Iterator[Slab]:
@@ -61,10 +60,10 @@ def slabs_of(
     """
     # Lists skip the protocol check, which takes 0.05 ms: noticeable in a small submission.
     if isinstance(audience, Sequence):
-        return slabs_of_bursts([audience], unit, clock_s, begun)
+        return slabs_of_bursts([audience], unit, begun=begun)
     if isinstance(audience, SlabSource):
         return audience.slabs(unit)
-    return slabs_of_bursts(bursts(audience), unit, clock_s, begun)
+    return slabs_of_bursts(bursts(audience), unit, begun=begun)
 
 
 def slabs_of_bursts(

@@ -10,7 +10,7 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import Target
 from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.envelope import MAX_SEQUENCE, Envelope, decode_envelope
-from producers.submit.cutter import MAX_SLAB, Cutter, bodies, slabs_of
+from producers.submit.cutter import MAX_SLAB, Cutter, bodies, slabs_of_bursts
 from producers.submit.validation import Refusal
 from tests.contract.registry_records import task_record
 from tests.unit.producers.fake_service import Slabbed, cut
@@ -94,9 +94,9 @@ def test_a_quick_audience_is_taken_in_large_slabs_and_a_slow_one_is_not_waited_f
             Time.now_s += 0.01
             yield str(number)
 
-    quick = [len(slab.items) for slab in slabs_of(map(str, range(20_000)), 1, lambda: 0.0)]
+    quick = [len(slab.items) for slab in slabs_of_bursts([map(str, range(20_000))], 1, lambda: 0.0)]
     assert max(quick) == MAX_SLAB
-    assert [len(slab.items) for slab in slabs_of(slow(), 1, lambda: Time.now_s)][-10:-1] == [8] * 9
+    assert [len(slab.items) for slab in slabs_of_bursts([slow()], 1, lambda: Time.now_s)][-10:-1] == [8] * 9
 
 
 def test_lines_are_counted_over_slabs() -> None:
