@@ -58,17 +58,9 @@ class ProbeThread:
     """Probes one node again and again."""
 
     def __init__(
-        self,
-        key: str,
-        make: Callable[[], NodeProbe],
-        every_s: float,
-        record: ProbeFigures,
-        clock: Clock,
-        random: Callable[[], float] = lambda: uniform(0.5, 1.5),
+        self, key: str, make: Callable[[], NodeProbe], every_s: float, record: ProbeFigures, clock: Clock
     ) -> None:
-        """random: factor of the time between two probes, so that they do not keep step with what they look for."""
         self._key, self._make, self._every_s, self._record, self._clock = key, make, every_s, record, clock
-        self._random = random
         self._lock = threading.Lock()
         self._began_s: float | None = None
         self._times_s: list[float] = []
@@ -106,7 +98,8 @@ class ProbeThread:
                 failed_s = max(PROBE_LIMIT_S, self._took_s(began_s)) if isinstance(error, Unreachable) else None
                 self._done(failed_s, error.cause)
                 self._record.failed(self._key)
-            self._ended.wait(max(0.0, began_s + self._every_s * self._random() - self._clock.monotonic_s()))
+            # At random, so that probes do not keep step with what they look for.
+            self._ended.wait(max(0.0, began_s + self._every_s * uniform(0.5, 1.5) - self._clock.monotonic_s()))
         if probe is not None:
             probe.close()
 

@@ -64,7 +64,7 @@ def of_broker(name: str, base: str, depth: Depth) -> Iterator[Question]:
     return documents(name, base, paths)
 
 
-def of_bookie(name: str, template: str, depth: Depth) -> Iterator[Question]:
+def of_bookie(name: str, base: str, depth: Depth) -> Iterator[Question]:
     paths = {
         METRICS: "metrics",
         "cluster_info": "api/v1/bookie/cluster_info",
@@ -74,7 +74,7 @@ def of_bookie(name: str, template: str, depth: Depth) -> Iterator[Question]:
     if Depth.SETTINGS in depth:
         paths["settings"] = "api/v1/config/server_config"
         paths["under_replicated"] = "api/v1/autorecovery/list_under_replicated_ledger"
-    return documents(name, bookie_url(template, name), paths, is_public=True)
+    return documents(name, base, paths, is_public=True)
 
 
 def settings_at(settings: PulsarSettings, broker: str, *, alone: bool) -> PulsarSettings:

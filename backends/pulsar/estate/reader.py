@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from backends.pulsar.admin import make_pool
 from backends.pulsar.estate import questions
 from backends.pulsar.estate.answers import EstateAnswer, Metrics, NodeAnswer
-from backends.pulsar.estate.asking import LIMIT_S, Question, Reply, ask_all
+from backends.pulsar.estate.asking import LIMIT_S, Reply, ask_all
 from backends.pulsar.estate.metrics_text import parse_metrics
 from backends.pulsar.estate.questions import CLUSTER, METRICS, Depth, broker_url
 from backends.settings import PulsarSettings
@@ -36,6 +36,10 @@ class NodeAsker:
 
     def close(self) -> None:
         self._http.clear()
+
+    def _bookie_urls(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the addresses of the bookies that are asked. Raises InvalidInput if `bookie_http` is no address."""
+        return {} if self._template is None else {name: questions.bookie_url(self._template, name) for name in names}
 
 
 class EstateReader(NodeAsker):
@@ -71,7 +75,9 @@ class EstateReader(NodeAsker):
             asked += questions.of_ledgers(self._base, self._names.system_topics())
         for name, base in brokers.items():
             asked += questions.of_broker(name, base, depth)
-        replies = self._ask(asked, bookies, depth)
+        for name, base in self._bookie_urls(bookies).items():
+            asked += questions.of_bookie(name, base, depth)
+        replies = ask_all(self._http, asked, self._limit_s)
         return EstateAnswer(
             cluster=node_of(CLUSTER, {**first, **replies}),
             brokers=tuple(node_of(name, replies) for name in brokers),
@@ -91,13 +97,6 @@ class EstateReader(NodeAsker):
             if not answers[CLUSTER, "brokers"].failure:
                 return url, answers
         return self._configured, first
-
-    def _ask(self, asked: Iterable[Question], bookies: Iterable[str], depth: Depth) -> Replies:
-        """Ask brokers and bookies at the same time."""
-        of_bookies: list[Question] = []
-        if self._template is not None:
-            of_bookies = [one for name in bookies for one in questions.of_bookie(name, self._template, depth)]
-        return ask_all(self._http, [*asked, *of_bookies], self._limit_s)
 
 
 def broker_urls(base: str, cluster: NodeAnswer) -> dict[str, str]:

@@ -99,10 +99,8 @@ class EstateRecorder(NodeAsker):
     def record(self, nodes: FoundNodes) -> list[RecordedText]:
         """Return the answers of the cluster and of all nodes, but for statistics of topics. Raises InvalidInput if
         `bookie_http` is no address."""
-        of_bookies: list[Question] = []
-        if self._template is not None:
-            urls = {name: questions.bookie_url(self._template, name) for name in nodes.bookies}
-            of_bookies = [one for name, url in urls.items() for one in documents(name, url, _OF_BOOKIE, is_public=True)]
+        bookies = self._bookie_urls(nodes.bookies).items()
+        of_bookies = [one for name, url in bookies for one in documents(name, url, _OF_BOOKIE, is_public=True)]
         of_cluster = documents(CLUSTER, self._base, _OF_CLUSTER)
         return self._record(
             {
