@@ -79,9 +79,6 @@ class PulsarAdmin:
         """Create a tenant. Return False if it already exists."""
         return self._create(f"tenants/{tenant}", {"allowedClusters": clusters, "adminRoles": []})
 
-    def delete_tenant(self, tenant: str) -> None:
-        self.delete(f"tenants/{tenant}")
-
     def namespaces(self, tenant: str) -> list[str]:
         """Return the full names, as in "fairlane/system"; none if the tenant does not exist."""
         return self._names(f"namespaces/{tenant}")
@@ -98,10 +95,6 @@ class PulsarAdmin:
     def set_policy(self, namespace: str, path: str, value: Any) -> None:
         """Set a policy. path: of the policy in the REST interface, below the namespace."""
         self._call("POST", f"namespaces/{namespace}/{path}", value)
-
-    def delete_namespace(self, namespace: str) -> None:
-        """Delete a namespace, which must not hold any topic."""
-        self.delete(f"namespaces/{namespace}")
 
     # ------------------------------------------------------------ topics
     def create_lane(self, topic: str, partitions: int = 0) -> None:
@@ -182,9 +175,14 @@ class PulsarAdmin:
         """Make the broker unload the topic; attached clients reconnect."""
         self._call("PUT", f"{_path(topic)}/unload")
 
-    def unload_bundle(self, namespace: str, bundle: str) -> None:
-        """Make the broker unload all topics of a bundle, named by its boundaries; any broker may then take it."""
-        self._call("PUT", f"namespaces/{namespace}/{bundle}/unload")
+    def unload_bundle(self, bundle: str, target: str = "") -> None:
+        """Make the broker unload all topics of a bundle (tenant/namespace/range); any broker may then take it.
+
+        target: the broker to load it, host:port of its REST address. Pulsar does not keep to that in a third of the
+        cases. Raises Refused with a target while no broker owns the bundle.
+        """
+        query = f"?destinationBroker={quote(target)}" if target else ""
+        self._call("PUT", f"namespaces/{bundle}/unload", query=query)
 
     def document(self, path: str) -> Any:
         """Return any other document, by its path below /admin/v2; None if it is empty. Raises NotFound."""
@@ -199,15 +197,10 @@ class PulsarAdmin:
         with suppress(NotFound):
             self._call("DELETE", path)
 
-    def move_bundle(self, namespace: str, bundle: str, target: str) -> None:
-        """Make the broker unload a bundle and ask for it to be loaded by another, host:port of its REST address. Pulsar
-        does not keep to that in a third of the cases. Raises Refused while no broker owns the bundle."""
-        self._call("PUT", f"namespaces/{namespace}/{bundle}/unload", query=f"?destinationBroker={quote(target)}")
-
-    def split_bundle(self, namespace: str, bundle: str, position: int) -> None:
+    def split_bundle(self, bundle: str, position: int) -> None:
         """Split a bundle at a hash, the first of the upper part; its topics are loaded again."""
         query = "?unload=true&splitAlgorithmName=specified_positions_divide"
-        self._call("PUT", f"namespaces/{namespace}/{bundle}/split", [position], query)
+        self._call("PUT", f"namespaces/{bundle}/split", [position], query)
 
     def owned_bundles(self, cluster: str, broker: str) -> list[str]:
         """Return the bundles that a broker owns now, tenant/namespace/range, also those without topics."""

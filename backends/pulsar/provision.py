@@ -60,8 +60,8 @@ def deprovision(settings: PulsarSettings) -> None:
         namespaces = admin.namespaces(settings.tenant)
         _each(lambda topic: [admin.delete_topic(topic, force=True)], _each(admin.list_topics, namespaces))
         for namespace in namespaces:
-            admin.delete_namespace(namespace)
-        admin.delete_tenant(settings.tenant)
+            admin.delete(f"namespaces/{namespace}")
+        admin.delete(f"tenants/{settings.tenant}")
 
 
 def _namespaces(names: Topics) -> list[tuple[str, tuple[Policy, ...]]]:

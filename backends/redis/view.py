@@ -103,7 +103,7 @@ class RedisView:
     def now_ms(self) -> int:
         """Return Redis' time, by which all claims and use-bys are measured. Raises Unreachable."""
         with translated(self.client):
-            return redis_now_ms(self.client)
+            return _ms(*self.client.time())
 
     def run(self) -> ServerRun:
         """Return which run of which server this is. Raises Unreachable, and Refused for a Redis Cluster."""
@@ -219,11 +219,6 @@ def _raw_info(client: redis.Redis, section: str) -> bytes:
         return bytes(connection.read_response())
     finally:
         client.connection_pool.release(connection)
-
-
-def redis_now_ms(client: redis.Redis) -> int:
-    """Return Redis' time in ms."""
-    return _ms(*client.time())
 
 
 def _ms(seconds: bytes | int, microseconds: bytes | int) -> int:

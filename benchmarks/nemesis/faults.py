@@ -125,7 +125,7 @@ class Nemesis:
         with self._journal.noted(step.kind, topic), closing(PulsarAdmin(self._scene.settings.pulsar)) as admin:
             edges = admin.policies(namespace)["bundles"]["boundaries"]
             for low, high in pairwise(edges):
-                admin.unload_bundle(namespace, f"{low}_{high}")
+                admin.unload_bundle(f"{namespace}/{low}_{high}")
             with suppress(KeyError, HTTPError):  # that broker is not running
                 take(topic, self._scene.brokers.web_url(int(step.pick * 1_000) % 2))
 

@@ -38,7 +38,7 @@ def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Ro
     bursts = _bursts(source, delimiter_of(line) or ",", path)
     first = next(chain.from_iterable(bursts), None)
     if first is None:
-        return iter(()), parser(_no_row)
+        return iter(()), parser(lambda _row: None)
     if isinstance(first[1], Unreadable):
         cause = first[1].reason.removeprefix("the line ")
         raise InvalidInput(f"targets: the first line of {path} {cause}.", "Correct it, or remove it.")
@@ -50,10 +50,6 @@ def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Ro
     if twice is not None:
         raise InvalidInput(f"targets: {path} has two columns named {twice!r}.", "Give each column a name of its own.")
     return bursts, parser(_row_maker(header, column, keep, path))
-
-
-def _no_row(row: list[str]) -> None:
-    """Return no target: the parser of an empty file."""
 
 
 def _cells(line: str, delimiter: str) -> list[str]:

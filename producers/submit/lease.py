@@ -26,7 +26,7 @@ class Lease:
     """
 
     def __init__(self, services: Services, task: str) -> None:
-        self.submitter = new_submitter()
+        self.submitter = secrets.token_hex(8)
         self._services = services
         self._task = task
         self._ended = threading.Event()
@@ -117,11 +117,6 @@ class Lease:
 
     def _renew(self) -> SubmitLease:
         return self._services.registry.submissions.hold_submission("renew", self._task, self.submitter)
-
-
-def new_submitter() -> str:
-    """Return a new random id."""
-    return secrets.token_hex(8)
 
 
 def _being_submitted(task: str, lease: SubmitLease) -> BeingSubmitted:

@@ -99,17 +99,14 @@ class BundleAdmin:
 
         at: the broker to ask, best the owner; None: the one at the configured address, which may hang.
         """
-        namespace, _, bounds = bundle.rpartition("/")
-        self._asked(at).move_bundle(namespace, bounds, target)
+        self._asked(at).unload_bundle(bundle, target)
 
     def let_go(self, bundle: str) -> None:
         """Unload a bundle; the next client that needs it has it loaded anywhere."""
-        namespace, _, bounds = bundle.rpartition("/")
-        self._any.unload_bundle(namespace, bounds)
+        self._any.unload_bundle(bundle)
 
     def split(self, bundle: str, position: int) -> None:
-        namespace, _, bounds = bundle.rpartition("/")
-        self._any.split_bundle(namespace, bounds, position)
+        self._any.split_bundle(bundle, position)
 
     def unload_topic(self, topic: str) -> None:
         self._any.unload(topic)

@@ -61,7 +61,7 @@ class EstateReader(NodeAsker):
         If the configured address does not answer, the brokers known from an earlier look are asked for the names too,
         which takes the limit once more. Raises InvalidInput if `bookie_http` is no address.
         """
-        first: Replies = self._ask_cluster(self._configured)
+        first: Replies = ask_all(self._http, questions.of_cluster_first(self._configured), self._limit_s)
         self._base = self._configured
         others = [url for url in self._known if url != self._configured]
         if first[CLUSTER, "brokers"].failure and others:
@@ -84,9 +84,6 @@ class EstateReader(NodeAsker):
             bookies=tuple(node_of(name, replies) for name in bookies),
             asked_bookies=self._template is not None,
         )
-
-    def _ask_cluster(self, base: str) -> dict[tuple[str, str], Reply]:
-        return ask_all(self._http, questions.of_cluster_first(base), self._limit_s)
 
     def _ask_others(self, first: Replies, others: Iterable[str]) -> tuple[str, Replies]:
         """Return the address and the answers of a broker that answers; those of the configured one if none does."""

@@ -1,16 +1,17 @@
 """`fairlane backlog snapshot | report`: how the backlog arose, what holds it back, and when it will be gone."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from fairlane.cli.base.arguments import DURATION
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.options import F
 from fairlane.cli.base.output import Output, output_option, report_option, say
 from fairlane.cli.tables.spark_session import running
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from spark_jobs.backlog.snapshot_files import FileSettings
     from spark_jobs.backlog.tables import Section
 
-F = TypeVar("F", bound=Callable[..., Any])
 MIN_EVERY_S = 1.0
 _OMITTED_FIRST = (
     *("not sent", "retried", "p95", "wait p50", "workers", "held back by", "done at capacity", "arrive/s", "drain"),

@@ -1,21 +1,20 @@
 """Common parts of commands that run on Spark: their options, and the session."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairlane.cli.base.arguments import named_values
+from fairlane.cli.base.options import F
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.session.session import SessionSettings
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
