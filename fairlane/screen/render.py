@@ -1,6 +1,7 @@
 """Draws a sample with rich."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -30,19 +31,7 @@ _MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
 def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | None] | None = None) -> RenderableType:
     """Return the table of tiers. `longest_waits_s`: by tier, for an additional column."""
     columns: list[Column | str] = [TIER, "weight", "wanted", "actual", "rate", "backlog", "drain_s"]
-    rows = [
-        {
-            "tier": tier.tier,
-            "weight": tier.weight / 1000,
-            "wanted": tier.wanted,
-            "actual": tier.actual,
-            "rate": tier.rate,
-            "backlog": tier.backlog,
-            "drain_s": tier.drain_s,
-            "longest_wait_s": (longest_waits_s or {}).get(tier.tier),
-        }
-        for tier in tiers
-    ]
+    rows = [{**asdict(tier), "longest_wait_s": (longest_waits_s or {}).get(tier.tier)} for tier in tiers]
     return table_of(rows, columns if longest_waits_s is None else [*columns, "longest_wait_s"])
 
 

@@ -26,7 +26,7 @@ class TierFigures:
     """Figures of one tier."""
 
     tier: str
-    weight: int
+    weight: float
     wanted: float | None
     """Share by weight, from 0 to 1; None if nothing is sent."""
     actual: float | None
@@ -77,11 +77,11 @@ def sample_of(source: SampleSource, clock: Clock) -> Sample:
 def tier_figures(settings: Globals, sending: list[TaskView], rates: dict[str, float]) -> list[TierFigures]:
     """Return the figures of every tier, highest first."""
     backlog = {tier: sum(task.targets.pending for task in sending if task.tier == tier) for tier in map(str, TIERS)}
-    shares, total = wanted_shares(settings.tier_milli, backlog), sum(rates.values())
+    shares, total = wanted_shares(settings.tier_weights, backlog), sum(rates.values())
     return [
         TierFigures(
             tier=tier,
-            weight=settings.tier_milli[tier],
+            weight=settings.tier_weights[tier],
             wanted=shares[tier],
             actual=rates[tier] / total if total else None,
             rate=rates[tier],

@@ -34,10 +34,7 @@ def show(ctx: click.Context, output: Output) -> None:
     with client_of(ctx) as client:
         sample = sample_of(client, SystemClock())
     waits = waits_of(sample)
-    tiers = {
-        tier.tier: {**asdict(tier), "weight": tier.weight / MILLI, **_wait_fields(waits[tier.tier])}
-        for tier in sample.tiers
-    }
+    tiers = {tier.tier: {**asdict(tier), **_wait_fields(waits[tier.tier])} for tier in sample.tiers}
     missing = waiting_tasks(Served.by(sample.workers), sample.tasks)
     document = {
         "sharing": sample.settings.sharing,

@@ -114,7 +114,7 @@ parts = st.none() | st.floats(0, 1)
 figures = st.builds(
     TierFigures,
     tier=tiers,
-    weight=st.integers(1, 10**7),
+    weight=st.floats(0.001, 10**4),
     wanted=parts,
     actual=parts,
     rate=rates,
