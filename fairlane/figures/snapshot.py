@@ -14,21 +14,15 @@ from fairlane.figures.snapshot_row import Row, Taken, snapshot_row
 if TYPE_CHECKING:
     from spark_jobs.backlog.snapshot_files import SnapshotFiles
 
-FIND_BROKERS_EVERY_S = 300.0
-
 
 class BacklogSnapshotter:
-    """Takes snapshots of the backlog: one request to each broker and one to Redis.
-
-    The list of brokers is requested at the first snapshot, every five minutes, and after a broker did not answer.
-    """
+    """Takes snapshots of the backlog: one request to each broker and one to Redis."""
 
     def __init__(self, redis: BacklogReader, brokers: BrokerLanes, clock: Clock, every_s: float) -> None:
         self._redis = redis
         self._brokers = brokers
         self._clock = clock
         self._every_s = every_s
-        self._find_at_s = 0.0
 
     def take(self) -> Row:
         """Take one snapshot.
@@ -36,18 +30,11 @@ class BacklogSnapshotter:
         Raises Unreachable, NotReady (the counts of the view are not yet correct) and Refused; there is no snapshot
         then.
         """
-        brokers = self._brokers
         begun_s = self._clock.monotonic_s()
-        if begun_s >= self._find_at_s:
-            brokers.find()
-            self._find_at_s = begun_s + FIND_BROKERS_EVERY_S
-        begun_s = self._clock.monotonic_s()
-        answers = brokers.read()
+        answers = self._brokers.read()
         backlog = self._redis.read()
-        if any(one.lanes is None for one in answers):
-            self._find_at_s = 0.0
         took_ms = round((self._clock.monotonic_s() - begun_s) * 1000)
-        return snapshot_row(backlog, answers, Taken(self._every_s, took_ms, brokers.measured_every_s))
+        return snapshot_row(backlog, answers, Taken(self._every_s, took_ms, self._brokers.measured_every_s))
 
 
 def failures(row: Row) -> list[str]:

@@ -35,7 +35,7 @@ STATISTICS_S = 60.0
 
 @pytest.fixture
 def snapshotter(fresh_settings: Settings) -> Iterator[BacklogSnapshotter]:
-    brokers = BrokerLanes(fresh_settings.pulsar, topics(fresh_settings.pulsar))
+    brokers = BrokerLanes(fresh_settings.pulsar, topics(fresh_settings.pulsar), SystemClock())
     with closing(open_view(fresh_settings.redis)) as view, closing(brokers):
         yield BacklogSnapshotter(BacklogReader(view), brokers, SystemClock(), 10.0)
 
@@ -145,6 +145,6 @@ def test_a_lane_of_which_one_partition_is_full_is_reported_as_skewed(
 
 def test_with_a_server_gone_there_is_no_snapshot(fresh_settings: Settings) -> None:
     nowhere = fresh_settings.redis.model_copy(update={"url": "redis://127.0.0.1:1/0"})
-    brokers = BrokerLanes(fresh_settings.pulsar, topics(fresh_settings.pulsar))
+    brokers = BrokerLanes(fresh_settings.pulsar, topics(fresh_settings.pulsar), SystemClock())
     with closing(open_view(nowhere)) as view, closing(brokers), pytest.raises(Unreachable):
         BacklogSnapshotter(BacklogReader(view), brokers, SystemClock(), 10.0).take()

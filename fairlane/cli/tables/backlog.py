@@ -95,9 +95,10 @@ def _snapshotter(settings: "Settings", every_s: float) -> Iterator["BacklogSnaps
     from backends.system_clock import SystemClock
     from fairlane.figures.snapshot import BacklogSnapshotter
 
-    lanes = BrokerLanes(settings.pulsar, topics(settings.pulsar))
+    clock = SystemClock()
+    lanes = BrokerLanes(settings.pulsar, topics(settings.pulsar), clock)
     with closing(open_view(settings.redis)) as view, closing(lanes):
-        yield BacklogSnapshotter(BacklogReader(view), lanes, SystemClock(), every_s)
+        yield BacklogSnapshotter(BacklogReader(view), lanes, clock, every_s)
 
 
 def _once(settings: "Settings", files: "FileSettings", every_s: float, output: Output) -> None:

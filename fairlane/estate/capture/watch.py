@@ -5,13 +5,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, answered_lanes
+from backends.pulsar.broker_lanes import BrokerLanes, answered_lanes
 from backends.pulsar.client import topics
 from backends.redis.estate.incidents import IncidentNote, Incidents
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import IDLE_TASK
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
+from backends.system_clock import SystemClock
 from dispatcher.analysis.served import Served
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import TaskView
@@ -39,7 +40,7 @@ class IncidentWatch:
         report: must not block, as AutomaticCaptures.report.
         """
         quick = {"operation_timeout_s": _ANSWER_S}
-        self._lanes = BrokerLanes(settings.pulsar.model_copy(update=quick), topics(settings.pulsar))
+        self._lanes = BrokerLanes(settings.pulsar.model_copy(update=quick), topics(settings.pulsar), SystemClock())
         self._view = open_view(settings.redis)
         self._incidents, self._registry = Incidents(self._view), Registry(self._view)
         self._workers = Workers(self._view)
@@ -83,7 +84,7 @@ class IncidentWatch:
     def look_at_lanes(self) -> list[Incident]:
         """Report what lanes and tasks show now, and return it. Raises Unreachable, and Refused if the role may not ask
         brokers for their statistics."""
-        answers = self._answers()
+        answers = self._lanes.read()
         lanes = [lane for _, lane in answered_lanes(answers)]
         all_answered = all(answer.lanes is not None for answer in answers)
         return self._reported([*blocked_lanes(lanes), *stuck_lanes(self._stuck(), lanes, all_answered=all_answered)])
@@ -92,13 +93,6 @@ class IncidentWatch:
         if found:
             self._report(joined(found))
         return found
-
-    def _answers(self) -> list[BrokerAnswer]:
-        """Return the brokers' answers. The brokers are looked up again when one has not answered."""
-        answers = self._lanes.read()
-        if any(answer.lanes is None for answer in answers):
-            self._lanes.close()
-        return answers
 
     def _stuck(self) -> list[TaskView]:
         served, settings = Served.by(self._workers.workers()), self._registry.service.globals()

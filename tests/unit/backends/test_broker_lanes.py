@@ -10,6 +10,7 @@ from backends.pulsar import broker_lanes
 from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, answered_lanes
 from backends.pulsar.estate.lane_stats import lanes_of
 from backends.settings import PulsarSettings
+from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Malformed, Refused, Unreachable
 from dispatcher.wire.topics import Topics
 from tests.records import lane_stats
@@ -64,7 +65,18 @@ LanesAt = Callable[..., BrokerLanes]
 
 
 @pytest.fixture
-def lanes_at(monkeypatch: pytest.MonkeyPatch) -> LanesAt:
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def lists() -> list[list[str]]:
+    """The lists of brokers that were asked for."""
+    return []
+
+
+@pytest.fixture
+def lanes_at(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock, lists: list[list[str]]) -> LanesAt:
     """The lanes of a cluster with a broker for each of the answers."""
 
     def make(*answers: bytes | FairlaneError) -> BrokerLanes:
@@ -75,7 +87,8 @@ def lanes_at(monkeypatch: pytest.MonkeyPatch) -> LanesAt:
                 self._at = urlsplit(settings.admin_url or "").hostname or ""
 
             def brokers(self) -> list[str]:
-                return list(by_name)
+                lists.append(list(by_name))
+                return lists[-1]
 
             def runtime_configuration(self) -> dict[str, str]:
                 return {}
@@ -89,7 +102,7 @@ def lanes_at(monkeypatch: pytest.MonkeyPatch) -> LanesAt:
             def close(self) -> None: ...
 
         monkeypatch.setattr(broker_lanes, "PulsarAdmin", Admin)
-        return BrokerLanes(PulsarSettings(admin_url="http://pulsar:8080"), Topics())
+        return BrokerLanes(PulsarSettings(admin_url="http://pulsar:8080"), Topics(), clock)
 
     return make
 
@@ -98,6 +111,22 @@ def test_a_broker_that_does_not_answer_is_named_and_the_others_are_told_of(lanes
     looks = lanes_at(Unreachable("It is gone."), statistics(t=TOPIC)).read()
     assert looks[0] == BrokerAnswer("b0", None, "It is gone.")
     assert [(broker, lane.topic) for broker, lane in answered_lanes(looks)] == [("b1", "t")]
+
+
+def test_brokers_are_looked_for_at_first_every_five_minutes_and_after_one_did_not_answer(
+    lanes_at: LanesAt, clock: VirtualClock, lists: list[list[str]]
+) -> None:
+    lanes, two = lanes_at(b"{}", b"{}"), ["b0", "b1"]
+    lanes.read()
+    lanes.read()
+    assert lists == [two]
+    clock.advance(300)
+    lanes.read()
+    assert lists == [two] * 2
+    lanes = lanes_at(b"{}", Unreachable("It is gone."))
+    lanes.read()
+    lanes.read()
+    assert lists == [two] * 4
 
 
 def test_who_may_not_ask_is_told_so(lanes_at: LanesAt) -> None:

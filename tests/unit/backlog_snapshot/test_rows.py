@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from backends.pulsar.broker_lanes import BrokerAnswer
-from backends.pulsar.estate.lane_stats import LaneStats
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.model.view import TargetCounts, TierStats, WorkerBeat
-from fairlane.figures.snapshot import BacklogSnapshotter, SnapshotSeries
+from fairlane.figures.snapshot import SnapshotSeries
 from fairlane.figures.snapshot_row import Taken, kind_of_lane, snapshot_row
 from tests import records
 from tests.actors import Waits
@@ -155,36 +154,3 @@ def test_what_waiting_does_not_mend_ends_the_run() -> None:
     run, _ = series(clock, iter([Refused("No rights.")]), [])
     with pytest.raises(Refused):
         run.run(Waits(clock, 2))
-
-
-class Brokers:
-    measured_every_s = 60
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.lanes: list[LaneStats] | None = []
-
-    def find(self) -> list[str]:
-        self.asked.append("find")
-        return ["b1"]
-
-    def read(self) -> list[BrokerAnswer]:
-        self.asked.append("look")
-        return [BrokerAnswer("b1", self.lanes, "" if self.lanes is not None else "down")]
-
-
-class Reader:
-    def read(self) -> BacklogState:
-        return look()
-
-
-def test_brokers_are_looked_for_at_first_every_five_minutes_and_after_one_did_not_answer() -> None:
-    clock, brokers = VirtualClock(), Brokers()
-    snapshotter = BacklogSnapshotter(Reader(), brokers, clock, 10.0)  # type: ignore[arg-type]
-    snapshotter.take()
-    snapshotter.take()
-    clock.advance(300)
-    brokers.lanes = None
-    assert not snapshotter.take()["brokers"][0]["answered"]
-    snapshotter.take()
-    assert brokers.asked == ["find", "look", "look", "find", "look", "find", "look"]
