@@ -21,7 +21,6 @@ class Address(str):
     program."""
 
     def __new__(cls, text: str, source: str = "", *, stopped: bool = False) -> Self:
-        """Make an address from its text."""
         address = super().__new__(cls, text)
         address.source, address.stopped = source, stopped
         return address

@@ -44,8 +44,6 @@ class PublisherSettings:
 
 @dataclass
 class _Lane:
-    """The state of one lane's producer."""
-
     used_s: float
     """Time of the last publish call."""
     producer: LaneProducer | None = None

@@ -199,7 +199,6 @@ def _check_names(admin: PulsarAdmin, settings: PulsarSettings) -> list[Finding]:
 
 
 def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
-    """Return one finding for all missing names."""
     if not names:
         return []
     shown = listed(names, _SHOWN)
@@ -208,7 +207,6 @@ def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
 
 
 def _stored_policies(admin: PulsarAdmin, namespace: str) -> Mapping[str, Any] | None:
-    """Return a namespace's policies; None if it does not exist."""
     try:
         return admin.policies(namespace)
     except NotFound:

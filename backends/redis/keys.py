@@ -63,8 +63,6 @@ class _Named:
 
 
 class _Name(_Named):
-    """The name of one key."""
-
     def __get__(self, keys: "Keys", _owner: type) -> str:
         return f"{keys.prefix}:{self._name}"
 

@@ -128,7 +128,6 @@ def _lowered(pool: str, settings: Globals, state: CapState) -> dict[str, Any]:
 
 
 def _paused_apps(channel: str, settings: Globals) -> dict[str, dict[str, Any]]:
-    """Return the pauses of apps on the channel."""
     split = ((*flow_parts(flow), pause) for flow, pause in settings.flow_pauses.items())
     return {
         app: {

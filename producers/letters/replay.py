@@ -182,8 +182,6 @@ class Replays:
 
 
 class _Chosen:
-    """The chosen targets of one task's letters."""
-
     def __init__(self) -> None:
         self._keys: list[TargetKey] = []
         self.since_ms = 1 << 62
@@ -231,7 +229,6 @@ def _push_task(claim: Claim) -> PushTask:
 
 
 def _who() -> str:
-    """Return the name of this operator."""
     user = "unknown"
     with suppress(OSError, KeyError):
         user = getpass.getuser()

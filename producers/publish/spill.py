@@ -67,7 +67,6 @@ class Spill:
         self._places.popleft()
 
     def __len__(self) -> int:
-        """Return the number of pieces."""
         return len(self._places)
 
     @property

@@ -144,7 +144,6 @@ class Cutter:
 
     @property
     def waiting(self) -> int:
-        """Return the number of targets that are not in a block yet."""
         return len(self._waiting.addresses)
 
     def digest(self) -> str:
@@ -172,7 +171,6 @@ class Cutter:
         return self._ends[0] - self.targets if self._ends else inf
 
     def _ready(self) -> int:
-        """Return the number of targets that can be cut off now."""
         waiting, room = self.waiting, self._room()
         return int(room) if waiting >= room else waiting - waiting % self.chunk
 

@@ -48,8 +48,6 @@ def check_audience(audience: object) -> None:
 
 @dataclass(slots=True)
 class _Filling:
-    """A slab being filled from the audience."""
-
     slab: Slab
     began_s: float
     taken: int = 0

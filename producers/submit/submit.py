@@ -104,8 +104,6 @@ def _one_thread() -> Iterator[Executor]:
 
 
 class _Run:
-    """One submission in progress."""
-
     def __init__(
         self,
         services: Services,

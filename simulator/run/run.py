@@ -133,7 +133,6 @@ class SimulatedRun:
             )
 
     def _in_slot(self, slot: str, call: Callable[[SimWorker], None]) -> None:
-        """Call `call` with each live worker in a slot."""
         for worker in [one for one in self.workers.live.values() if one.member.slot == slot]:
             call(worker)
 

@@ -33,8 +33,6 @@ class Amount(NamedTuple):
 
 @dataclass(slots=True)
 class _Claim:
-    """The claim of one lease call."""
-
     name: str
     lease_ends_us: int
     ends_us: int
@@ -42,8 +40,6 @@ class _Claim:
 
 @dataclass(slots=True)
 class _ClaimedEnvelope:
-    """An envelope under a claim."""
-
     claim: _Claim
     size: int
     called: bool = False

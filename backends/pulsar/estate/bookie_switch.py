@@ -61,7 +61,6 @@ class BookieSwitch:
 
 
 def _names(body: bytes) -> set[str] | None:
-    """Return the names of a list of bookies; None if it is none."""
     try:
         listed = json.loads(body)
     except ValueError:

@@ -135,7 +135,6 @@ def _offload(admin: PulsarAdmin, namespace: str, offload: OffloadSettings) -> It
 
 
 def _document_or_none(admin: PulsarAdmin, path: str) -> Mapping[str, Any] | None:
-    """Return a document; None if there is none."""
     try:
         document = admin.document(path)
     except NotFound:

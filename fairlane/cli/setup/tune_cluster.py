@@ -90,7 +90,6 @@ def cluster(
 
 
 def _write(plan: "ClusterPlan", folder: Path, name: str, zookeeper: str) -> None:
-    """Write all files of a plan. Raises InvalidInput."""
     from estate.sizing.conf_files import Site, files_of
 
     files = files_of(plan, Site(cluster=name, zookeeper=zookeeper))

@@ -146,7 +146,6 @@ class CaptureTaker:
 
 
 def _facts(texts: Iterable[RecordedText]) -> dict[str, LaneFacts]:
-    """Return the facts of the topics that answered."""
     documents = {(text.node, text.document): _parsed(text) for text in texts if not text.failure}
     asked = dict.fromkeys(topic for topic, document in documents if document == INTERNAL)
     return {topic: facts_of(topic, documents.get((topic, STATS)), documents[topic, INTERNAL]) for topic in asked}
