@@ -32,7 +32,7 @@ class FlowFigures:
         self.requests = self.under_way = 0
         self.answers: Counter[str] = Counter() if shown is None else shown.answers
         """By verdict."""
-        self.times = Histogram(BUCKETS_S) if shown is None else shown.times
+        self.times: Histogram = Histogram(BUCKETS_S) if shown is None else shown.times
         """Seconds of requests that were answered or given up."""
 
     def begin(self) -> None:
