@@ -17,12 +17,24 @@ PUSH_TYPES = frozenset({
     *("alert", "background", "voip", "complication", "fileprovider", "mdm", "location", "liveactivity"),
     *("pushtotalk", "controls", "widgets"),
 })  # fmt: skip
+PUSH_TYPE = "apns-push-type"
+TOPIC_SUFFIXES = {
+    "voip": ".voip",
+    "complication": ".complication",
+    "fileprovider": ".pushkit.fileprovider",
+    "location": ".location-query",
+    "liveactivity": ".push-type.liveactivity",
+    "pushtotalk": ".voip-ptt",
+    "controls": ".push-type.controls",
+    "widgets": ".push-type.widgets",
+}
+"""What the topic of a push of this type has after the bundle id. APNs refuses the type with another topic."""
 PRIORITIES = ("10", "5", "1")
 ID_NAMESPACE = UUID("5f462a30-6d61-5777-863e-39042d32b10c")
 """The namespace of `apns-id`, as of any UUID of version 5."""
 HEADERS = "headers"
 """The key of `message.apns` that has headers instead of a part of the payload."""
-_HEADERS = ("apns-priority", "apns-push-type")
+_HEADERS = ("apns-priority", PUSH_TYPE)
 _TOKEN = re.compile(r"(?:[0-9A-Fa-f]{2}){32,100}")
 _PRIORITY = {Tier.HIGH: "10", Tier.MEDIUM: "5", Tier.LOW: "5"}
 
@@ -68,7 +80,7 @@ def _headers(message: PushMessage, handling: Handling) -> dict[str, str]:
     kept_s = handling.kept_s(message, MAX_KEPT_S)
     expiration = handling.now_ms // 1000 + (MAX_KEPT_S if kept_s is None else kept_s)
     headers = {
-        "apns-push-type": "alert" if is_shown else "background",
+        PUSH_TYPE: "alert" if is_shown else "background",
         "apns-priority": _PRIORITY[handling.tier] if is_shown else "5",
         "apns-expiration": str(expiration if kept_s != 0 else 0),
     }
@@ -79,10 +91,10 @@ def _headers(message: PushMessage, handling: Handling) -> dict[str, str]:
 
 def _header_problems(headers: Mapping[str, Any]) -> list[Problem]:
     problems = unknown_fields(headers, _HEADERS, f"message.apns.{HEADERS}")
-    for name, known in (("apns-priority", PRIORITIES), ("apns-push-type", sorted(PUSH_TYPES))):
+    for name, known in (("apns-priority", PRIORITIES), (PUSH_TYPE, sorted(PUSH_TYPES))):
         if name in headers and headers[name] not in known:
             problems.append(Problem(f"message.apns.{HEADERS}.{name}", f"must be one of the texts {', '.join(known)}"))
-    if headers.get("apns-push-type") == "background" and headers.get("apns-priority") == "10":
+    if headers.get(PUSH_TYPE) == "background" and headers.get("apns-priority") == "10":
         problems.append(Problem(f"message.apns.{HEADERS}.apns-priority", "must not be 10 for a background push"))
     return problems
 

@@ -11,7 +11,7 @@ from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.provider import AppSettings, Authorization, Provider
 from dispatcher.channels import apns_answers
-from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, ApnsSpec, apns_id
+from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, PUSH_TYPE, TOPIC_SUFFIXES, ApnsSpec, apns_id
 from dispatcher.channels.verdict_table import Answer
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
@@ -24,6 +24,7 @@ LIFETIME_S = 3_600
 SKEW_S = 300
 """How far a clock may be set back before a token counts as one of the future."""
 NO_TARGET = "0" * 64
+_TOPIC = "apns-topic"
 _BYTES = 32
 """Length of each of the two numbers of a P-256 signature."""
 
@@ -56,7 +57,7 @@ class ApnsProvider(Provider):
         if not app.topic:
             raise InvalidInput("The app has no topic.", "Set topic to its bundle id.")
         slot_s = int(wall_s) // SLOT_S * SLOT_S
-        headers: Headers = (("apns-topic", app.topic),)
+        headers: Headers = ((_TOPIC, app.topic),)
         if self.certificate(credential) is None:
             headers = (("authorization", f"bearer {_token(credential, app, slot_s)}"), *headers)
         return Authorization(
@@ -67,6 +68,12 @@ class ApnsProvider(Provider):
             renew_s=slot_s + SLOT_S,
             ends_s=slot_s + LIFETIME_S,
         )
+
+    def joined(self, proof: Headers, message: Headers, /) -> Headers:
+        """Return all headers, with the topic that the push type asks for."""
+        suffix = TOPIC_SUFFIXES.get(str(dict(message).get(PUSH_TYPE)), "")
+        topics = {name: value.removesuffix(suffix) + suffix for name, value in proof if name == _TOPIC}
+        return (*(header for header in proof if header[0] != _TOPIC), *topics.items(), *message)
 
     def read(self, response: HttpResponse) -> Answer:
         return apns_answers.read_answer(response.status, response.body, response.header("apns-id") or "")
@@ -83,7 +90,7 @@ class ApnsProvider(Provider):
 
     def dry_run(self, authorization: Authorization, target: str | None) -> HttpRequest:
         """APNs has no dry run, so a device gets a notification without a text, and only at once."""
-        headers = {"apns-push-type": "background", "apns-priority": "5", "apns-expiration": "0"}
+        headers = {PUSH_TYPE: "background", "apns-priority": "5", "apns-expiration": "0"}
         return HttpRequest(
             url=authorization.url + (target or NO_TARGET),
             body=b'{"aps":{"content-available":1}}',

@@ -123,6 +123,10 @@ class Provider(ABC):
         """Make a proof. May block. Raises InvalidInput if the credential cannot be used, Unreachable if its issuer
         cannot be reached."""
 
+    def joined(self, proof: Headers, message: Headers, /) -> Headers:
+        """Return the headers of a request: those of the proof and those of the message."""
+        return (*proof, *message)
+
     @abstractmethod
     def read(self, response: HttpResponse) -> Answer:
         """Read an answer."""

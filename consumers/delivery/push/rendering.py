@@ -4,9 +4,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from consumers.delivery.http2.port import Headers
-from consumers.delivery.push.provider import Authorization
+from consumers.delivery.push.provider import Authorization, Provider
 from dispatcher.channels.push_message import Templates
-from dispatcher.channels.spec import ChannelSpec, Handling
+from dispatcher.channels.spec import Handling
 from dispatcher.clock import Clock
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.model.tier import Tier
@@ -23,6 +23,7 @@ FRESH_WITHOUT_END_S = 60.0
 class Rendered:
     """The requests of a message but for target and proof."""
 
+    provider: Provider
     templates: Templates | None
     """None: the message cannot be sent to anybody."""
     headers: Headers
@@ -35,15 +36,15 @@ class Rendered:
     def headers_with(self, authorization: Authorization) -> Headers:
         """Return all headers. Requests that share the tuple are prepared faster."""
         if self._proof is not authorization:
-            self._proof, self._all_headers = authorization, (*authorization.headers, *self.headers)
+            self._proof, self._all_headers = authorization, self.provider.joined(authorization.headers, self.headers)
         return self._all_headers
 
 
 class Renderings:
     """The messages of recent envelopes."""
 
-    def __init__(self, spec: ChannelSpec, clock: Clock) -> None:
-        self._spec = spec
+    def __init__(self, provider: Provider, clock: Clock) -> None:
+        self._provider = provider
         self._clock = clock
         self._kept: OrderedDict[tuple[bytes, str, int], Rendered] = OrderedDict()
 
@@ -63,12 +64,14 @@ class Renderings:
         handling = Handling(_tier(tier), self._clock.wall_ms(), envelope.expires_ms)
         until_s = now_s + (FRESH_S if envelope.expires_ms else FRESH_WITHOUT_END_S)
         try:
-            rendering = self._spec.render(decode_message(envelope.message), handling)
+            rendering = self._provider.spec.render(decode_message(envelope.message), handling)
         except InvalidInput as error:
-            return Rendered(None, (), until_s, problem=str(error))
+            return Rendered(self._provider, None, (), until_s, problem=str(error))
         except (*DECODING_ERRORS, TypeError, ValueError) as error:
-            return Rendered(None, (), until_s, problem=f"The message cannot be read: {error_text(error)}")
-        return Rendered(rendering.templates, tuple(rendering.headers.items()), until_s)
+            return Rendered(
+                self._provider, None, (), until_s, problem=f"The message cannot be read: {error_text(error)}"
+            )
+        return Rendered(self._provider, rendering.templates, tuple(rendering.headers.items()), until_s)
 
 
 def _tier(name: str) -> Tier:

@@ -71,7 +71,7 @@ class Sender:
         self.channel, self.app, self.flow = channel, app, flow_name(channel, app)
         self.provider, self._keeps_ids = provider, keeps_ids
         self.access = access
-        self.renderings = Renderings(provider.spec, clock)
+        self.renderings = Renderings(provider, clock)
         self.health = Health()
         self.clock = clock
         self.sent_row = provider.spec.table.row_of(Answer(status=200))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, PRIORITIES, PUSH_TYPES, ApnsSpec
+from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, PRIORITIES, PUSH_TYPE, PUSH_TYPES, TOPIC_SUFFIXES, ApnsSpec
 from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES
 from dispatcher.model.errors import DECODING_ERRORS
 
@@ -13,26 +13,23 @@ MAX_VOIP_BYTES = 5_120
 ID_FORM = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _EXPIRATION = re.compile(r"\d{1,12}")
 _TOPIC = re.compile(r"[A-Za-z0-9.-]{1,255}")
-_SUFFIXES = (
-    *("", ".voip", ".complication", ".pushkit.fileprovider", ".location-query", ".push-type.liveactivity"),
-    *(".voip-ptt", ".push-type.controls", ".push-type.widgets"),
-)
 _token_problem = ApnsSpec().check_target
 _decode = msgspec.json.Decoder().decode
 
 
-def topic_problem(topic: str, ours: str, *, has_certificate: bool) -> str:
-    """A certificate names the app; a provider token does not."""
+def topic_problem(headers: Mapping[str, str], ours: str, *, has_certificate: bool) -> str:
+    """A certificate names the app; a provider token does not. Some push types ask for a topic of their own."""
+    topic, suffix = headers.get("apns-topic", ""), TOPIC_SUFFIXES.get(headers.get(PUSH_TYPE, ""), "")
     if not topic:
         return "" if has_certificate else "MissingTopic"
     if not _TOPIC.fullmatch(topic):
         return "BadTopic"
-    return "" if topic.startswith(ours) and topic.removeprefix(ours) in _SUFFIXES else "TopicDisallowed"
+    return "" if topic == ours + suffix else "TopicDisallowed"
 
 
 def header_problem(headers: Mapping[str, str]) -> str:
     """Check all headers but those of topic and credentials."""
-    push_type, priority = headers.get("apns-push-type", "alert"), headers.get("apns-priority", "")
+    push_type, priority = headers.get(PUSH_TYPE, "alert"), headers.get("apns-priority", "")
     if push_type not in PUSH_TYPES:
         return "InvalidPushType"
     if priority and (priority not in PRIORITIES or (push_type, priority) == ("background", "10")):

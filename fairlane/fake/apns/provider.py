@@ -56,7 +56,7 @@ class FakeApnsProvider(FakeProvider):
         reason = (
             _line_problem(request, peer)
             or self._credential_problem(headers.get("authorization", ""), peer, rules)
-            or topic_problem(headers.get("apns-topic", ""), self._topic, has_certificate=peer.has_certificate)
+            or topic_problem(headers, self._topic, has_certificate=peer.has_certificate)
             or header_problem(headers)
             or token_problem(token)
             or payload_problem(request.body, headers.get("apns-push-type", ""))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consumers.delivery.push.credentials import Credential, CredentialSource
-from dispatcher.channels.apns import apns_id
+from dispatcher.channels.apns import PUSH_TYPES, apns_id
 from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.channels.verdict_table import Effect
 from dispatcher.model.errors import Unreachable
@@ -45,6 +45,14 @@ async def test_the_providers_ids_are_in_the_verdicts_if_they_are_to_be_kept(at: 
         assert ids == [apns_id("task-1", "0", 0, position) for position in range(20)]
     else:
         assert all(one.startswith("projects/demo/messages/") for one in ids)
+
+
+@rigged("apns")
+@pytest.mark.parametrize("push_type", sorted(PUSH_TYPES))
+async def test_a_push_type_has_its_topic_and_stops_no_other_task(at: Rig, push_type: str) -> None:
+    message = {"title": "hello", "apns": {"headers": {"apns-push-type": push_type, "apns-priority": "5"}}}
+    assert codes(await at.deliver(at.targets(2), message=message)) == [SENT] * 2
+    assert codes(await at.deliver(at.targets(2, first=10))) == [SENT] * 2
 
 
 async def test_each_target_has_its_own_texts(at: Rig) -> None:

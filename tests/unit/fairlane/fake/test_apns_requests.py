@@ -39,6 +39,7 @@ async def reason_for(playing: Playing, target: str = TARGET, /, **headers: str |
 HEADERS: list[tuple[dict[str, str | None], int, str]] = [
     ({}, 200, ""),
     ({"apns_topic": f"{TOPIC}.voip", "apns_push_type": "voip", "apns_priority": "1"}, 200, ""),
+    ({"apns_push_type": "voip", "apns_priority": "1"}, 400, "TopicDisallowed"),
     ({"apns_topic": None}, 400, "MissingTopic"),
     ({"apns_topic": "com.other.app"}, 400, "TopicDisallowed"),
     ({"apns_topic": f"{TOPIC}.more"}, 400, "TopicDisallowed"),
