@@ -22,7 +22,8 @@ class PushApp(SettingGroup):
     url: HttpsUrl | None = Field(default=None, description="https:// address to send to instead of the provider's own")
     proxy: SecretStr | None = Field(
         default=None,
-        description="egress proxy, http://HOST:PORT, https:// or socks5h://; the environment's is not used",
+        description="egress proxy, http://HOST:PORT, https:// or socks5h:// (which FCM's access tokens do not pass); "
+        "the environment's is not used",
     )
     ca_file: Path | None = Field(default=None, description="PEM file of accepted authorities; default: Mozilla's")
     connections: int | None = Field(

@@ -123,6 +123,7 @@ class Transfer:
             set_option(pycurl.ENCODING, "gzip, deflate")
         set_option(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
         set_option(pycurl.CAINFO, os.fsencode(ca_file))
+        set_option(pycurl.PROXY_CAINFO, os.fsencode(ca_file))
         if settings.ca_folder is not None:
             set_option(pycurl.CAPATH, os.fsencode(settings.ca_folder))
         if settings.certificate is not None:

@@ -88,6 +88,11 @@ class GoogleTokens:
             "retries": 1,
         }
         proxy = self._proxy if proxied else None
+        if proxy and proxy.startswith("socks"):
+            raise InvalidInput(
+                "FCM's access tokens cannot be got through a SOCKS proxy.",
+                "Name a proxy with an address http:// or https://.",
+            )
         with urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options) as pool:
             yield self._noted(google.auth.transport.urllib3.Request(pool))
 

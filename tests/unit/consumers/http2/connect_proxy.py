@@ -1,9 +1,11 @@
 """A proxy that knows CONNECT."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass
@@ -14,16 +16,20 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxying(*, refuse: bool = False) -> AsyncIterator[Proxy]:
-    """Run a proxy. refuse: it answers 407."""
+async def proxying(*, refuse: bool = False, certificates: Path | None = None) -> AsyncIterator[Proxy]:
+    """Run a proxy. refuse: it answers 407. certificates: those of a proxy that is reached by TLS."""
+    context = None
+    if certificates is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
     proxy = Proxy("")
     tunnels = set[asyncio.Task[None]]()
 
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tunnels.add(asyncio.ensure_future(_serve(proxy, reader, writer, refuse=refuse)))
 
-    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
-    proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=context)
+    proxy.url = f"http{'s' if context else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield proxy
     finally:

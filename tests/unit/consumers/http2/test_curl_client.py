@@ -157,6 +157,13 @@ async def test_requests_go_through_the_proxy(certificates: Path) -> None:
         assert server.seen.accepted == {"one": 1}
 
 
+async def test_a_proxy_may_be_reached_by_tls(certificates: Path) -> None:
+    async with serving(certificates, Plan()) as server, proxying(certificates=certificates) as proxy:
+        async with opened(certificates, proxy=proxy.url) as client:
+            assert isinstance(await attempt(client, server, "by proxy"), HttpResponse)
+        assert len(proxy.asked) == 1
+
+
 async def test_a_proxy_that_refuses_or_is_gone_has_taken_nothing(certificates: Path) -> None:
     async with serving(certificates, Plan()) as server, proxying(refuse=True) as proxy:
         for address in (proxy.url, f"http://127.0.0.1:{free_port()}"):

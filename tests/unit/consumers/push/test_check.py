@@ -65,6 +65,14 @@ async def test_fcm_names_project_and_account(at: Rig, tmp_path: Path) -> None:
         assert cause in error.cause
 
 
+@rigged("fcm")
+async def test_a_socks_proxy_is_not_taken_for_a_wrong_key(at: Rig) -> None:
+    error = await failure(at, proxy="socks5h://127.0.0.1:9")
+    assert isinstance(error, InvalidInput)
+    assert "SOCKS proxy" in error.cause
+    assert "new one" not in error.next_step
+
+
 @rigged("apns")
 async def test_apns_names_key_and_topic(at: Rig, tmp_path: Path) -> None:
     assert "InvalidProviderToken" in (await failure(at, key_id="OTHERKEY01")).cause
