@@ -58,15 +58,18 @@ class ApnsProvider(Provider):
             raise InvalidInput("The app has no topic.", "Set topic to its bundle id.")
         slot_s = int(wall_s) // SLOT_S * SLOT_S
         headers: Headers = ((_TOPIC, app.topic),)
+        ends_s = float(slot_s + LIFETIME_S)
         if self.certificate(credential) is None:
             headers = (("authorization", f"bearer {_token(credential, app, slot_s)}"), *headers)
+        else:
+            ends_s = min(ends_s, _end_of_certificate(credential, wall_s))
         return Authorization(
             url=f"{self._url}/3/device/",
             headers=headers,
             version=credential.version,
             from_s=slot_s - SKEW_S,
             renew_s=slot_s + SLOT_S,
-            ends_s=slot_s + LIFETIME_S,
+            ends_s=ends_s,
         )
 
     def joined(self, proof: Headers, message: Headers, /) -> Headers:
@@ -110,6 +113,31 @@ def _token(credential: Credential, app: AppSettings, issued_s: int) -> str:
     signature = _key(credential).sign(signed.encode(), ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
     numbers = decode_dss_signature(signature)
     return f"{signed}.{_base64(b''.join(number.to_bytes(_BYTES) for number in numbers))}"
+
+
+def _end_of_certificate(credential: Credential, wall_s: float) -> float:
+    """Return the Unix time at which it expires. A connection with a wrong one would fail as one to a provider that is
+    down does."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        certificate = load_pem_x509_certificate(credential.secret)
+        key = load_pem_private_key(credential.secret, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InvalidInput(
+            "APNs' certificate or its private key cannot be read.",
+            "Put both into one PEM file, the private key without a password.",
+        ) from error
+    if key.public_key() != certificate.public_key():
+        raise InvalidInput(
+            "The private key is not that of APNs' certificate.", "Put the key of this certificate there."
+        )
+    end = certificate.not_valid_after_utc
+    if end.timestamp() <= wall_s:
+        raise InvalidInput(f"APNs' certificate has expired on {end:%Y-%m-%d}.", "Renew it in Apple's console.")
+    return end.timestamp()
 
 
 def _key(credential: Credential) -> Any:

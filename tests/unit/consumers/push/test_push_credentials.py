@@ -3,13 +3,20 @@
 import asyncio
 import json
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from consumers.delivery.push.credentials import Credential, CredentialSource
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import UNSENT, Outcome
+from fairlane.fake.certificates import private_pem
 from fairlane.fake.making import make_apns, make_fcm
 from tests.actors import DEADLINE_S
 from tests.unit.consumers.http2.calls import until
@@ -156,6 +163,29 @@ async def test_a_certificate_is_shown_instead_of_a_token(at: Rig, tmp_path: Path
     place = tmp_path / "shop"
     (place / "key.p8").write_bytes((place / "client.pem").read_bytes())
     assert codes(await at.deliver(at.targets(20))) == [SENT] * 20
+
+
+def certificate_pem(key: EllipticCurvePrivateKey, days: int) -> bytes:
+    """Return a certificate that expires in so many days."""
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "shop")]), datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    dated = builder.not_valid_before(now - timedelta(days=400)).not_valid_after(now + timedelta(days=days))
+    return dated.serial_number(1).sign(key, SHA256()).public_bytes(Encoding.PEM)
+
+
+@rigged("apns", app_settings={"key_id": None, "team_id": None})
+@pytest.mark.parametrize("fault", ["expired", "not that of", "cannot be read"])
+async def test_a_certificate_that_cannot_be_used_is_no_provider_that_is_down(
+    at: Rig, tmp_path: Path, fault: str
+) -> None:
+    key, other = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password"))
+    keys = {"expired": private_pem(key), "not that of": private_pem(other), "cannot be read": locked}
+    pem = certificate_pem(key, -1 if fault == "expired" else 30) + keys[fault]
+    (tmp_path / "shop" / "key.p8").write_bytes(pem)
+    assert set(codes(await at.deliver(at.targets(2)))) == {UNSENT}
+    assert at.gate.troubles[0].kind is PauseKind.CREDENTIALS
+    assert fault in at.gate.troubles[0].reason
 
 
 async def test_no_secret_is_logged_or_reported(at: Rig, caplog: pytest.LogCaptureFixture) -> None:
