@@ -28,7 +28,7 @@ TOPIC_SUFFIXES = {
     "controls": ".push-type.controls",
     "widgets": ".push-type.widgets",
 }
-"""What the topic of a push of this type has after the bundle id. APNs refuses the type with another topic."""
+"""By push type, the part of its topic after the bundle id. APNs refuses the type with another topic."""
 PRIORITIES = ("10", "5", "1")
 ID_NAMESPACE = UUID("5f462a30-6d61-5777-863e-39042d32b10c")
 """The namespace of `apns-id`, as of any UUID of version 5."""

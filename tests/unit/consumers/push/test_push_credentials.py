@@ -166,7 +166,7 @@ async def test_a_certificate_is_shown_instead_of_a_token(at: Rig, tmp_path: Path
 
 
 def certificate_pem(key: EllipticCurvePrivateKey, days: int) -> bytes:
-    """Return a certificate that expires in so many days."""
+    """Return a certificate that expires in this number of days."""
     name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "shop")]), datetime.now(UTC)
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     dated = builder.not_valid_before(now - timedelta(days=400)).not_valid_after(now + timedelta(days=days))
