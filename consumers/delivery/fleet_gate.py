@@ -50,7 +50,8 @@ class FleetGate:
     """Decides which flows may send. Its `outbox` has what is to be stored for all workers.
 
     A flow that this worker reports is closed at once, before other workers know of it. As soon as the view has a newer
-    entry of the flow, that one counts. `update` is called by another thread.
+    entry of the flow, that one counts. There may be none: a graver pause, or an operator's word, that came just before
+    is kept. So what is closed here alone has an end. `update` is called by another thread.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -105,6 +106,8 @@ class FleetGate:
             trouble = msgspec.structs.replace(trouble, for_s=here_s)
         elif trouble.kind is PauseKind.LIMIT:
             here_s = min(here_s, LIMITED_S)
+        elif trouble.kind is PauseKind.SUSPECT:
+            here_s = min(here_s, RECHECKED_AFTER_S)
         self._local[trouble.flow] = _Closed(now_s + here_s, trouble, now_s)
         self.outbox.put(trouble)
 

@@ -281,6 +281,18 @@ def test_an_operator_who_confirms_is_believed(at: Gate) -> None:
     assert not at.is_closed()
 
 
+@pytest.mark.parametrize("kind", [PauseKind.CONFIRMED, PauseKind.CREDENTIALS])
+def test_a_suspicion_that_the_fleet_does_not_share_has_an_end(at: Gate, kind: PauseKind) -> None:
+    """A graver pause, or an operator's word, came just before: the suspicion is not stored."""
+    entry = FlowPause(kind=kind, since_ms=at.now_ms, until_ms=at.now_ms + 60_000, reason="x")
+    at.clock.advance(0.5)
+    storm(at)
+    for _ in range(120):
+        at.clock.advance(1.0)
+        at.update(entry)
+    assert not at.is_closed()
+
+
 def test_a_flow_that_was_resumed_without_a_word_is_suspected_again(at: Gate) -> None:
     storm(at)
     at.clock.advance(1.0)
