@@ -138,16 +138,15 @@ class CallRun:
     # ------------------------------------------------------------- before
     async def _opened(self) -> tuple[Trouble | None, Access | None]:
         """Wait a little for the flow to be open. Return why it is not, and the access."""
-        gate, flow, access = self._gate, self._sender.flow, self._sender.access
+        gate, flow = self._gate, self._sender.flow
         try:
-            async with asyncio.timeout(max(0.0, self._latest_s - self._clock.monotonic_s())):
-                current = await access.current()
+            current = await self._current()
+            closed = gate.closed(flow)
+            if closed is not None:
+                await asyncio.sleep(min(WAITS_S, closed.for_s))
+                current = await self._current()
                 closed = gate.closed(flow)
-                if closed is not None:
-                    await asyncio.sleep(min(WAITS_S, closed.for_s))
-                    current = await access.current()
-                    closed = gate.closed(flow)
-                return closed, current
+            return closed, current
         except TimeoutError:
             error: FairlaneError = Unreachable("The app's credential or its access token does not come.", _NO_ACCESS)
         except FairlaneError as failure:
@@ -157,6 +156,12 @@ class CallRun:
         gate.report(trouble)
         await asyncio.sleep(WAITS_S)
         return gate.closed(flow) or trouble, None
+
+    async def _current(self) -> Access:
+        """Return the access, within the time of the call. A stall of this worker while a call waits for its flow says
+        nothing about it."""
+        async with asyncio.timeout(max(0.0, self._latest_s - self._clock.monotonic_s())):
+            return await self._sender.access.current()
 
     def _put_off(self, closed: Trouble) -> None:
         """Report the open targets as unsent, with the time that is left. What is due soon is given back instead."""

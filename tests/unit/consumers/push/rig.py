@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -87,6 +88,8 @@ class Rig:
     name: str
     folder: Path
     courier: ChannelCourier
+    loop: asyncio.AbstractEventLoop
+    """That of the channels."""
     gate: RecordingGate
     sites: dict[str, Site]
     accounts: dict[str, FcmFake] = field(default_factory=dict)
@@ -102,6 +105,10 @@ class Rig:
     def rule(self, app: str = "shop", **rules: Any) -> None:
         site = self.sites[app]
         site.set_rules(read_rules(rules, site.provider.table))
+
+    def stall(self, seconds: float) -> None:
+        """Stop the channels' event loop for a while."""
+        self.loop.call_soon_threadsafe(time.sleep, seconds)
 
     def targets(self, count: int, first: int = 0) -> list[str]:
         return [TARGETS[self.name](number) for number in range(first, first + count)]
@@ -207,9 +214,21 @@ async def rig(
         figures = FlowTable()
         context = ChannelContext(clock, gate, refusals.append, figures)
         channels = load_channels({name: name}, {name: values}, context)
-        courier = ChannelCourier(channels, clock)
+        loop = asyncio.new_event_loop()
+        courier = ChannelCourier(channels, clock, loop)
         await asyncio.to_thread(courier.start, Threads(threading.Event()).start)
         try:
-            yield Rig(name, folder, courier, gate, sites, accounts, settings, figures, refusals)
+            yield Rig(
+                name=name,
+                folder=folder,
+                courier=courier,
+                loop=loop,
+                gate=gate,
+                sites=sites,
+                accounts=accounts,
+                settings=settings,
+                figures=figures,
+                refusals=refusals,
+            )
         finally:
             await asyncio.to_thread(courier.stop, 5.0)

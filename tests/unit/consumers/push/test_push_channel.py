@@ -210,6 +210,18 @@ async def test_a_short_pause_is_waited_for(at: Rig) -> None:
     assert codes(await at.deliver(at.targets(3))) == [SENT] * 3
 
 
+@rigged(timeout_s=2.0, request_timeout_s=1.5)
+async def test_a_stall_while_a_call_waits_says_nothing_about_the_credential(at: Rig) -> None:
+    await at.deliver(at.targets(1))
+    at.gate.report(Trouble(channel=at.name, app="shop", kind=PauseKind.LIMIT, for_s=0.15, reason="too fast"))
+    at.gate.troubles.clear()
+    waiting = asyncio.create_task(at.deliver(at.targets(1, first=10)))
+    await until(lambda: at.courier.in_flight(at.name).calls > 0)
+    at.stall(1.0)
+    await waiting
+    assert not at.gate.troubles
+
+
 @rigged(app_settings=NARROW)
 async def test_a_pause_within_a_call_stops_its_requests(at: Rig) -> None:
     at.rule(latency_ms=[100, 100])
