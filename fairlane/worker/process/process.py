@@ -3,10 +3,12 @@
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -19,6 +21,7 @@ from fairlane.logging import configure_logging
 from fairlane.settings import Settings
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
 
+MAX_OPEN_FILES = 65_536
 _log = logging.getLogger(__name__)
 
 
@@ -82,6 +85,7 @@ def stop_on_signals() -> threading.Event:
 
 def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int:
     _collect_rarely()
+    allow_open_files()
     from fairlane.worker.process.standby import stand_by
     from fairlane.worker.process.watchdog import EXIT_WITHIN_S, exit_within
     from fairlane.worker.worker import Worker, worker_id
@@ -100,6 +104,18 @@ def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int
         sys.stdout.flush()
         os._exit(code)
     return code
+
+
+def allow_open_files() -> None:
+    """Raise the soft limit of open files as far as the hard one allows.
+
+    It is 1,024 on most systems. An app of `fcm` has three files, and up to ten connections while it sends.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _collect_rarely() -> None:
