@@ -14,7 +14,7 @@ from consumers.delivery.push.credentials import Credential, CredentialSource
 from consumers.delivery.push.fcm import FcmProvider
 from consumers.delivery.push.judging import reason_of
 from consumers.delivery.push.provider import AppSettings, Authorization, Provider, read_settings
-from dispatcher.channels.verdict_table import Answer, Effect, Row
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row
 from dispatcher.model.errors import InvalidInput, NotFound, Refused, Unreachable
 
 PROVIDERS: dict[str, Callable[[AppSettings], Provider]] = {"fcm": FcmProvider, "apns": ApnsProvider}
@@ -86,7 +86,9 @@ def _judge(row: Row, answer: Answer, *, has_target: bool) -> None:
     """Raise Refused unless the answer shows that the app may send."""
     if row.effect is Effect.SENT or (row.effect is Effect.DEAD and not has_target):
         return
-    raise Refused(f"{reason_of(row, answer)}.", _NEXT_STEPS[row.effect])
+    is_strange = row.detail == STRANGE_BODY
+    next_step = "Correct them, then check again." if is_strange else _NEXT_STEPS[row.effect]
+    raise Refused(f"{reason_of(row, answer)}.", next_step)
 
 
 def _result(

@@ -65,6 +65,16 @@ async def test_fcm_names_project_and_account(at: Rig, tmp_path: Path) -> None:
         assert cause in error.cause
 
 
+@rigged("apns")
+@pytest.mark.parametrize("status", [200, 400])
+async def test_an_address_of_something_else_is_to_be_corrected(at: Rig, status: int) -> None:
+    at.rule(answers=[{"status": status, "detail": "body"}])
+    error = await failure(at, at.targets(1)[0])
+    assert isinstance(error, Refused)
+    assert "check url and proxy" in error.cause
+    assert error.next_step == "Correct them, then check again."
+
+
 @rigged("fcm")
 async def test_a_socks_proxy_is_not_taken_for_a_wrong_key(at: Rig) -> None:
     error = await failure(at, proxy="socks5h://127.0.0.1:9")
