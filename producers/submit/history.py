@@ -1,8 +1,10 @@
 """The known state of a submission: from the registry or, while that is incomplete, from the control topic itself."""
 
+from contextlib import suppress
+
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
-from dispatcher.model.errors import Malformed, NotReady
+from dispatcher.model.errors import Malformed, NotReady, Unreachable
 from dispatcher.model.view import SubmitLease
 from dispatcher.ports import OpenReader, StoredRecord, records_to_end
 from dispatcher.wire.control import ControlRecord, TaskRecord
@@ -27,6 +29,14 @@ class KnownSubmissions:
     def submission(self, task: str) -> Submission | None:
         """Return the submission; None if the task does not exist. Raises Unreachable."""
         return self._known(task, self._registry.submissions.submission(task))
+
+    def counted(self, known: Submission) -> int:
+        """Return how many targets of a task that has stopped get outcomes: what was published later is dropped."""
+        with suppress(Unreachable):
+            view = self._registry.tasks.task(known.record.task)
+            if view is not None:
+                return view.targets.total
+        return known.published
 
     def _known(self, task: str, submission: Submission | None) -> Submission | None:
         return self._read(task, None, None) if submission is None and not self._epochs.ready() else submission

@@ -33,7 +33,7 @@ class SubmitResult:
     task: str
     """The task's id."""
     accepted: int
-    """The number of accepted targets."""
+    """The number of accepted targets. If the task was stopped: those that it counts, which get outcomes."""
     refused: int
     """The number of refused targets."""
     refusals: tuple[Refusal, ...]

@@ -316,14 +316,16 @@ class _Run:
     ) -> SubmitResult:
         """Publish the windows. first: announced with the task's record. base: the sequence stored already."""
         try:
-            stopped = self._stream(accepted, windows, publication, first)
-            stopped = stopped and (self._stopped_meanwhile() or stopped)
+            with closing(publication):
+                stopped = self._stream(accepted, windows, publication, first)
         except FairlaneError:
-            stopped = self._stopped_meanwhile()
-            if not stopped:
+            known = self._stopped_meanwhile()
+            if known is None:
                 raise
-        finally:
-            publication.close()
+        else:
+            known = self._stopped_meanwhile() if stopped else None
+        if known is not None:
+            return self._report.result(known.stopped, self._services.known.counted(known), known.sequences, base)
         if not stopped:
             if not windows.targets and not self._allow_empty:
                 raise self._report.nothing_accepted()
@@ -353,16 +355,18 @@ class _Run:
         publication.finish()
         return publication.stopped
 
-    def _stopped_meanwhile(self) -> str:
-        """Return why the task has stopped, if it has: the lane of an ended task is deleted while a writer still uses
+    def _stopped_meanwhile(self) -> Submission | None:
+        """Return the submission if the task has stopped: the lane of an ended task is deleted while a writer still uses
         it. Raises BeingSubmitted if another submitter has completed it: its audience counts."""
         try:
-            submission = self._services.known.submission(self._id)
+            known = self._services.known.submission(self._id)
         except Unreachable:
-            return ""
-        if submission is not None and submission.stopped and submission.sealed:
+            return None
+        if known is None or not known.stopped:
+            return None
+        if known.sealed:
             raise taken_over(self._id, "another process")
-        return submission.stopped if submission is not None else ""
+        return known
 
     def _seal(self, windows: WindowCutter) -> None:
         seal = Sealed(

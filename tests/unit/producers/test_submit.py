@@ -16,7 +16,7 @@ from dispatcher.wire.control import Checkpoint, Sealed, TaskRecord
 from dispatcher.wire.envelope import decode_envelope, decode_message
 from dispatcher.wire.topics import Topics
 from producers.files.targets_file import TargetsFile
-from producers.ports import WindowPace
+from producers.ports import CheckpointPace, WindowPace
 from producers.submit.cutter import Slab
 from producers.submit.intake import AudienceRules
 from producers.submit.report import SubmitProgress, SubmitResult, Watchers
@@ -343,3 +343,21 @@ def test_a_lane_that_vanishes_under_a_cancelled_task_is_no_failure(world: FakeSe
 
     world.fault = fault
     assert run(world, push(), ["a"]).stopped == "cancelled"
+
+
+def test_of_a_cancelled_task_those_targets_are_accepted_that_get_outcomes() -> None:
+    """It counts what was published when the last checkpoint was stored, and drops the rest."""
+    world = submitted_in_part(list("abcd"))
+
+    def fault(step: str) -> None:
+        if step == "flush":
+            world.cancel("t")
+            raise Unreachable("The topic is gone.")
+
+    world.fault = fault
+    never = CheckpointPace(first_s=3_600, shortest_s=3_600, longest_s=3_600)
+    result = submit(world.services(never, SMALL), push(), list("abcdefgh"), Watchers())
+    assert sent(world) == list("abcdefgh")
+    counted = world.services().registry.tasks.task("t")
+    assert counted is not None
+    assert (result.stopped, result.accepted, counted.targets.total) == ("cancelled", 4, 4)
