@@ -141,6 +141,10 @@ class RetryWait(NamedTuple):
 def retry_wait(groups: Sequence[TargetGroup], at_ms: int) -> RetryWait:
     """Return where an envelope waits for its earliest target: the lane with the next longer delay, jitter included."""
     wait_ms = max(0, min(group.due_ms for group in groups) - at_ms)
-    limit = 1000 * (1 + JITTER)
-    step_s = next((step for step in RETRY_STEPS_S if wait_ms <= step * limit), RETRY_STEPS_S[-1])
-    return RetryWait(step_s, at_ms + min(wait_ms, int(step_s * limit)))
+    step_s = next((step for step in RETRY_STEPS_S if wait_ms <= longest_stay_ms(step)), RETRY_STEPS_S[-1])
+    return RetryWait(step_s, at_ms + min(wait_ms, longest_stay_ms(step_s)))
+
+
+def longest_stay_ms(step_s: int) -> int:
+    """Return the longest stay in the retry lane of a step."""
+    return int(step_s * 1000 * (1 + JITTER))

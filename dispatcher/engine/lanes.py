@@ -242,8 +242,8 @@ class WorkingSet(EnginePart):
         if lane.closing or lane.parked or not lane.waiting or lane.info.task in self._without_room:
             self.with_demand.pop(lane.name, None)
             return
-        due_ms = lane.waiting[0].not_before_ms
-        wall_ms = self._clock.wall_ms() if due_ms else 0
+        wall_ms = self._clock.wall_ms() if lane.waiting[0].not_before_ms else 0
+        due_ms = lane.first_due_ms(wall_ms) if wall_ms else 0
         if due_ms <= wall_ms:
             if not lane.short:
                 self.eager = True

@@ -11,8 +11,8 @@ from dispatcher.wire.lease import Want
 
 LONGEST_RUN = 1_000
 """Maximum envelopes in a run; keeps splitting a run cheap."""
-LATEST_DUE_MS = 3_600_000
-"""Maximum delay of an attempt: the longest retry step (ten minutes) plus the difference between workers' clocks."""
+CLOCKS_MS = 60_000
+"""Maximum difference between the clocks of workers."""
 
 
 class RunState(IntEnum):
@@ -112,9 +112,10 @@ class EnvelopeRun:
         self.claim, self.use_by_s, self.leased_s = claim, use_by_s, leased_s
         return self
 
-    def limit_due(self, wall_ms: int) -> None:
-        """Count a run that is due too late as due now: at the head of a shared lane it would block all behind it."""
-        if self.not_before_ms > wall_ms + LATEST_DUE_MS:
+    def limit_due(self, latest_ms: int) -> None:
+        """Count a run that is due too late for its lane as due now: at the head it would block all behind it. It is
+        damaged, or Redis' clock was set back. Its targets still wait until they are due, in another retry lane."""
+        if self.not_before_ms > latest_ms:
             self.not_before_ms = 0
 
     def choose_due(self, wall_ms: int) -> None:

@@ -257,3 +257,16 @@ def writes(path: Path, owned: set[str]) -> list[int]:
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
+
+
+@pytest.mark.parametrize(("delay_s", "stay_ms"), [(1, 1_250), (600, 750_000)])
+def test_a_run_waits_no_longer_than_its_retry_lane_takes(delay_s: int, stay_ms: int) -> None:
+    """Else it would block the lane when Redis' clock is set back."""
+    world, now_ms = Lanes(), 1_700_000_000_000
+    info = LaneInfo(name="r", kind=LaneKind.RETRY, tier="low", weight=1_000, chunk=10, delay_s=delay_s)
+    lane = LaneBuffer(info, world.drains, world.totals, world.held)
+    lane.append([Delivery(envelope(0, ["x"], attempt=1, not_before_ms=now_ms + stay_ms), None, 0.0)], now_ms)
+    assert lane.first_due_ms(now_ms) == lane.first_due_ms(now_ms - 60_000) == now_ms + stay_ms
+    assert not lane.take_wants(10, 10, now_ms)
+    assert lane.first_due_ms(now_ms - 60_001) == 0
+    assert lane.take_wants(10, 10, now_ms - 60_001)

@@ -3,9 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.wire.envelope import decode_envelope
+from dispatcher.model.tier import Tier
+from dispatcher.wire.envelope import ROUNDS_FORMAT, decode_envelope
+from dispatcher.wire.groups import TargetGroup
+from dispatcher.wire.positions import pack_positions
+from dispatcher.wire.topics import RETRY_STEPS_S
 from tests.near_envelopes import readable, wire
-from tests.unit.engine_world import EngineWorld
+from tests.unit.engine_world import EngineWorld, busy_at_first
 
 TARGETS = 12
 
@@ -45,3 +49,33 @@ def test_one_that_is_due_in_a_thousand_years_holds_up_none_behind_it(world: Engi
     world.publish("good", lane, TARGETS)
     world.run(lambda: world.finished("good"))
     assert {letter.task for letter in world.dead_letters.letters} == {"nobody-knows"}
+
+
+def test_retries_do_not_wait_behind_those_from_before_the_clock_was_set_back() -> None:
+    """These are due half an hour later than they were to be."""
+    world = EngineWorld(busy_at_first)
+    world.worker()
+    world.add_task("before", 1, publish=False)
+    due_ms = world.clock.wall_ms() + 1_800_000
+    group = TargetGroup(positions=pack_positions([0], 1), tries=1, due_ms=due_ms, first_ms=0)
+    lane = world.topics.retry_lanes()[0].topic
+    retry = wire(
+        format=ROUNDS_FORMAT,
+        task="before",
+        sequence=0,
+        app="app",
+        channel="null",
+        published_ms=world.clock.wall_ms(),
+        not_before_ms=due_ms,
+        size=1,
+        targets=["before:0"],
+        positions=None,
+        variables=None,
+        groups=[group],
+    )
+    world.broker.publish(lane, [decode_envelope(retry)])
+    world.add_task("after", 1)
+    world.run(lambda: world.calls()["after:0", 1] == 1, within_s=5.0)
+    assert world.calls()["after:0", 1] == 1
+    longest = world.topics.retry_lane(Tier.HIGH, RETRY_STEPS_S[-1])
+    assert len(world.broker.open(longest)) == 1, "it waits there"
