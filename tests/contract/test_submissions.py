@@ -72,6 +72,14 @@ def test_a_lease_that_ran_out_is_its_holders_until_another_takes_it(registry: Re
     assert registry.submissions.hold_submission("renew", "t1", "a").state == "held"
 
 
+def test_a_lease_that_is_renewed_is_known_for_more_than_a_day(registry: Registry, view: RedisView) -> None:
+    """A submission may take days. It was forgotten a day after it was taken, and another submitter could have it."""
+    registry.submissions.hold_submission("take", "t1", "a")
+    view.command("PEXPIRE", Keys(view.keys.prefix).submitting("t1"), 1_000)
+    registry.submissions.hold_submission("renew", "t1", "a")
+    assert view.command("PTTL", Keys(view.keys.prefix).submitting("t1")) > 23 * 3_600_000
+
+
 def test_a_takeover_is_later_than_the_one_before_it_when_the_clock_is_set_back(
     registry: Registry, view: RedisView
 ) -> None:

@@ -17,4 +17,5 @@ if not had[1] then return { 'gone', '', 0, 0 } end
 if had[1] ~= submitter then return { 'held', had[2], tonumber(had[3]), tonumber(had[4]) } end
 local until_ms = ARGV[1] == 'renew' and now_ms() + LEASE_MS or 0
 redis.call('HSET', key, 'until_ms', int_text(until_ms))
+redis.call('PEXPIRE', key, REMEMBERED_MS)
 return { 'ours', had[2], tonumber(had[3]), until_ms }
