@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TARGET_BYTES = 128 * 1024 * 1024
+UNNAMED_S = 3_600.0
+"""How long a file that no commit has named is kept at least: a batch that is under way may name it at its end."""
 _ROW_GROUP = 1 << 20
 
 
@@ -133,38 +135,50 @@ def _commit(log: JournalLog, base: JournalState, change: CommitChange, clock: Cl
                 raise Refused("Another `journal compact` put the same files together.", "Let it end.") from None
 
 
+@dataclass(frozen=True)
+class _Named:
+    """The files that the commits name, and the commits that are not needed any more."""
+
+    kept: set[str]
+    """The files named by the current state or by recent commits."""
+    once: set[str]
+    """The files that earlier commits name."""
+    needless: list[int]
+    """The commits that neither the current state nor recent readers need."""
+
+
 def sweep(log: JournalLog, keep_s: float, clock: Clock) -> int:
     """Delete files that no commit of the last keep_s names, and commits the current state does not need.
 
-    Returns their number.
+    A file that no commit has named is kept for UNNAMED_S at least. Returns the number of files.
     """
-    oldest_ms = clock.wall_ms() - round(keep_s * 1000)
-    named, needless = _named_since(log, oldest_ms)
+    now_ms = clock.wall_ms()
+    named = _named_since(log, now_ms - round(keep_s * 1000))
     count = 0
     files = [path for folder in (*SCHEMAS, "state") for path in (log.root / folder).rglob("*") if path.is_file()]
     for path in files:
-        if path.relative_to(log.root).as_posix() not in named and path.stat().st_mtime * 1000 < oldest_ms:
+        name = path.relative_to(log.root).as_posix()
+        age_s = now_ms / 1000 - path.stat().st_mtime
+        if name not in named.kept and age_s > (keep_s if name in named.once else max(keep_s, UNNAMED_S)):
             path.unlink(missing_ok=True)
             count += 1
-    for number in needless:
+    for number in named.needless:
         (log.root / "log" / f"{number:010d}.json").unlink(missing_ok=True)
     return count
 
 
-def _named_since(log: JournalLog, oldest_ms: int) -> tuple[set[str], list[int]]:
-    """Return the files named by the current state or by recent commits, and the commits that neither needs."""
+def _named_since(log: JournalLog, oldest_ms: int) -> _Named:
     state = log.read()
-    named = {*state.files, *(name for files in state.states.values() for name in files)}
-    needless: list[int] = []
+    named = _Named({*state.files, *(name for files in state.states.values() for name in files)}, set(), [])
     is_whole = False
     for number in sorted(log.numbers(), reverse=True):
         if is_whole:
-            needless.append(number)
+            named.needless.append(number)
             continue
         commit = log.commit(number)
-        if commit.at_ms >= oldest_ms:
-            named |= {file.path for file in commit.added} | set(commit.removed)
-            named |= {name for files in commit.states.values() for name in files}
-        else:
-            is_whole = commit.whole
-    return named, needless
+        is_recent = commit.at_ms >= oldest_ms
+        names = {file.path for file in commit.added} | set(commit.removed)
+        names |= {name for files in commit.states.values() for name in files}
+        (named.kept if is_recent else named.once).update(names)
+        is_whole = not is_recent and commit.whole
+    return named

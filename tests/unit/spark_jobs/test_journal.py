@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.settings import PulsarSettings
+from backends.system_clock import SystemClock
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import ControlChange, Sealed
@@ -272,6 +273,20 @@ def test_what_was_not_committed_is_in_no_table_and_is_swept_away(tmp_path: Path)
     assert sweep(topic.log, 0.0, clock) == 2
     assert not (topic.log.root / killed.files[0].path).exists()
     assert len(rows(topic)) == 1
+
+
+def test_a_sweep_leaves_the_files_of_a_batch_that_is_under_way_however_short_it_keeps_replaced_ones(
+    tmp_path: Path,
+) -> None:
+    topic = Topic(tmp_path, [ONE_SENT])
+    under_way = topic.land(1)
+    assert under_way is not None
+    soon = VirtualClock(wall_ms=SystemClock().wall_ms() + 60_000)
+    assert sweep(topic.log, 0.0, soon) == 0
+    topic.commit(under_way)
+    assert len(rows(topic)) == 1
+    topic.log.append(topic.log.read(), CommitChange(removed=[under_way.files[0].path]), AT_MS)
+    assert sweep(topic.log, 0.0, soon) == 1
 
 
 # ------------------------------------------------------------------ the log
