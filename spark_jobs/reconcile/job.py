@@ -203,7 +203,8 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task
     if not folder.exists():
         return rows
     rejects = spark.read.parquet(str(folder)).where(f.col("reason") != "duplicate")
-    left_out = rejects.groupBy("target").agg(f.count(f.lit(1)).alias("left_out"))
+    column = rejects.columns[0]  # it has the name that the task's option `target` gives
+    left_out = rejects.groupBy(f.col(f"`{column}`").alias("target")).agg(f.count(f.lit(1)).alias("left_out"))
     counted = rows.join(left_out, "target").groupBy("target", "left_out").count()
     bad = counted.where("count <= left_out").select("target")  # with more rows, one was good
     return rows.join(bad, "target", "left_anti")

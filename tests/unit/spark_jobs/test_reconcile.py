@@ -144,11 +144,14 @@ def test_without_names_it_says_that_targets_cannot_be_compared(spark: "SparkSess
     assert found.count == 0
 
 
-def test_what_an_ingestion_left_out_is_not_of_the_audience(spark: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.parametrize("column", ["target", "device.id"])
+def test_what_an_ingestion_left_out_is_not_of_the_audience(spark: "SparkSession", tmp_path: Path, column: str) -> None:
     table = people(spark, "a", "a", "b", "b", "c")
     assert {row.target for row in given_audience(spark, table, tmp_path, "t").collect()} == {"a", "b", "c"}
     rejects = [("a", "duplicate"), ("b", "the variables are too large"), ("c", "suppressed")]
-    spark.createDataFrame(rejects, "target string, reason string").write.parquet(str(tmp_path / "rejects" / "task=t"))
+    spark.createDataFrame(rejects, f"`{column}` string, reason string").write.parquet(
+        str(tmp_path / "rejects" / "task=t")
+    )
     assert {row.target for row in given_audience(spark, table, tmp_path, "t").collect()} == {"a", "b"}
 
 
