@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
-from backends.addresses import usable
+from backends.addresses import Address, usable
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.flow_pause import FlowPause
@@ -60,11 +60,18 @@ def values_of(settings: ConnectionSettings) -> Values:
     for server, url in (("Pulsar", pulsar.url), ("Pulsar", pulsar.admin_url), ("Redis", redis.url)):
         if url is not None:
             usable(server, url, ())
+    return values_without_servers(settings)
+
+
+def values_without_servers(settings: ConnectionSettings) -> Values:
+    """Return the same values for a job that needs no servers, without addresses of those that have ended."""
     return {
         f"{group}.{field}": _text(value)
-        for group, model in (("pulsar", pulsar), ("redis", redis), ("producer", settings.producer))
+        for group, model in (("pulsar", settings.pulsar), ("redis", settings.redis), ("producer", settings.producer))
         for field, value in model
-        if value is not None and value != type(model).model_fields[field].get_default(call_default_factory=True)
+        if value is not None
+        and value != type(model).model_fields[field].get_default(call_default_factory=True)
+        and not (isinstance(value, Address) and value.stopped)
     }
 
 

@@ -83,7 +83,7 @@ def ingest(
 
     if not dry_run:
         require_addresses(settings.pulsar, settings.redis)  # Spark takes seconds to start
-    options = _options(settings, taskfile, given)
+    options = _options(settings, taskfile, given, needs_servers=not dry_run)
     if not dry_run and options.task.channel is not None:
         _check_channel(settings, options.task.channel, strict=strict)
     with spark.session("fairlane ingest") as session:
@@ -105,13 +105,13 @@ def _check_channel(settings: "Settings", channel: str, *, strict: bool) -> None:
         ChannelCheck(client.workers).check(channel, strict=strict, on_warning=lambda text: say(f"Warning: {text}"))
 
 
-def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any]) -> "IngestOptions":
+def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any], *, needs_servers: bool) -> "IngestOptions":
     from spark_jobs.ingest.audience import TableSource
     from spark_jobs.ingest.job import IngestOptions
     from spark_jobs.ingest.task import read_task
-    from spark_jobs.session.servers import values_of
+    from spark_jobs.session.servers import values_of, values_without_servers
 
-    task = read_task(taskfile, values_of(settings))
+    task = read_task(taskfile, values_of(settings) if needs_servers else values_without_servers(settings))
     audience = given["audience"] or task.audience
     if not audience:
         raise click.UsageError(f"Give the table: --audience PATH, or `targets` in {taskfile}.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dispatcher.model.errors import NotFound, NotReady, Unreachable
+from dispatcher.model.errors import FairlaneError, NotFound
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from fairlane.cli.base.completion import task_ids
 from fairlane.cli.base.connect import settings_of
@@ -92,24 +92,19 @@ def _audience(spark: "SparkSession", tables: Path, task: str | None, given: Mapp
 
 
 def _with_live(settings: "Settings", sums: "Any") -> "list[tuple[TaskSum, Mapping[str, int] | None]]":
-    """Return each task with its live counters; None where these know nothing (any more)."""
+    """Return each task with its live counters; None where these know nothing (any more), or cannot be read."""
     from producers.client import PushClient
 
-    pairs_found: list[tuple[TaskSum, Mapping[str, int] | None]] = []
-    with PushClient.connect(settings) as client:
-        reachable = True
-        for one in sums:
-            counts: dict[str, int] | None = None
-            with suppress(NotFound):
-                try:
-                    if reachable:
-                        targets = client.task(one.task).progress().targets
-                        counts = {name: getattr(targets, name) for name in OUTCOME_NAMES}
-                except (Unreachable, NotReady) as error:
-                    reachable = False
-                    say(f"The live counters cannot be read: {error.cause}")
-            pairs_found.append((one, counts))
-    return pairs_found
+    counts: dict[str, Mapping[str, int]] = {}
+    try:
+        with PushClient.connect(settings) as client:
+            for one in sums:
+                with suppress(NotFound):
+                    targets = client.task(one.task).progress().targets
+                    counts[one.task] = {name: getattr(targets, name) for name in OUTCOME_NAMES}
+    except FairlaneError as error:  # what was added up from the tables is shown all the same
+        say(f"The live counters cannot be read: {error.cause}")
+    return [(one, counts.get(one.task)) for one in sums]
 
 
 def _row(one: "TaskSum", live: Mapping[str, int] | None) -> dict[str, Any]:
