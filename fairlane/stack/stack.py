@@ -66,6 +66,8 @@ class LocalStack:
         self._home = Home((home or default_home(self._env)).absolute())
         self._cache = cache or default_cache(self._env)
         self._options = options
+        self._noted = StackState()
+        """The servers that run, as far as this object has started them."""
 
     @property
     def home(self) -> Path:
@@ -97,7 +99,7 @@ class LocalStack:
         with lock.exclusive(self._home.lock_file, progress):
             state = states.load(self._home.state_file).living()
             self._stop(state, progress)
-            states.save(self._home.state_file, StackState())
+            self._home.state_file.unlink(missing_ok=True)  # which works on a full disk, too
             if wipe:
                 self._wipe()
         return any((state.pulsar, state.redis, state.estate and state.estate.servers))
@@ -126,7 +128,7 @@ class LocalStack:
             return self._start(state, progress)
 
     def _start(self, state: StackState, progress: Progress) -> StackState:
-        before = state
+        self._noted = before = state
         options = replace(self._options, usual=state.ports or self._options.usual)
         try:
             if state.redis is None:
@@ -186,12 +188,12 @@ class LocalStack:
         launch.wait_ready(pulsar, ready, (logs / "pulsar-console.log", logs / "pulsar.log"), timeout_s)
 
     def _note(self, state: StackState, **changes: Any) -> StackState:
-        changed = state.model_copy(update=changes)
-        states.save(self._home.state_file, changed)
-        return changed
+        self._noted = state.model_copy(update=changes)  # first: what cannot be stored must be stopped all the same
+        states.save(self._home.state_file, self._noted)
+        return self._noted
 
     def _undo(self, before: StackState) -> None:
-        now = states.load(self._home.state_file).living()
+        now = self._noted.living()
         fresh = now.model_copy(
             update={
                 "pulsar": None if before.pulsar else now.pulsar,
@@ -200,7 +202,8 @@ class LocalStack:
             }
         )
         self._stop(fresh, quiet)
-        states.save(self._home.state_file, before)
+        with suppress(OSError):  # of a full disk; readers leave out servers that have ended
+            states.save(self._home.state_file, before)
 
     def _stop(self, state: StackState, progress: Progress) -> None:
         if state.estate is not None:
@@ -218,8 +221,6 @@ class LocalStack:
     def _wipe(self) -> None:
         for part in (self._home.pulsar, self._home.estate, self._home.redis, self._home.logs):
             shutil.rmtree(part, ignore_errors=True)
-        with suppress(FileNotFoundError):
-            self._home.state_file.unlink()
 
 
 def _refuse_other_ports(state: StackState, options: StackOptions) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,35 @@ def test_a_failed_start_keeps_the_addresses(home: Path, monkeypatch: pytest.Monk
     with pytest.raises(InvalidInput):
         LocalStack(home).up()
     assert Settings().redis.url == "redis://127.0.0.1:4/0"
+
+
+def full(*_: object) -> None:
+    raise OSError(ENOSPC, "No space left on device")
+
+
+def test_a_server_that_cannot_be_noted_is_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        birth = processes.birth_of(process.pid)
+        assert birth is not None
+        redis = ServerState(pid=process.pid, birth=birth, program="redis", version="7", ports={"redis": 4})
+        monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
+        monkeypatch.setattr("fairlane.stack.launch.start_redis", lambda *_: redis)
+        monkeypatch.setattr("fairlane.stack.stored.replace_durably", full)
+        try:
+            with pytest.raises(OSError, match="No space left"):
+                LocalStack(home).up()
+            assert not redis.alive
+        finally:
+            process.kill()
+
+
+def test_on_a_full_disk_the_data_can_be_deleted(home: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(home, pulsar=False, redis=False)
+    (home / "pulsar").mkdir(exist_ok=True)
+    monkeypatch.setattr("fairlane.stack.stored.replace_durably", full)
+    assert "data deleted" in cli(["stack", "down", "--wipe"]).err
+    assert not (home / "pulsar").exists()
+    assert Settings().redis.url is None
 
 
 # ---------------------------------------------------------------- ports
