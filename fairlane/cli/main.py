@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from errno import EACCES, EDQUOT, ENOSPC, EROFS
 from typing import Any, NoReturn
 
 import click
@@ -78,6 +79,8 @@ def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:  # n
         ctx.exit()
 
 
+_OF_FILES = (EACCES, EDQUOT, ENOSPC, EROFS)
+"""Errors of a full or read-only disk, and of missing rights."""
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 """Settings of the command line: every option shows its default."""
 
@@ -146,12 +149,17 @@ def _report(error: Exception, arguments: list[str]) -> int:
     if hidden is not None:
         say(f"fairlane: {hidden}")
         return exit_codes.FAILURE
-    text = without_credentials(f"{type(error).__name__}: {error}")
-    say(
-        f"fairlane: internal error: {text} (`fairlane --log-level debug ...` shows where)"
-        + "".join(f" {note}" for note in _notes(error))
-    )
+    say("".join([f"fairlane: {_unexpected(error)}", *(f" {note}" for note in _notes(error))]))
     return exit_codes.FAILURE
+
+
+def _unexpected(error: Exception) -> str:
+    """Return an error that is none of Fairlane's in one line: of a disk, or else a defect."""
+    if isinstance(error, OSError) and error.errno in _OF_FILES:
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return f"{what}. Check free space and permissions; FAIRLANE_HOME names another folder."
+    text = without_credentials(f"{type(error).__name__}: {error}")
+    return f"internal error: {text} (`fairlane --log-level debug ...` shows where)"
 
 
 def _wants_traceback(arguments: list[str]) -> bool:

@@ -20,6 +20,8 @@ else:
 
 UNITS_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
+LONGEST_DAYS = 36_500
+
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
@@ -71,6 +73,14 @@ def parse_fraction(text: str) -> float:
     raise ValueError(f"{text!r} is not a fraction; write for example 5% or 0.05")
 
 
+def _duration_s(text: str) -> float:
+    """Parse a duration, with a bound: times that far away have no date, and no clock can wait for them."""
+    seconds = parse_duration_s(text)
+    if seconds > LONGEST_DAYS * 86_400:
+        raise ValueError(f"{text!r} is longer than {LONGEST_DAYS:,} days")
+    return seconds
+
+
 class Parsed(Parameter):
     """A value of a type, from a text."""
 
@@ -86,8 +96,8 @@ class Parsed(Parameter):
             self.fail(str(error), param, ctx)
 
 
-DURATION = Parsed("duration", float, parse_duration_s)
-"""Seconds, from text like 15m."""
+DURATION = Parsed("duration", float, _duration_s)
+"""Seconds, from text like 15m, up to LONGEST_DAYS."""
 BYTE_SIZE = Parsed("bytes", int, parse_bytes)
 """Bytes, from text like 512MiB."""
 COUNT = Parsed("number", float, parse_count)
@@ -100,17 +110,23 @@ MOMENT = Parsed("time", datetime, lambda text: parse_past(text, datetime.now(UTC
 """A moment, from ISO 8601 or from how long ago it was, like 2h."""
 
 
-class Hours(click.FloatRange):
-    """Hours that a model simulates. (`nan` is within every range of click's.)"""
-
-    def __init__(self) -> None:
-        super().__init__(0, 48, min_open=True)
+class NumberBetween(click.FloatRange):
+    """A number within bounds. (`nan` is within every range of click's.)"""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        hours: float = super().convert(value, param, ctx)
-        if isnan(hours):
-            self.fail(f"{value!r} is not a number of hours", param, ctx)
-        return hours
+        number: float = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+HOURS = NumberBetween(0, 48, min_open=True)
+"""Hours that a model simulates."""
+
+
+def seconds_between(least: float) -> NumberBetween:
+    """Return the type of the seconds between two looks, from `least` to a day."""
+    return NumberBetween(least, 86_400)
 
 
 class LimitText(Parameter):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlane.cli.base import exit_codes
-from fairlane.cli.base.arguments import Hours
+from fairlane.cli.base.arguments import HOURS
 from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option, say
@@ -33,7 +33,7 @@ _other = with_options(
         type=click.Choice(["threshold", "avg"]),
         help="Move nothing; simulate what this load shedder of Pulsar would do with the present load.",
     ),
-    click.option("--hours", type=Hours(), default=2.0, help="Hours that --like simulates."),
+    click.option("--hours", type=HOURS, default=2.0, help="Hours that --like simulates."),
 )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairlane.cli.base.arguments import seconds_between
 from fairlane.cli.base.exit_codes import FAILURE, OK
 from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.output import Output, output_option
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("-w", "--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
-@click.option("--every", type=click.FloatRange(0.5), default=2.0, help="Seconds between looks of --watch.")
+@click.option("--every", type=seconds_between(0.5), default=2.0, help="Seconds between looks of --watch.")
 @click.option("--count", type=click.IntRange(1), help="With --watch: stop after this many looks.")
 @click.option("--stages", is_flag=True, help="Show the time of an envelope in each stage, with the slowest node.")
 @output_option

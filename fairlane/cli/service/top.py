@@ -4,11 +4,12 @@ import time
 
 import click
 
+from fairlane.cli.base.arguments import seconds_between
 from fairlane.cli.base.connect import client_of
 
 
 @click.command()
-@click.option("--every", type=click.FloatRange(0.1), default=0.5, help="Seconds between updates.")
+@click.option("--every", type=seconds_between(0.1), default=0.5, help="Seconds between updates.")
 @click.option("--count", type=click.IntRange(1), help="Stop after this many updates.")
 @click.pass_context
 def top(ctx: click.Context, every: float, count: int | None) -> None:

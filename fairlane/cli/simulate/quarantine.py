@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlane.cli.base.arguments import Hours
+from fairlane.cli.base.arguments import HOURS
 from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option, say
 
@@ -43,7 +43,7 @@ HEADROOM, WEAK = 1.25, 2 / 3
         help="MB/s that a bookie takes without errors.  [default: 1.25 times its share of the inflow]",
     ),
     click.option("--quarantine-minutes", type=click.IntRange(1), default=30, help="Duration of a quarantine."),
-    click.option("--hours", type=Hours(), default=24.0, help="Simulated hours."),
+    click.option("--hours", type=HOURS, default=24.0, help="Simulated hours."),
     click.option("--seed", type=click.IntRange(0), default=1, help="First seed of all random choices."),
     click.option("--seeds", type=click.IntRange(1, 1_000), default=10, help="Number of seeds; figures are means."),
 )

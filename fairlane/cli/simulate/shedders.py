@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from estate.shedder_cases import BUNDLES, CASES, MAX_BUNDLES
-from fairlane.cli.base.arguments import Hours
+from fairlane.cli.base.arguments import HOURS
 from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option
 
@@ -34,7 +34,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...])
     click.option(
         "--bundles", type=click.IntRange(1, MAX_BUNDLES), default=BUNDLES, help="Bundles of each busy broker."
     ),
-    click.option("--hours", type=Hours(), default=2.0, help="Simulated hours."),
+    click.option("--hours", type=HOURS, default=2.0, help="Simulated hours."),
 )
 @output_option
 def shedders(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairlane.cli.base.arguments import DURATION
+from fairlane.cli.base.arguments import DURATION, LONGEST_DAYS
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.options import F
@@ -52,7 +52,9 @@ def backlog() -> None:
 @click.option("--every", "every_s", type=DURATION, default="10s", help="Time between two snapshots.")
 @click.option("--once", is_flag=True, help="Take one snapshot and print it.")
 @click.option("--file-every", "file_s", type=DURATION, default="5m", help="Begin a new Parquet file after this time.")
-@click.option("--keep-days", type=click.IntRange(0), default=14, help="Days to keep snapshots; 0 keeps all.")
+@click.option(
+    "--keep-days", type=click.IntRange(0, LONGEST_DAYS), default=14, help="Days to keep snapshots; 0 keeps all."
+)
 @tables_option
 @output_option
 @click.pass_context

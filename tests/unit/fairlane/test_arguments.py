@@ -8,6 +8,7 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import parse_duration_s
+from fairlane.cli.base import exit_codes
 from fairlane.cli.base.arguments import Assignment, named_values, parse_time
 from fairlane.cli.task.edit import read_message
 from tests.unit.command_line import CommandLine
@@ -37,6 +38,22 @@ def test_durations(text: str, duration_s: float) -> None:
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="for example 90s"):
         parse_duration_s(text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "top --every nan",
+        "top --every inf",
+        "estate show --watch --every nan",
+        "estate balance --like avg --hours nan",
+        "backlog snapshot --every 99999999d",
+        "backlog snapshot --keep-days 9999999",
+        "backlog report --since 9999999d",
+    ],
+)
+def test_what_no_clock_can_wait_for_is_refused(command: str, cli: CommandLine) -> None:
+    assert "Invalid value for '--" in cli(command.split(), exit_codes.USAGE).err
 
 
 def test_a_message_is_an_object_a_file_or_a_text(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable
+from errno import EROFS
 
 import click
 import pytest
@@ -119,6 +120,12 @@ def test_a_defect_is_one_line_too_and_its_trace_is_for_those_who_ask(
     assert printed.count("\n") == 1
     assert "ZeroDivisionError: oops" in printed
     assert "Traceback" in cli(["--log-level", "debug", "config"], exit_codes.FAILURE).err
+
+
+def test_a_disk_that_cannot_be_written_is_no_defect(failing: Callable[[BaseException], None], cli: CommandLine) -> None:
+    failing(OSError(EROFS, "Read-only file system", "/home/x/logs"))
+    printed = cli(["config"], exit_codes.FAILURE).err
+    assert printed.startswith("fairlane: /home/x/logs: Read-only file system. Check free space and permissions")
 
 
 def test_interrupted(failing: Callable[[BaseException], None]) -> None:

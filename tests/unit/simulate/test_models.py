@@ -58,9 +58,9 @@ def test_a_cluster_of_ones_own_is_played_alone(cli: CommandLine) -> None:
         (["shedders", "--case", "none"], "one-empty"),
         (["quarantine", "--ratio", "2"], "0<=x<=1"),
         (["quarantine", "--ratio", "nan"], "not between 0 and 1"),
-        (["quarantine", "--hours", "nan"], "not a number of hours"),
+        (["quarantine", "--hours", "nan"], "is not a number"),
         (["quarantine", "--capacity", "nan"], "more than 0 MB/s"),
-        (["shedders", "--hours", "nan"], "not a number of hours"),
+        (["shedders", "--hours", "nan"], "is not a number"),
         (["--list", "shedders", "--bundles", "3"], "No such option"),
     ],
 )
