@@ -9,6 +9,7 @@ from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.invocation import Invocation
 from fairlane.cli.base.steps import steps
 from fairlane.demo.fake_fcm import FakeFcm, can_run, running, through_fcm
+from fairlane.demo.only_demo import only_demo
 from fairlane.demo.run import Demo, DemoPlan
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.screen.console import console_of
@@ -28,13 +29,18 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
     """Run the whole demo; return its exit code. Everything it started is stopped again, after a failure, too."""
     began = time.monotonic()
     jobs = read_jobs(tasks)
-    with servers(invocation) as settings, fake_fcm(settings, is_wanted=tasks is None) as fcm:
+    with (
+        only_demo(invocation.settings().home / "demo") as note,
+        servers(invocation) as settings,
+        fake_fcm(settings, is_wanted=tasks is None) as fcm,
+    ):
         own = isolated(settings, TENANT)
         variables = {}
         if fcm is not None:
+            note(fcm.pid)
             jobs = through_fcm(jobs)
             variables = fcm.environment(sorted({job.task.app for job in jobs if job.task.channel == "fcm"}))
-        workers = WorkerGroup({**environment(own), **variables}, settings.home / "logs" / "demo")
+        workers = WorkerGroup({**environment(own), **variables}, settings.home / "logs" / "demo", note=note)
         with provisioned(own):
             try:
                 with PushClient.connect(own) as client:
