@@ -75,13 +75,16 @@ class Mover:
             **more,
         }
         self.output.emit_document(document, rows or brokers)
-        say(_summary(plan, rows, self.nothing))
+        say(summary_of(plan, rows, self.nothing))
 
 
-def _summary(plan: MovePlan, rows: Sequence[Mapping[str, Any]], nothing: str) -> str:
+def summary_of(plan: MovePlan, rows: Sequence[Mapping[str, Any]], nothing: str) -> str:
+    """Return one line on the moves of a plan, or of a run. nothing: why there may be none."""
     if not rows:
         return f"Nothing to move: {nothing}."
-    return f"{len(rows)} moves; the spread is {plan.spread_before:.0%} of the mean load, {plan.spread_after:.0%} after."
+    made = sum(row.get("state", "verified") == "verified" for row in rows)  # the rows of a plan have no state
+    moves = f"{len(rows)} moves" if made == len(rows) else f"{made} of {len(rows)} moves were made"
+    return f"{moves}; the spread is {plan.spread_before:.0%} of the mean load, {plan.spread_after:.0%} after."
 
 
 def _planned(move: Move) -> dict[str, Any]:

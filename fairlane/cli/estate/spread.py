@@ -42,7 +42,8 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
         window = MoveWindow([Move(topic, "", "any broker") for topic in standing], _forget, WindowSettings(at_once))
         progress = MoveRunner(window, partial(reload_topic, admin), SystemClock(), at_once).run(lambda: False)
     emit_progress(output, progress, ["topic", "state", "tries", "reason"])
-    say(f"{len(progress)} topics began new ledgers.")
+    begun = sum(one.state == "verified" for one in progress)
+    say(f"{begun} of {len(progress)} topics began new ledgers.")
     return exit_of(progress)
 
 

@@ -8,10 +8,13 @@ import pytest
 from backends.pulsar.estate.bundles import BundleAdmin
 from backends.settings import PulsarSettings
 from backends.system_clock import SystemClock
-from estate.balance import Move
+from estate.balance import Move, MovePlan
 from estate.moves import MoveWindow, WindowSettings
+from fairlane.cli.base import exit_codes
+from fairlane.cli.estate.moving import summary_of
 from fairlane.estate.run_moves import Attempt, MoveRunner, move_bundle
 from tests.unit.backends.estate_site import serving
+from tests.unit.command_line import CommandLine
 
 NOBODY = "127.0.0.1:1"
 TARGET = "127.0.0.9:8080"
@@ -62,3 +65,17 @@ def test_an_interrupt_between_choosing_a_move_and_beginning_it_does_not_hang_the
     with pytest.raises(KeyboardInterrupt):
         MoveRunner(window, lambda move: Attempt(move.target), SystemClock(), 1).run(lambda: False)
     assert [(one.state, one.tries) for one in window.progress] == [("verified", 2)]
+
+
+def test_topics_that_were_given_up_did_not_begin_new_ledgers(cli: CommandLine) -> None:
+    command = ["--pulsar-admin-url", f"http://{NOBODY}", "estate", "spread", "--at-once", "64"]
+    printed = cli(command, exit_codes.FAILURE)
+    assert "0 of 29 topics began new ledgers." in printed.err
+    assert printed.out.count("given up") == 29
+
+
+def test_the_summary_of_a_run_counts_the_moves_that_were_made() -> None:
+    plan = MovePlan((), {"a": 2.0, "b": 0.0}, {"a": 1.0, "b": 1.0})
+    rows = [{"state": "verified"}, {"state": "given up"}]
+    assert summary_of(plan, rows, "").startswith("1 of 2 moves were made; the spread is 200% of the mean load, 0%")
+    assert summary_of(plan, [{}, {}], "").startswith("2 moves; the spread is")
