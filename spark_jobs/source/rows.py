@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MODULUS = 1 << 64
-_SEPARATOR = "\x1f"
 NULL_TARGET = Unreadable("the target is null")
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -97,18 +96,30 @@ def split_batch(
         return
     import pyarrow.compute as pc
 
-    parts = [batch.column(name).cast("string") for name in names]
-    keys = pc.binary_join_element_wise(*(pc.fill_null(part, "\0") for part in parts), _SEPARATOR).dictionary_encode()
-    if len(keys.dictionary) == 1:
-        order, sorted_keys = None, keys.indices
-    else:
-        order = pc.sort_indices(keys.indices)
-        batch, sorted_keys = batch.take(order), keys.indices.take(order)
+    keys = _combinations([batch.column(name).cast("string") for name in names])
+    if len(pc.unique(keys)) > 1:
+        order = pc.sort_indices(keys)
+        batch, keys = batch.take(order), keys.take(order)
     first = 0
-    for counted in pc.value_counts(sorted_keys).to_pylist():
+    for counted in pc.value_counts(keys).to_pylist():
         some = batch.slice(first, counted["counts"])
         yield tuple(some.column(name).cast("string")[0].as_py() for name in names), some
         first += counted["counts"]
+
+
+def _combinations(parts: "Sequence[pa.Array[Any]]") -> "pa.Array[Any]":
+    """Return a number for each row, the same for rows that have the same values (or nulls) in all these columns."""
+    import pyarrow.compute as pc
+
+    numbers: pa.Array[Any] | None = None
+    for part in parts:
+        codes = part.dictionary_encode("encode")
+        own = codes.indices.cast("int64")
+        if numbers is not None:  # both are below the number of rows, so the product fits
+            own = pc.add(pc.multiply(numbers, len(codes.dictionary)), own)
+        numbers = own.dictionary_encode().indices.cast("int64")
+    assert numbers is not None
+    return numbers
 
 
 def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:

@@ -115,3 +115,15 @@ def test_a_batch_that_is_one_part_is_left_whole() -> None:
     rows = [{"target": "a", "app": "x"}, {"target": "b", "app": "x"}]
     assert [(values, part.num_rows) for values, part in split_batch(table(rows), ["app"])] == [(("x",), 2)]
     assert [(values, part.num_rows) for values, part in split_batch(table(rows), [])] == [((), 2)]
+
+
+def test_rows_of_different_values_are_never_together_whatever_characters_these_have() -> None:
+    rows = [
+        {"target": "a", "app": "x\x1fy", "city": "z"},
+        {"target": "b", "app": "x", "city": "y\x1fz"},
+        {"target": "c", "app": None, "city": "z"},
+        {"target": "d", "app": "\0", "city": "z"},
+        {"target": "e", "app": "x", "city": "y\x1fz"},
+    ]
+    found = {values: part.column("target").to_pylist() for values, part in split_batch(table(rows), ["app", "city"])}
+    assert found == {("x\x1fy", "z"): ["a"], ("x", "y\x1fz"): ["b", "e"], (None, "z"): ["c"], ("\0", "z"): ["d"]}
