@@ -24,8 +24,11 @@ from estate.cluster import (
 _BOOKIE_CLIENT = "pulsar_managedLedger_client_per_channel_bookie_client_bookie_"
 _HEARTBEATS = ("pulsar/", "sla-monitor/")
 """Namespaces of the brokers' own heartbeats, which never move."""
-_READER = "reader-"
-"""Beginning of the names that readers give their subscriptions, which end with them."""
+_READER = re.compile(r"(?:[0-9a-f]{16}-)?reader-")
+"""Matches the beginning of the names that readers give their subscriptions, which end with them.
+
+Fairlane's readers have a number before it (backends/pulsar/topic_reader.py).
+"""
 _SYSTEM_TOPIC = "__"
 """Beginning of the names of topics that Pulsar makes for itself in any namespace."""
 ENSEMBLES = re.compile(r"\d+=\[([^\]]*)\]")
@@ -289,7 +292,7 @@ def _strays_of(topics: Mapping[str, Any]) -> Iterator[StraySubscription]:
         if topic.rpartition("/")[2].startswith(_SYSTEM_TOPIC):
             continue
         for name, subscription in mapping(mapping(stats).get("subscriptions")).items():
-            if name != SUBSCRIPTION and not name.startswith(_READER):
+            if name != SUBSCRIPTION and not _READER.match(name):
                 backlog = whole(number_of(mapping(subscription).get("msgBacklog")))
                 yield StraySubscription(topic, name, backlog or 0)
 

@@ -153,7 +153,8 @@ def test_nonsense_becomes_no_figure_and_no_error(open_servers: ExitStack, nonsen
 
 
 def test_strays_are_subscriptions_that_are_not_ours(open_servers: ExitStack) -> None:
-    subscriptions = {"dispatch": {}, "reader-ab12": {"msgBacklog": 5}, "copy": {"msgBacklog": 70}}
+    ours = {"dispatch": {}, "reader-ab12": {"msgBacklog": 5}, "30edcaaf47b3ddd6-reader-95c41a62ab": {"msgBacklog": 5}}
+    subscriptions = {**ours, "copy": {"msgBacklog": 70}}
     topics = {
         "fairlane/shared": {
             "0x0_0x8": {
