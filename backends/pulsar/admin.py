@@ -4,9 +4,10 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote, urlsplit
 
+import msgspec
 import urllib3
 from urllib3.util import Retry, Timeout
 
@@ -25,6 +26,22 @@ made twice."""
 WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
 RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
 PROVISION = "Run `fairlane provision`."
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+
+class _LastEntry(TypedDict):
+    ledgerId: int
+    entryId: int
+
+
+class _Subscription(TypedDict):
+    msgBacklog: int
+
+
+class _Statistics(TypedDict):
+    subscriptions: dict[str, _Subscription]
 
 
 class PulsarAdmin:
@@ -51,11 +68,11 @@ class PulsarAdmin:
 
     def runtime_configuration(self) -> dict[str, str]:
         """Return the broker's settings currently in force. Needs an administrator's rights."""
-        return dict(self._json("brokers/configuration/runtime"))
+        return self._json("brokers/configuration/runtime", Document)
 
     def brokers(self) -> list[str]:
         """Return the REST addresses (host:port) of all brokers of the cluster."""
-        return list(self._json("brokers"))
+        return self._json("brokers", list[str])
 
     def topic_statistics(self) -> bytes:
         """Return this broker's last statistics of all topics it serves, as JSON. It measures them every
@@ -63,14 +80,14 @@ class PulsarAdmin:
         return self._call("GET", "broker-stats/topics")
 
     def clusters(self) -> list[str]:
-        return [name for name in self._json("clusters") if name != "global"]
+        return [name for name in self._json("clusters", list[str]) if name != "global"]
 
     # ------------------------------------------------------------ tenants and namespaces
     def tenant_exists(self, tenant: str) -> bool:
         """Return whether the tenant exists. Asks for its namespaces, since a role may own a tenant without the right to
         list all tenants."""
         try:
-            self._json(f"namespaces/{tenant}")
+            self._json(f"namespaces/{tenant}", list[str])
         except NotFound:
             return False
         return True
@@ -90,7 +107,7 @@ class PulsarAdmin:
 
     def policies(self, namespace: str) -> dict[str, Any]:
         """Raises NotFound."""
-        return dict(self._json(f"namespaces/{namespace}"))
+        return self._json(f"namespaces/{namespace}", Document)
 
     def set_policy(self, namespace: str, path: str, value: Any) -> None:
         """Set a policy. path: of the policy in the REST interface, below the namespace."""
@@ -142,7 +159,7 @@ class PulsarAdmin:
 
     def subscriptions(self, topic: str) -> list[str]:
         """Raises NotFound."""
-        return list(self._json(f"{_path(topic)}/subscriptions"))
+        return self._json(f"{_path(topic)}/subscriptions", list[str])
 
     def list_topics(self, namespace: str) -> list[str]:
         """Return the full names of the namespace's topics; none if the namespace does not exist. A partitioned topic is
@@ -156,20 +173,20 @@ class PulsarAdmin:
 
     def stats(self, topic: str) -> dict[str, Any]:
         """Raises NotFound."""
-        return dict(self._json(f"{_path(topic)}/stats"))
+        return self._json(f"{_path(topic)}/stats", Document)
 
     def backlog(self, topic: str, subscription: str = SUBSCRIPTION) -> int:
         """Return the number of entries (producer batches, not messages) that are not fully acknowledged. Raises
         NotFound."""
-        statistics = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true")["subscriptions"].get(subscription)
-        if statistics is None:
+        statistics = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true", _Statistics)
+        if subscription not in statistics["subscriptions"]:
             raise NotFound(f"Topic {topic} has no subscription {subscription}.", PROVISION)
-        return int(statistics["msgBacklog"])
+        return statistics["subscriptions"][subscription]["msgBacklog"]
 
     def last_entry(self, topic: str) -> tuple[int, int]:
         """Return (ledger, entry) of the last stored entry; entry is -1 if there is none. Raises NotFound."""
-        entry = self._json(f"{_path(topic)}/lastMessageId")
-        return int(entry["ledgerId"]), int(entry["entryId"])
+        entry = self._json(f"{_path(topic)}/lastMessageId", _LastEntry)
+        return entry["ledgerId"], entry["entryId"]
 
     def unload(self, topic: str) -> None:
         """Make the broker unload the topic; attached clients reconnect."""
@@ -186,8 +203,7 @@ class PulsarAdmin:
 
     def document(self, path: str) -> Any:
         """Return any other document, by its path below /admin/v2; None if it is empty. Raises NotFound."""
-        text = self._call("GET", path)
-        return json.loads(text) if text.strip() else None
+        return self._json(path, Any, if_empty=b"null")
 
     def post(self, path: str, body: Any) -> None:
         self._call("POST", path, body)
@@ -204,18 +220,18 @@ class PulsarAdmin:
 
     def owned_bundles(self, cluster: str, broker: str) -> list[str]:
         """Return the bundles that a broker owns now, tenant/namespace/range, also those without topics."""
-        return list(self._json(f"brokers/{cluster}/{quote(broker)}/ownedNamespaces"))
+        return list(self._json(f"brokers/{cluster}/{quote(broker)}/ownedNamespaces", Document))
 
     def load_report(self) -> dict[str, Any]:
         """Return this broker's report of its load. Brokers with another than the modular load manager have none, and
         raise Unreachable."""
-        return dict(self._json("broker-stats/load-report"))
+        return self._json("broker-stats/load-report", Document)
 
     def owner_of_topic(self, topic: str) -> str:
         """Return host:port of the REST address of the broker that serves a topic; one is chosen if none does. Raises
         NotFound."""
-        answer = json.loads(self._call("GET", f"topic/{_path(topic)}", root="lookup/v2"))
-        return str(urlsplit(answer.get("httpUrl") or answer["httpUrlTls"]).netloc)
+        answer = self._json(f"topic/{_path(topic)}", dict[str, str | None], root="lookup/v2")
+        return urlsplit(answer.get("httpUrl") or answer.get("httpUrlTls") or "").netloc
 
     def close(self) -> None:
         self._http.clear()
@@ -237,13 +253,19 @@ class PulsarAdmin:
             return False
         return True
 
-    def _json(self, path: str) -> Any:
-        return json.loads(self._call("GET", path))
+    def _json(self, path: str, kind: type[T], *, if_empty: bytes = b"", root: str = "admin/v2") -> T:
+        """Return a document of a type. Raises Unreachable for anything else: a proxy before Pulsar answered."""
+        body = self._call("GET", path, root=root)
+        try:
+            return msgspec.convert(json.loads(body.strip() or if_empty), kind)
+        except (ValueError, RecursionError, msgspec.ValidationError) as error:
+            cause = f"Pulsar at {self.address.named()}: GET {path} was answered with something that Pulsar does not say"
+            raise Unreachable(f"{cause}: {error}.", WAIT) from error
 
     def _names(self, path: str) -> list[str]:
         """Return a document's list; none if it does not exist."""
         try:
-            return list(self._json(path))
+            return self._json(path, list[str])
         except NotFound:
             return []
 

@@ -107,7 +107,7 @@ def broker_urls(base: str, cluster: NodeAnswer) -> dict[str, str]:
         return {address.netloc.rpartition("@")[2]: base}
     if len(names) == 1:
         return {str(names[0]): base}
-    return {str(name): broker_url(base, str(name)) for name in sorted(names)}
+    return {name: broker_url(base, name) for name in sorted(map(str, names))}
 
 
 def bookie_names(cluster: NodeAnswer) -> list[str]:
