@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backends.pulsar import client as pulsar_client
 from backends.settings import PulsarSettings
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from spark_jobs.journal.files import CLOSES, TASKS, write_rows
 from spark_jobs.journal.landing import Landed, Landing, land
 from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState
-from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions
+from spark_jobs.journal.outcome_topics import TopicSpan, connected, ends_of, last_positions
 from spark_jobs.journal.tasks import CONTROL, read_tasks
 from spark_jobs.session.failures import translated
 
@@ -83,7 +84,7 @@ class Journal:
 
     def run_once(self, stop: threading.Event, on_batch: OnBatch = lambda _: None) -> LandedBatch:
         """Land everything stored by now, unless `stop` is set first. Raises FairlaneError."""
-        until = last_positions(self._options.pulsar)
+        until = self._ends()
         total = LandedBatch(more=True)
         while total.more and not stop.is_set():
             batch = self.step(until)
@@ -96,7 +97,7 @@ class Journal:
         total = LandedBatch()
         while not stop.is_set():
             try:
-                batch = self.step(last_positions(self._options.pulsar))
+                batch = self.step(self._ends())
             except Unreachable as error:
                 _log.warning("the journal waits: %s", error)
                 stop.wait(PAUSE_S)
@@ -106,6 +107,20 @@ class Journal:
             if not batch.more:
                 stop.wait(every_s)
         return total
+
+    def _ends(self) -> dict[str, str]:
+        """Return where the outcome topics end. Raises Refused if one ends before what was read of it."""
+        read, pulsar = self._log.read().cursors, self._options.pulsar
+        until = last_positions(pulsar)
+        ends = {**until, **ends_of(pulsar, {CONTROL: pulsar_client.topics(pulsar).control})} if read else until
+        for topic, end in ends.items():
+            if end and end < read.get(topic, ""):  # a topic whose records are all too old has no end
+                raise Refused(
+                    f"The journal in {self._options.tables} has read more of a topic ({topic}) than this Pulsar has: "
+                    "it is the journal of another Pulsar, or of data that was deleted.",
+                    "Begin a new one: name another folder with --tables.",
+                )
+        return until
 
     def step(self, until: dict[str, str]) -> LandedBatch:
         """Land one batch, at most up to these positions. Commits nothing if nothing is new. Raises FairlaneError."""

@@ -1,6 +1,6 @@
 """Read the outcome topics in spans: from a position up to where a topic ended at some time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
@@ -41,11 +41,16 @@ def last_positions(settings: PulsarSettings) -> dict[str, str]:
     Raises Unreachable, Refused, NotFound (not provisioned).
     """
     topics = pulsar_client.topics(settings)
+    return ends_of(settings, {str(one): topics.outcomes(one) for one in range(topics.outcome_partitions)})
+
+
+def ends_of(settings: PulsarSettings, names: Mapping[str, str]) -> dict[str, str]:
+    """Return what `last_positions` does of any topics. names: the topics by key."""
     with closing(PulsarAdmin(settings)) as admin:
-        last = {number: admin.last_entry(topics.outcomes(number)) for number in range(topics.outcome_partitions)}
+        last = {key: admin.last_entry(topic) for key, topic in names.items()}
     return {
-        str(number): f"{ledger:020d}:{entry:020d}:999999" if min(ledger, entry) >= 0 else ""
-        for number, (ledger, entry) in last.items()
+        key: f"{ledger:020d}:{entry:020d}:999999" if min(ledger, entry) >= 0 else ""
+        for key, (ledger, entry) in last.items()
     }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backends.settings import PulsarSettings
 from backends.system_clock import SystemClock
 from dispatcher.clock import VirtualClock
-from dispatcher.model.errors import Unreachable
+from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.wire.control import ControlChange, Sealed
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Outcome, ProviderIds, Run, encode_record
 from dispatcher.wire.retention import TOMBSTONE_MS
@@ -36,7 +36,7 @@ from spark_jobs.journal.job import Journal, JournalOptions, LandedBatch
 from spark_jobs.journal.landing import LONGEST_CHAIN
 from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, TableFile
 from spark_jobs.journal.tables import outcomes as outcome_table
-from spark_jobs.journal.tasks import accepts, rows_of
+from spark_jobs.journal.tasks import CONTROL, accepts, rows_of
 from tests.contract.registry_records import position
 from tests.unit.spark_jobs.journal_world import (
     AT_MS,
@@ -363,3 +363,18 @@ def test_a_pulsar_that_is_gone_is_waited_for(tmp_path: Path, monkeypatch: pytest
     reported: list[int] = []
     total = journal.run(journal.stop, 0.001, lambda batch: reported.append(batch.records))
     assert (reported, total.records) == ([1, 2], 3)
+
+
+@pytest.mark.parametrize(("outcomes_end", "control_end"), [(2, 5), (4, 3)])
+def test_the_journal_of_a_pulsar_whose_data_was_deleted_is_refused_and_not_silent_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcomes_end: int, control_end: int
+) -> None:
+    ends = {"0": position(4), "1": ""}, {CONTROL: position(5)}
+    monkeypatch.setattr(journal_module, "last_positions", lambda _: ends[0])
+    monkeypatch.setattr(journal_module, "ends_of", lambda *_: ends[1])
+    log = JournalLog(tmp_path)
+    log.append(log.read(), CommitChange(cursors={"0": position(4), "1": position(7), CONTROL: position(5)}), AT_MS)
+    assert Steps(tmp_path, LandedBatch(records=1)).run_once(threading.Event()).records == 1
+    ends = {"0": position(outcomes_end), "1": ""}, {CONTROL: position(control_end)}
+    with pytest.raises(Refused, match="the journal of another Pulsar, or of data that was deleted"):
+        Steps(tmp_path, LandedBatch(records=1)).run_once(threading.Event())

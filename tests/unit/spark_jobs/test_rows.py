@@ -118,7 +118,7 @@ def test_a_batch_that_is_one_part_is_left_whole() -> None:
 
 
 def test_rows_of_different_values_are_never_together_whatever_characters_these_have() -> None:
-    rows = [
+    rows: list[dict[str, str | None]] = [
         {"target": "a", "app": "x\x1fy", "city": "z"},
         {"target": "b", "app": "x", "city": "y\x1fz"},
         {"target": "c", "app": None, "city": "z"},
