@@ -1,8 +1,9 @@
 """Pulsar and Redis of a submission as lists: what is stored in them, and the faults to be had of them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from itertools import count
+from typing import TypeVar
 
 from msgspec import Raw
 
@@ -13,15 +14,7 @@ from backends.redis.registry.tasks import TaskTable
 from dispatcher.clock import VirtualClock
 from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
 from dispatcher.ports import StoredRecord
-from dispatcher.wire.control import (
-    ControlChange,
-    ControlRecord,
-    Restated,
-    Sealed,
-    TaskRecord,
-    decode_control,
-    encode_control,
-)
+from dispatcher.wire.control import ControlRecord, Restated, Sealed, TaskRecord, decode_control, encode_control
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.submission import Submission
 from dispatcher.wire.topics import Topics
@@ -30,13 +23,15 @@ from producers.submit.cutter import Block, Cutter, Slab
 from producers.submit.history import KnownSubmissions
 from producers.submit.intake import Intake
 from producers.submit.validation import Refusal
-from tests.contract.registry_records import position
+from tests.contract.registry_records import change, position
 from tests.records import finished
 from tests.unit.consumers.fakes import Topic
 from tests.unit.views import LostRedis, view_of
 
+T = TypeVar("T")
 ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
 """A checkpoint after every block."""
+LANE = Topics().own_lane("t")
 
 
 class Died(Exception):
@@ -120,6 +115,16 @@ class FakeService:
 
         self.fault = fault
 
+    def die_after(self, steps: int) -> None:
+        """The process dies after this number of steps."""
+        left = iter(range(steps))
+
+        def fault(_: str) -> None:
+            if next(left, None) is None:
+                raise Died
+
+        self.fault = fault
+
     def recover(self) -> None:
         self.redis.gone, self.fault = False, lambda step: None
 
@@ -127,11 +132,14 @@ class FakeService:
     def records(self) -> list[ControlRecord]:
         return [decode_control(body) for body in self.log]
 
+    def records_of(self, kind: type[T]) -> list[T]:
+        return [record for record in self.records if isinstance(record, kind)]
+
     def envelopes(self, lane: str) -> list[Envelope]:
         return [decode_envelope(body) for body in self.lanes[lane]]
 
     def cancel(self, task: str) -> None:
-        self.log.append(encode_control(ControlChange(1, task, "cancelled", "1", 0)))
+        self.log.append(encode_control(change(task, "cancelled", "1")))
 
     def restated(self) -> list[bytes]:
         """All that the control topic has, as it is restated."""
@@ -276,6 +284,22 @@ class Slabbed:
             if start < len(self._items):
                 yield Slab(self._items[start : start + size], start + 1)
             start += size
+
+
+def slabs(items: Sequence[object], size: int) -> Slabbed:
+    """An audience in small slabs, so that a short one has many blocks."""
+    return Slabbed(items, [size] * (len(items) // size))
+
+
+Make = Callable[[Sequence[object]], object]
+MAKES: dict[str, Make] = {"list": list, "stream": iter, "file": lambda items: slabs(items, 3)}
+"""The forms of an audience."""
+
+
+def breaking(items: Iterable[T], error: BaseException) -> Iterator[T]:
+    """A stream that ends with an error."""
+    yield from items
+    raise error
 
 
 def cut(audience: object, cutter: Cutter, on_refusals: Callable[[list[Refusal]], None]) -> Iterator[Block]:

@@ -1,43 +1,27 @@
 """Submitters that stop, or die, before any of their steps; and the judge of what they reported."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
-from dispatcher.wire.topics import Topics
 from producers.ports import WindowPace
 from producers.submit.report import SubmitResult, Watchers
 from producers.submit.submit import submit
-from tests.unit.producers.fake_service import Died, FakeService, Slabbed
+from tests.unit.producers.fake_service import LANE, Died, FakeService, Make
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
-LANE = Topics().own_lane("t")
 WINDOWS = WindowPace(first_targets=2, targets=4)
 _PATIENCE_S = 30.0
-
-Make = Callable[[Sequence[str]], object]
-
-
-def as_list(targets: Sequence[str]) -> object:
-    return list(targets)
-
-
-def as_stream(targets: Sequence[str]) -> object:
-    return iter(targets)
-
-
-def as_file(targets: Sequence[str]) -> object:
-    return Slabbed(targets, [3] * (len(targets) // 3))
 
 
 class Submitter:
     """A process of its own. stops_at: the number of the step before which it stops, with all its threads, until it
     `wakes`; it may die there instead."""
 
-    def __init__(self, world: FakeService, targets: Sequence[str], make: Make = as_list, stops_at: int = 10**9) -> None:
+    def __init__(self, world: FakeService, targets: Sequence[str], make: Make = list, stops_at: int = 10**9) -> None:
         self.targets = list(targets)
         self.result: SubmitResult | None = None
         self.error: BaseException | None = None

@@ -1,6 +1,6 @@
 """Audiences that are none, that are empty, or in which targets come more than once."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from dispatcher.wire.control import Sealed
 from producers.files.duplicates import COUNTED
 from producers.files.targets_file import TargetsFile
 from producers.submit.intake import AudienceRules
-from tests.unit.producers.fake_service import FakeService
-from tests.unit.producers.test_submit import LANE, push, run, sent, slabs
+from tests.unit.producers.fake_service import LANE, MAKES, FakeService, Make, breaking, slabs
+from tests.unit.producers.test_submit import push, run, sent
 
 REMOVE, COUNT = AudienceRules(duplicates="remove"), AudienceRules(duplicates="count")
 
@@ -27,8 +27,8 @@ def test_what_is_no_audience_is_refused_before_a_task_exists(world: FakeService,
     assert world.steps == []
 
 
-EMPTY: list[Callable[[], Iterable[object]]] = [list, lambda: iter(()), set, lambda: slabs([], 3)]
-REFUSED: list[Callable[[], Iterable[object]]] = [
+EMPTY: list[Callable[[], object]] = [list, lambda: iter(()), set, lambda: slabs([], 3)]
+REFUSED: list[Callable[[], object]] = [
     lambda: ["a a", ""],
     lambda: iter(["a a"] * 1_000),
     lambda: slabs(["a a"] * 7, 2),
@@ -43,7 +43,7 @@ REFUSED: list[Callable[[], Iterable[object]]] = [
     ],
 )
 def test_an_audience_without_a_good_target_creates_nothing_and_leaves_the_id_free(
-    world: FakeService, audience: Callable[[], Iterable[object]], complaint: str
+    world: FakeService, audience: Callable[[], object], complaint: str
 ) -> None:
     with pytest.raises(InvalidInput, match=complaint):
         run(world, push(), audience())
@@ -52,42 +52,29 @@ def test_an_audience_without_a_good_target_creates_nothing_and_leaves_the_id_fre
 
 
 @pytest.mark.parametrize("audience", EMPTY + REFUSED)
-def test_an_empty_audience_may_be_allowed(world: FakeService, audience: Callable[[], Iterable[object]]) -> None:
+def test_an_empty_audience_may_be_allowed(world: FakeService, audience: Callable[[], object]) -> None:
     assert run(world, push(), audience(), rules=AudienceRules(allow_empty=True)).accepted == 0
-    assert [record.targets for record in world.records if isinstance(record, Sealed)] == [0]
+    assert [record.targets for record in world.records_of(Sealed)] == [0]
 
 
 def test_a_task_that_was_begun_is_not_sealed_by_an_empty_audience(world: FakeService) -> None:
     """Its query failed after the task was stored, and returns nothing now."""
-
-    def broken() -> Iterator[str]:
-        yield "a"
-        raise RuntimeError("the database went away")
-
     with pytest.raises(RuntimeError):
-        run(world, push(), broken())
+        run(world, push(), breaking(["a"], RuntimeError("the database went away")))
     with pytest.raises(InvalidInput, match=r"is empty.*Task t is incomplete"):
         run(world, push(), [])
     assert run(world, push(), ["a", "b"]).accepted == 2
 
 
 def test_an_error_of_a_stream_before_its_first_target_leaves_no_task_behind(world: FakeService) -> None:
-
-    def broken() -> Iterator[str]:
-        yield from list[str]()
-        raise RuntimeError("no such table")
-
     with pytest.raises(RuntimeError) as caught:
-        run(world, push(), broken())
+        run(world, push(), breaking([], RuntimeError("no such table")))
     assert world.steps == []
     assert not hasattr(caught.value, "__notes__")
 
 
-AUDIENCES: list[Callable[[list[object]], Any]] = [list, iter, lambda items: slabs(items, 3)]
-
-
-@pytest.mark.parametrize("make", AUDIENCES)
-def test_duplicates_are_removed_and_the_first_of_each_is_kept(make: Callable[[list[object]], Any]) -> None:
+@pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
+def test_duplicates_are_removed_and_the_first_of_each_is_kept(make: Make) -> None:
     world = FakeService()
     items: list[object] = ["a", "b", ("a", {"n": 1}), "a", "c", "b b", "b", Target("d", {"n": 2}), "d", "d"]
     result = run(world, push(), make(items), rules=REMOVE)
@@ -100,8 +87,8 @@ def test_duplicates_are_removed_and_the_first_of_each_is_kept(make: Callable[[li
         run(world, push(), make(items))
 
 
-@pytest.mark.parametrize("make", AUDIENCES)
-def test_duplicates_are_counted_and_kept(world: FakeService, make: Callable[[list[object]], Any]) -> None:
+@pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
+def test_duplicates_are_counted_and_kept(world: FakeService, make: Make) -> None:
     result = run(world, push(), make(["a", "b", "a", "a"]), rules=COUNT)
     assert (sent(world), result.duplicates) == (["a", "b", "a", "a"], 2)
     assert run(FakeService(), push(), make(["a", "a"])).duplicates is None

@@ -1,47 +1,32 @@
 """A checkpoint says that everything below it is stored."""
 
-import time
-from collections.abc import Sequence
-
 from dispatcher.wire.control import FORMAT, MAIN_WRITER, Checkpoint
 from producers.submit.checkpoints import Checkpointer
-from tests.unit.producers.fake_service import FakeService
+from tests.unit.consumers.fakes import eventually
+from tests.unit.producers.fake_service import FakeService, Writer
 
 
-class Slow:
+class Slow(Writer):
     """A lane whose receipts come when the test says so."""
 
     def __init__(self) -> None:
-        self.stored = 0
-        self.asked = 0
-
-    def send_many(self, bodies: Sequence[bytes]) -> None: ...
+        self.stored = self.asked = 0
 
     def confirmed(self) -> int:
         self.asked += 1
         return self.stored
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def points(world: FakeService) -> list[Checkpoint]:
-    return [record for record in world.records if isinstance(record, Checkpoint)]
 
 
 def test_a_checkpoint_is_stored_once_all_below_it_is_confirmed() -> None:
     world, lane = FakeService(), Slow()
     checkpoints = Checkpointer(world.services(), lane, "t", base=10)
     checkpoints.store(15, 30, 2, "d")
-    while lane.asked < 3:
-        assert points(world) == []
-    assert points(world) == []
+    eventually(lambda: lane.asked > 2)
+    assert world.records == []
     lane.stored = 5
-    while not points(world):
-        time.sleep(0.001)
+    eventually(lambda: bool(world.records))
     checkpoints.finish()
-    assert points(world) == [
+    assert world.records == [
         Checkpoint(
             format=FORMAT, task="t", writer=MAIN_WRITER, sequence=15, targets=30, refused=2, consumed=32, digest="d"
         )
@@ -54,4 +39,4 @@ def test_one_that_is_never_confirmed_is_given_up() -> None:
     checkpoints.store(5, 10, 0, "d")
     lane.stored = 4
     checkpoints.finish()
-    assert points(world) == []
+    assert world.records == []

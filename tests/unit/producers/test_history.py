@@ -4,15 +4,14 @@ import pytest
 from msgspec import structs
 
 from dispatcher.model.errors import TaskEnded
-from dispatcher.model.task import PushTask
-from dispatcher.wire.control import ControlChange, TaskRecord, encode_control
+from dispatcher.wire.control import TaskRecord, encode_control
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
-from tests.contract.registry_records import position
+from tests.contract.registry_records import change, position
 from tests.records import edit_text
 from tests.unit.producers.fake_service import FakeService
+from tests.unit.producers.submitters import TASK
 
-TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
 AUDIENCE = ["a", "b", "c"]
 
 
@@ -41,7 +40,7 @@ def test_a_cancel_is_known_where_it_is_restated() -> None:
 
 def test_an_edit_that_is_restated_is_no_further_edit() -> None:
     world = submitted()
-    world.log.append(encode_control(ControlChange(1, "t", "override", edit_text(1, {"body": "x"}), 0)))
+    world.log.append(encode_control(change("t", "override", edit_text(1, {"body": "x"}))))
     world.log += world.restated()
     known = world.services().known.submission("t")
     assert known is not None
@@ -50,8 +49,7 @@ def test_an_edit_that_is_restated_is_no_further_edit() -> None:
 
 def test_a_record_that_was_applied_late_dispositions_one_that_came_after_it() -> None:
     world = submitted()
-    record = world.records[0]
-    assert isinstance(record, TaskRecord)
+    (record,) = world.records_of(TaskRecord)
     world.view.wipe()
     world.complete_view()
     world.registry.control.apply(position(9), structs.replace(record, submitter="other"))

@@ -64,7 +64,7 @@ def controls_of(world: FakeService) -> ServiceControls:
 )
 def test_a_setting_is_stored_and_then_applied(world: FakeService, change: Change, stored: dict[str, str]) -> None:
     change(controls_of(world))
-    assert {r.field: r.value for r in world.records if isinstance(r, GlobalChange)} == stored
+    assert {r.field: r.value for r in world.records_of(GlobalChange)} == stored
     read = [Setting.parse(field, text) for field, text in stored.items()]
     assert {setting.field: setting.text for setting in read} == stored
     assert [step.partition(" ")[0] for step in world.steps] == ["append"] * len(stored) + ["apply"] * len(stored)

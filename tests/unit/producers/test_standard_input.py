@@ -18,9 +18,9 @@ from producers.files.targets_file import Format, TargetsFile
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
 from tests.unit.consumers.fakes import eventually
-from tests.unit.producers.fake_service import FakeService
+from tests.unit.producers.fake_service import LANE, FakeService
 from tests.unit.producers.test_streams import has
-from tests.unit.producers.test_submit import LANE, push, sent
+from tests.unit.producers.test_submit import push, sent
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ def steering(world: FakeService, *tasks: TaskView) -> BulkChanges:
 
 
 def stored(world: FakeService) -> list[tuple[str, str, str]]:
-    return [(r.task, r.field, r.value) for r in world.records if isinstance(r, ControlChange)]
+    return [(r.task, r.field, r.value) for r in world.records_of(ControlChange)]
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,8 @@ def test_of_tasks_that_are_named_those_that_take_no_change_are_said() -> None:
         here.plan(TaskFilter(ids=("a", "z")), Changes(weight=2))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"weight": 0}, {"tier": "urgent"}, {"cap": "5:x"}, {"cap": -1}, {"cap": "0:5"}],
-)
-def test_changes_beyond_their_limits_are_refused(changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changes", [{}, {"cap": "5:x"}, {"cap": "0:5"}])
+def test_changes_that_are_none_and_caps_that_cannot_be_read_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         Changes(**changes).fields()
 

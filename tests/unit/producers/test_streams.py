@@ -10,9 +10,9 @@ from dispatcher.wire.topics import OWN_LANE_ABOVE, Topics
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
 from tests.unit.consumers.fakes import eventually
-from tests.unit.producers.fake_service import Died, FakeService
+from tests.unit.producers.fake_service import LANE, Died, FakeService, breaking
 from tests.unit.producers.submitters import Submitter, judge
-from tests.unit.producers.test_submit import LANE, push, run, sent
+from tests.unit.producers.test_submit import push, run, sent
 
 SHARED = Topics().shared_lane_of("t")
 
@@ -22,7 +22,6 @@ def has(world: FakeService, lane: str, targets: list[str]) -> bool:
 
 
 def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting(world: FakeService) -> None:
-
     def audience() -> Iterator[str]:
         yield from ["a", "b b", "c", "d"]
         world.clock.advance(2)
@@ -51,14 +50,13 @@ def test_short_windows_are_found_again_by_a_list() -> None:
 
     with pytest.raises(Died):
         run(world, push(), audience())
-    assert next(record.targets for record in world.records if isinstance(record, Announced)) == 3
+    assert world.records_of(Announced)[0].targets == 3
     again = Submitter(world, list("abcdefg"))
     assert again.result is not None
     judge(world, [again])
 
 
 def test_a_failure_while_the_audience_keeps_waiting_is_raised_when_it_comes_back(world: FakeService) -> None:
-
     def audience() -> Iterator[str]:
         yield "a"
         world.fault = failing
@@ -81,26 +79,19 @@ def test_a_task_that_is_larger_than_it_was_expected_to_be_leaves_its_shared_lane
     world, targets = FakeService(), [f"t{number}" for number in range(OWN_LANE_ABOVE + 1)]
     result = run(world, push(tier="low", expected_targets=1, chunk=100), targets)
     assert result.accepted == len(targets)
-    changes = [record for record in world.records if isinstance(record, ControlChange)]
-    assert [(change.field, change.value) for change in changes] == [("lane", LANE)]
+    assert [(change.field, change.value) for change in world.records_of(ControlChange)] == [("lane", LANE)]
     assert len(sent(world, SHARED)) <= OWN_LANE_ABOVE
     assert sent(world, SHARED) + sent(world, LANE) == targets
 
 
 def test_a_resumed_submission_uses_the_lane_that_its_task_has_by_now() -> None:
     world, targets = FakeService(ready=True), [f"t{number}" for number in range(4 * OWN_LANE_ABOVE)]
-
-    def audience() -> Iterator[str]:
-        yield from targets
-        raise Died
-
     with pytest.raises(Died):
-        run(world, push(tier="low", expected_targets=1, chunk=100), audience())
+        run(world, push(tier="low", expected_targets=1, chunk=100), breaking(targets, Died()))
     world.fold()
     before = len(sent(world, SHARED))
     assert sent(world, LANE)
     run(world, push(tier="low", expected_targets=1, chunk=100), targets)
     assert len(sent(world, SHARED)) == before
     assert set(sent(world, SHARED) + sent(world, LANE)) == set(targets)
-    moves = [record for record in world.records if isinstance(record, ControlChange)]
-    assert [move.value for move in moves] == [LANE]
+    assert [move.value for move in world.records_of(ControlChange)] == [LANE]

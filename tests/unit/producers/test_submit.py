@@ -22,10 +22,10 @@ from producers.submit.intake import AudienceRules
 from producers.submit.report import SubmitProgress, SubmitResult, Watchers
 from producers.submit.submit import submit
 from producers.submit.validation import Refusal
-from tests.unit.producers.fake_service import Died, FakeService, Slabbed
+from tests.unit.producers.fake_service import LANE, Died, FakeService, breaking, slabs
+from tests.unit.producers.submitters import delivered_of
 
 SMALL = WindowPace(first_targets=4, targets=8)
-LANE = Topics().own_lane("t")
 
 
 def push(**fields: Any) -> PushTask:
@@ -45,11 +45,6 @@ def run(
     rules: AudienceRules = AudienceRules(),
 ) -> SubmitResult:
     return submit(world.services(windows=windows), task, targets, watchers or Watchers(), rules)
-
-
-def slabs(items: list[Any], size: int) -> Any:
-    """An audience in small slabs, so that a short one has many blocks."""
-    return Slabbed(items, [size] * (len(items) // size))
 
 
 def test_the_record_and_the_lane_come_before_the_first_envelope_and_the_seal_after_the_last(world: FakeService) -> None:
@@ -101,7 +96,7 @@ def test_a_small_low_task_goes_to_its_shared_lane_and_creates_none(world: FakeSe
 def test_the_length_of_the_audience_is_its_expected_size(world: FakeService) -> None:
     run(world, push(tier="low", id="sized"), ["a"])
     run(world, push(tier="low", id="streamed"), iter(["a"]))
-    sized, streamed = [record for record in world.records if isinstance(record, TaskRecord)]
+    sized, streamed = world.records_of(TaskRecord)
     assert (sized.expected_targets, sized.shared) == (1, True)
     assert (streamed.expected_targets, streamed.shared) == (-1, False)
 
@@ -132,11 +127,12 @@ def test_progress_is_told_at_the_end() -> None:
     assert (reported[-1].accepted, reported[-1].refused) == (1, 1)
 
 
-def test_a_start_that_is_past_is_refused_for_a_new_task_only(world: FakeService) -> None:
+def test_a_start_that_is_past_or_far_ahead_is_refused_for_a_new_task_only(world: FakeService) -> None:
     now_s = world.clock.wall_ms() / 1000
     past, soon = (datetime.fromtimestamp(now_s + after_s, UTC) for after_s in (-120, 30))
-    with pytest.raises(InvalidInput, match=r"start_at: 20\S+\+00:00 is past"):
-        run(world, push(start_at=past), ["a"])
+    for start_at, complaint in ((past, r"20\S+\+00:00 is past"), ("2099-01-01T00:00:00Z", "")):
+        with pytest.raises(InvalidInput, match=f"start_at: {complaint}"):
+            run(world, push(start_at=start_at), ["a"])
     assert world.steps == []
     run(world, push(start_at=soon), ["a"])
     world.clock.advance(3_600)
@@ -161,7 +157,7 @@ def test_the_lines_of_a_file_are_its_expected_size(
     """So that limits of its app apply to it, and chunk and lane suit it."""
     (tmp_path / name).write_text(text)
     run(world, push(), TargetsFile(tmp_path / name, where=where))
-    assert [record.expected_targets for record in world.records if isinstance(record, TaskRecord)] == [expected]
+    assert [record.expected_targets for record in world.records_of(TaskRecord)] == [expected]
 
 
 def test_a_limit_of_rows_and_a_known_size_count_before_the_lines(tmp_path: Path) -> None:
@@ -169,28 +165,10 @@ def test_a_limit_of_rows_and_a_known_size_count_before_the_lines(tmp_path: Path)
     world = FakeService()
     run(world, push(id="limited"), TargetsFile(tmp_path / "a.txt", limit=2))
     run(world, push(id="known", expected_targets=7), TargetsFile(tmp_path / "a.txt"))
-    assert [record.expected_targets for record in world.records if isinstance(record, TaskRecord)] == [2, 7]
-
-
-def test_a_start_too_far_ahead_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="start_at"):
-        run(FakeService(), push(start_at="2099-01-01T00:00:00Z"), ["a"])
+    assert [record.expected_targets for record in world.records_of(TaskRecord)] == [2, 7]
 
 
 # ----------------------------------------------------------------- resuming
-
-
-def dying(world: FakeService, at: int) -> None:
-    """The process dies at its at-th step: that step and all after it do not happen."""
-    done = 0
-
-    def fault(step: str) -> None:
-        nonlocal done
-        done += 1
-        if done > at:
-            raise Died
-
-    world.fault = fault
 
 
 @settings(deadline=None)
@@ -207,33 +185,26 @@ def test_a_submission_that_died_anywhere_any_number_of_times_is_completed_by_sub
     good = [target for target in audience if " " not in target]
     world = FakeService()
     for at in deaths:
-        dying(world, at)
+        world.die_after(at)
         with suppress(Died):
             run(world, push(chunk=chunk), slabs(audience, slab), rules=AudienceRules(allow_empty=True))
-    world.fault = lambda step: None
+    world.recover()
     result = run(world, push(chunk=chunk), slabs(audience, slab), rules=AudienceRules(allow_empty=True))
     assert (result.accepted, result.refused) == (len(good), len(audience) - len(good))
-    by_identity: dict[Any, Any] = {}
-    for envelope in world.envelopes(LANE):
-        assert by_identity.setdefault(envelope.identity, envelope.targets) == envelope.targets
-    assert [target for key in sorted(by_identity) for target in by_identity[key]] == good
-    assert [record.targets for record in world.records if isinstance(record, Sealed)] == [len(good)]
+    assert delivered_of(world) == good
+    assert [record.targets for record in world.records_of(Sealed)] == [len(good)]
 
 
 def test_only_what_came_after_the_last_checkpoint_is_sent_again() -> None:
     world, audience = FakeService(), [f"t{number}" for number in range(40)]
 
-    def cut_short() -> Iterator[Any]:
-        yield from slabs(audience, 4).slabs(2)
-        raise Died
-
     class CutShort:
-        def slabs(self, unit: int) -> Iterator[Any]:
-            return cut_short()
+        def slabs(self, unit: int) -> Iterator[Slab]:
+            return breaking(slabs(audience, 4).slabs(2), Died())
 
     with pytest.raises(Died):
         run(world, push(), CutShort())
-    point = [record for record in world.records if isinstance(record, Checkpoint)][-1]
+    point = world.records_of(Checkpoint)[-1]
     before = len(world.lanes[LANE])
     result = run(world, push(), slabs(audience, 4))
     assert result.resumed_from == point.sequence > 0
@@ -241,12 +212,8 @@ def test_only_what_came_after_the_last_checkpoint_is_sent_again() -> None:
 
 
 def test_the_caller_is_told_how_to_go_on() -> None:
-    def broken() -> Iterator[str]:
-        yield "a"
-        raise ValueError("the source broke")
-
     with pytest.raises(ValueError, match="source") as caught:
-        run(FakeService(), push(), broken())
+        run(FakeService(), push(), breaking(["a"], ValueError("the source broke")))
     assert "id='t' again" in caught.value.__notes__[0]
 
 
@@ -257,7 +224,7 @@ def submitted_in_part(audience: list[str]) -> FakeService:
     with pytest.raises(Died):
         run(world, push(), slabs(audience, 4))
     world.recover()
-    assert [record for record in world.records if isinstance(record, Checkpoint)]
+    assert world.records_of(Checkpoint)
     return world
 
 
@@ -321,7 +288,6 @@ def test_a_cancelled_task_takes_no_more_targets() -> None:
 
 
 def test_a_submission_notices_that_its_task_is_cancelled(world: FakeService) -> None:
-
     class Endless:
         def slabs(self, unit: int) -> Iterator[Any]:
             for number in range(1, 10**7):
@@ -331,11 +297,10 @@ def test_a_submission_notices_that_its_task_is_cancelled(world: FakeService) -> 
 
     result = run(world, push(), Endless())
     assert result.stopped == "cancelled"
-    assert not [record for record in world.records if isinstance(record, Sealed)]
+    assert not world.records_of(Sealed)
 
 
 def test_a_lane_that_vanishes_under_a_cancelled_task_is_no_failure(world: FakeService) -> None:
-
     def fault(step: str) -> None:
         if step == "flush":
             world.cancel("t")

@@ -10,8 +10,8 @@ from dispatcher.model.task import PushTask, Target
 from dispatcher.wire.envelope import decode_message
 from producers.files.targets_file import TargetsFile
 from tests.unit.producers import test_submit
-from tests.unit.producers.fake_service import FakeService
-from tests.unit.producers.test_submit import LANE, run
+from tests.unit.producers.fake_service import LANE, FakeService
+from tests.unit.producers.test_submit import run
 
 TOKEN, OTHER = "ab" * 32, "cd" * 32
 

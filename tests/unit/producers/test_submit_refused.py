@@ -9,8 +9,8 @@ from dispatcher.model.view import Admission
 from dispatcher.wire.control import Sealed, TaskRecord
 from producers.files.targets_file import TargetsFile
 from producers.ports import WindowPace
-from tests.unit.producers.fake_service import FakeService
-from tests.unit.producers.test_submit import push, run, sent, slabs
+from tests.unit.producers.fake_service import FakeService, slabs
+from tests.unit.producers.test_submit import push, run, sent
 
 
 def test_without_redis_a_new_task_is_not_accepted(world: FakeService) -> None:
@@ -60,7 +60,7 @@ def test_redis_may_go_away_while_targets_are_streamed(world: FakeService) -> Non
     audience = [f"t{number}" for number in range(40)]
     with pytest.raises(Unreachable, match="complete and stored"):
         run(world, push(), slabs(audience, 4), windows=WindowPace())
-    assert [record.targets for record in world.records if isinstance(record, Sealed)] == [40]
+    assert [record.targets for record in world.records_of(Sealed)] == [40]
     assert sent(world) == audience
 
 

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from dispatcher.model.errors import AudienceMismatch, BeingSubmitted
 from producers.submit import cutter
-from tests.unit.producers.fake_service import FakeService
-from tests.unit.producers.submitters import Make, Submitter, as_file, as_list, as_stream, complete, judge, judge_reports
+from tests.unit.producers.fake_service import MAKES, FakeService
+from tests.unit.producers.submitters import Submitter, complete, judge, judge_reports
 
 TARGETS = [f"t{number}" for number in range(13)]
 OTHER = [*TARGETS[:6], *(f"o{number}" for number in range(9))]
 GROWN = [*TARGETS, "more", "and", "more", "of", "it"]
 AUDIENCES = {"same": TARGETS, "grown": GROWN, "other": OTHER, "shorter": TARGETS[:9], "none": []}
-MAKES: dict[str, Make] = {"list": as_list, "stream": as_stream, "file": as_file}
 STEPS = 34
 """More than a submission has."""
 
@@ -25,14 +24,6 @@ def small_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a short audience has many windows."""
     monkeypatch.setattr(cutter, "_FIRST_SLAB", 2)
     monkeypatch.setattr(cutter, "MAX_SLAB", 4)
-
-
-def second_comes(world: FakeService, empties: bool, folds: bool) -> None:
-    """Change the world while the first submitter stops."""
-    if folds:
-        world.fold()
-    if empties:
-        world.view.wipe()
 
 
 @pytest.mark.parametrize("empties", [False, True], ids=["", "redis-emptied"])
@@ -46,7 +37,10 @@ def test_a_submitter_that_stops_anywhere_and_wakes_after_another_one_does_no_har
         world = FakeService(ready=True)
         first = Submitter(world, TARGETS, MAKES[one], stops_at)
         stopped = first.stopped
-        second_comes(world, empties, folds)
+        if folds:
+            world.fold()
+        if empties:
+            world.view.wipe()
         second = Submitter(world, AUDIENCES[audience], MAKES[two])
         first.wakes()
         judge(world, [first, second, *complete(world, [TARGETS, AUDIENCES[audience]])])
@@ -57,8 +51,8 @@ def test_a_submitter_that_stops_anywhere_and_wakes_after_another_one_does_no_har
 def test_two_that_stop_anywhere_and_wake_in_the_order_in_which_they_came(audience: str) -> None:
     for stops_at, then_at in product(range(0, 24, 2), range(1, STEPS, 3)):
         world = FakeService(ready=True)
-        first = Submitter(world, TARGETS, as_stream, stops_at)
-        second = Submitter(world, AUDIENCES[audience], as_stream, then_at)
+        first = Submitter(world, TARGETS, iter, stops_at)
+        second = Submitter(world, AUDIENCES[audience], iter, then_at)
         first.wakes()
         second.wakes()
         judge(world, [first, second, *complete(world, [TARGETS, AUDIENCES[audience]])])
@@ -68,8 +62,8 @@ def test_one_that_takes_over_late_does_no_harm_to_one_that_took_over_before() ->
     for stops_at, then_at in product(range(6), range(1, STEPS, 2)):
         world = FakeService(ready=True)
         Submitter(world, TARGETS, stops_at=14).dies()
-        first = Submitter(world, TARGETS, as_stream, stops_at)
-        second = Submitter(world, GROWN, as_stream, then_at)
+        first = Submitter(world, TARGETS, iter, stops_at)
+        second = Submitter(world, GROWN, iter, then_at)
         first.wakes()
         second.wakes()
         judge(world, [first, second, *complete(world, [TARGETS, GROWN])])
@@ -131,7 +125,7 @@ def test_whoever_submits_what_another_submits_is_told_who_that_is() -> None:
     second = Submitter(world, TARGETS)
     assert isinstance(second.error, BeingSubmitted)
     assert "is being submitted by another process since" in str(second.error)
-    world.fault = lambda step: None
+    world.recover()
     first.wakes()
     assert first.result is not None
 
@@ -146,13 +140,13 @@ def test_a_submitter_that_was_taken_over_is_told() -> None:
     assert "taken over" in str(first.error)
 
 
-@pytest.mark.parametrize("make", [as_list, as_stream])
+@pytest.mark.parametrize("make", ["list", "stream"])
 @pytest.mark.parametrize("audience", ["grown", "shorter"])
-def test_a_submitter_that_was_taken_over_is_told_also_if_the_task_has_ended_by_then(audience: str, make: Make) -> None:
+def test_a_submitter_that_was_taken_over_is_told_also_if_the_task_has_ended_by_then(audience: str, make: str) -> None:
     """It does not report the targets of its own audience as accepted."""
     for stops_at in range(0, STEPS, 2):
         world = FakeService(ready=True)
-        first = Submitter(world, TARGETS, make, stops_at)
+        first = Submitter(world, TARGETS, MAKES[make], stops_at)
         second = Submitter(world, AUDIENCES[audience])
         if second.result is not None:
             world.finish("t")

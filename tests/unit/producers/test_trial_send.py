@@ -1,32 +1,27 @@
 """A submission that waits for a go: its first targets are where workers find them, all others are in its own lane."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.topics import Topics
-from producers.ports import WindowPace
 from producers.submit.intake import MAX_FIRST, AudienceRules
-from producers.submit.report import SubmitResult, Watchers
-from producers.submit.submit import submit
-from tests.unit.producers.fake_service import Died, FakeService, Slabbed
+from producers.submit.report import SubmitResult
+from tests.unit.producers import test_submit
+from tests.unit.producers.fake_service import LANE, MAKES, Died, FakeService, Make, slabs
+from tests.unit.producers.test_submit import push
 
-LANE, FIRST_LANE = Topics().own_lane("t"), Topics().retry_lane(Tier.HIGH, 1)
-SMALL = WindowPace(first_targets=4, targets=8)
+FIRST_LANE = Topics().retry_lane(Tier.HIGH, 1)
 NAMES = [f"n{number:02}" for number in range(23)]
 
 
 def run(world: FakeService, targets: Any, first: int | None = 5, **fields: Any) -> SubmitResult:
-    task = PushTask(**{"id": "t", "app": "shop", "tier": "high", "message": "Hi", "chunk": 2, **fields})
-    rules = AudienceRules(first=first)
-    return submit(world.services(windows=SMALL), task, targets, Watchers(), rules)
+    return test_submit.run(world, push(**fields), targets, rules=AudienceRules(first=first))
 
 
 def in_lane(world: FakeService, lane: str) -> list[str]:
@@ -35,22 +30,16 @@ def in_lane(world: FakeService, lane: str) -> list[str]:
     return [target for _, envelope in sorted(distinct.items()) for target in envelope.targets]
 
 
-def gradual() -> Iterator[str]:
-    yield from NAMES
-
-
-@pytest.mark.parametrize("audience", [NAMES, Slabbed(NAMES, [3] * 8), gradual()], ids=["list", "file", "gradual"])
+@pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
 @pytest.mark.parametrize("first", [1, 4, 5, 11])
-def test_exactly_the_first_targets_are_where_workers_find_them(world: FakeService, audience: Any, first: int) -> None:
-    audience = gradual() if isinstance(audience, Iterator) else audience
-    result = run(world, audience, first)
+def test_exactly_the_first_targets_are_where_workers_find_them(world: FakeService, make: Make, first: int) -> None:
+    result = run(world, make(NAMES), first)
     assert in_lane(world, FIRST_LANE) == NAMES[:first]
     assert in_lane(world, LANE) == NAMES[first:]
     envelopes = world.envelopes(FIRST_LANE)
     assert [envelope.sequence for envelope in envelopes] == list(range(-(-first // 2)))
     assert result.accepted == len(NAMES)
-    record = world.records[0]
-    assert isinstance(record, TaskRecord)
+    (record,) = world.records_of(TaskRecord)
     assert (record.first, record.lane, record.shared) == (first, LANE, False)
 
 
@@ -69,22 +58,16 @@ def test_a_small_low_task_gets_its_own_lane_to_wait_in(world: FakeService) -> No
 def test_a_submission_that_is_continued_publishes_the_same_envelopes() -> None:
     """It dies before each of its steps and is submitted again, without the option."""
     whole = FakeService()
-    run(whole, Slabbed(NAMES, [3] * 8))
+    run(whole, slabs(NAMES, 3))
     for dies_at in range(len(whole.steps)):
         world = FakeService()
-        left = iter(range(dies_at))
-
-        def die(step: str, left: Iterator[int] = left) -> None:
-            if next(left, None) is None:
-                raise Died(step)
-
-        world.fault = die
+        world.die_after(dies_at)
         with suppress(Died):  # it takes fewer steps if a checkpoint is stored late
-            run(world, Slabbed(NAMES, [3] * 8))
+            run(world, slabs(NAMES, 3))
         world.recover()
         world.clock.advance(10)
-        begun = any(isinstance(record, TaskRecord) for record in world.records)
-        assert run(world, Slabbed(NAMES, [3] * 8), None if begun else 5).accepted == len(NAMES)
+        begun = world.records_of(TaskRecord)
+        assert run(world, slabs(NAMES, 3), None if begun else 5).accepted == len(NAMES)
         assert in_lane(world, FIRST_LANE) == NAMES[:5], dies_at
         assert in_lane(world, LANE) == NAMES[5:], dies_at
 
