@@ -10,6 +10,7 @@ from dispatcher.model.task_control import Control, Override
 from dispatcher.model.view import WorkerBeat
 from dispatcher.ports import DeadLetter, LaneInfo
 from dispatcher.wire.control import FORMAT, Checkpoint, Finished
+from dispatcher.wire.invalid import InvalidTarget
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import FORMAT as OUTCOME_FORMAT
 from dispatcher.wire.outcome import Mixed, Named, Outcomes, ProviderIds, Run
@@ -29,6 +30,12 @@ def dead_letter(task: str = "t", targets: Sequence[str] = (), **fields: Any) -> 
         targets=list(targets), outcomes=[2] * count, reasons=["no"] * count or ["?"],
     )  # fmt: skip
     return structs.replace(plain, **fields)
+
+
+def invalid_target(name: str, died_ms: int = 5, **fields: Any) -> InvalidTarget:
+    """An address of the app `shop` that a task `t` found dead."""
+    values: dict[str, Any] = {"app": "shop", "channel": "fcm", "reason": "gone", "seen_ms": 9, "task": "t", **fields}
+    return InvalidTarget(target=name, died_ms=died_ms, **values)
 
 
 def checkpoint(task: str, sequence: int, **fields: Any) -> Checkpoint:

@@ -16,6 +16,7 @@ from fairlane.cli.task import dead_letters, invalid
 from producers.letters.invalid import InvalidFilter
 from producers.letters.replay import Replay
 from producers.letters.selection import DeadTarget, LetterFilter, LetterGroup
+from tests.records import invalid_target
 from tests.unit.command_line import CommandLine
 
 AT_MS = 1_795_600_000_123
@@ -70,9 +71,7 @@ class Client:
     def invalid_targets(self, chosen: InvalidFilter, *, repeats: bool) -> Iterator[InvalidTarget]:
         self.asked.append((chosen, repeats))
         for name in ("tok,1", 'tok"2'):
-            yield InvalidTarget(
-                app="shop", channel="apns", target=name, reason="gone", died_ms=AT_MS, seen_ms=AT_MS + 1, task="sale"
-            )
+            yield invalid_target(name, AT_MS, channel="apns", seen_ms=AT_MS + 1, task="sale")
         if self.fails:
             raise RuntimeError("the server is gone")
 

@@ -8,12 +8,13 @@ import pytest
 
 from dispatcher.model.errors import NotFound
 from dispatcher.model.task import PushTask
-from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, encode_control
 from dispatcher.wire.topics import Topics
 from producers.letters.definition import push_task, read_definition
 from producers.submit.acceptance import accept
-from tests.unit.consumers.fakes import Reader, Topic
+from tests.contract.registry_records import change, position
+from tests.records import edit_text
+from tests.unit.consumers.fakes import ControlTopic, Reader
 
 NOW_MS = 1_800_000_000_000
 OPTIONS: dict[str, Any] = {
@@ -68,21 +69,19 @@ def test_a_task_without_options_has_none_again() -> None:
 
 def reader(*records: ControlRecord) -> Reader:
     """Read a topic with these records behind one that cannot be read."""
-    bodies = [b"\xc1", *map(encode_control, records)]
-    return Topic([StoredRecord(_position(number), body) for number, body in enumerate(bodies)]).open(None)
-
-
-def _position(number: int) -> str:
-    return f"{1:020d}:{number:020d}:000000"
+    topic = ControlTopic()
+    topic.store(b"\xc1")
+    topic.append_many(records)
+    return topic.open(None)
 
 
 def edit(task: str, number: int, text: str) -> ControlChange:
-    return ControlChange(1, task, "override", f'{number}:{{"body": "{text}"}}', NOW_MS)
+    return change(task, "override", edit_text(number, {"body": text}))
 
 
 def test_the_last_edit_of_the_message_counts() -> None:
     other = msgspec.structs.replace(RECORD, task="other", message=msgspec.Raw(msgspec.msgpack.encode({"body": "?"})))
-    restated = Restated(format=1, position=_position(1), record=msgspec.Raw(encode_control(edit("sale", 1, "first"))))
+    restated = Restated(format=1, position=position(1), record=msgspec.Raw(encode_control(edit("sale", 1, "first"))))
     topic = reader(other, RECORD, edit("sale", 2, "last"), edit("other", 3, "no"), restated)
     assert read_definition("sale", topic).message == {"body": "last"}
     assert read_definition("sale", reader(other, RECORD)).message == TASK.message

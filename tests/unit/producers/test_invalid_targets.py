@@ -7,13 +7,9 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.flow_pause import FlowPause, PauseKind
-from dispatcher.wire.invalid import InvalidTarget, Reported, TargetKey
+from dispatcher.wire.invalid import Reported, TargetKey
 from producers.letters.invalid import InvalidFilter, chosen_targets, doubted_by, latest
-
-
-def target(name: str, died_ms: int = 5, **fields: Any) -> InvalidTarget:
-    values: dict[str, Any] = {"app": "shop", "channel": "fcm", "reason": "gone", "seen_ms": 9, "task": "t"}
-    return InvalidTarget(target=name, died_ms=died_ms, **(values | fields))
+from tests.records import invalid_target as target
 
 
 def test_each_target_of_an_app_and_a_channel_comes_once_with_its_latest_death() -> None:
