@@ -1,16 +1,13 @@
 """Calls that the public API refuses before it asks any server."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 
-from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.model.errors import InvalidInput, Refused
 from dispatcher.model.task import PushTask
 from producers.client import PushClient
-
-SETTINGS = SimpleNamespace(pulsar=PulsarSettings(), redis=RedisSettings(url="redis://127.0.0.1:1/0"))
+from tests.unit.producers.test_fork import SETTINGS
 
 
 @pytest.mark.parametrize(

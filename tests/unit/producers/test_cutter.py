@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import Target
 from dispatcher.wire.control import TaskRecord
@@ -86,17 +87,16 @@ def test_an_envelope_carries_the_task_and_its_identity() -> None:
 
 
 def test_a_quick_audience_is_taken_in_large_slabs_and_a_slow_one_is_not_waited_for() -> None:
-    class Time:
-        now_s = 0.0
+    clock = VirtualClock()
 
     def slow() -> Iterator[str]:
         for number in range(2_000):
-            Time.now_s += 0.01
+            clock.advance(0.01)
             yield str(number)
 
     quick = [len(slab.items) for slab in slabs_of_bursts([map(str, range(20_000))], 1, lambda: 0.0)]
     assert max(quick) == MAX_SLAB
-    assert [len(slab.items) for slab in slabs_of_bursts([slow()], 1, lambda: Time.now_s)][-10:-1] == [8] * 9
+    assert [len(slab.items) for slab in slabs_of_bursts([slow()], 1, clock.monotonic_s)][-10:-1] == [8] * 9
 
 
 def test_lines_are_counted_over_slabs() -> None:

@@ -1,6 +1,7 @@
 """Dead letters are sent again once, however many ask, however often, and whatever dies on the way."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -183,7 +184,6 @@ def test_another_set_after_a_death_takes_over_what_was_marked(monkeypatch: pytes
     monkeypatch.setattr("dispatcher.letters.marks.MAX_MARKED", 1)
     for step in range(12):
         world = world_of(sale(0, "a", "b", reasons=["busy", "bad"]), sale(1, "c"))
-        world.steps = step
         until_done(world, lambda: world.replay(replace(SALE, error="b")), (step,))  # noqa: B023
         world.replay()
         assert world.sent_again() == ["a", "b", "c"]
@@ -236,11 +236,7 @@ def test_a_mark_of_many_letters_counts_when_its_last_part_is_there(monkeypatch: 
 
 
 def test_parts_are_small() -> None:
-    world = LetterWorld()
-    world.topic += [
-        dead_letter("t" * 100, [""] * 500, sequence=number, writer="w" * 64, reasons=["no"] * 500)
-        for number in range(250)
-    ]
+    world = world_of(*(dead_letter("t" * 100, [""] * 500, sequence=number, writer="w" * 64) for number in range(250)))
     world.drop()
     assert max(len(one) for one in world.topic if isinstance(one, bytes)) < 1_000_000
     assert MAX_MARKED == 50_000
@@ -261,8 +257,6 @@ def test_a_mark_of_a_later_version_and_a_damaged_one_are_passed_over(changed: di
 
 # ------------------------------------------------------------------ selection
 def test_letters_are_selected_by_task_app_error_and_time() -> None:
-    from datetime import UTC, datetime
-
     at = datetime(2026, 11, 25, 12, tzinfo=UTC)
     at_ms = int(at.timestamp() * 1000)
     world = world_of(

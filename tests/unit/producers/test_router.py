@@ -5,11 +5,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.ports import Done
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
@@ -19,6 +21,7 @@ from producers.publish.tuning import ProducerSettings
 from tests.unit.consumers.fakes import eventually
 
 DEADLINE_S = 10.0
+Start = Callable[[Callable[[], None]], threading.Thread]
 
 
 class Held:
@@ -60,13 +63,6 @@ class Prompt(Held):
         self.answer()
 
 
-class Clock:
-    now_s = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 def producer(partitions: int, pending: int = 8, batch: int = 4, share: int = 10_000) -> ProducerSettings:
     return ProducerSettings(
         partitions=partitions,
@@ -83,20 +79,28 @@ def numbered(start: int, count: int, size: int = 10) -> list[bytes]:
     return [str(number).encode().rjust(size, b".") for number in range(start, start + count)]
 
 
-def router_of(partitions: Sequence[Held], made: ProducerSettings, **chosen: object) -> tuple[Router, Clock]:
-    clock = Clock()
-    spill = chosen.pop("spill", None)
-    router = Router(partitions, made, RouterSettings(**chosen), clock, spill)  # type: ignore[arg-type]  # as given
-    return router, clock
+def router_of(
+    partitions: Sequence[Held], made: ProducerSettings, spill: Spill | None = None, **chosen: Any
+) -> tuple[Router, VirtualClock]:
+    clock = VirtualClock()
+    return Router(partitions, made, RouterSettings(**chosen), clock.monotonic_s, spill), clock
 
 
-def two_held(**chosen: object) -> tuple[list[Held], Router, Clock]:
+def answer_all(partitions: Sequence[Held], router: Router) -> int:
+    """Answer everything that waits. Return how many messages are confirmed."""
+    for partition in partitions:
+        while partition.waiting:
+            partition.answer()
+    return router.confirmed()
+
+
+def two_held(**chosen: Any) -> tuple[list[Held], Router, VirtualClock]:
     partitions = [Held(), Held()]
     return partitions, *router_of(partitions, producer(2), **chosen)
 
 
 @pytest.fixture
-def in_background() -> Iterator[Callable[[Callable[[], None]], threading.Thread]]:
+def in_background() -> Iterator[Start]:
     threads: list[threading.Thread] = []
 
     def start(work: Callable[[], None]) -> threading.Thread:
@@ -111,17 +115,15 @@ def in_background() -> Iterator[Callable[[Callable[[], None]], threading.Thread]
 
 
 # ---------------------------------------------------------------- turns
-def test_a_sender_that_waits_says_for_how_long_nothing_was_answered(
-    in_background: Callable[[Callable[[], None]], threading.Thread],
-) -> None:
+def test_a_sender_that_waits_says_for_how_long_nothing_was_answered(in_background: Start) -> None:
     silences: list[float] = []
-    partition, clock = Held(), Clock()
-    settings_ = RouterSettings(late_s=0.01, stall_s=60.0)
-    router = Router([partition], producer(1), settings_, clock, on_silence=silences.append)
+    partition, clock = Held(), VirtualClock()
+    in_time = RouterSettings(late_s=0.01, stall_s=60.0)
+    router = Router([partition], producer(1), in_time, clock.monotonic_s, on_silence=silences.append)
     router.send_many(numbered(0, 3))
     in_background(router.flush)
     eventually(lambda: bool(silences))
-    clock.now_s += 31.0
+    clock.advance(31.0)
     eventually(lambda: silences[-1] == 31.0)
     partition.answer()
 
@@ -148,7 +150,7 @@ def test_a_batch_ends_at_its_bytes_too() -> None:
 def test_a_batch_that_the_client_has_sent_meanwhile_is_not_gone_on_with() -> None:
     partitions, router, clock = two_held()
     router.send_many(numbered(0, 1))
-    clock.now_s += 0.2
+    clock.advance(0.2)
     router.send_many(numbered(1, 1))
     assert [partition.sends for partition in partitions] == [[1], [1]]
 
@@ -158,7 +160,7 @@ def test_a_silent_partition_gets_nothing_new_until_it_answers() -> None:
     partitions = [Held(), Prompt(), Prompt()]
     router, clock = router_of(partitions, producer(3, pending=100))
     router.send_many(numbered(0, 4))
-    clock.now_s += 1.0
+    clock.advance(1.0)
     router.send_many(numbered(4, 400))
     assert partitions[0].sends == [4]
     assert [len(partition.bodies) for partition in partitions[1:]] == [200, 200]
@@ -180,13 +182,13 @@ def test_one_that_is_full_holds_up_no_other_and_takes_no_more_than_its_part_of_t
 def test_if_all_are_silent_those_with_room_go_on() -> None:
     partitions, router, clock = two_held()
     router.send_many(numbered(0, 8))
-    clock.now_s += 10.0
+    clock.advance(10.0)
     router.send_many(numbered(8, 8))
     assert [len(partition.bodies) for partition in partitions] == [8, 8]
 
 
 # ---------------------------------------------------------------- a full queue
-def test_a_full_queue_waits(in_background: Callable[[Callable[[], None]], threading.Thread]) -> None:
+def test_a_full_queue_waits(in_background: Start) -> None:
     partitions, router, _ = two_held()
     router.send_many(numbered(0, 16))
     sender = in_background(lambda: router.send_many(numbered(16, 4)))
@@ -212,7 +214,7 @@ def test_a_full_queue_fails_where_that_was_chosen_and_nothing_of_it_is_sent() ->
 def test_nothing_answered_for_long_is_an_error_not_an_endless_wait() -> None:
     _, router, clock = two_held(stall_s=60.0)
     router.send_many(numbered(0, 16))
-    clock.now_s += 61.0
+    clock.advance(61.0)
     with pytest.raises(Unreachable, match="confirmed nothing for 60 s"):
         router.send_many(numbered(16, 1))
     with pytest.raises(Unreachable, match="confirmed nothing for 60 s"):
@@ -242,38 +244,23 @@ def test_what_is_spilled_is_published_later_and_confirmed_only_then(tmp_path: Pa
     partitions, router, _ = two_held(when_full="spill", spill=Spill(tmp_path, 10_000))
     router.send_many(numbered(0, 100))
     assert [len(partition.owed) for partition in partitions] == [8, 8]
-    for partition in partitions:
-        while partition.waiting:
-            partition.answer()
+    answer_all(partitions, router)
     eventually(lambda: sum(len(partition.bodies) for partition in partitions) >= 32)
     assert 16 <= router.confirmed() < 100
-
-    def go_on() -> bool:
-        for partition in partitions:
-            while partition.waiting:
-                partition.answer()
-        return router.confirmed() == 100
-
-    eventually(go_on)
+    eventually(lambda: answer_all(partitions, router) == 100)
     router.flush()
     assert sorted(partitions[0].bodies + partitions[1].bodies) == sorted(numbered(0, 100))
     router.close()
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_spill_waits(tmp_path: Path, in_background: Callable[[Callable[[], None]], threading.Thread]) -> None:
+def test_a_full_spill_waits(tmp_path: Path, in_background: Start) -> None:
     partitions = [Held()]
     router, _ = router_of(partitions, producer(1), when_full="spill", spill=Spill(tmp_path, 100))
     router.send_many(numbered(0, 16))  # 8 in flight, 8 in the file
     sender = in_background(lambda: router.send_many(numbered(16, 8)))
     eventually(sender.is_alive)
-
-    def go_on() -> bool:
-        while partitions[0].waiting:
-            partitions[0].answer()
-        return router.confirmed() == 24
-
-    eventually(go_on)
+    eventually(lambda: answer_all(partitions, router) == 24)
     assert partitions[0].bodies == numbered(0, 24)
     router.close()
 
@@ -319,7 +306,7 @@ def test_bounds_hold_and_confirmed_has_no_gap(data: st.DataObject, count: int, p
     router, clock = router_of(partitions, made, when_full="fail")
     sent, stored = 0, set[bytes]()
     for _ in range(data.draw(st.integers(0, 40))):
-        clock.now_s += data.draw(st.sampled_from([0.0, 0.01, 0.3, 1.0]))
+        clock.advance(data.draw(st.sampled_from([0.0, 0.01, 0.3, 1.0])))
         if data.draw(st.booleans()):
             try:
                 router.send_many(numbered(sent, 1))

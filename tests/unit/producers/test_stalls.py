@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from queue import Queue
 
 import pytest
 
@@ -14,24 +15,13 @@ from tests.unit.consumers.fakes import eventually
 RECORD = task_record("sale", lane="persistent://t/n/sale", partitions=3)
 
 
-class Notes:
-    def __init__(self) -> None:
-        self.taken: list[IncidentNote] = []
-        self.written = threading.Semaphore(0)
-
-    def __call__(self, note: IncidentNote) -> None:
-        self.taken.append(note)
-        self.written.release()
-
-
 def test_a_stall_is_noted_once_it_is_long_enough_and_again_while_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
-    notes = Notes()
-    on_silence = StallNotes(notes, 30.0, "host:1").of(RECORD)
+    notes = Queue[IncidentNote]()
+    on_silence = StallNotes(notes.put, 30.0, "host:1").of(RECORD)
     for silent_s in (0.0, 10.0, 29.9, 30.2, 30.7, 59.0, 60.3, 60.8):
         on_silence(silent_s)
-    assert all(notes.written.acquire(timeout=10.0) for _ in range(2))
-    assert len(notes.taken) == 2
-    first = min(notes.taken, key=lambda note: note.reason)
+    first, _ = sorted((notes.get(timeout=10.0) for _ in range(2)), key=lambda note: note.reason)
+    assert notes.empty()
     assert (first.task, first.lane, first.partitions, first.who) == ("sale", RECORD.lane, 3, "host:1")
     assert first.reason == "submission of task sale got no receipt from Pulsar for 30 s"
     assert {record.levelname for record in caplog.records} == {"WARNING"}
@@ -39,11 +29,11 @@ def test_a_stall_is_noted_once_it_is_long_enough_and_again_while_it_lasts(caplog
 
 
 def test_another_stall_after_a_receipt_is_noted_as_early_as_the_first() -> None:
-    notes = Notes()
-    on_silence = StallNotes(notes, 30.0, "host:1").of(RECORD)
+    notes = Queue[IncidentNote]()
+    on_silence = StallNotes(notes.put, 30.0, "host:1").of(RECORD)
     for silent_s in (31.0, 0.5, 31.0):
         on_silence(silent_s)
-    assert all(notes.written.acquire(timeout=10.0) for _ in range(2))
+    assert all(notes.get(timeout=10.0) for _ in range(2))
 
 
 def test_a_redis_that_hangs_holds_up_nobody_and_one_that_is_gone_raises_nothing(

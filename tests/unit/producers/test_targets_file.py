@@ -23,10 +23,10 @@ def written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def refused(source: TargetsFile) -> list[tuple[int, str]]:
+def refused(source: TargetsFile, cutter: Cutter | None = None) -> list[Refusal]:
     found: list[Refusal] = []
-    list(cut(source, Cutter(1), found.extend))
-    return [(refusal.line, refusal.target) for refusal in found]
+    list(cut(source, cutter or Cutter(1), found.extend))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,6 @@ def test_a_file_that_is_no_text_is_refused_though_some_of_its_lines_could_be_tar
         list(TargetsFile(tmp_path / name))
 
 
-def test_variables_that_are_not_utf_8_are_refused_and_say_so(tmp_path: Path) -> None:
-    (tmp_path / "latin-1.csv").write_bytes("target,name\none,José\ntwo,Ann\n".encode("latin-1"))
-    found: list[Refusal] = []
-    list(cut(TargetsFile(tmp_path / "latin-1.csv"), Cutter(1), found.extend))
-    assert [(refusal.line, refusal.reason) for refusal in found] == [
-        (2, "the variables contain text that is not UTF-8")
-    ]
-
-
 @pytest.mark.parametrize("name", ["a.csv.gz", "guess"])
 def test_gzip_is_recognised(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(b"token,name\none,Ann\n"))
@@ -119,13 +110,31 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_lines_are_refused_with_their_line(
     tmp_path: Path, name: str, text: str, lines: list[tuple[int, str]]
 ) -> None:
-    assert refused(TargetsFile(written(tmp_path, name, text))) == lines
+    assert [(refusal.line, refusal.target) for refusal in refused(TargetsFile(written(tmp_path, name, text)))] == lines
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"one\n\xff\xfe\ntwo\n")
-    source = TargetsFile(tmp_path / "a.txt")
-    assert [line for line, _ in refused(source)] == [2]
+@pytest.mark.parametrize(
+    ("name", "data", "line", "reason"),
+    [
+        ("a.txt", b"one\n\xff\xfe\ntwo\n", 2, "one that cannot be printed"),
+        ("a.csv", b"target,name\none,Jos\xe9\ntwo,Ann\nthree,\n", 2, "the variables contain text that is not UTF-8"),
+        (
+            "a.csv",
+            b"target\none\n%b\ntwo\n" % (b"x" * 200_000),
+            3,
+            "the line is not CSV: field larger than field limit (131072)",
+        ),
+    ],
+    ids=["target", "variables", "line"],
+)
+def test_a_line_that_cannot_be_read_is_refused_and_the_others_are_not(
+    tmp_path: Path, name: str, data: bytes, line: int, reason: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    cutter = Cutter(1)
+    (refusal,) = refused(TargetsFile(tmp_path / name), cutter)
+    assert (refusal.line, cutter.targets) == (line, 2)
+    assert refusal.reason.endswith(reason)
 
 
 def test_a_filter_keeps_rows_and_its_columns_are_no_variables(tmp_path: Path) -> None:
@@ -162,20 +171,7 @@ def test_a_large_file_is_read_whole(tmp_path: Path, format_: Format) -> None:
     assert list(TargetsFile(path, format_)) == [f"t{number}" for number in range(30_000)]
 
 
-def test_a_line_that_is_no_csv_is_refused_and_the_others_are_not(tmp_path: Path) -> None:
-    source = TargetsFile(written(tmp_path, "a.csv", f"target\none\n{'x' * 200_000}\ntwo\n"))
-    found: list[Refusal] = []
-    cutter = Cutter(1)
-    list(cut(source, cutter, found.extend))
-    assert [(refusal.line, refusal.reason) for refusal in found] == [
-        (3, "the line is not CSV: field larger than field limit (131072)")
-    ]
-    assert cutter.targets == 2
-
-
 LONG = "\n".join(f"t{number},Ada" for number in range(900))
-
-
 NOT_CLOSED = "begins on line"
 NOT_JSON = "not JSON from line"
 

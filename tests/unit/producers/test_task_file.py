@@ -35,9 +35,15 @@ tasks:
     assert first.name.endswith("tasks.yaml: task 1 (a)")
 
 
-def test_json_and_a_bare_list(tmp_path: Path) -> None:
-    path = written(tmp_path, '[{"app": "shop", "tier": "high", "message": "Hi", "targets": ["one"]}]')
-    assert [list(job.targets) for job in read_task_file(path)] == [["one"]]
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"app": "shop", "tier": "high", "message": "Hi", "targets": ["one"]}]',
+        "app: shop\ntier: high\nmessage: Hi\ntargets: [one]\n",
+    ],
+)
+def test_a_file_may_be_a_bare_list_or_a_single_task(tmp_path: Path, text: str) -> None:
+    assert [list(job.targets) for job in read_task_file(written(tmp_path, text))] == [["one"]]
 
 
 def test_the_example_holds_what_it_says() -> None:
@@ -83,8 +89,12 @@ def test_everything_wrong_is_named_with_task_and_field(tmp_path: Path) -> None:
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
 
 
-@pytest.mark.parametrize("text", ["", "tasks: []", "tasks: 3", "[", "a: [b"])
-def test_a_file_without_tasks_is_invalid(tmp_path: Path, text: str) -> None:
+EMPTY = ["", "tasks: []", "tasks: 3", "[", "a: [b"]
+CIRCLES = ["&a [*a]", "&a {tasks: [*a]}", "a: &a [*a]", "- {message: &m {m: *m}}", "? [a]\n: b"]
+
+
+@pytest.mark.parametrize("text", EMPTY + CIRCLES)
+def test_a_file_without_tasks_or_that_goes_round_in_circles_is_invalid(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidInput, match=r"tasks\.yaml"):
         read_task_file(written(tmp_path, text))
 
@@ -99,11 +109,6 @@ def test_json_may_be_indented_with_tabs(tmp_path: Path) -> None:
     path.write_text('{\n\t"app": "shop",\t"tier": "high",\n\t"message": "a\\tb",\n\t"cap": null, "targets": ["one"]\n}')
     (job,) = read_task_file(path)
     assert (job.task.message, job.task.cap, job.targets) == ({"body": "a\tb"}, None, ["one"])
-
-
-def test_one_task_needs_no_list(tmp_path: Path) -> None:
-    path = written(tmp_path, "id: a\napp: shop\ntier: high\nmessage: Hi\ntargets: [one]\n")
-    assert [(job.task.id, list(job.targets)) for job in read_task_file(path)] == [("a", ["one"])]
 
 
 @pytest.mark.parametrize(
@@ -159,9 +164,3 @@ def test_a_wrong_field_says_which_there_are(tmp_path: Path) -> None:
     assert "task 1: foo: there is no such field; there are id, app, tier, channel" in foo
     assert "split: is for `fairlane ingest`" in split
     assert "did you mean ttl_s?" in ttl
-
-
-@pytest.mark.parametrize("text", ["&a [*a]", "&a {tasks: [*a]}", "a: &a [*a]", "- {message: &m {m: *m}}", "? [a]\n: b"])
-def test_files_that_go_round_in_circles_are_invalid(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"tasks\.yaml"):
-        read_task_file(written(tmp_path, text))

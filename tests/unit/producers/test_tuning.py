@@ -1,5 +1,7 @@
 """The formula of the producers: every bound, for any need."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,9 +72,7 @@ def test_each_setting_has_its_reason(need: ProducerNeeds) -> None:
 
 @given(needs(), st.integers(1, 10**9))
 def test_more_memory_never_allows_less(need: ProducerNeeds, more: int) -> None:
-    richer = ProducerNeeds(
-        need.partitions, need.message_bytes, need.rate, need.memory_bytes + more, need.receiver_queue
-    )
+    richer = replace(need, memory_bytes=need.memory_bytes + more)
     assert tune(richer).settings.pending_messages >= tune(need).settings.pending_messages
     assert tune(richer).settings.batch_bytes >= tune(need).settings.batch_bytes
 
