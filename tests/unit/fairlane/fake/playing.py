@@ -2,7 +2,6 @@
 
 import json
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,12 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from google.auth import jwt
+from google.auth.crypt import ES256Signer, RSASigner
 
 from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.port import HttpRequest, HttpResponse, RequestFailed
@@ -110,11 +105,6 @@ async def _playing(site: Site, folder: Path, asks: bool, settings: dict[str, Any
             await client.close()
 
 
-def encoded(value: object) -> str:
-    data = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return urlsafe_b64encode(data).decode().rstrip("=")
-
-
 async def grant(playing: Playing, **changes: Any) -> HttpResponse:
     """Ask for an access token as google-auth does."""
     account, now_s = playing.account, int(time.time())
@@ -126,19 +116,13 @@ async def grant(playing: Playing, **changes: Any) -> HttpResponse:
         "exp": now_s + 3_600,
         **changes,
     }
-    key = load_pem_private_key(account["private_key"].encode(), None)
-    assert isinstance(key, RSAPrivateKey)
-    signed = f"{encoded({'alg': 'RS256', 'typ': 'JWT'})}.{encoded(claims)}"
-    assertion = f"{signed}.{encoded(key.sign(signed.encode(), PKCS1v15(), SHA256()))}"
+    assertion = jwt.encode(RSASigner.from_string(account["private_key"]), claims)
     form = urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": assertion})
     return await playing.post("/token", form.encode(), content_type="application/x-www-form-urlencoded")
 
 
 def provider_token(folder: Path, *, age_s: float = 0.0, key_id: str = KEY_ID) -> str:
     """Sign a provider token with the key that the fake wrote."""
-    key = load_pem_private_key((folder / "key.p8").read_bytes(), None)
-    assert isinstance(key, EllipticCurvePrivateKey)
-    claims = {"iss": TEAM_ID, "iat": int(time.time() - age_s)}
-    signed = f"{encoded({'alg': 'ES256', 'kid': key_id})}.{encoded(claims)}"
-    r, s = decode_dss_signature(key.sign(signed.encode(), ECDSA(SHA256())))
-    return f"{signed}.{encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+    signer = ES256Signer.from_string((folder / "key.p8").read_bytes(), key_id)
+    token: bytes = jwt.encode(signer, {"iss": TEAM_ID, "iat": int(time.time() - age_s)})
+    return token.decode()

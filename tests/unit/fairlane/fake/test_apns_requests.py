@@ -3,13 +3,15 @@
 import json
 from base64 import b64encode
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from h2.events import StreamEnded, StreamReset
 
+from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.port import HttpResponse
-from consumers.delivery.http2.settings import ClientCertificate
+from consumers.delivery.http2.settings import ClientCertificate, ClientSettings
 from dispatcher.channels.apns import ApnsSpec
 from dispatcher.channels.spec import Handling
 from dispatcher.model.tier import Tier
@@ -128,15 +130,11 @@ async def test_tokens_can_be_made_to_expire(playing: Playing) -> None:
 
 async def test_a_certificate_is_enough(playing: Playing, tmp_path: Path) -> None:
     shown = ClientCertificate((tmp_path / "client.pem").read_bytes())
-    client = type(playing.client)
-    from consumers.delivery.http2.settings import ClientSettings
-
-    playing.client = client(ClientSettings(ca_file=str(tmp_path / "ca.pem"), certificate=shown))
-    playing.headers = {}
+    client = CurlClient(ClientSettings(ca_file=str(tmp_path / "ca.pem"), certificate=shown))
     try:
-        assert await reason_for(playing) == (200, "")
+        assert await reason_for(replace(playing, client=client, headers={})) == (200, "")
     finally:
-        await playing.client.close()
+        await client.close()
 
 
 async def test_there_is_one_stream_until_a_token_was_valid(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ import pytest
 from backends import extras
 from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.settings import ClientSettings
-from fairlane.cli.main import run as run_command
+from fairlane.cli.base import exit_codes
+from fairlane.demo.fake_fcm import first_document
+from tests.unit.command_line import CommandLine
 from tests.unit.fairlane.fake.playing import FCM_PATH, Playing, fcm_target, grant
 
 ROOT = Path(__file__).parents[4]
@@ -26,21 +28,15 @@ ROOT = Path(__file__).parents[4]
 def started(*arguments: str, number: int = signal.SIGTERM) -> Iterator[dict[str, Any]]:
     """Yield what the command printed. Afterwards `message` holds its last message."""
     command = [sys.executable, "-m", "fairlane", "fake", *arguments, "--port", "0", "-o", "json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        text = ""
-        for line in lines:
-            text += line
-            if line == "}\n":
-                break
-        printed = json.loads(text)
+        printed = first_document(process.stdout)
         try:
             yield printed
         finally:
             process.send_signal(number)
             _, message = process.communicate(timeout=20)
-            printed["message"], printed["code"] = message, process.returncode
+            printed["message"], printed["code"] = message.decode(), process.returncode
 
 
 def test_a_push_with_what_fcm_prints(tmp_path: Path) -> None:
@@ -77,11 +73,11 @@ def test_what_apns_prints_is_there(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- wrong input
-def test_a_port_that_is_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_named(tmp_path: Path, cli: CommandLine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert run_command(["fake", "fcm", "--port", str(port), "--folder", str(tmp_path)]) == 5
-    assert f"Port {port} of 127.0.0.1 is taken. Name another with --port" in capsys.readouterr().err
+        reported = cli(["fake", "fcm", "--port", str(port), "--folder", str(tmp_path)], exit_codes.REFUSED).err
+    assert f"Port {port} of 127.0.0.1 is taken. Name another with --port" in reported
 
 
 @pytest.mark.parametrize(
@@ -89,27 +85,17 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["--rules", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["--host", "192.0.2.1"], "Name an address of this machine"),
+        (["--folder", "/dev/null/x"], "cannot be written"),
     ],
 )
-def test_wrong_options_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    assert run_command(["fake", "apns", "--port", "0", "--folder", str(tmp_path), *arguments]) == 2
-    assert message in capsys.readouterr().err
+def test_wrong_options_are_named(tmp_path: Path, cli: CommandLine, arguments: list[str], message: str) -> None:
+    given = ["fake", "apns", "--port", "0", "--folder", str(tmp_path), *arguments]
+    assert message in cli(given, exit_codes.USAGE).err
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").touch()
-    assert run_command(["fake", "fcm", "--port", "0", "--folder", str(tmp_path / "file" / "x")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
-
-
-def test_without_the_extra_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    assert run_command(["fake", "fcm"]) == 1
-    message = capsys.readouterr().err
+    message = cli(["fake", "fcm"], exit_codes.FAILURE).err
     assert "This needs cryptography and hpack installed." in message
     assert "[fakes]" in message
 

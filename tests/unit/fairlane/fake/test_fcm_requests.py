@@ -15,6 +15,7 @@ from dispatcher.channels.spec import Handling
 from dispatcher.channels.verdict_table import Effect
 from dispatcher.model.tier import Tier
 from fairlane.fake.fcm.checks import parse, problem_of
+from fairlane.fake.making import make_fcm
 from tests.unit.fairlane.fake.playing import FCM_PATH, SCOPE, Playing, fcm, fcm_target, grant
 
 TOKEN = fcm_target(1)
@@ -136,8 +137,6 @@ async def test_a_request_for_a_token_is_checked(playing: Playing, changes: dict[
 
 
 async def test_another_key_gets_no_token(playing: Playing) -> None:
-    from fairlane.fake.making import make_fcm
-
     playing.account["private_key"] = make_fcm("demo").account["private_key"]
     assert b"Invalid JWT Signature" in (await grant(playing)).body
     assert (await playing.post("/token", b"grant_type=password")).status == 400
