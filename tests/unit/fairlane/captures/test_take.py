@@ -1,7 +1,6 @@
 """A capture of nodes that answer as they are told: complete where they answer, and silent about every secret."""
 
 import json
-import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from fairlane.estate.capture import take
 from fairlane.estate.capture.take import CaptureTaker
 from fairlane.settings import Settings
 from tests.unit.backends.estate_site import bookie, broker, serve_estate
+from tests.unit.fairlane.captures.test_archive import contents
 
 SECRETS = {
     "redis": "r3dis-pw/1",
@@ -69,26 +69,23 @@ def usual_broker(**more: Any) -> dict[str, Any]:
 
 def settings_of(site: ExitStack, home: Path, brokers: list[dict[str, Any]], bookies: list[dict[str, Any]]) -> Settings:
     names, port = serve_estate(site, brokers, bookies)
-    fields: dict[str, Any] = {
-        "home": home,
-        "pulsar": {"url": "pulsar://p:1", "admin_url": f"http://{names[0]}", "token": SECRETS["token"]},
-        "redis": {"url": "redis://127.0.0.1:1/0", "password": SECRETS["redis"]},
-        "http": {
+    return Settings(
+        home=home,
+        pulsar={"url": "pulsar://p:1", "admin_url": f"http://{names[0]}", "token": SECRETS["token"]},
+        redis={"url": "redis://127.0.0.1:1/0", "password": SECRETS["redis"]},
+        http={
             "url": f"https://u:{SECRETS['userinfo']}@h/",
             "headers": {"X-Auth": SECRETS["header"]},
             "signing_secret": SECRETS["signing"],
         },
-        "estate": {"bookie_http": f"http://{{host}}:{port}"} if bookies else {},
-    }
-    return Settings(**fields)
+        estate={"bookie_http": f"http://{{host}}:{port}"} if bookies else {},
+    )
 
 
 def captured(settings: Settings, incident: Incident, folder: Path) -> dict[str, str]:
     path = CaptureTaker(settings, VirtualClock(1_800_000_000_000), limit_s=2.0).take(incident, folder)
     assert path.name.startswith("capture-20270115T080000Z-")
-    with tarfile.open(path) as archive:
-        files = [(member.name.partition("/")[2], archive.extractfile(member)) for member in archive]
-        return {name: file.read().decode() for name, file in files if file is not None}
+    return {name: body.decode() for name, body in contents(path).items()}
 
 
 def two_bookies(**answers: Any) -> list[dict[str, Any]]:
@@ -149,12 +146,9 @@ def test_nodes_that_hang_fail_or_answer_nonsense_are_noted_and_the_others_are_co
 
 
 def test_without_any_server_there_is_an_archive_that_says_so(tmp_path: Path) -> None:
-    fields: dict[str, Any] = {
-        "home": tmp_path,
-        "pulsar": {"url": "pulsar://127.0.0.1:1", "admin_url": "http://127.0.0.1:1"},
-        "redis": {"url": "redis://127.0.0.1:1"},
-    }
-    files = captured(Settings(**fields), Incident("asked for by hand", task="sale", topics=(LANE,)), tmp_path / "out")
+    pulsar = {"url": "pulsar://127.0.0.1:1", "admin_url": "http://127.0.0.1:1"}
+    settings = Settings(home=tmp_path, pulsar=pulsar, redis={"url": "redis://127.0.0.1:1"})
+    files = captured(settings, Incident("asked for by hand", task="sale", topics=(LANE,)), tmp_path / "out")
     manifest = json.loads(files["manifest.json"])
     assert {"settings.json", "versions.json"} <= {name.rpartition("/")[2] for name in files}
     assert {"127.0.0.1:1", "cluster", "fairlane", LANE} <= {row["node"] for row in manifest["missing"]}

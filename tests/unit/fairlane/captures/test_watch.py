@@ -19,8 +19,8 @@ from fairlane.estate.capture.watch import IncidentWatch, incidents_watched
 from fairlane.settings import Settings
 from tests import records
 from tests.actors import running
-from tests.contract.registry_records import change, placed, ready, sealed, task_record
-from tests.unit.backends.estate_site import broker, serving
+from tests.contract.registry_records import change, placed, position, ready, sealed, task_record
+from tests.unit.backends.estate_site import broker, serve_estate
 from tests.unit.consumers.fakes import eventually
 from tests.unit.views import LostRedis, view_of
 
@@ -48,8 +48,7 @@ class World:
         """A task with a worker for it that gets nothing of it."""
         created_ms = self.clock.wall_ms()
         record = task_record("sale", created_ms=created_ms, expires_ms=created_ms + 10_000_000)
-        for position, each in placed(record, sealed("sale", 10)):
-            self.registry.control.apply(position, each)
+        self.registry.control.apply_all(placed(record, sealed("sale", 10)))
         self.clock.advance(STUCK_MS / 1000 + 1)
         Workers(self.view).beat(records.beat("w", extra={"channels": ["null"]}))
 
@@ -63,17 +62,12 @@ def world() -> World:
 def watching(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IncidentWatch]:
     monkeypatch.setattr(watch, "open_view", lambda _: world.view)
     with ExitStack() as opened:
-        settings_in_force = {"statsUpdateFrequencyInSecs": "10"}
-        answers = broker(
-            **{"broker-stats/topics": world.statistics, "brokers/configuration/runtime": settings_in_force}
-        )
-        answers["brokers"] = [address := opened.enter_context(serving(answers))]
-        fields: dict[str, Any] = {
-            "home": tmp_path,
-            "pulsar": {"url": "pulsar://p:1", "admin_url": f"http://{address}"},
-            "redis": {"url": "redis://r:1"},
-        }
-        yield opened.enter_context(closing(IncidentWatch(Settings(**fields), world.reported.append)))
+        runtime = {"statsUpdateFrequencyInSecs": "10"}
+        answers = broker(**{"broker-stats/topics": world.statistics, "brokers/configuration/runtime": runtime})
+        (address,), _ = serve_estate(opened, [answers], [])
+        pulsar = {"url": "pulsar://p:1", "admin_url": f"http://{address}"}
+        settings = Settings(home=tmp_path, pulsar=pulsar, redis={"url": "redis://r:1"})
+        yield opened.enter_context(closing(IncidentWatch(settings, world.reported.append)))
 
 
 def test_a_stall_that_a_submission_noted_is_reported_once_with_its_partitions(
@@ -118,7 +112,7 @@ def test_a_lane_that_has_a_reason_to_stay_as_it_is_is_not_reported(
     world.lane(msgBacklog=0 if why == "its lane is empty" else 5)
     world.task_without_progress()
     if why == "it is paused":
-        world.registry.control.apply("00000000000000000009:00000000000000000009:000000", change("sale", "paused", "1"))
+        world.registry.control.apply(position(9), change("sale", "paused", "1"))
     elif why == "no worker runs":
         Workers(world.view).beat(records.beat("w", "stopped"))
     elif why == "not long enough":
