@@ -1,5 +1,6 @@
 """Arguments of the command line that are more than a word or a number."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import parse_duration_s
 from fairlane.cli.base import exit_codes
-from fairlane.cli.base.arguments import Assignment, named_values, parse_time
+from fairlane.cli.base.arguments import Assignment, named_values, parse_bytes, parse_count, parse_time
 from fairlane.cli.task.edit import read_message
 from tests.unit.command_line import CommandLine
 
@@ -17,27 +18,32 @@ NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("text", "duration_s"),
+    ("parse", "values"),
     [
-        ("90", 90),
-        ("1.5s", 1.5),
-        ("250ms", 0.25),
-        ("15m", 900),
-        ("1h30m", 5_400),
-        ("2d", 172_800),
-        ("1h 30m", 5_400),
-        (" 1.5 h ", 5_400),
-        ("1 m 05 s", 65),
+        (parse_duration_s, {"90": 90, "1.5s": 1.5, "250ms": 0.25, "15m": 900, "1h30m": 5_400, "2d": 172_800}),
+        (parse_duration_s, {"1h 30m": 5_400, " 1.5 h ": 5_400, "1 m 05 s": 65}),
+        (parse_bytes, {"4096": 4096, "33kB": 33_000, "33 KiB": 33_792, "512MiB": 2**29, "1.5GB": 1.5e9}),
+        (parse_count, {"5000": 5_000, "50k": 50_000, "1.5M": 1_500_000, "2G": 2e9}),
     ],
 )
-def test_durations(text: str, duration_s: float) -> None:
-    assert parse_duration_s(text) == duration_s
+def test_durations_sizes_and_numbers(parse: Callable[[str], float], values: dict[str, float]) -> None:
+    assert {text: parse(text) for text in values} == values
 
 
-@pytest.mark.parametrize("text", ["", "m", "1x", "-5", "h1", "1h 30", "1,5h", "٣s"])
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match="for example 90s"):
-        parse_duration_s(text)
+@pytest.mark.parametrize(
+    ("parse", "texts", "example"),
+    [
+        (parse_duration_s, ["", "m", "1x", "-5", "h1", "1h 30", "1,5h", "٣s"], "90s"),
+        (parse_bytes, ["", "MiB", "-1", "1TB", "1 M"], "4096"),
+        (parse_count, ["", "k", "-1", "5 k", "1e6"], "5000"),
+    ],
+)
+def test_what_is_none_of_them_is_refused_with_an_example(
+    parse: Callable[[str], float], texts: list[str], example: str
+) -> None:
+    for text in texts:
+        with pytest.raises(ValueError, match=f"for example {example}"):
+            parse(text)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,13 @@ def log(at_s: float, line: int, level: int = logging.ERROR) -> None:
     logging.getLogger().handle(record)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def root_logger_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(root, "level", root.level)
 
 
-@pytest.mark.usefixtures("root_logger_apart")
 def test_a_line_of_code_logs_so_many_errors_in_a_window_and_says_that_more_are_not_logged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -35,7 +34,6 @@ def test_a_line_of_code_logs_so_many_errors_in_a_window_and_says_that_more_are_n
         assert f"message 1 is damaged at {at_s:.0f} (More like this" in shown[-1]
 
 
-@pytest.mark.usefixtures("root_logger_apart")
 def test_other_lines_of_code_and_plain_messages_are_logged_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(LogSettings())
     for _ in range(2 * MAX_LINES):
@@ -47,7 +45,6 @@ def test_other_lines_of_code_and_plain_messages_are_logged_all_the_same(capsys: 
     assert "message 2" in shown[-1]
 
 
-@pytest.mark.usefixtures("root_logger_apart")
 def test_messages_that_cannot_be_formatted_raise_nothing_where_they_are_logged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

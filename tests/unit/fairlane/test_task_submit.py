@@ -4,7 +4,7 @@ import gzip
 import json
 import time
 from collections.abc import Iterable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,16 +28,18 @@ class Client:
     def __init__(self, refuses: str) -> None:
         self.refuses = refuses
         self.stopped = ""
-        self.submitted: list[str | None] = []
+        self.submitted: list[PushTask] = []
+        self.targets: list[object] = []
         self.duplicates = 0
         self.options: dict[str, Any] = {}
 
-    def submit(self, task: PushTask, audience: list[str], **options: Any) -> Any:
+    def submit(self, task: PushTask, audience: Iterable[object], **options: Any) -> Any:
         self.options = options
         if task.id == self.refuses:
             raise LimitReached("App shop has 2 live tasks.", "Try again later.")
-        self.submitted.append(task.id)
-        counts = {"accepted": len(audience), "refused": 0, "refusals": [], "envelopes": 1, "stopped": self.stopped}
+        self.targets += audience
+        self.submitted.append(task)
+        counts = {"accepted": 1, "refused": 0, "refusals": [], "envelopes": 1, "stopped": self.stopped}
         counts["duplicates"] = self.duplicates
         return SimpleNamespace(id=task.id, result=SimpleNamespace(task=task.id, seconds=0.1, **counts))
 
@@ -45,7 +47,6 @@ class Client:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     made = Client("second")
-
     monkeypatch.setattr(task_submit, "client_of", lambda _: nullcontext(made))
     return made
 
@@ -95,30 +96,29 @@ def test_duplicates_are_counted_and_said_unless_they_are_removed(
     assert (client.options["duplicates"], client.options["allow_empty"]) == ("remove", True)
 
 
-def submit_at(folder: Path, task: str, at: str) -> None:
-    file = folder / "a.txt"
-    file.write_text("a\n")
-    with suppress(TypeError):  # the client above counts lists only
-        run(["task", "submit", "--id", task, "--app", "shop", "--body", "Hi", "--targets", str(file), "--at", at])
+def to_targets(folder: Path, targets: str = "t\n") -> list[str]:
+    """The command that submits a task to these targets."""
+    (folder / "targets").write_text(targets)
+    return ["task", "submit", "--app", "shop", "--channel", "fcm", "--body", "Hi", "--targets", str(folder / "targets")]
 
 
+@pytest.mark.usefixtures("client")
 def test_a_start_time_without_a_zone_is_said_with_the_one_it_was_taken_for(
-    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        submit_at(tmp_path, "later", "2030-01-31T18:00")
+        reported = cli([*to_targets(tmp_path), "--id", "later", "--at", "2030-01-31T18:00"]).err
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert "later starts at 2030-01-31T18:00:00+09:00" in capsys.readouterr().err
+    assert "later starts at 2030-01-31T18:00:00+09:00" in reported
 
 
 @pytest.mark.usefixtures("client")
-def test_of_a_past_start_time_nothing_is_promised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    submit_at(tmp_path, "past", "2020-01-31T18:00")
-    assert "starts at" not in capsys.readouterr().err
+def test_of_a_past_start_time_nothing_is_promised(tmp_path: Path, cli: CommandLine) -> None:
+    assert "starts at" not in cli([*to_targets(tmp_path), "--at", "2020-01-31T18:00"]).err
 
 
 def test_progress_says_targets_part_and_rate(tmp_path: Path) -> None:
@@ -128,10 +128,8 @@ def test_progress_says_targets_part_and_rate(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_part_of_a_file_is_that_of_its_bytes(tmp_path: Path, packed: bool) -> None:
-    path, text = (
-        tmp_path / "a.txt",
-        "".join(f"target-{number * 7919 % 100_003}\n" for number in range(100_000)).encode(),
-    )
+    path = tmp_path / "a.txt"
+    text = "".join(f"target-{number * 7919 % 100_003}\n" for number in range(100_000)).encode()
     path.write_bytes(gzip.compress(text) if packed else text)
     audience = TargetsFile(path)
     parts = [audience.part_read, *(audience.part_read for _ in audience.slabs(1))]
@@ -142,18 +140,10 @@ def test_the_part_of_a_file_is_that_of_its_bytes(tmp_path: Path, packed: bool) -
 
 
 def test_the_format_of_the_targets_can_be_said(client: Client, tmp_path: Path) -> None:
-    (tmp_path / "addresses").write_text("sip:a@b;x=1\nsip:c@d;x=1\n")
-    taken: list[object] = []
-
-    def submit(task: PushTask, audience: Iterable[object], **_: object) -> Any:
-        taken.extend(audience)
-        return Client.submit(client, task, [])
-
-    client.submit = submit  # type: ignore[method-assign]
-    given = ["task", "submit", "--app", "shop", "--body", "Hi", "--targets", str(tmp_path / "addresses")]
-    assert run([*given]) == exit_codes.USAGE
+    given = to_targets(tmp_path, "sip:a@b;x=1\nsip:c@d;x=1\n")
+    assert run(given) == exit_codes.USAGE
     assert run([*given, "--format", "lines"]) == exit_codes.OK
-    assert taken == ["sip:a@b;x=1", "sip:c@d;x=1"]
+    assert client.targets == ["sip:a@b;x=1", "sip:c@d;x=1"]
 
 
 def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submitted(
@@ -170,30 +160,19 @@ def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submi
     assert "task 2: targets: is an empty list" in reported
     assert "none.csv has no rows that the filter keeps" in reported
     assert client.submitted == []
-    client.submit = lambda task, audience, **_: Client.submit(client, task, list(audience))  # type: ignore[method-assign]
     assert run(["task", "submit", str(file), "--allow-empty"]) == exit_codes.OK
     assert len(client.submitted) == 3
 
 
-def test_fields_for_the_provider_and_a_trial_send_are_options(
-    client: Client, tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tasks: list[PushTask] = []
-
-    def keep(task: PushTask, audience: list[str], **options: Any) -> Any:
-        tasks.append(task)
-        return Client.submit(client, task, ["t"], **options)
-
-    monkeypatch.setattr(client, "submit", keep)
-    targets, locales = tmp_path / "targets.txt", tmp_path / "locales.json"
-    targets.write_text("t\n")
+def test_fields_for_the_provider_and_a_trial_send_are_options(client: Client, tmp_path: Path, cli: CommandLine) -> None:
+    locales = tmp_path / "locales.json"
     locales.write_text('{"de": "Hallo"}')
-    given = ["--app", "shop", "--channel", "fcm", "--body", "Hi", "--targets", str(targets), "--first", "100"]
-    given += ["--collapse", "c", "--category", "k", "--provider-ttl", "1h", "--locales", str(locales)]
-    reported = cli(["task", "submit", *given, "--options", '{"fcm": {"android": {"priority": "NORMAL"}}}'])
+    given = [*to_targets(tmp_path), "--first", "100", "--collapse", "c", "--category", "k", "--provider-ttl", "1h"]
+    given += ["--locales", str(locales), "--options", '{"fcm": {"android": {"priority": "NORMAL"}}}']
+    reported = cli(given)
     assert client.options["first"] == 100
     assert "only the first 100 targets will be sent until `fairlane task resume" in reported.err
-    assert tasks[0].complete_message == {
+    assert client.submitted[0].complete_message == {
         "body": "Hi",
         "collapse": "c",
         "category": "k",
@@ -214,8 +193,5 @@ def test_fields_for_the_provider_and_a_trial_send_are_options(
 def test_an_option_that_is_no_object_is_named(
     client: Client, tmp_path: Path, cli: CommandLine, options: list[str], complaint: str
 ) -> None:
-    targets = tmp_path / "targets.txt"
-    targets.write_text("t\n")
-    given = ["--app", "shop", "--channel", "fcm", "--body", "Hi", "--targets", str(targets)]
-    assert complaint in cli(["task", "submit", *given, *options], exit_codes.USAGE).err
+    assert complaint in cli([*to_targets(tmp_path), *options], exit_codes.USAGE).err
     assert client.submitted == []

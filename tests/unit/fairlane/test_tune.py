@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fairlane.cli.base import exit_codes
-from fairlane.cli.base.arguments import parse_bytes, parse_count
 from tests.unit.command_line import CommandLine
 
 EXAMPLE = shlex.split("tune producer --partitions 12 --rate 50000 --message-bytes 33000 --memory 512MiB")
@@ -35,19 +34,6 @@ def test_a_memory_that_is_short_is_remarked_on(cli: CommandLine) -> None:
 @pytest.mark.parametrize("wrong", [["--partitions", "0"], ["--memory", "2x"], ["--memory", "100kB"], ["--rate", "0"]])
 def test_what_cannot_be_is_a_usage_error(wrong: list[str], cli: CommandLine) -> None:
     assert cli([*EXAMPLE, *wrong], exit_codes.USAGE).out == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("4096", 4096), ("33kB", 33_000), ("33 KiB", 33_792), ("512MiB", 2**29), ("1.5GB", 1.5e9)]
-)
-def test_sizes(text: str, size: int) -> None:
-    assert parse_bytes(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "MiB", "-1", "1TB", "1 M"])
-def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match="for example 4096"):
-        parse_bytes(text)
 
 
 def test_the_plan_as_json(cli: CommandLine) -> None:
@@ -99,14 +85,3 @@ def test_a_folder_that_cannot_be_written_is_named(cli: CommandLine, tmp_path: Pa
 )
 def test_a_plan_that_cannot_be_is_a_usage_error(wrong: list[str], cli: CommandLine, tmp_path: Path) -> None:
     assert cli([*CLUSTER, "--write", str(tmp_path / "plan"), *wrong], exit_codes.USAGE).out == ""
-
-
-@pytest.mark.parametrize(("text", "number"), [("5000", 5_000), ("50k", 50_000), ("1.5M", 1_500_000), ("2G", 2e9)])
-def test_numbers(text: str, number: float) -> None:
-    assert parse_count(text) == number
-
-
-@pytest.mark.parametrize("text", ["", "k", "-1", "5 k", "1e6"])
-def test_what_is_no_number_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match="for example 5000"):
-        parse_count(text)
