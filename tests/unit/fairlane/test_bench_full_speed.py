@@ -19,9 +19,9 @@ TURN = ["high"] * 6 + ["medium"] * 3 + ["low"]
 QUEUED = {"high": 60_000, "medium": 30_000, "low": 10_000}
 
 
-def by_weight(count: int, *, chunk: int = 10) -> list[Delivery]:
-    """One task a tier, named like it; a delivery every 0.1 ms."""
-    return [Delivery(n * 100, TURN[n % 10], chunk, TURN[n % 10]) for n in range(count)]
+def by_weight(count: int, *, chunk: int = 10, every_us: int = 100) -> list[Delivery]:
+    """One task a tier, named like it."""
+    return [Delivery(n * every_us, TURN[n % 10], chunk, TURN[n % 10]) for n in range(count)]
 
 
 def test_shares_by_weight_are_within_the_law() -> None:

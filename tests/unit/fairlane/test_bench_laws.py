@@ -12,13 +12,12 @@ from benchmarks.deliveries import Delivery
 from benchmarks.laws import deviation, judged, judged_uncapped, windows_of_targets, windows_of_time
 from consumers.delivery.channel_registry import load_channels
 from dispatcher.model.errors import FairlaneError
+from tests.unit.fairlane.test_bench_full_speed import by_weight
 
-TURN = ["high"] * 6 + ["medium"] * 3 + ["low"]
 
-
-def steady(seconds: int, every_us: int = 5_000) -> list[Delivery]:
+def steady(seconds: int) -> list[Delivery]:
     """2,000 targets/s in envelopes of 10, by weight."""
-    return [Delivery(n * every_us, TURN[n % len(TURN)], 10) for n in range(seconds * 1_000_000 // every_us)]
+    return by_weight(200 * seconds, every_us=5_000)
 
 
 def test_shares_by_weight_at_the_capacity_are_within_the_laws() -> None:

@@ -1,32 +1,25 @@
 """An estate of the local stack without its servers: shapes, ports, and the addresses that are in force."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from dispatcher.model.errors import Refused
 from fairlane.settings import Settings
-from fairlane.stack import processes, state
+from fairlane.stack import state
 from fairlane.stack.errors import AlreadyRunning, StackError
 from fairlane.stack.estate import shape as shapes
 from fairlane.stack.estate.shape import EstatePorts, EstateRequest, EstateShape, StoredEstate, host_of
 from fairlane.stack.homes import Home
 from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack
-from fairlane.stack.state import EstateState, ServerState, StackPorts, StackState
+from fairlane.stack.state import EstateState, StackPorts, StackState
+from tests.unit.fairlane.test_addresses_in_force import server
 
 PORTS = EstatePorts(
     zookeeper=1, zookeeper_http=2, bookie=3, bookie_http=4, brokers=(10, 11), webs=(20, 21)
 )  # fmt: skip
 SHAPE = EstateShape(bookies=3, brokers=2)
-
-
-def server(*, alive: bool) -> ServerState:
-    birth = processes.birth_of(os.getpid()) if alive else "gone"
-    return ServerState(
-        pid=os.getpid(), birth=birth or "", program="p", version="1", ports={"broker": 10, "web": 20, "redis": 5}
-    )
 
 
 def stored(home: Path, dead: tuple[str, ...] = ()) -> StackState:

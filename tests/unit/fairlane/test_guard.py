@@ -17,7 +17,7 @@ def world() -> GuardedWorld:
 
 
 def messages(caplog: pytest.LogCaptureFixture, part: str) -> list[str]:
-    return [record.getMessage() for record in caplog.records if part in record.getMessage()]
+    return [message for message in caplog.messages if part in message]
 
 
 def test_a_slow_bookie_is_named_captured_isolated_and_put_back(
@@ -68,16 +68,13 @@ def test_of_two_guards_one_acts_and_the_other_follows_it_within_four_and_a_half_
     assert world.estate.given == ["isolate b2:1", "release b2:1"]
 
 
-@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize(("moment", "commands"), [("before", 2), ("after", 1)])
 def test_a_guard_killed_in_the_middle_of_an_action_is_followed_by_one_that_ends_it(
-    world: GuardedWorld, *, before: bool
+    world: GuardedWorld, moment: str, commands: int
 ) -> None:
     first, second = world.member("g1"), world.member("g2")
     world.estate.slow("b2:1")
-    if before:
-        world.estate.before = Killed()
-    else:
-        world.estate.after = Killed()
+    setattr(world.estate, moment, Killed())
     world.go_on(6)
     assert not first.alive
     assert world.node(SLOW).intent is Intent.ISOLATE, "what was begun is stored before it is begun"
@@ -85,7 +82,7 @@ def test_a_guard_killed_in_the_middle_of_an_action_is_followed_by_one_that_ends_
     assert second.guard.elected
     assert world.state(SLOW) == "isolated"
     assert world.node(SLOW).intent is Intent.NONE
-    assert world.estate.given == ["isolate b2:1"] * (2 if before else 1)
+    assert world.estate.given == ["isolate b2:1"] * commands
     world.estate.recover()
     world.go_on(8)
     assert world.state(SLOW) == "serving"

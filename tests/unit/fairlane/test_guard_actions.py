@@ -91,18 +91,20 @@ def test_a_bookie_is_made_read_only_and_writable_again(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("needed", "reason"), [(4, "3 writable bookies would be left of at least 4"), (None, "ensemble sizes")]
+    ("ended", "needed", "reason"),
+    [
+        ("none", 4, "3 writable bookies would be left of at least 4"),
+        ("none", None, "ensemble sizes"),
+        (NAMES[3], 3, "2 writable bookies would be left"),
+        (FIRST, 3, "not writable any more"),
+    ],
 )
-def test_too_few_are_never_left(site: Site, needed: int | None, reason: str) -> None:
+def test_a_bookie_stays_if_too_few_would_be_left_or_it_ended_since_the_look(
+    site: Site, ended: str, needed: int | None, reason: str
+) -> None:
+    site.writable.discard(ended)
     with pytest.raises(Refused, match=reason):
         site.isolate(needed)
-    assert site.put == []
-
-
-def test_a_bookie_that_ended_since_the_look_is_counted(site: Site) -> None:
-    site.writable.discard(NAMES[3])
-    with pytest.raises(Refused, match="2 writable bookies would be left"):
-        site.isolate()
     assert site.put == []
 
 
@@ -119,13 +121,6 @@ def test_a_bookie_that_ends_at_the_same_moment_has_this_one_put_back(site: Site)
         site.isolate()
     assert site.put == [(FIRST, True), (FIRST, False)]
     assert FIRST in site.writable
-
-
-def test_a_bookie_that_is_not_writable_any_more_is_left_alone(site: Site) -> None:
-    site.writable.discard(FIRST)
-    with pytest.raises(Refused, match="not writable any more"):
-        site.isolate()
-    assert site.put == []
 
 
 def test_a_guard_that_is_not_elected_any_more_changes_nothing(site: Site) -> None:
