@@ -29,8 +29,6 @@ from tests.unit.consumers.fakes import Topic
 from tests.unit.views import LostRedis, view_of
 
 T = TypeVar("T")
-ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
-"""A checkpoint after every block."""
 LANE = Topics().own_lane("t")
 
 
@@ -68,9 +66,7 @@ class FakeService:
         self.fault(name)
         self.steps.append(name)
 
-    def services(
-        self, pace: CheckpointPace = ALWAYS, windows: WindowPace = WindowPace(), step: Step | None = None
-    ) -> Services:
+    def services(self, windows: WindowPace = WindowPace(), step: Step | None = None) -> Services:
         """step: of this submitter, instead of the world's."""
         numbers = count(1)
         step = step or self.step
@@ -83,7 +79,7 @@ class FakeService:
             topics=Topics(),
             clock=self.clock,
             new_id=lambda: f"made-{next(numbers)}",
-            pace=pace,
+            pace=CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0),  # a checkpoint after every block
             windows=windows,
             leases=LeasePace(renew_s=3_600, poll_s=0, redis_s=0),
         )

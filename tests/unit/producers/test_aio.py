@@ -13,6 +13,7 @@ from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from producers.aio import AsyncProxy, awaited
 from producers.submit.many import Submitted, submit_many
+from tests.unit.producers.fake_service import breaking
 
 PUSH = PushTask(app="shop", tier=Tier.LOW, channel="null", message="Sale!")
 
@@ -156,19 +157,15 @@ async def test_a_list_of_targets_is_passed_on_as_it_is(whole: Whole, proxy: Any)
     assert await proxy.same(given)
 
 
-def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: Any) -> None:
-    def broken() -> Iterator[int]:
-        yield from range(100)
-        raise KeyError("source")
-
+async def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: Any) -> None:
     taken: list[int] = []
 
     async def use() -> None:
-        async for one in await proxy.doubled(broken()):
+        async for one in await proxy.doubled(breaking(range(100), KeyError("source"))):
             taken.append(one.handle.number)  # noqa: PERF401  # what came before the error is looked at
 
     with pytest.raises(KeyError, match="source"):
-        asyncio.run(use())
+        await use()
     assert taken == list(range(100))
 
 

@@ -112,13 +112,6 @@ def test_what_makes_no_sense_is_refused_before_anything_is_stored(world: FakeSer
     assert world.records == []
 
 
-@pytest.mark.parametrize(
-    ("text", "cap"), [("100", Cap(100)), ("100:20", Cap(100, 20)), ("none", Cap(0)), ("0", Cap(0))]
-)
-def test_caps_as_written(text: str, cap: Cap) -> None:
-    assert Cap.parse(text) == cap
-
-
 @pytest.mark.parametrize("text", ["", "many", "1.5", "-1", "1:", ":1", "1:2:3", "0:5", "10000000000", "1e3"])
 def test_caps_that_cannot_be_read(text: str) -> None:
     with pytest.raises(InvalidInput, match="cap"):
