@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
@@ -15,27 +16,20 @@ from benchmarks.redis_server import free_port
 def echoing(port: int, says: bytes = b"") -> Iterator[None]:
     """A server that sends back what it gets, or always the same."""
 
-    def serve() -> None:
-        while True:
-            try:
-                end, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=answer, args=(end,), daemon=True).start()
+    class Echo(BaseRequestHandler):
+        def handle(self) -> None:
+            while chunk := self.request.recv(1_000):
+                self.request.sendall(says or chunk)
 
-    def answer(end: socket.socket) -> None:
-        with end:
-            while chunk := end.recv(1_000):
-                end.sendall(says or chunk)
+    class Server(ThreadingTCPServer):
+        allow_reuse_address = daemon_threads = True
 
-    with socket.create_server(("127.0.0.1", port)) as listener:
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
+    with Server(("127.0.0.1", port), Echo) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield
         finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            server.shutdown()
 
 
 def asked(port: int, text: bytes) -> bytes:

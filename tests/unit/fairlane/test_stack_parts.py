@@ -87,32 +87,31 @@ def test_the_storage_port_is_kept(start_pulsar: Callable[[], ServerState]) -> No
 
 
 # ---------------------------------------------------------------- processes
+def server(pid: int, birth: str) -> ServerState:
+    return ServerState(pid=pid, birth=birth, program="a server", version="1", ports={})
+
+
+def started(folder: Path, *command: str) -> ServerState:
+    """Start a process that writes to the file `log` of the folder."""
+    pid = processes.start_detached([*command], folder, folder / "log", os.environ)
+    return server(pid, processes.birth_of(pid) or "gone")
+
+
 def test_a_process_is_known_by_its_birth_and_stops_when_asked(tmp_path: Path) -> None:
-    pid = processes.start_detached(["sleep", "60"], tmp_path, tmp_path / "log", os.environ)
-    birth = processes.birth_of(pid)
-    assert birth is not None
-    assert processes.is_alive(pid, birth)
-    assert not processes.is_alive(pid, birth + "0")
-    assert (processes.resident_bytes(pid) or 0) > 0
-    assert processes.stop(pid, birth, 10)
-    assert not processes.is_alive(pid, birth)
+    sleeper = started(tmp_path, "sleep", "60")
+    assert sleeper.alive
+    assert not processes.is_alive(sleeper.pid, sleeper.birth + "0")
+    assert (processes.resident_bytes(sleeper.pid) or 0) > 0
+    assert processes.stop(sleeper.pid, sleeper.birth, 10)
+    assert not sleeper.alive
 
 
 def test_what_does_not_stop_is_killed(tmp_path: Path) -> None:
-    stubborn = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-    )
-    log = tmp_path / "log"
-    pid = processes.start_detached([sys.executable, "-c", stubborn], tmp_path, log, os.environ)
-    birth = processes.birth_of(pid)
-    assert birth is not None
-    launch.wait_ready(server(pid, birth), lambda: "up" in log.read_text(), (log,), 20)
-    assert not processes.stop(pid, birth, 0.1)
-    assert not processes.is_alive(pid, birth)
-
-
-def server(pid: int, birth: str) -> ServerState:
-    return ServerState(pid=pid, birth=birth, program="a server", version="1", ports={})
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    stubborn, log = started(tmp_path, sys.executable, "-c", code), tmp_path / "log"
+    launch.wait_ready(stubborn, lambda: "up" in log.read_text(), (log,), 20)
+    assert not processes.stop(stubborn.pid, stubborn.birth, 0.1)
+    assert not stubborn.alive
 
 
 # ---------------------------------------------------------------- state
@@ -216,28 +215,25 @@ def test_too_little_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_server_that_dies_tells_its_last_words(
     last_words: str, error: type[StackError], message: str, tmp_path: Path
 ) -> None:
-    log = tmp_path / "log"
-    pid = processes.start_detached(["sh", "-c", f"echo '{last_words}'; read x"], tmp_path, log, os.environ)
+    dying = started(tmp_path, "sh", "-c", f"echo '{last_words}'; read x")
     with pytest.raises(error, match=message):
-        launch.wait_ready(server(pid, processes.birth_of(pid) or "gone"), lambda: False, (log,), 20)
+        launch.wait_ready(dying, lambda: False, (tmp_path / "log",), 20)
 
 
 def test_a_server_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
-    birth = processes.birth_of(os.getpid())
-    assert birth is not None
+    this = server(os.getpid(), processes.birth_of(os.getpid()) or "gone")
     with pytest.raises(ServerDied, match="not ready after 0 s"):
-        launch.wait_ready(server(os.getpid(), birth), lambda: False, (tmp_path / "log",), 0)
+        launch.wait_ready(this, lambda: False, (tmp_path / "log",), 0)
 
 
 def test_a_server_whose_port_another_program_answers_on_is_not_ready(tmp_path: Path, taken: int) -> None:
     """Both chose the port while it was free; the other one was quicker, and passes for ours until ours has ended."""
-    pid = processes.start_detached(["sleep", "60"], tmp_path, tmp_path / "log", os.environ)
-    ours = server(pid, processes.birth_of(pid) or "gone").model_copy(update={"ports": {"web": taken}})
+    ours = started(tmp_path, "sleep", "60").model_copy(update={"ports": {"web": taken}})
     try:
         with pytest.raises(ServerDied, match="not ready"):
             launch.wait_ready(ours, lambda: True, (tmp_path / "log",), 0)
     finally:
-        processes.stop(pid, ours.birth, 10)
+        processes.stop(ours.pid, ours.birth, 10)
 
 
 def test_who_listens_on_a_port_is_known(taken: int) -> None:

@@ -15,6 +15,7 @@ from fairlane.settings import Settings
 from tests.unit.views import LostRedis, view_of
 
 JOIN_S = 20.0
+Make = Callable[..., AutomaticCaptures]
 
 
 class Turns:
@@ -61,7 +62,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 
 @pytest.fixture
-def captures(turns: Turns, tmp_path: Path) -> Callable[..., AutomaticCaptures]:
+def captures(turns: Turns, tmp_path: Path) -> Make:
     settings = Settings(home=tmp_path, redis={"url": "redis://r:1"}, pulsar={"url": "pulsar://p:1"})
 
     def make(clock: VirtualClock | None = None) -> AutomaticCaptures:
@@ -78,7 +79,7 @@ def captured(captures: AutomaticCaptures, *reasons: str) -> int:
     return len(Taker.taken)
 
 
-def test_one_capture_is_taken_in_ten_minutes(turns: Turns, captures: Callable[..., AutomaticCaptures]) -> None:
+def test_one_capture_is_taken_in_ten_minutes(turns: Turns, captures: Make) -> None:
     clock = VirtualClock()
     one = captures(clock)
     assert captured(one, "a", "b", "c") == 1
@@ -100,9 +101,7 @@ class JumpingClock(VirtualClock):
         return self.set_ms
 
 
-def test_a_wall_clock_that_jumps_neither_makes_nor_prevents_a_capture(
-    turns: Turns, captures: Callable[..., AutomaticCaptures]
-) -> None:
+def test_a_wall_clock_that_jumps_neither_makes_nor_prevents_a_capture(turns: Turns, captures: Make) -> None:
     clock = JumpingClock()
     one = captures(clock)
     for set_ms in (10**12, 0, 10**13, 5):
@@ -114,7 +113,7 @@ def test_a_wall_clock_that_jumps_neither_makes_nor_prevents_a_capture(
     assert captured(one, "b") == 2
 
 
-def test_of_two_processes_one_takes_the_capture(turns: Turns, captures: Callable[..., AutomaticCaptures]) -> None:
+def test_of_two_processes_one_takes_the_capture(turns: Turns, captures: Make) -> None:
     assert captured(captures(), "a") == 1
     assert captured(captures(), "a") == 1
     assert turns.left_ms() == automatic.SPAN_MS
@@ -122,7 +121,7 @@ def test_of_two_processes_one_takes_the_capture(turns: Turns, captures: Callable
 
 @pytest.mark.parametrize("error", [CaptureFailed("The disk is full."), RuntimeError("a defect")])
 def test_a_capture_that_fails_is_logged_and_tried_again_after_a_minute(
-    turns: Turns, captures: Callable[..., AutomaticCaptures], error: Exception, caplog: pytest.LogCaptureFixture
+    turns: Turns, captures: Make, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = VirtualClock()
     one = captures(clock)
@@ -137,9 +136,7 @@ def test_a_capture_that_fails_is_logged_and_tried_again_after_a_minute(
     assert captured(one, "c") == 2
 
 
-def test_without_redis_each_process_keeps_its_own_time_also_after_a_failure(
-    turns: Turns, captures: Callable[..., AutomaticCaptures]
-) -> None:
+def test_without_redis_each_process_keeps_its_own_time_also_after_a_failure(turns: Turns, captures: Make) -> None:
     turns.redis.gone = True
     clock = VirtualClock()
     one = captures(clock)
@@ -152,7 +149,7 @@ def test_without_redis_each_process_keeps_its_own_time_also_after_a_failure(
 
 
 def test_what_the_watch_reports_reaches_the_capture_and_its_archive_is_in_the_home(
-    turns: Turns, captures: Callable[..., AutomaticCaptures], tmp_path: Path
+    turns: Turns, captures: Make, tmp_path: Path
 ) -> None:
     incident = Incident("r", node="n", task="t", topics=("x",))
     one = captures()

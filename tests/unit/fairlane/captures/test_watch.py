@@ -61,6 +61,8 @@ def world() -> World:
 @pytest.fixture
 def watching(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IncidentWatch]:
     monkeypatch.setattr(watch, "open_view", lambda _: world.view)
+    monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
+    monkeypatch.setattr(watch, "LANES_EVERY_S", 0.01)
     with ExitStack() as opened:
         runtime = {"statsUpdateFrequencyInSecs": "10"}
         answers = broker(**{"broker-stats/topics": world.statistics, "brokers/configuration/runtime": runtime})
@@ -121,10 +123,8 @@ def test_a_lane_that_has_a_reason_to_stay_as_it_is_is_not_reported(
 
 
 def test_the_watch_goes_on_when_redis_is_gone_and_comes_back(
-    world: World, watching: IncidentWatch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, watching: IncidentWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
-    monkeypatch.setattr(watch, "LANES_EVERY_S", 0.01)
     world.server.gone = True
     with pytest.raises(Unreachable):
         watching.look_at_notes()
@@ -141,7 +141,6 @@ def test_the_watch_goes_on_when_redis_is_gone_and_comes_back(
 def test_a_watch_begins_and_ends_with_its_block(
     world: World, watching: IncidentWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
     monkeypatch.setattr(watch, "IncidentWatch", lambda *_: watching)
     settings = Settings(redis={"url": "redis://r:1"}, pulsar={"url": "pulsar://p:1"})
     with incidents_watched(settings, world.reported.append):
@@ -150,11 +149,7 @@ def test_a_watch_begins_and_ends_with_its_block(
     eventually(lambda: "incidents" not in {thread.name for thread in threading.enumerate()})
 
 
-def test_a_process_that_is_not_elected_asks_nothing(
-    world: World, watching: IncidentWatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
-    monkeypatch.setattr(watch, "LANES_EVERY_S", 0.01)
+def test_a_process_that_is_not_elected_asks_nothing(world: World, watching: IncidentWatch) -> None:
     asked = threading.Semaphore(0)
 
     def held() -> bool:
