@@ -18,6 +18,7 @@ from fairlane.logging import configure_logging
 from fairlane.setting_groups import LogSettings
 from tests.unit.command_line import CommandLine
 
+Failing = Callable[[BaseException], None]
 PULSAR = {"pulsar", "_pulsar", "urllib3"}
 HEAVY = PULSAR | {"redis", "pydantic", "aiohttp", "rich", "yaml", "prometheus_client"}
 SERVERS = PULSAR | {"redis", "yaml", "asyncio", "pyspark", "producers.client", "fairlane.settings"}
@@ -48,11 +49,6 @@ def test_help_names_every_command_and_exit_code(cli: CommandLine) -> None:
         assert meaning.split()[0] in printed
 
 
-@pytest.mark.parametrize("command", main.COMMANDS)
-def test_every_command_is_there_and_has_help(command: str, cli: CommandLine) -> None:
-    assert "Usage:" in cli([command, "--help"]).out
-
-
 @pytest.mark.parametrize(
     ("code", "heavy"),
     [(HELP, HEAVY), (HELP_OF_ANY_COMMAND, SERVERS), (READING, PULSAR)],
@@ -75,7 +71,7 @@ def test_wrong_usage(arguments: list[str], cli: CommandLine) -> None:
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
     """Makes `fairlane config` raise."""
 
     def raise_in_config(error: BaseException) -> None:
@@ -98,18 +94,13 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
     ],
 )
 def test_our_errors_are_one_line_with_cause_and_next_step(
-    error: Exception,
-    code: int,
-    failing: Callable[[BaseException], None],
-    cli: CommandLine,
+    error: Exception, code: int, failing: Failing, cli: CommandLine
 ) -> None:
     failing(error)
     assert cli(["config"], code).err == "fairlane: Cause. Step.\n"
 
 
-def test_a_defect_is_one_line_too_and_its_trace_is_for_those_who_ask(
-    failing: Callable[[BaseException], None], cli: CommandLine
-) -> None:
+def test_a_defect_is_one_line_too_and_its_trace_is_for_those_who_ask(failing: Failing, cli: CommandLine) -> None:
     failing(ZeroDivisionError("oops"))
     printed = cli(["config"], exit_codes.FAILURE).err
     assert printed.count("\n") == 1
@@ -117,13 +108,13 @@ def test_a_defect_is_one_line_too_and_its_trace_is_for_those_who_ask(
     assert "Traceback" in cli(["--log-level", "debug", "config"], exit_codes.FAILURE).err
 
 
-def test_a_disk_that_cannot_be_written_is_no_defect(failing: Callable[[BaseException], None], cli: CommandLine) -> None:
+def test_a_disk_that_cannot_be_written_is_no_defect(failing: Failing, cli: CommandLine) -> None:
     failing(OSError(EROFS, "Read-only file system", "/home/x/logs"))
     printed = cli(["config"], exit_codes.FAILURE).err
     assert printed.startswith("fairlane: /home/x/logs: Read-only file system. Check free space and permissions")
 
 
-def test_interrupted(failing: Callable[[BaseException], None]) -> None:
+def test_interrupted(failing: Failing) -> None:
     failing(KeyboardInterrupt())
     assert main.run(["config"]) == exit_codes.INTERRUPTED
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
 from dispatcher.model.service_settings import globals_of
-from dispatcher.model.view import Globals, TaskView
 from fairlane.cli.task import read as task_read
 from producers.failures import Failure, FailureGroup
 from producers.outcomes import TargetOutcome
@@ -60,12 +60,9 @@ class Task:
 
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch) -> Task:
-    class Client:
-        def task(self, _: str) -> Task:
-            return found
-
     found = Task()
-    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(Client()))
+    client = SimpleNamespace(task=lambda _: found)
+    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(client))
     return found
 
 
@@ -89,30 +86,16 @@ def test_an_empty_list_says_which_redis_was_asked(
     only: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     """With one wrong digit in its address another Redis answers, and knows nothing."""
-
-    class Client:
-        def task_page(self, **_: object) -> tuple[list[TaskView], None]:
-            return [], None
-
-        def globals(self) -> Globals:
-            return globals_of({})
-
-    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(Client()))
-    assert (
-        f"Redis at redis://wrong.example:6379/0 {message}"
-        in cli(["--redis-url", "redis://wrong.example:6379/0", "task", "list", *only]).err
-    )
+    client = SimpleNamespace(task_page=lambda **_: ([], None), globals=lambda: globals_of({}))
+    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(client))
+    address = "redis://wrong.example:6379/0"
+    assert f"Redis at {address} {message}" in cli(["--redis-url", address, "task", "list", *only]).err
 
 
 @pytest.mark.usefixtures("task")
 def test_failures_are_counted_by_reason(cli: CommandLine) -> None:
-    assert [
-        (row["count"], row["reason"])
-        for row in json.loads(cli(["task", "failures", "sale", "--by-reason", "-o", "json"]).out)
-    ] == [
-        (MANY - 1, "no route"),
-        (1, "gone"),
-    ]
+    groups = json.loads(cli(["task", "failures", "sale", "--by-reason", "-o", "json"]).out)
+    assert [(group["count"], group["reason"]) for group in groups] == [(MANY - 1, "no route"), (1, "gone")]
 
 
 @pytest.mark.usefixtures("task")

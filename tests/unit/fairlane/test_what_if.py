@@ -58,13 +58,6 @@ def test_controls_of_a_task_alone(fields: dict[str, Any], seconds: float | None)
     assert alone.done_s()["a"] == (None if seconds is None else pytest.approx(seconds))
 
 
-def test_what_is_expected_and_a_start_time_count() -> None:
-    unsealed = view("a", 500, sealed=False, expected_targets=2_000)
-    later = view("b", 100, start_ms=30_000)
-    found = Situation([unsealed, later], SETTINGS, 0.0, 0).done_s()
-    assert found == {"a": pytest.approx(20.0), "b": pytest.approx(31.0)}
-
-
 def test_without_a_capacity_the_measured_rate_counts() -> None:
     unlimited = Globals(capacity=0, tier_weights=SETTINGS.tier_weights)
     assert Situation([view("a")], unlimited, 50.0, 0).done_s()["a"] == pytest.approx(20.0)
