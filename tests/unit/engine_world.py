@@ -31,7 +31,6 @@ from tests.records import lane_info
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.tripwire import Crash, Tripped, Tripwire
 
-HOUSEKEEPING_S = 1.0
 MESSAGE = encode_message({"title": "hello"})
 BUSY = Report(Verdict(RETRY, "busy"))
 
@@ -166,7 +165,7 @@ class EngineWorld(World):
 
     clock: VirtualClock
     target_form = "{task}:{number}"
-    housekeeping_s = HOUSEKEEPING_S
+    housekeeping_s = 1.0
 
     def __init__(self, script: Script = all_sent, *, capacity: int = 0, **world: Any) -> None:
         super().__init__(VirtualClock(), **world)
@@ -233,7 +232,6 @@ class EngineWorld(World):
         tier: Tier = Tier.HIGH,
         shared: bool = False,
         expires_in_s: int = 0,
-        known: bool = True,
         publish: bool = True,
         seal: bool = True,
         **fields: Any,
@@ -253,9 +251,8 @@ class EngineWorld(World):
         record = task_record(
             task, tier=tier, shared=shared, lane=lane, chunk=chunk, expected_targets=targets, digest="digest", **fields
         )
-        if known:
-            self.write(record)
-        if known and seal:
+        self.write(record)
+        if seal:
             self.write(Sealed(format=1, task=task, targets=targets, refused=0, digest="digest", writers=["0"]))
         owner = "" if shared else task
         self.add_lane(

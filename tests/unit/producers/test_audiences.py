@@ -74,8 +74,7 @@ def test_an_error_of_a_stream_before_its_first_target_leaves_no_task_behind(worl
 
 
 @pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
-def test_duplicates_are_removed_and_the_first_of_each_is_kept(make: Make) -> None:
-    world = FakeService()
+def test_duplicates_are_removed_and_the_first_of_each_is_kept(world: FakeService, make: Make) -> None:
     items: list[object] = ["a", "b", ("a", {"n": 1}), "a", "c", "b b", "b", Target("d", {"n": 2}), "d", "d"]
     result = run(world, push(), make(items), rules=REMOVE)
     assert sent(world) == ["a", "b", "c", "d"]

@@ -160,9 +160,8 @@ def test_the_lines_of_a_file_are_its_expected_size(
     assert [record.expected_targets for record in world.records_of(TaskRecord)] == [expected]
 
 
-def test_a_limit_of_rows_and_a_known_size_count_before_the_lines(tmp_path: Path) -> None:
+def test_a_limit_of_rows_and_a_known_size_count_before_the_lines(world: FakeService, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\nb\nc\n")
-    world = FakeService()
     run(world, push(id="limited"), TargetsFile(tmp_path / "a.txt", limit=2))
     run(world, push(id="known", expected_targets=7), TargetsFile(tmp_path / "a.txt"))
     assert [record.expected_targets for record in world.records_of(TaskRecord)] == [2, 7]

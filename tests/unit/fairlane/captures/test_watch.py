@@ -13,7 +13,7 @@ from backends.redis.registry.registry import Registry
 from backends.redis.workers import Workers
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
-from estate.capture.incidents import Incident
+from estate.capture.incidents import STUCK_MS, Incident
 from fairlane.estate.capture import watch
 from fairlane.estate.capture.watch import IncidentWatch, incidents_watched
 from fairlane.settings import Settings
@@ -25,7 +25,6 @@ from tests.unit.consumers.fakes import eventually
 from tests.unit.views import LostRedis, view_of
 
 LANE = "persistent://fairlane/tasks-01/sale"
-STUCK_MS = 60_000
 
 
 class World:
