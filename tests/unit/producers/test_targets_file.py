@@ -86,10 +86,6 @@ def test_gzip_is_recognised(tmp_path: Path, name: str) -> None:
     assert list(TargetsFile(tmp_path / name)) == [Target("one", {"name": "Ann"})]
 
 
-def test_the_format_can_be_said(tmp_path: Path) -> None:
-    assert list(TargetsFile(written(tmp_path, "a.csv", "token\n"), "lines")) == ["token"]
-
-
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"one\ntwo\n"))))
     assert list(TargetsFile("-")) == ["one", "two"]
@@ -237,10 +233,3 @@ def test_a_large_array_is_read_in_parts(tmp_path: Path, separator: str) -> None:
     tracemalloc.stop()
     assert count == 120_000
     assert peak < path.stat().st_size / 2
-
-
-def test_addresses_with_a_delimiter_are_read_as_lines_where_that_is_said(tmp_path: Path) -> None:
-    path = written(tmp_path, "guess", "sip:a@b;transport=tcp\nsip:c@d;transport=tcp\n")
-    with pytest.raises(InvalidInput, match="--format lines"):
-        list(TargetsFile(path))
-    assert list(TargetsFile(path, "lines")) == ["sip:a@b;transport=tcp", "sip:c@d;transport=tcp"]

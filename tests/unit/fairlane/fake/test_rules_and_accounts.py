@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from consumers.delivery.http2.port import HttpResponse
 from dispatcher.channels import apns_answers, fcm_answers
 from dispatcher.model.errors import InvalidInput
 from fairlane.fake.accounts import Accounts, Rates
@@ -196,15 +195,6 @@ async def test_an_answer_may_hide_that_the_message_was_taken(tmp_path: Path) -> 
     async with fcm(tmp_path, {"answers": [{"status": 500, "taken": True}]}) as playing:
         assert (await playing.push(fcm_target(1))).status == 500
         assert playing.site.accounts.accepted == {fcm_target(1): 1}
-
-
-async def test_latency(tmp_path: Path) -> None:
-    async with fcm(tmp_path, {"latency_ms": [200, 300]}) as playing:
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        found = await asyncio.gather(*(playing.attempt(fcm_target(number)) for number in range(50)))
-        assert all(isinstance(one, HttpResponse) for one in found)
-        assert loop.time() - began_s >= 0.2
 
 
 async def test_pushes_over_http_1_1(tmp_path: Path) -> None:
