@@ -1,16 +1,51 @@
-"""`doctor` says that a guard is missing where one is counted on."""
+"""`fairlane doctor`: its last line agrees with its findings, no server that hangs keeps it for long, and it says that a
+guard is missing where one is counted on."""
 
 import pytest
 
 from backends.settings import EstateSettings, PulsarSettings, RedisSettings
+from backends.system_clock import SystemClock
+from dispatcher.analysis.finding import Finding
 from estate.guarded import Guarded
 from estate.node_life import NodeKind, NodeRecord
 from fairlane.checks import doctor
 from fairlane.estate.look import judge_settings, read_guarded
 from fairlane.settings import Settings
+from tests.unit.command_line import CommandLine
 
 HELD = NodeRecord(kind=NodeKind.BOOKIE, name="b:1", state="isolated", by_guard=True)
 NOWHERE = PulsarSettings(url="pulsar://127.0.0.1:9", admin_url="http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("levels", "message", "code"),
+    [
+        (["ok", "ok"], "all well", 0),
+        (["ok", "warn"], "no check fails, 1 of 2 warn", 0),
+        (["fail", "warn"], "1 of 2 checks fail", 1),
+    ],
+)
+def test_it_says_how_many_checks_fail_or_warn(
+    levels: list[str], message: str, code: int, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
+) -> None:
+    monkeypatch.setattr("fairlane.checks.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
+    assert cli(["doctor"], code).err.strip().splitlines()[-1] == message
+
+
+@pytest.mark.parametrize(("given_s", "limit_s"), [(30.0, doctor.ANSWER_S), (2.0, 2.0)])
+def test_each_request_to_pulsar_has_a_limit(given_s: float, limit_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def checked(settings: PulsarSettings | Settings) -> list[Finding]:
+        pulsar = settings.pulsar if isinstance(settings, Settings) else settings
+        limits.append(pulsar.operation_timeout_s)
+        return []
+
+    monkeypatch.setattr("backends.pulsar.provision.check", checked)
+    monkeypatch.setattr(doctor, "estate_findings", checked)
+    monkeypatch.setattr(doctor, "view_findings", checked)
+    doctor.examine(Settings(pulsar=PulsarSettings(operation_timeout_s=given_s)), SystemClock())
+    assert limits == [limit_s] * 3
 
 
 def findings(monkeypatch: pytest.MonkeyPatch, guarded: Guarded, *, guard: bool) -> list[str]:
