@@ -277,17 +277,11 @@ def test_the_list_of_workers_is_whole_at_120_columns() -> None:
     assert "2,100" not in lost
 
 
-def top() -> RenderableType:
-    return screen(sample_of(Service(BEATS, [SALE, NEWS]), VirtualClock()), "Fairlane", [])
-
-
-def closing_tasks() -> RenderableType:
-    return tasks_report(DemoResult([SALE, NEWS], {}, BEATS, ShareMeter(), 12.0))
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 def test_top_and_the_demo_show_every_number_whole(width: int) -> None:
-    shown = text(drawn(top(), width)) + text(drawn(closing_tasks(), width))
+    top = screen(sample_of(Service(BEATS, [SALE, NEWS]), VirtualClock()), "Fairlane", [])
+    report = tasks_report(DemoResult([SALE, NEWS], {}, BEATS, ShareMeter(), 12.0))
+    shown = text(drawn(top, width)) + text(drawn(report, width))
     for figure in ("5,000,000", "60,000", "60,000+", "4,940,000", "2 h 01 m", "shop-flash-sale-ab12", "10,500"):
         assert figure in shown
     assert "…" not in shown

@@ -1,6 +1,7 @@
 """Waiting for a task goes on through a rebuild of the view and an outage of Redis, but not for ever."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import cast
 from unittest.mock import Mock
@@ -15,20 +16,6 @@ from producers.connection import Connection
 from producers.control.controls import Controls
 from producers.handle import TaskHandle
 from tests.unit.tasks import task_view
-
-
-class Views:
-    """Views that give these answers in order, and then the last one again and again."""
-
-    def __init__(self, *answers: TaskView | FairlaneError) -> None:
-        self._answers = list(answers)
-
-    def task(self, _: str) -> TaskView:
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(answer, FairlaneError):
-            raise answer
-        return answer
-
 
 ENDED = msgspec.structs.replace(task_view("a"), state="completed", finished_ms=1)
 
@@ -45,7 +32,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def handle_of(*answers: TaskView | FairlaneError, with_etas: Callable[..., list[TaskView]] = foreseen) -> TaskHandle:
-    connection = SimpleNamespace(known_tasks=Views(*answers), foresight=SimpleNamespace(with_etas=with_etas))
+    """A handle of a task of which these are the answers in order, and then the last one again and again."""
+    known_tasks = SimpleNamespace(task=Mock(side_effect=chain(answers, repeat(answers[-1]))))
+    connection = SimpleNamespace(known_tasks=known_tasks, foresight=SimpleNamespace(with_etas=with_etas))
     return TaskHandle("a", cast("Connection", connection), Controls(lambda: pytest.fail("nothing is changed")))
 
 

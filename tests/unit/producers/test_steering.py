@@ -1,6 +1,7 @@
 """Many tasks at once: which a filter takes, what would change, and what is told when a server goes away."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +14,6 @@ from dispatcher.model.pools import Cap
 from dispatcher.model.view import TaskView
 from dispatcher.wire.control import ControlChange
 from dispatcher.wire.topics import Topics
-from producers.control.known_tasks import KnownTasks
 from producers.control.steering import BulkChanges
 from producers.control.task_changes import Changes, TaskFilter
 from tests.contract.registry_records import position, task_record
@@ -23,15 +23,9 @@ from tests.unit.tasks import task_view as task
 from tests.unit.views import FixedTasks, view_of
 
 
-class NoTask(KnownTasks):
-    def __init__(self) -> None: ...
-
-    def task(self, task: str) -> TaskView:
-        raise NotFound(f"There is no task {task}.")
-
-
 def steering(world: FakeService, *tasks: TaskView) -> BulkChanges:
-    return BulkChanges(world.services, FixedTasks(*tasks), NoTask())
+    no_other = Mock(task=Mock(side_effect=NotFound("There is no such task.")))
+    return BulkChanges(world.services, FixedTasks(*tasks), no_other)
 
 
 def stored(world: FakeService) -> list[tuple[str, str, str]]:

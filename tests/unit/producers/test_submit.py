@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,12 +198,9 @@ def test_a_submission_that_died_anywhere_any_number_of_times_is_completed_by_sub
 def test_only_what_came_after_the_last_checkpoint_is_sent_again() -> None:
     world, audience = FakeService(), [f"t{number}" for number in range(40)]
 
-    class CutShort:
-        def slabs(self, unit: int) -> Iterator[Slab]:
-            return breaking(slabs(audience, 4).slabs(2), Died())
-
+    cut_short = SimpleNamespace(slabs=lambda unit: breaking(slabs(audience, 4).slabs(unit), Died()))
     with pytest.raises(Died):
-        run(world, push(), CutShort())
+        run(world, push(), cut_short)
     point = world.records_of(Checkpoint)[-1]
     before = len(world.lanes[LANE])
     result = run(world, push(), slabs(audience, 4))
