@@ -10,8 +10,6 @@ import pytest
 
 from fairlane.lazy import PACKAGES, ROOT
 
-SCRIPT = "import sys; from fairlane.cli.main import main; main(sys.argv[1:])"
-
 
 def run(*arguments: str, cwd: Path, first: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Python without what is installed; Fairlane and its dependencies come from PYTHONPATH, behind `first`."""
@@ -67,7 +65,7 @@ def test_a_worker_finds_channels_in_its_working_directory_after_all_else(tmp_pat
     assert (done.stdout.strip(), done.returncode) == (str(tmp_path), 0), done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["-m", "fairlane"], ["-c", SCRIPT]])
+@pytest.mark.parametrize("arguments", [["-m", "fairlane"], ["-c", "from fairlane.cli.main import main; main()"]])
 def test_a_module_before_ours_on_the_path_is_named_by_commands(arguments: list[str], tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()

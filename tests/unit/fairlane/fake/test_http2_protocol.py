@@ -2,9 +2,9 @@
 
 import asyncio
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset
 from hpack import Encoder
 from hyperframe.frame import ContinuationFrame, DataFrame, Frame, HeadersFrame, PushPromiseFrame, SettingsFrame
@@ -21,7 +21,6 @@ from fairlane.fake.wire.http2 import Http2Connection
 from tests.unit.fairlane.fake.playing import Playing
 from tests.unit.fairlane.fake.raw_client import HEAD, connected
 
-KEY = generate_private_key(public_exponent=65_537, key_size=2_048).public_key()
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -131,7 +130,7 @@ def test_any_frames_are_taken_or_end_the_connection(given_frames: list[tuple[int
     data = PREFACE + b"".join(frame(*one) for one in given_frames)
 
     async def main() -> None:
-        provider = FakeFcmProvider("demo", AccessTokens(KEY, "", ""))
+        provider = FakeFcmProvider("demo", AccessTokens(Mock(), "", ""))
         site = Site(provider, read_rules({"goaway": {"after": 2, "untaken": 2}}, provider.table))
         connection, transport = Http2Connection(site, has_certificate=False), Written()
         connection.connection_made(transport)  # type: ignore[arg-type]  # enough of one
