@@ -228,13 +228,11 @@ def module_settings(stack: StackAddresses) -> Iterator[Settings]:
 @contextmanager
 def fresh_names(stack: StackAddresses) -> Iterator[Settings]:
     """A provisioned tenant and a key prefix, for as long as the context lasts."""
-    from backends.pulsar.provision import deprovision, provision
+    from fairlane.isolation import provisioned
 
     fresh = settings_for(stack, f"t{secrets.token_hex(6)}")
-    provision(fresh.pulsar)
-    yield fresh
-    deprovision(fresh.pulsar)
-    delete_keys(fresh)
+    with provisioned(fresh):
+        yield fresh
 
 
 def settings_for(stack: StackAddresses, name: str) -> Settings:
