@@ -3,10 +3,10 @@ that happen to listen."""
 
 import json
 import os
-import subprocess
-import sys
+from contextlib import ExitStack
 from errno import ENOSPC
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +15,7 @@ from dispatcher.model.errors import InvalidInput, NotConfigured
 from fairlane import PushClient, Settings
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
-from fairlane.stack import processes, state
+from fairlane.stack import lock, processes, state
 from fairlane.stack.errors import AlreadyRunning
 from fairlane.stack.homes import Home
 from fairlane.stack.launch import StackOptions
@@ -169,12 +169,8 @@ def test_stack_down_lets_go_of_the_addresses_and_never_kills_a_stale_pid(home: P
 
 def test_a_failed_start_keeps_the_addresses(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(home, pulsar=False, redis=False)
-
-    def fails(*_: object) -> None:
-        raise InvalidInput("no")
-
     monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
-    monkeypatch.setattr("fairlane.stack.launch.start_redis", fails)
+    monkeypatch.setattr("fairlane.stack.launch.start_redis", Mock(side_effect=InvalidInput("no")))
     with pytest.raises(InvalidInput):
         LocalStack(home).up()
     assert Settings().redis.url == "redis://127.0.0.1:4/0"
@@ -220,16 +216,11 @@ def test_another_port_for_a_server_that_runs_is_refused(option: str, home: Path,
 
 def test_a_server_that_ended_may_get_another_port(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(home, pulsar=True, redis=False)
-    asked: list[StackOptions] = []
-
-    def refuse(_home: object, options: StackOptions, *_: object) -> None:
-        asked.append(options)
-        raise AlreadyRunning("enough seen")
-
-    monkeypatch.setattr("fairlane.stack.launch.start_redis", refuse)
+    start = Mock(side_effect=AlreadyRunning("enough seen"))
+    monkeypatch.setattr("fairlane.stack.launch.start_redis", start)
     with pytest.raises(AlreadyRunning, match="enough seen"):
         LocalStack(home, StackOptions(redis_port=7777)).up()
-    (options,) = asked
+    options = start.call_args.args[1]
     assert (options.redis_port, options.usual) == (7777, StackPorts(broker=1, web=2, redis=4))
 
 
@@ -237,28 +228,17 @@ def test_a_start_waits_for_one_with_another_home_and_another_cache(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise both choose the same free ports."""
-    other = (
-        "import sys; from pathlib import Path; from fairlane.stack import lock\n"
-        "with lock.exclusive(Path(sys.argv[1]), print): print('held', flush=True); sys.stdin.read()"
-    )
-    machine = tmp_path / "machine"
-    machine.mkdir()
-    monkeypatch.setattr("fairlane.stack.lock.MACHINE", machine)
+    monkeypatch.setattr(lock, "MACHINE", tmp_path)
     monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
+    monkeypatch.setattr("fairlane.stack.launch.start_redis", Mock(side_effect=InvalidInput("no")))
     reported: list[str] = []
-    with subprocess.Popen(
-        [sys.executable, "-c", other, str(machine)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdin is not None
-        assert holder.stdout.readline() == "held\n"
-        stdin = holder.stdin
+    with ExitStack() as other:
+        other.enter_context(lock.exclusive(tmp_path, print))
 
         def note(message: str) -> None:
             reported.append(message)
-            stdin.close()
+            other.close()
 
-        monkeypatch.setattr("fairlane.stack.launch.start_redis", lambda *_: (_ for _ in ()).throw(InvalidInput("no")))
         with pytest.raises(InvalidInput):
             LocalStack(home, cache=tmp_path / "own cache").up(note)
     assert reported == ["waiting for another `fairlane stack` command to end"]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -130,10 +131,7 @@ def test_a_close_takes_a_task_that_was_cancelled_and_is_refused_by_one_that_has_
 def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_changed(
     connected: Connect, cli: CommandLine
 ) -> None:
-    def gone() -> Cancelled:
-        raise Unreachable("Redis is gone.", "Try again.")
-
-    connected(Client(OPEN)).follow = gone
+    connected(Client(OPEN)).follow = Mock(side_effect=Unreachable("Redis is gone.", "Try again."))
     reported = cli(["task", "cancel", "a", "-o", "json"], exit_codes.UNREACHABLE)
     assert json.loads(reported.out) == {"changed": ["a"], "unchanged": 0, "failed": {}}
     assert "Redis is gone. Try again." in reported.err

@@ -4,6 +4,7 @@ import errno
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -50,10 +51,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(spill_module, "_write", full)
+    monkeypatch.setattr(spill_module, "_write", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with closing(Spill(tmp_path, LIMIT)) as spill:
         with pytest.raises(Refused, match="cannot be written: No space left on device"):
             spill.put(0, [b"x"])

@@ -1,5 +1,6 @@
 """Many tasks at once: which a filter takes, what would change, and what is told when a server goes away."""
 
+from itertools import chain, repeat
 from typing import Any
 from unittest.mock import Mock
 
@@ -106,14 +107,8 @@ def test_those_in_a_shared_lane_leave_it_first_and_their_lanes_are_created() -> 
 def test_when_a_server_goes_away_in_the_middle_it_is_said_what_was_not_changed(error: type[FairlaneError]) -> None:
     world, tasks = FakeService(), [task(f"t{number:04d}") for number in range(1_200)]
     here = steering(world, *tasks)
-    appended: list[str] = []
-
-    def fault(step: str) -> None:
-        appended.append(step)
-        if len(appended) > 2 * 700:  # each record is appended and applied
-            raise error("Pulsar is gone.")
-
-    world.fault = fault
+    steps = 2 * 700  # each record is appended and applied
+    world.fault = Mock(side_effect=chain(repeat(None, steps), repeat(error("Pulsar is gone."))))
     reported: list[tuple[int, int]] = []
     done = here.carry_out(here.plan(TaskFilter(app="shop"), Changes(weight=2)), lambda *counts: reported.append(counts))
     assert (len(done.changed), len(done.failed), reported) == (500, 700, [(500, 1_200)])

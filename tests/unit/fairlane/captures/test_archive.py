@@ -6,7 +6,7 @@ import os
 import random
 import tarfile
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -79,10 +79,8 @@ def test_two_archives_of_the_same_second_have_names_of_their_own(tmp_path: Path)
 def test_a_full_disk_is_a_clear_error_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(tarfile.TarFile, "addfile", Mock(side_effect=full))
     with pytest.raises(CaptureFailed, match="No space left on device"):
         write_archive(tmp_path, "capture-1", [ArchiveEntry("a", b"a")], {})
     assert not list(tmp_path.iterdir())

@@ -2,7 +2,7 @@
 
 import tarfile
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -45,10 +45,7 @@ def test_what_is_no_task_is_refused_and_leaves_nothing(cli: CommandLine, tmp_pat
 
 
 def test_a_task_that_does_not_exist_is_said_so(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(_: ServiceReader, task: str) -> Any:
-        raise NotFound(f"There is no task {task}.")
-
-    monkeypatch.setattr(ServiceReader, "topics_of", unknown)
+    monkeypatch.setattr(ServiceReader, "topics_of", Mock(side_effect=NotFound("There is no task sale.")))
     assert "There is no task sale." in cli([*CAPTURE, "--task", "sale"], exit_codes.NOT_FOUND).err
 
 
