@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from dispatcher.clock import VirtualClock
-from dispatcher.wire.envelope import FORMAT, ROUNDS_FORMAT, Envelope, encode_message
+from dispatcher.wire.envelope import ROUNDS_FORMAT, Envelope, encode_message
 from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.outcome import (
     ALL_SENT,
@@ -21,6 +21,7 @@ from dispatcher.wire.outcome import (
     encode_record,
 )
 from dispatcher.wire.positions import pack_positions, unpack_positions
+from tests.unit.consumers.envelopes import envelope
 
 TASK = "t"
 MESSAGE = encode_message({"title": "hello"})
@@ -70,12 +71,12 @@ def due_at(label: int, turn: int) -> int:
     return label if label <= turn != REOPENED else _DUE_MS[label]
 
 
-def kind_of(envelope: Envelope) -> Kind:
-    positions = tuple(envelope.positions or range(SIZE))
-    states = dict.fromkeys(range(SIZE), (envelope.attempt, SOON))
-    for group in envelope.groups or ():
+def kind_of(one: Envelope) -> Kind:
+    positions = tuple(one.positions or range(SIZE))
+    states = dict.fromkeys(range(SIZE), (one.attempt, SOON))
+    for group in one.groups or ():
         states |= dict.fromkeys(unpack_positions(group.positions), (group.tries, label(group.due_ms)))
-    return (envelope.writer, envelope.sequence, envelope.attempt, positions, tuple(states[one] for one in positions))
+    return (one.writer, one.sequence, one.attempt, positions, tuple(states[position] for position in positions))
 
 
 def turns(kind: Kind) -> tuple[int, ...]:
@@ -87,25 +88,14 @@ def envelope_of(kind: Kind, turn: int, rules: TaskRules, leaves_ms: int = 0) -> 
     """turn: targets with labels up to this are due. leaves_ms: when it leaves its retry lane."""
     writer, sequence, attempt, positions, states = kind
     targets = [f"{writer}:{sequence}:{position}" for position in positions]
-    return Envelope(
-        format=FORMAT if attempt == 0 else ROUNDS_FORMAT,
-        task=TASK,
-        writer=writer,
-        sequence=sequence,
-        attempt=attempt,
-        app="app",
-        channel="null",
-        published_ms=0,
-        not_before_ms=leaves_ms,
-        expires_ms=0,
-        size=SIZE,
-        max_attempts=rules.max_attempts,
-        message=MESSAGE,
-        targets=targets,
-        positions=None if attempt == 0 else list(positions),
-        groups=None if attempt == 0 else _groups(positions, states, turn),
-        gives_up_unknown=rules.gives_up_unknown,
-    )
+    later: dict[str, Any] = {}
+    if attempt:
+        groups = _groups(positions, states, turn)
+        later = {"format": ROUNDS_FORMAT, "attempt": attempt, "positions": list(positions), "groups": groups}
+    return envelope(
+        sequence, targets, task=TASK, writer=writer, app="app", channel="null", message=MESSAGE, size=SIZE,
+        not_before_ms=leaves_ms, max_attempts=rules.max_attempts, gives_up_unknown=rules.gives_up_unknown, **later
+    )  # fmt: skip
 
 
 def _groups(positions: Sequence[int], states: Sequence[State], turn: int) -> list[TargetGroup]:

@@ -5,13 +5,14 @@ from unittest.mock import patch
 
 import pytest
 
-from dispatcher.ports import Batch, Delivery
+from dispatcher.ports import Batch
 from tests.exploration import plain_view
 from tests.exploration.envelopes import SOON, envelope_of, first
 from tests.exploration.rules import left_out
 from tests.exploration.search import explore
 from tests.exploration.use_by import UseByCheck
-from tests.exploration.variants import OWN, PLAIN, VARIANTS
+from tests.exploration.variants import PLAIN, VARIANTS
+from tests.unit.consumers.envelopes import batch
 
 COPY = next(variant for variant in VARIANTS if variant.name.startswith("a copy of it"))
 USE_BY_S = 2.0
@@ -36,11 +37,4 @@ def test_without_the_rule_a_call_begins_at_any_time() -> None:
 
 
 def _batch() -> Batch:
-    return Batch(
-        lane=OWN,
-        claim="w.1",
-        channel="null",
-        deliveries=[Delivery(envelope_of(first(), SOON, PLAIN), 0, 0.0)],
-        use_by_s=USE_BY_S,
-        leased_s=0.0,
-    )
+    return batch([envelope_of(first(), SOON, PLAIN)], "null", USE_BY_S)

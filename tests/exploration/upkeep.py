@@ -31,11 +31,8 @@ class Upkeep:
         return [
             Menu(self._folds, ("rest", "rest view done epoch calls left")),
             *(
-                Menu(partial(self._ends_claims, i), ("view", f"view {me}", f"view {me} rest"))
-                for i, me in enumerate(HANDS)
-            ),
-            *(
-                Menu(partial(self._ends_holds, i), ("view", f"view {me}", f"view {me} rest"))
+                Menu(partial(ends, i), ("view", f"view {me}", f"view {me} rest"))
+                for ends in (self._ends_claims, self._ends_holds)
                 for i, me in enumerate(HANDS)
             ),
             Menu(self._closes, ("view", "view rest")),

@@ -6,11 +6,13 @@ from typing import Any
 
 from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
-from dispatcher.wire.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
+from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import Topics
+from tests.contract.registry_records import change, sealed, task_record
 from tests.exploration.envelopes import MESSAGE, SIZE, TASK, Kind, TaskRules, first
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
+from tests.records import finished, lane_info
 
 IS_DEEP = os.environ.get("FAIRLANE_TEST_EXPLORE") == "deep"
 """More is explored, and compared, than always."""
@@ -78,13 +80,12 @@ class Variant:
         return tuple(dict.fromkeys(kind for kind in self.envelopes if kind[0] in self.writers))
 
     def lanes(self) -> list[LaneInfo]:
-        own = LaneInfo(
-            name=OWN, kind=LaneKind.OWN, tier=str(self.tier), weight=1000, chunk=SIZE, task=TASK, channel="null"
-        )
-        retry = LaneInfo(name=self.retry, kind=LaneKind.RETRY, tier=str(self.tier), weight=1000, chunk=SIZE, delay_s=1)
+        of_tier: dict[str, Any] = {"tier": str(self.tier), "chunk": SIZE}
+        own = lane_info(OWN, TASK, **of_tier)
+        retry = lane_info(self.retry, kind=LaneKind.RETRY, delay_s=1, channel="", **of_tier)
         if not self.shared:
             return [own, retry]
-        shared = LaneInfo(name=SHARED, kind=LaneKind.SHARED, tier="low", weight=1000, chunk=SIZE)
+        shared = lane_info(SHARED, kind=LaneKind.SHARED, channel="", **of_tier)
         return [shared, retry, own] if "move" in self.events else [shared, retry]
 
     def record(self, name: str) -> ControlRecord:
@@ -92,40 +93,21 @@ class Variant:
         targets = SIZE * len(self.sent)
         match name:
             case "task":
-                chunk, most = SIZE, self.rules.max_attempts
-                return TaskRecord(
-                    format=1,
-                    task=TASK,
-                    app="app",
-                    tier=self.tier,
-                    channel="null",
-                    message=MESSAGE,
-                    lane=self.lane,
-                    shared=self.shared,
-                    chunk=chunk,
-                    expected_targets=targets,
-                    weight=1000,
-                    cap=0,
-                    start_ms=0,
-                    expires_ms=0,
-                    hold_until_sealed=False,
-                    max_attempts=most,
-                    created_ms=0,
-                    digest="digest",
-                    first=self.trial,
-                )
+                where: dict[str, Any] = {"tier": self.tier, "lane": self.lane, "shared": self.shared}
+                return task_record(
+                    TASK, app="app", message=MESSAGE, chunk=SIZE, max_attempts=self.rules.max_attempts,
+                    first=self.trial, created_ms=0, expected_targets=targets, **where
+                )  # fmt: skip
             case "seal":
-                return Sealed(
-                    format=1, task=TASK, targets=targets, refused=0, digest="digest", writers=list(self.writers)
-                )
+                return sealed(TASK, targets, self.writers)
             case "cancel":
-                return ControlChange(1, TASK, "cancelled", "1", 0)
+                return change(TASK, "cancelled", "1")
             case "move":
-                return ControlChange(1, TASK, "lane", OWN, 0)
+                return change(TASK, "lane", OWN)
             case "pause" | "resume":
-                return ControlChange(1, TASK, "paused", "1" if name == "pause" else "0", 0)
+                return change(TASK, "paused", "1" if name == "pause" else "0")
             case _:
-                return Finished(format=1, task=TASK, state="completed", counts=[0] * 5, at_ms=0)
+                return finished(TASK)
 
 
 def _writers(name: str, **given: Any) -> Variant:

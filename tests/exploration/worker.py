@@ -96,7 +96,7 @@ def number_of(claim: str) -> int:
 class Ports:
     """All ports of one engine: they keep what was asked of them. acks: slots."""
 
-    def __init__(self, engine_inbox: queue.Queue[Any]) -> None:
+    def __init__(self) -> None:
         self.attached: list[str] = []
         self.offered: dict[str, list[Delivery]] = {}
         self.request: LeaseRequest | None = None
@@ -104,7 +104,6 @@ class Ports:
         self.stores: list[Store] = []
         self.acks: list[int] = []
         self.reopens = False
-        self._inbox = engine_inbox
 
     # ---- Lanes
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
@@ -141,7 +140,9 @@ class Ports:
     def is_reopened(self, flow: str) -> bool:
         return self.reopens
 
-    def recorded(self, record: Outcomes, done: Done) -> None:
+    # ---- OutcomeLog, EnvelopePublisher
+    def recorded(self, _task: str, record: OutcomeRecord, done: Done) -> None:
+        assert isinstance(record, Outcomes)
         claim, body = stripped(record)
         self.stores.append(Store("", [], claim, body, done))
 
@@ -150,28 +151,16 @@ class Ports:
         self.stores.append(Store(lane, [kind_of(envelope) for envelope in envelopes], "", b"", done))
 
 
-class OutcomePort:
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+class Publishing:
+    """A port with this one call."""
 
-    def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
-        assert isinstance(record, Outcomes)
-        self._ports.recorded(record, done)
+    def __init__(self, publish: Callable[..., None]) -> None:
+        self.publish = publish
 
 
-class EnvelopePort:
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-
-    def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
-        self._ports.moved_on(lane, envelopes, done)
-
-
-class LetterPort:
-    """Dead letters are stored at once: they come before the record, and change nothing that is explored."""
-
-    def publish(self, letter: object, done: Done) -> None:
-        done(None)
+def stored_at_once(_letter: object, done: Done) -> None:
+    """Dead letters come before the record, and change nothing that is explored."""
+    done(None)
 
 
 class LiveWorker:
@@ -181,15 +170,14 @@ class LiveWorker:
         self._rules = rules
         self.clock = VirtualClock()
         self.inbox: queue.Queue[Any] = queue.Queue()
-        self.ports = Ports(self.inbox)
-        outcomes, envelopes = OutcomePort(self.ports), EnvelopePort(self.ports)
+        self.ports = Ports()
         ports = EnginePorts(
             lanes=self.ports,
             courier=self.ports,
             leases=self.ports,
-            outcomes=outcomes,
-            publisher=envelopes,
-            dead_letters=LetterPort(),
+            outcomes=Publishing(self.ports.recorded),
+            publisher=Publishing(self.ports.moved_on),
+            dead_letters=Publishing(stored_at_once),
             topics=topics,
             is_reopened=self.ports.is_reopened,
         )
