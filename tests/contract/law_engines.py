@@ -15,15 +15,15 @@ from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import ALL_SENT, ClaimsEnded, Report
 from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from quotas.ledger import RedisLedger
-from tests.contract.ledger_worlds import LawWorld, Place, own_lane, setting, task_record
-from tests.contract.registry_records import change, sealed
+from tests.contract.law_service import SETTINGS
+from tests.contract.ledger_worlds import LawWorld, Place, own_lane, task_record
+from tests.contract.registry_records import change, sealed, setting
 from tests.records import lane_info
 from tests.unit.engine_world import Worker
 
 LEASE_S = 2.0
 FOLD_S = 0.05
 HOUSEKEEPING_S = 0.5
-SETTINGS = {"total": "capacity", "channel": "cap:channel:", "app": "cap:app:"}
 FOREVER = 1_000_000
 KEPT_TARGETS = 3_000
 """Unsent targets of a task with a standing backlog, beside a second of the capacity: more than all buffers take."""

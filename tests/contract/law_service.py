@@ -19,7 +19,6 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from dispatcher.analysis.laws import CapSince, overshoot
 from dispatcher.model.pools import NO_CAP, Cap
 from dispatcher.model.tier import MILLI, Tier
-from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, Piece, Status, Want
 from dispatcher.wire.outcome import RETRY
 from dispatcher.wire.topics import side_of_lane
@@ -35,11 +34,9 @@ from tests.contract.ledger_worlds import (
     own_lane,
     request,
     retry_lane,
-    setting,
     task_record,
     want,
 )
-from tests.contract.registry_records import change
 from tests.thorough import TIMES
 
 randoms = st.randoms(use_true_random=False, note_method_calls=False)
@@ -165,9 +162,9 @@ class LawService:
         """A control of a task; one in a shared lane gets a lane of its own first, as from every client."""
         work = self.works[name]
         if work.shared and field not in ("cancelled", "stopped"):
-            self.apply(change(name, "lane", own_lane(name)))
+            self.world.change(name, "lane", own_lane(name))
             work.shared = False
-        self.apply(change(name, field, value))
+        self.world.change(name, field, value)
         if field in ("paused", "cancelled", "stopped"):
             (work.stopped.add if value == "1" else work.stopped.discard)(field)
         if field == "weight":
@@ -179,14 +176,11 @@ class LawService:
             self._note(f"task/{name}", Cap(int(rate), int(burst or 0)))
 
     def stop_channel(self, channel: str, stopped: bool) -> None:
-        self.apply(setting(f"channel_paused:{channel}", str(int(stopped))))
+        self.world.set_global(f"channel_paused:{channel}", str(int(stopped)))
         (self._stopped_channels.add if stopped else self._stopped_channels.discard)(channel)
         for work in self.works.values():
             if work.channel == channel:
                 (work.stopped.add if stopped else work.stopped.discard)("channel")
-
-    def apply(self, record: ControlRecord) -> None:
-        self.world.apply(record)
 
     def _note(self, name: str, cap: Cap) -> None:
         """A cap that is set later than its task or the service came was none before."""

@@ -82,11 +82,6 @@ def crowd_of(
     return Backlog(world, held=dict.fromkeys(names, tasks), period_ms=dict.fromkeys(names, period_ms), **more)
 
 
-def jain(sums: Sequence[int]) -> float:
-    """Jain's index: 1 when all are equal."""
-    return sum(sums) ** 2 / (len(sums) * sum(value * value for value in sums))
-
-
 def assert_tallied(world: LawWorld) -> None:
     """Check that the ledger accounts for every target of every tier that was ever granted."""
     stats, held = world.stats(), world.held()

@@ -17,7 +17,7 @@ from dispatcher.analysis.why import counted_of
 from dispatcher.clock import VirtualClock
 from dispatcher.model.tier import Tier
 from dispatcher.ports import FoldResult
-from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange, TaskRecord
+from dispatcher.wire.control import ControlRecord, TaskRecord
 from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status, Want
 from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.wire.outcome import ClaimsEnded, EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
@@ -121,6 +121,11 @@ class LawWorld(EngineWorld):
         for partition, claims in due.items():
             fold(self, ClaimsEnded(RECORD_FORMAT, claims), partition=partition)
         return [name for claims in due.values() for name in claims]
+
+    def store(self, *records: OutcomeRecord) -> None:
+        """Append records to the outcome topic of task t, which `fold_outcomes` reads."""
+        for record in records:
+            self.outcomes.append(self.topics.partition_of("t"), record)
 
     def record(self, task: str, *parts: Run | Mixed, claim: str = "w.1") -> FoldResult:
         """Fold an outcome record of these parts."""
@@ -236,13 +241,9 @@ def task_record(task: str, tier: str = "high", *, shared: bool = False, **fields
     return registry_records.task_record(task, shared=shared, tier=Tier(tier), **plain | fields)
 
 
-def setting(field: str, value: str) -> GlobalChange:
-    return GlobalChange(FORMAT, field, value, 0)
-
-
 def set_cap(world: LawWorld, field: str, cap: str) -> None:
     """field: a setting, or `task` for the cap of task t."""
-    world.apply(registry_records.change("t", "cap", cap) if field == "task" else setting(field, cap))
+    world.apply(registry_records.change("t", "cap", cap) if field == "task" else registry_records.setting(field, cap))
 
 
 def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Want:
@@ -325,10 +326,8 @@ def given_back(task: str, first: int, count: int, claim: str = "w.1", **fields: 
 
 def back_of(wanted: Want, claim: str, lane: str, first: int, count: int) -> GivenBack:
     """Credit of some envelopes of a want."""
-    return GivenBack(
-        claim=claim, lane=lane, task=wanted.task, writer=wanted.writer, attempt=wanted.attempt, first=first,
-        count=count, size=wanted.size,
-    )  # fmt: skip
+    fields = {"lane": lane, "writer": wanted.writer, "attempt": wanted.attempt, "size": wanted.size}
+    return given_back(wanted.task, first, count, claim, **fields)
 
 
 def run(first: int, count: int, code: int = 0, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Run:
@@ -336,12 +335,11 @@ def run(first: int, count: int, code: int = 0, *, size: int = 1, attempt: int = 
 
 
 def mixed(
-    sequence: int, codes: Sequence[int], *, attempt: int = 0, size: int = 0, positions: Sequence[int] | None = None
+    sequence: int, codes: Sequence[int], *, size: int = 0, positions: Sequence[int] | None = None, **fields: Any
 ) -> Mixed:
     places = None if positions is None else list(positions)
-    return Mixed(
-        writer="0", attempt=attempt, sequence=sequence, size=size or len(codes), positions=places, codes=bytes(codes)
-    )
+    values: dict[str, Any] = {"writer": "0", "attempt": 0, "sequence": sequence, "size": size or len(codes), **fields}
+    return Mixed(positions=places, codes=bytes(codes), **values)
 
 
 def outcomes(task: str, *parts: Run | Mixed, claim: str = "w.1") -> Outcomes:

@@ -9,7 +9,7 @@ from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
-from dispatcher.wire.control import FORMAT, Announced, ControlChange, ControlRecord, Sealed, TaskRecord
+from dispatcher.wire.control import FORMAT, Announced, ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord
 from dispatcher.wire.submission import Submission
 
 
@@ -53,8 +53,12 @@ def task_record(task: str = "t1", *, shared: bool = False, tier: Tier = Tier.HIG
     return msgspec.structs.replace(record, **fields)
 
 
-def change(task: str, field: str, value: str) -> ControlChange:
-    return ControlChange(FORMAT, task, field, value, 0)
+def change(task: str, field: str, value: str, at_ms: int = 0) -> ControlChange:
+    return ControlChange(FORMAT, task, field, value, at_ms)
+
+
+def setting(field: str, value: str, at_ms: int = 0) -> GlobalChange:
+    return GlobalChange(FORMAT, field, value, at_ms)
 
 
 def sealed(task: str, targets: int, writers: Sequence[str] = ("0",)) -> Sealed:

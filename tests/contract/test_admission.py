@@ -6,8 +6,8 @@ from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from dispatcher.model.pools import Cap, Limits
 from dispatcher.model.view import Admission
-from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange, TaskRecord
-from tests.contract.registry_records import placed, position, ready, sealed, task_record
+from dispatcher.wire.control import ControlRecord, TaskRecord
+from tests.contract.registry_records import placed, position, ready, sealed, setting, task_record
 from tests.integration.worker_crew import eventually
 from tests.records import checkpoint, finished
 
@@ -20,7 +20,7 @@ def new(task: str, expected: int = 10, app: str = "shop") -> TaskRecord:
 
 def set_to(registry: Registry, **fields: str) -> None:
     for number, (field, value) in enumerate(fields.items(), 1):
-        registry.control.apply(position(number), GlobalChange(FORMAT, field.replace("__", ":"), value, 0))
+        registry.control.apply(position(number), setting(field.replace("__", ":"), value))
 
 
 def accept(registry: Registry, number: int, task: str, expected: int = 10, app: str = "shop") -> Admission:
@@ -43,7 +43,7 @@ def test_every_setting_is_read_back(registry: Registry) -> None:
         "limit:tasks:news": "0",
     }  # fmt: skip
     for number, (field, value) in enumerate(stored.items()):
-        registry.control.apply(position(number), GlobalChange(FORMAT, field, value, 0))
+        registry.control.apply(position(number), setting(field, value))
     found = registry.service.globals()
     assert (found.capacity, found.burst, found.sharing) == (5_000, 100, "apps")
     assert found.caps == {"channel/http": Cap(700), "app/shop": Cap(300, 20), "app_channel/shop/http": Cap(40)}
@@ -56,8 +56,8 @@ def test_an_app_named_like_a_position_is_an_app(registry: Registry) -> None:
     """The position that set a field is kept beside it."""
     set_to(registry, cap__app__a="5", cap__app__a_pos="7")
     assert registry.service.globals().caps == {"app/a": Cap(5), "app/a_pos": Cap(7)}
-    registry.control.apply(position(3), GlobalChange(FORMAT, "cap:app:a", "6", 0))
-    registry.control.apply(position(2), GlobalChange(FORMAT, "cap:app:a", "4", 0))
+    registry.control.apply(position(3), setting("cap:app:a", "6"))
+    registry.control.apply(position(2), setting("cap:app:a", "4"))
     assert registry.service.globals().caps == {"app/a": Cap(6), "app/a_pos": Cap(7)}
 
 
@@ -161,7 +161,7 @@ def test_a_view_being_rebuilt_does_not_admit_what_it_cannot_count(registry: Regi
 
 def test_a_rebuilt_view_counts_the_same(registry: Registry, view: RedisView) -> None:
     records: list[ControlRecord] = [
-        GlobalChange(FORMAT, "limit:tasks:shop", "2", 0), new("t1"), new("t2"), new("t3"),
+        setting("limit:tasks:shop", "2"), new("t1"), new("t2"), new("t3"),
         finished("t2", 1, at_ms=3),
     ]  # fmt: skip
     stored = placed(*records)

@@ -10,7 +10,6 @@ from backends.redis import backlog
 from backends.redis.backlog import BacklogReader
 from backends.redis.workers import Workers
 from dispatcher.model.errors import NotReady
-from dispatcher.wire.control import FORMAT, GlobalChange
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import EPOCH, LawWorld, ask_own, mixed, run, task_record
 from tests.records import beat, finished
@@ -71,7 +70,7 @@ def test_it_tells_of_each_task_what_is_published_settled_claimed_and_to_be_tried
 
 def test_it_tells_the_settings_the_pools_that_have_a_cap_and_what_was_granted(world: LawWorld) -> None:
     for field, value in {"capacity": "1000", "cap:app_channel:shop/null": "50"}.items():
-        world.apply(GlobalChange(FORMAT, field, value, 0))
+        world.set_global(field, value)
     world.add("t")
     world.lease(1, ask_own("t", 0, 5))
     world.advance(1_000)

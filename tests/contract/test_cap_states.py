@@ -7,7 +7,7 @@ import pytest
 from dispatcher.model.cap_state import CapPhase, CapState
 from dispatcher.wire.lease import Status
 from quotas.ledger import read_cap_states
-from tests.contract.ledger_worlds import LawWorld, ask_own, setting
+from tests.contract.ledger_worlds import LawWorld, ask_own
 
 CAP = 1_200
 OWN, GROUP = "app_channel/shop/null", "quota/project"
@@ -17,7 +17,7 @@ FOR_MS = 20_000
 @pytest.fixture
 def state(world: LawWorld) -> Callable[[str], CapState]:
     world.add("shop")
-    world.apply(setting("cap:app_channel:shop/null", str(CAP)))
+    world.set_global("cap:app_channel:shop/null", str(CAP))
     return lambda pool: read_cap_states(world.view, [pool], world.place.lua)[pool]
 
 
@@ -45,8 +45,8 @@ def test_a_cap_is_halved_until_its_end_then_grows_and_then_is_full(
 def test_a_quota_group_rests_until_it_is_used_and_reaches_its_cap_in_a_minute(
     world: LawWorld, state: Callable[[str], CapState]
 ) -> None:
-    world.apply(setting("quota:null:shop", "project"))
-    world.apply(setting("cap:quota:project", str(CAP)))
+    world.set_global("quota:null:shop", "project")
+    world.set_global("cap:quota:project", str(CAP))
     assert state(GROUP).phase is CapPhase.RESTING
     for seconds in range(61):
         asked = ask_own("shop", 1_000 * seconds, 100)
@@ -63,8 +63,8 @@ def test_a_quota_group_rests_until_it_is_used_and_reaches_its_cap_in_a_minute(
 
 def test_to_look_changes_nothing(world: LawWorld, state: Callable[[str], CapState]) -> None:
     """A group that rests goes on resting, and its ramp begins when it is used."""
-    world.apply(setting("quota:null:shop", "project"))
-    world.apply(setting("cap:quota:project", str(CAP)))
+    world.set_global("quota:null:shop", "project")
+    world.set_global("cap:quota:project", str(CAP))
     for _ in range(3):
         state(GROUP)
         world.advance(30_000)

@@ -30,12 +30,6 @@ def close(world: LawWorld, reason: str = WHY) -> None:
     world.change("t", "close", reason)
 
 
-def stored(world: LawWorld, *records: OutcomeRecord) -> None:
-    """Records that the fold has not read."""
-    for record in records:
-        world.outcomes.append(world.topics.partition_of("t"), record)
-
-
 def read_all(world: LawWorld) -> list[OutcomeRecord]:
     return [decode_record(body) for _, body in world.outcomes.read(world.topics.partition_of("t"), None)]
 
@@ -66,7 +60,7 @@ def test_a_closed_task_waits_for_claims_that_end_by_themselves(world: LawWorld) 
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED, WHY, closed=True, waits=True)]
     keep_house(world, 10)
     assert read_all(world) == []
-    stored(world, outcomes("t", run(0, 4)))
+    world.store(outcomes("t", run(0, 4)))
     world.fold_outcomes()
     keep_house(world, 1)
     world.fold_outcomes()
@@ -85,7 +79,7 @@ def test_a_claim_that_does_not_end_holds_no_closed_task_up_and_what_it_records_l
     world.fold_outcomes()
     keep_house(world, 1)
     assert end_of(world) == ("failed", WHY, 0, 10)
-    stored(world, outcomes("t", run(0, 4)))
+    world.store(outcomes("t", run(0, 4)))
     world.fold_outcomes()
     assert end_of(world) == ("failed", WHY, 0, 10)
     assert (world.stats()["repeats"], world.claims("t")) == (4, 0)
@@ -96,7 +90,7 @@ def test_a_closed_task_ends_without_its_outcome_topic(world: LawWorld) -> None:
     """Outcomes recorded there and not read end as cancelled, even if they are read later: the tombstone counts."""
     claimed(world)
     close(world)
-    stored(world, outcomes("t", run(0, 4)))
+    world.store(outcomes("t", run(0, 4)))
     keep_house(world, 40)
     assert end_of(world) == ("failed", WHY, 0, 10)
     world.fold_outcomes()
@@ -116,7 +110,7 @@ def test_the_first_end_in_the_topic_counts_and_a_second_close_changes_nothing(wo
 
 def test_a_close_that_comes_with_the_last_outcome_changes_nothing(live: LawWorld) -> None:
     live.seal("t", 4)
-    stored(live, outcomes("t", run(0, 4)))
+    live.store(outcomes("t", run(0, 4)))
     live.fold_outcomes()
     close(live)
     keep_house(live, 40)
@@ -129,7 +123,7 @@ def test_a_view_made_again_has_the_same_end(world: LawWorld, ended: bool) -> Non
     claimed(world, change("t", "cancelled", "1"))
     close(world)
     keep_house(world, 17)
-    stored(world, outcomes("t", run(0, 4)))
+    world.store(outcomes("t", run(0, 4)))
     if ended:
         world.fold_outcomes()
         keep_house(world, 1)
@@ -172,7 +166,7 @@ def test_how_long_nothing_has_happened_to_a_task_is_known() -> None:
     world.lease(1, ask_own("t", 0, 4))
     world.advance(5_000)
     assert [one.idle_ms for one in world.registry.tasks.live(IDLE_TASK)] == [5_000]
-    stored(world, outcomes("t", run(0, 4)))
+    world.store(outcomes("t", run(0, 4)))
     world.fold_outcomes()
     world.advance(3_000)
     assert [one.idle_ms for one in world.registry.tasks.live(IDLE_TASK)] == [3_000]

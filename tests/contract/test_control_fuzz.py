@@ -22,13 +22,13 @@ from dispatcher.analysis.why import counted_of
 from dispatcher.model.errors import Malformed
 from dispatcher.wire.control import encode_control
 from dispatcher.wire.control_checks import read_control
-from dispatcher.wire.lease import LaneAsk, LaneKind, Want
+from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.snapshot import Chunk, Packer, parts_of
 from fairlane.figures.signals import ServiceState, SignalMeter, job_of_live
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
-from tests.contract.ledger_worlds import TOPICS, request
+from tests.contract.ledger_worlds import TOPICS, ask, request, want
 from tests.contract.registry_records import ready, sealed, task_record
 from tests.formats.frozen import frozen
 from tests.unit.consumers.fakes import ControlTopic, Reader
@@ -147,21 +147,10 @@ def live_lanes(live: list[LiveTask]) -> LiveLanes:
 
 
 def lease(view: RedisView, number: int) -> object:
-    asks = [ask_of(task) for task in Registry(view).tasks.live(LIVE_TASK)]
+    kinds = {True: LaneKind.SHARED, False: LaneKind.OWN}
+    live = Registry(view).tasks.live(LIVE_TASK)
+    asks = [ask(task.lane, want(task.id, 0, 1), kind=kinds[task.shared], demand=10) for task in live]
     return RedisLedger(view, TOPICS).lease(request(number, *asks))
-
-
-def ask_of(task: LiveTask) -> LaneAsk:
-    kind = LaneKind.SHARED if task.shared else LaneKind.OWN
-    return LaneAsk(
-        lane=task.lane,
-        kind=kind,
-        tier="",
-        demand=10,
-        wants=[Want(task=task.id, writer="0", attempt=0, first=0, count=1, size=1, total=1)],
-        waiting=False,
-        task=task.id,
-    )
 
 
 def innocent(view: RedisView) -> list[Any]:

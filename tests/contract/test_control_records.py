@@ -4,8 +4,8 @@ import pytest
 
 from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
-from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange
-from tests.contract.registry_records import change, position, ready, sealed, task_record
+from dispatcher.wire.control import ControlRecord
+from tests.contract.registry_records import change, position, ready, sealed, setting, task_record
 from tests.records import checkpoint, edit_text, finished
 
 CHANGES: dict[str, ControlRecord] = {
@@ -20,7 +20,7 @@ CHANGES: dict[str, ControlRecord] = {
     "more to send": checkpoint("t1", 1, targets=10),
     "seal": sealed("t1", 10),
     "end": finished("t1", 10, at_ms=77),
-    "setting": GlobalChange(FORMAT, "capacity", "500", 0),
+    "setting": setting("capacity", "500"),
 }
 
 

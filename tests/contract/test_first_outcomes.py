@@ -7,10 +7,10 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, Mixed, Named, Outcomes, Run
+from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, Named, Outcomes, Run
 from spark_jobs.journal.first_outcomes import FirstOutcomes
 from tests.contract.fold_records import SIZE, parts
-from tests.contract.ledger_worlds import LawWorld, Worlds, fold, outcomes
+from tests.contract.ledger_worlds import LawWorld, Worlds, fold, mixed, outcomes, run
 
 TASKS = ("t", "u")
 TARGETS = 12 * SIZE
@@ -67,11 +67,9 @@ def test_of_each_target_the_same_outcome_counts(worlds: Worlds, log: list[Outcom
 
 def test_an_attempt_that_is_tried_again_has_no_outcome_yet(live: LawWorld) -> None:
     log: list[Outcomes | CloseTask] = [
-        outcomes(
-            "t", Mixed(writer="0", attempt=0, sequence=3, size=4, positions=None, codes=bytes((0, RETRY, 1, RETRY)))
-        ),
-        outcomes("t", Run(writer="0", attempt=0, first=3, count=1, size=4, code=2)),
-        outcomes("t", Mixed(writer="0", attempt=1, sequence=3, size=4, positions=[1, 3], codes=bytes((1, 0)))),
+        outcomes("t", mixed(3, [0, RETRY, 1, RETRY])),
+        outcomes("t", run(3, 1, 2, size=4)),
+        outcomes("t", mixed(3, [1, 0], attempt=1, size=4, positions=[1, 3])),
     ]
     fold(live, *log)
     assert Counter(live.counts("t")) == journaled(log)["t"] == Counter(sent=1, invalid=1, failed=2)

@@ -12,7 +12,7 @@ from backends.redis.client import Scripts
 from backends.redis.view import RedisView
 from dispatcher.fold_cost import CALL_COMMANDS
 from dispatcher.model.errors import Unreachable
-from dispatcher.wire.outcome import MAX_ENVELOPES, RETRY, ClaimsEnded, Mixed, OutcomeRecord, encode_record
+from dispatcher.wire.outcome import MAX_ENVELOPES, RETRY, ClaimsEnded, OutcomeRecord, encode_record
 from quotas.fold import RedisFold
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, run
 
@@ -105,15 +105,7 @@ def test_a_record_of_scattered_envelopes_is_cut_out_of_a_claim_of_scattered_enve
 
 WORST = {
     "a mixed envelope each": [outcomes("t", *[mixed(2 * i, [0, RETRY], size=2) for i in range(4_000)])],
-    "a writer each": [
-        outcomes(
-            "t",
-            *[
-                Mixed(writer=f"w{i}", attempt=0, sequence=1, size=2, positions=None, codes=bytes((0, RETRY)))
-                for i in range(1_000)
-            ],
-        )
-    ],
+    "a writer each": [outcomes("t", *[mixed(1, [0, RETRY], writer=f"w{i}") for i in range(1_000)])],
     "a run each": [outcomes("t", *[run(2 * i, 1, size=2) for i in range(4_000)])],
     "a task each": [outcomes(f"t{i}", run(0, 1, size=2)) for i in range(1_000)],
     "second attempts": [

@@ -8,7 +8,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from dispatcher.model.tier import TIERS
 from tests.contract.law_service import Judged, LawService, check, randoms
-from tests.contract.ledger_worlds import Worlds, setting
+from tests.contract.ledger_worlds import Worlds
 
 NAMES = [str(tier) for tier in TIERS]
 CAPS = ["total", "channel/null", "app/shop", "app_channel/shop/null"]
@@ -46,7 +46,7 @@ class Gaps(Judged):
     @rule(weights=tier_weights)
     def weigh_tiers(self, weights: tuple[int, int, int]) -> None:
         self.weights = dict(zip(NAMES, weights, strict=True))
-        self.service.apply(setting("tiers", ":".join(map(str, weights))))
+        self.service.world.set_global("tiers", ":".join(map(str, weights)))
 
     @precondition(lambda self: self.lanes > 1)
     @rule(rng=randoms)

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from dispatcher.analysis.laws import jain
 from dispatcher.model.tier import MILLI, TIERS
 from tests.contract.law_service import Judged, LawService, check, randoms
-from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole, jain
-from tests.contract.ledger_worlds import Worlds, setting
+from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole
+from tests.contract.ledger_worlds import Worlds
 
 tiers = st.sampled_from([str(tier) for tier in TIERS])
 CAPS = ["total", "channel/null", "app/shop", "app_channel/shop/null"]
@@ -123,7 +124,7 @@ class Steered(Backlogged):
     @rule(weights=st.sampled_from([(6_000, 3_000, 1_000), (1_000, 1_000, 1_000), (2_000, 5_000, 3_000)]))
     def weigh_tiers(self, weights: tuple[int, int, int]) -> None:
         self.weights = dict(zip(map(str, TIERS), weights, strict=True))
-        self.service.apply(setting("tiers", ":".join(map(str, weights))))
+        self.service.world.set_global("tiers", ":".join(map(str, weights)))
 
     @rule(rate=st.sampled_from([500, 2_000, 20_000]))
     def change_rate(self, rate: int) -> None:

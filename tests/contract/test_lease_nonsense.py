@@ -7,7 +7,8 @@ from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.ports import Delivery
 from dispatcher.wire.envelope import decode_envelope
 from dispatcher.wire.lease import LaneAsk, Want
-from dispatcher.wire.outcome import RETRY, ClaimsEnded, Mixed, Outcomes, encode_record
+from dispatcher.wire.outcome import RETRY, ClaimsEnded, Outcomes, encode_record
+from tests import records
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,
@@ -17,6 +18,7 @@ from tests.contract.ledger_worlds import (
     ask_retry,
     ask_shared,
     back_of,
+    mixed,
     own_lane,
     statuses,
 )
@@ -49,17 +51,17 @@ def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Wo
 
     @settings(deadline=None)
     @given(st.lists(readable("bad", "unknown"), min_size=1, max_size=5), LANES, st.sampled_from([0, 9]))
-    def leases(bodies: list[bytes], kind: str, code: int) -> None:
+    def leases(drawn: list[bytes], kind: str, code: int) -> None:
         nonlocal number
         number += 1
-        wants = [EnvelopeRun(Delivery(decode_envelope(body), None, 0.0)).want() for body in bodies]
+        wants = [EnvelopeRun(Delivery(decode_envelope(body), None, 0.0)).want() for body in drawn]
         answer = world.lease(number, lane_ask(kind, wants), ask_own("innocent", 10 * number, 10))
         assert statuses(answer, 1) == [(0, 10)]
         claim = f"w.{number}"
-        records = [encode_record(_outcomes(claim, body, code)) for body in bodies[::2]]
-        records.append(encode_record(ClaimsEnded(1, [f"{claim}|bad", f"{claim}|unknown"])))
+        bodies = [encode_record(_outcomes(claim, body, code)) for body in drawn[::2]]
+        bodies.append(encode_record(ClaimsEnded(1, [f"{claim}|bad", f"{claim}|unknown"])))
         cursor = world.fold.cursor(0)
-        assert world.fold.apply(0, cursor, str(number), records).applied
+        assert world.fold.apply(0, cursor, str(number), bodies).applied
         number += 1
         world.lease(number, given_back=[back_of(one, claim, "lane", one.first, one.count) for one in wants])
 
@@ -72,16 +74,7 @@ def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Wo
 def _outcomes(claim: str, body: bytes, code: int) -> Outcomes:
     """Return the outcome record that a worker writes for this envelope."""
     one = decode_envelope(body)
-    codes = bytes([code] * len(one.targets))
-    mixed = Mixed(
-        writer=one.writer,
-        attempt=one.attempt,
-        sequence=one.sequence,
-        size=one.size,
-        positions=one.positions,
-        codes=codes,
-        delay_s=600 if code == RETRY else 0,
-    )
-    return Outcomes(
-        format=1, task=one.task, claim=claim, at_ms=1, channel=one.channel, runs=[], mixed=[mixed], app=one.app
-    )
+    codes, delay_s = [code] * len(one.targets), 600 if code == RETRY else 0
+    fields = {"writer": one.writer, "attempt": one.attempt, "delay_s": delay_s}
+    part = mixed(one.sequence, codes, size=one.size, positions=one.positions, **fields)
+    return records.outcomes(part, task=one.task, claim=claim, at_ms=1, channel=one.channel, app=one.app)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.contract.ledger_crowd import Backlog, add_tasks, assert_owned, assert_whole, jain
+from dispatcher.analysis.laws import jain
+from tests.contract.ledger_crowd import Backlog, add_tasks, assert_owned, assert_whole
 from tests.contract.ledger_worlds import LawWorld
 
 CAP = 2_000

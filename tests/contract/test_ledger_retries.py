@@ -4,7 +4,7 @@ import pytest
 
 from dispatcher.model.tier import TIERS
 from tests.contract.law_service import LawService
-from tests.contract.ledger_worlds import LawWorld, setting
+from tests.contract.ledger_worlds import LawWorld
 
 RATE = 2_000
 STEPS_S = (1, 5, 30, 120, 600)
@@ -123,7 +123,7 @@ def test_what_fresh_work_cannot_use_goes_to_retries(world: LawWorld) -> None:
 def test_sharing_by_apps_that_is_switched_on_and_off_changes_nothing_for_retries(world: LawWorld) -> None:
     service = service_of(world, fresh=3, retry_lanes=2)
     for sharing in ("apps", "tasks", "apps"):
-        service.apply(setting("sharing", sharing))
+        service.world.set_global("sharing", sharing)
         service.run(2_000)
         from_ms = service.now_ms
         service.run(3_000)

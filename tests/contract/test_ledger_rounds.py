@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dispatcher.wire.control import ControlChange, GlobalChange
 from dispatcher.wire.groups import MAX_TRIES, TargetGroup
 from dispatcher.wire.lease import LaneAsk, LeaseAnswer, Piece, Status, Want
 from dispatcher.wire.outcome import RETRY, UNKNOWN, UNSENT, ClaimsEnded, Mixed
@@ -20,6 +19,7 @@ from tests.contract.ledger_worlds import (
     statuses,
     want,
 )
+from tests.contract.registry_records import change, setting
 
 GRANTED, HELD, DROP, REPUBLISH = Status.GRANTED, Status.HELD, Status.DROP, Status.REPUBLISH
 SOON_MS, LATER_MS = 5_000, 90_000
@@ -185,11 +185,11 @@ def test_a_lease_names_the_time_in_which_targets_were_paused_since_their_first_c
     def at(second: int) -> int:
         return start_ms + 1_000 * second
 
-    live.apply(GlobalChange(1, "channel_paused:null", "1", at(10)))
-    live.apply(GlobalChange(1, "channel_paused:null", "0", at(20)))
-    live.apply(ControlChange(1, "t", "paused", "1", at(18)))
-    live.apply(ControlChange(1, "t", "paused", "0", at(25)))
-    live.apply(GlobalChange(1, "flow_paused:null:shop", f"{at(40)}|down|{at(30)}||away", at(30)))
+    live.apply(setting("channel_paused:null", "1", at(10)))
+    live.apply(setting("channel_paused:null", "0", at(20)))
+    live.apply(change("t", "paused", "1", at(18)))
+    live.apply(change("t", "paused", "0", at(25)))
+    live.apply(setting("flow_paused:null:shop", f"{at(40)}|down|{at(30)}||away", at(30)))
     live.advance(60_000)
     plain = copy_of(early, late)
     (want,) = plain.wants

@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
+from dispatcher.analysis.laws import jain
 from dispatcher.wire.lease import LaneAsk, Status
-from tests.contract.ledger_crowd import Backlog, add_tasks, jain
+from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_worlds import LawWorld, ask, ask_own, in_process_worlds, own_lane, request, want
 
 ANNOUNCE_MS = 1_000
@@ -81,6 +82,12 @@ class Rotation:
 CAPACITY = 2_000
 
 
+def announce(world: LawWorld, task: str, number: int) -> None:
+    """Announce the demand of a lane that nobody holds, in a call with this number."""
+    waits = ask(own_lane(task), demand=1_000, waiting=True)
+    world.lease(number, waits, worker="watcher", waiting_ms=WAITING_MS)
+
+
 @pytest.mark.parametrize("cap", ["capacity", "cap:channel:null"])
 def test_a_thousand_lanes_share_while_a_hundred_are_held(cap: str) -> None:
     """At 2,000 targets/s in envelopes of 20, for a minute: six envelopes each, twice held."""
@@ -126,11 +133,10 @@ def test_the_time_in_which_nobody_held_a_lane_is_owed(world: LawWorld) -> None:
     """One that waited for 5 s beside one that was held all along gets what it missed before that one gets more."""
     tasks = add_tasks(world, {"high": 2})["high"]
     world.set_capacity(CAPACITY)
-    waits = Waiting(world, own_lane("high1"))
     crowd = Backlog(world, held={"a": tasks[:1], "b": []}, period_ms={"a": 100, "b": 100})
-    for until_ms in range(1_000, 6_000, 1_000):
-        waits.announce()
-        crowd.run_until(until_ms)
+    for second in range(1, 6):
+        announce(world, "high1", second)
+        crowd.run_until(1_000 * second)
     crowd.hold({"a": tasks[:1], "b": tasks[1:]})
     crowd.run_until(9_000)
     caught_up = crowd.sums(5_000, 9_000)
@@ -157,11 +163,10 @@ def test_what_waits_gives_its_tier_its_part(world: LawWorld) -> None:
     """The high tier's bucket is filled for a lane that nobody holds yet: its first call is granted its share."""
     tasks = add_tasks(world, {"high": 1, "low": 1})
     world.set_capacity(CAPACITY)
-    waits = Waiting(world, own_lane("high0"))
     crowd = Backlog(world, held={"a": tasks["low"]}, period_ms={"a": 100})
-    for until_ms in (1_000, 2_000, 3_000):
-        waits.announce()
-        crowd.run_until(until_ms)
+    for second in range(1, 4):
+        announce(world, "high0", second)
+        crowd.run_until(1_000 * second)
     granted = world.statuses(1, ask_own("high0", 0, 1_000), worker="b")[0]
     assert granted[0] == Status.GRANTED
     assert granted[1] >= 0.9 * CAPACITY / 4 * 6 / 7
@@ -170,21 +175,8 @@ def test_what_waits_gives_its_tier_its_part(world: LawWorld) -> None:
 def test_waiting_demand_is_good_for_a_while_only(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 1, "low": 1})
     world.set_capacity(CAPACITY)
-    waits = Waiting(world, own_lane("high0"))
-    waits.announce()
+    announce(world, "high0", 1)
     crowd = Backlog(world, held={"a": tasks["low"]}, period_ms={"a": 100})
     crowd.run_until(6_000)
     granted = world.statuses(1, ask_own("high0", 0, 1_000), worker="b")[0]
     assert granted[1] <= CAPACITY / 4 * 0.3
-
-
-class Waiting:
-    """Announces the demand of a lane that nobody holds."""
-
-    def __init__(self, world: LawWorld, lane: str) -> None:
-        self._world, self._lane, self._number = world, lane, 0
-
-    def announce(self) -> None:
-        self._number += 1
-        asked: LaneAsk = ask(self._lane, demand=1_000, waiting=True)
-        self._world.ledger.lease(request(self._number, asked, worker="watcher", waiting_ms=3_000))

@@ -3,15 +3,10 @@
 import pytest
 
 from dispatcher.wire.lease import Status
-from dispatcher.wire.outcome import RETRY, OutcomeRecord
+from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import LawWorld, ask_own, ask_retry, mixed, outcomes, run, statuses, want
 
 GRANTED, HELD, DROP = Status.GRANTED, Status.HELD, Status.DROP
-
-
-def record(world: LawWorld, *records: OutcomeRecord) -> None:
-    for one in records:
-        world.outcomes.append(world.topics.partition_of("t"), one)
 
 
 def lose_claims(world: LawWorld, *names: str) -> None:
@@ -31,7 +26,7 @@ def lost(world: LawWorld) -> LawWorld:
     world.add("t")
     world.seal("t", 20)
     assert world.statuses(1, ask_own("t", 2, 10)) == [(GRANTED, 10)]
-    record(world, outcomes("t", run(3, 3), mixed(8, [RETRY])))
+    world.store(outcomes("t", run(3, 3), mixed(8, [RETRY])))
     world.fold_outcomes()
     lose_claims(world, "w.1")
     pass_time(world, 4_000)
@@ -55,7 +50,7 @@ def test_envelopes_whose_claim_was_deleted_are_granted_again_and_no_others(world
 def test_what_its_worker_recorded_meanwhile_is_not_granted_again(world: LawWorld) -> None:
     lost(world)
     world.ledger.claim_lost()
-    record(world, outcomes("t", run(2, 1), run(9, 3)))
+    world.store(outcomes("t", run(2, 1), run(9, 3)))
     pass_time(world, 4_000)
     answer = world.lease(2, ask_own("t", 2, 10))
     assert statuses(answer) == [(DROP, 4), (GRANTED, 2), (Status.REPUBLISH, 1), (DROP, 3)]
@@ -79,7 +74,7 @@ def test_nothing_is_swept_of_a_task_that_has_claims_in_force(world: LawWorld) ->
     lost(world)
     assert world.statuses(2, ask_own("t", 15, 2)) == [(GRANTED, 2)]
     assert world.ledger.claim_lost() == 0
-    record(world, outcomes("t", run(15, 2), claim="w.2"))
+    world.store(outcomes("t", run(15, 2), claim="w.2"))
     world.fold_outcomes()
     assert world.ledger.claim_lost() == 6
 

@@ -30,12 +30,11 @@ from tests.contract.ledger_worlds import (
     own_lane,
     request,
     run,
-    setting,
     task_record,
     want,
 )
 from tests.contract.memory_twins import contents_of
-from tests.contract.registry_records import change, sealed
+from tests.contract.registry_records import change, sealed, setting
 from tests.records import finished
 
 OWN, SHARED = ("t0", "t1", "t2"), ("s0", "s1")

@@ -9,7 +9,7 @@ import pytest
 
 from dispatcher.channels.guards.door import Doors
 from dispatcher.wire.lease import ChannelTerms, GivenBack, Status
-from tests.contract.ledger_worlds import LawWorld, ask, ask_own, given_back, own_lane, setting, want
+from tests.contract.ledger_worlds import LawWorld, ask, ask_own, given_back, own_lane, want
 
 CAP = 2_000
 POOL = "quota/project"
@@ -118,8 +118,8 @@ def run(world: LawWorld, senders: Iterable[Sender], seconds: int, stalls: random
 def capped(world: LawWorld) -> LawWorld:
     for task, app in APPS.items():
         world.add(task, app=app)
-        world.apply(setting(f"quota:null:{app}", "project"))
-    world.apply(setting("cap:quota:project", str(CAP)))
+        world.set_global(f"quota:null:{app}", "project")
+    world.set_global("cap:quota:project", str(CAP))
     in_use(world)
     return world
 
@@ -152,8 +152,8 @@ def test_no_stall_of_a_worker_is_made_up_for(capped: LawWorld, seed: int, size: 
 
 def test_a_group_that_rested_reaches_its_cap_within_a_minute(world: LawWorld) -> None:
     world.add("a")
-    world.apply(setting("quota:null:shop", "project"))
-    world.apply(setting("cap:quota:project", str(CAP)))
+    world.set_global("quota:null:shop", "project")
+    world.set_global("cap:quota:project", str(CAP))
     sender = Sender(world, "w", "a", 60)
     sends = run(world, [sender], 75)
     by_second = [sum(sends[at : at + 1_000 // STEP_MS]) for at in range(0, len(sends), 1_000 // STEP_MS)]
@@ -167,15 +167,15 @@ def test_apps_outside_of_the_group_and_caps_with_a_burst_are_not_paced(capped: L
     capped.add("out", app="news")
     assert capped.lease(1, ask_own("out", 0, 50), worker="x").paces == []
     capped.advance(250)
-    capped.apply(setting("cap:quota:project", f"{CAP}:700"))
+    capped.set_global("cap:quota:project", f"{CAP}:700")
     assert capped.lease(1, ask_own("a", 0, 50), worker="y").paces == []
-    capped.apply(setting("cap:quota:project", str(CAP)))
+    capped.set_global("cap:quota:project", str(CAP))
     (pace,) = capped.lease(1, ask_own("a", 100, 50), worker="z").paces
     assert (pace.pool, pace.flow, pace.count) == (POOL, "null/shop", 50)
 
 
 def test_an_app_that_left_its_group_is_capped_by_it_no_longer(capped: LawWorld) -> None:
-    capped.apply(setting("quota:null:bank", ""))
+    capped.set_global("quota:null:bank", "")
     assert capped.statuses(1, ask_own("b", 0, 100_000), worker="x") == [(Status.GRANTED, 100_000)]
 
 
@@ -186,7 +186,7 @@ def test_what_is_given_back_is_not_granted_again(capped: LawWorld) -> None:
     assert full == pytest.approx(CAP / 4, rel=0.1)
     capped.advance(100)
     assert own_count(capped, 2, full) == pytest.approx(CAP / 10, rel=0.15)
-    capped.apply(setting("cap:quota:project", f"{CAP}:{CAP // 4}"))
+    capped.set_global("cap:quota:project", f"{CAP}:{CAP // 4}")
     capped.advance(250)
     full = own_count(capped, 3)
     capped.advance(100)
@@ -202,8 +202,8 @@ def own_count(world: LawWorld, number: int, back: int = 0) -> int:
 @pytest.mark.parametrize("terms", [ChannelTerms(3_000, 0), ChannelTerms(3_000, 10)])
 def test_a_group_that_counts_requests_is_charged_for_requests(capped: LawWorld, terms: ChannelTerms) -> None:
     """A channel that sends whole envelopes, and one that sends ten targets in a request."""
-    capped.apply(setting("quota_unit:project", "request"))
-    capped.apply(setting("cap:quota:project", "100"))
+    capped.set_global("quota_unit:project", "request")
+    capped.set_global("cap:quota:project", "100")
     capped.advance(250)
     asked = ask(own_lane("a"), want("a", 0, 500, size=50), demand=25_000)
     answer = capped.lease(1, asked, channels={"null": terms})
@@ -216,7 +216,7 @@ def test_a_group_that_counts_requests_is_charged_for_requests(capped: LawWorld, 
 
 
 def test_a_channel_of_which_nothing_is_known_sends_a_request_for_each_target(capped: LawWorld) -> None:
-    capped.apply(setting("quota_unit:project", "request"))
+    capped.set_global("quota_unit:project", "request")
     capped.advance(250)
     (pace,) = capped.lease(1, ask(own_lane("a"), want("a", 0, 9, size=50), demand=450)).paces
     assert (pace.count, pace.by_request) == (450, True)

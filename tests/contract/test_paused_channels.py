@@ -4,8 +4,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quotas.snapshots import RedisSnapshots
-from tests.contract.ledger_worlds import LawWorld, Worlds, setting
-from tests.contract.registry_records import position
+from tests.contract.ledger_worlds import LawWorld, Worlds
+from tests.contract.registry_records import position, setting
 from tests.contract.test_snapshots import empty, snapshot_of
 
 CHANNELS = ("http", "push", "a:b|c")

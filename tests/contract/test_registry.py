@@ -14,16 +14,21 @@ from backends.redis.registry.tasks import ANY, TaskSelection
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.task_control import Control, edited_message, edits_of
-from dispatcher.wire.control import (
-    FORMAT,
-    ControlRecord,
-    GlobalChange,
-    encode_control,
-)
+from dispatcher.wire.control import ControlRecord, encode_control
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
-from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_of, task_record
+from tests.contract.registry_records import (
+    change,
+    placed,
+    position,
+    ready,
+    sealed,
+    setting,
+    submission_of,
+    task_of,
+    task_record,
+)
 from tests.records import checkpoint, edit_text, finished
 
 # ------------------------------------------------------------------------------------------- one task's life
@@ -311,8 +316,8 @@ RECORDS = st.one_of(
         st.sampled_from(["completed", "cancelled"]),
         st.lists(_small, min_size=5, max_size=5),
     ),
-    st.builds(lambda value: GlobalChange(FORMAT, "capacity", value, 0), _small.map(str)),
-    st.builds(lambda low: GlobalChange(FORMAT, "tiers", f"6000:3000:{low}", 0), st.integers(1, 999)),
+    st.builds(lambda value: setting("capacity", value), _small.map(str)),
+    st.builds(lambda low: setting("tiers", f"6000:3000:{low}"), st.integers(1, 999)),
 )  # fmt: skip
 
 
@@ -348,7 +353,7 @@ def test_wipe_leaves_other_prefixes_alone_and_applying_again_restores(registry: 
         change("t1", "paused", "1"),
         sealed("t1", 5),
         finished("t2", 1, at_ms=3),
-        GlobalChange(FORMAT, "capacity", "3000", 0),
+        setting("capacity", "3000"),
     ]
     stored = placed(*records)
     registry.control.apply_all(stored)

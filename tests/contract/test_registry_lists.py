@@ -1,5 +1,6 @@
 """The registry's lists, settings and pauses, over every Redis and Valkey there is on this machine."""
 
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -9,8 +10,7 @@ from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.registry.tasks import ANY, LIVE, TaskSelection
 from dispatcher.analysis.why import Switch
 from dispatcher.model.tier import Tier
-from dispatcher.wire.control import FORMAT, ControlChange, GlobalChange
-from tests.contract.registry_records import placed, position, task_record
+from tests.contract.registry_records import change, placed, position, setting, task_record
 from tests.records import checkpoint, finished
 
 
@@ -19,18 +19,20 @@ def listed(registry: Registry, **wanted: Any) -> list[str]:
     return [task.id for task in registry.tasks.page(TaskSelection(**wanted), TASK_VIEW).tasks]
 
 
+def paged(registry: Registry, selection: TaskSelection) -> list[list[str]]:
+    """Return the ids of the selected tasks, three to a page."""
+    pages, cursor = list[list[str]](), None
+    while cursor is not None or not pages:
+        page = registry.tasks.page(selection, TASK_VIEW, limit=3, cursor=cursor)
+        pages.append([task.id for task in page.tasks])
+        cursor = page.cursor
+    return pages
+
+
 def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
     for number in range(7):
         registry.control.apply(position(number), task_record(f"t{number}", created_ms=1_000 + number // 2))
-    seen: list[str] = []
-    cursor = None
-    while True:
-        page = registry.tasks.page(ANY, TASK_VIEW, limit=3, cursor=cursor)
-        seen.extend(task.id for task in page.tasks)
-        cursor = page.cursor
-        if cursor is None:
-            break
-    assert seen == [f"t{number}" for number in (6, 5, 4, 3, 2, 1, 0)]
+    assert paged(registry, ANY) == [["t6", "t5", "t4"], ["t3", "t2", "t1"], ["t0"]]
 
 
 def test_lists_are_filtered(registry: Registry) -> None:
@@ -56,9 +58,9 @@ def test_thousands_of_tasks_are_each_seen_once(registry: Registry) -> None:
 
 def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:
     assert registry.service.globals().tier_weights == {"high": 6, "medium": 3, "low": 1}
-    registry.control.apply(position(2), GlobalChange(FORMAT, "capacity", "3000", 0))
-    registry.control.apply(position(1), GlobalChange(FORMAT, "capacity", "100", 0))
-    registry.control.apply(position(3), GlobalChange(FORMAT, "tiers", "5000:4000:500", 0))
+    registry.control.apply(position(2), setting("capacity", "3000"))
+    registry.control.apply(position(1), setting("capacity", "100"))
+    registry.control.apply(position(3), setting("tiers", "5000:4000:500"))
     found = registry.service.globals()
     assert (found.capacity, found.tier_weights) == (3_000, {"high": 5, "medium": 4, "low": 0.5})
 
@@ -79,20 +81,14 @@ def test_tasks_are_listed_by_what_is_asked_for(registry: Registry) -> None:
 def test_live_tasks_are_read_by_pages(registry: Registry) -> None:
     for number in range(7):
         registry.control.apply(position(number), task_record(f"t{number}"))
-    found, cursor, pages = [], None, 0
-    while True:
-        page = registry.tasks.page(LIVE, LIVE_TASK, 3, cursor)
-        found += [task.id for task in page.tasks]
-        cursor, pages = page.cursor, pages + 1
-        if cursor is None:
-            break
-    assert sorted(found) == [f"t{number}" for number in range(7)]
-    assert pages == 3
+    pages = paged(registry, LIVE)
+    assert len(pages) == 3
+    assert sorted(chain.from_iterable(pages)) == [f"t{number}" for number in range(7)]
 
 
 def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
     before = registry.service.read_state()
-    registry.control.apply_all(placed(task_record(), GlobalChange(FORMAT, "channel_paused:sms", "1", 0)))
+    registry.control.apply_all(placed(task_record(), setting("channel_paused:sms", "1")))
     registry.sides.add("side")
     look = registry.service.read_state()
     assert look.version == before.version + 2
@@ -112,9 +108,7 @@ def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Reg
 
 
 def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
-    changes = [
-        ControlChange(FORMAT, "t1", "paused", value, at_ms) for value, at_ms in (("1", 10), ("0", 30), ("1", 50))
-    ]
+    changes = [change("t1", "paused", value, at_ms) for value, at_ms in (("1", 10), ("0", 30), ("1", 50))]
     stored = placed(*changes, first=2)
     registry.control.apply_all([stored[2], stored[0], (position(1), task_record()), stored[1], stored[0]])
     assert registry.tasks.pauses("t1") == [Switch(10, paused=True), Switch(30, paused=False), Switch(50, paused=True)]
@@ -123,7 +117,7 @@ def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
 
 def test_pauses_of_a_channel_are_known(registry: Registry) -> None:
     for at, value in ((3, "0"), (1, "1"), (4, "1"), (1, "1")):
-        registry.control.apply(position(at), GlobalChange(FORMAT, "channel_paused:sms", value, at))
+        registry.control.apply(position(at), setting("channel_paused:sms", value, at))
     assert registry.service.channel_pauses("sms") == [
         Switch(1, paused=True),
         Switch(3, paused=False),
@@ -135,6 +129,6 @@ def test_pauses_of_a_channel_are_known(registry: Registry) -> None:
 
 def test_of_very_many_pauses_the_last_are_known(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
-    changes = [ControlChange(FORMAT, "t1", "paused", str(number % 2), number) for number in range(2, 250)]
+    changes = [change("t1", "paused", str(number % 2), number) for number in range(2, 250)]
     registry.control.apply_all(placed(*changes, first=2))
     assert [switch.at_ms for switch in registry.tasks.pauses("t1")] == list(range(150, 250))

@@ -10,13 +10,17 @@ from tests.contract.registry_records import epoch_of
 OWN_CLAIMS_MS = 13_000
 
 
-def restart(world: LawWorld) -> str:
-    """As if Redis had been started now, with its data. Return the id that the view has from then on."""
-    args: list[str | int] = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
-    assert world.view.scripts.call("note_restart", [world.view.keys.prefix], args) == 1
-    epoch: bytes | None = world.view.command("HGET", world.view.keys.epoch, "id")
-    assert epoch is not None
-    return epoch.decode()
+def note_restart(world: LawWorld, run: str = "another run", promotion: str = "") -> int:
+    """As if Redis had been started now, with its data. Return 1 if that is news."""
+    args: list[str | int] = [world.clock.wall_ms(), run, OWN_CLAIMS_MS, promotion]
+    noted: int = world.view.scripts.call("note_restart", [world.view.keys.prefix], args)
+    return noted
+
+
+def restart(world: LawWorld, run: str = "another run") -> str:
+    """Return the id that the view has from then on."""
+    assert note_restart(world, run) == 1
+    return epoch_of(world.epochs).id
 
 
 def read_to_the_mark(world: LawWorld, epoch: str) -> None:
@@ -50,8 +54,7 @@ def test_nothing_is_granted_until_the_topics_are_read_as_far_as_they_went(live: 
 def test_a_restart_is_noted_once(world: LawWorld) -> None:
     """By each worker, whenever it notices: the later ones must not make the view wait again."""
     epoch = restart(world)
-    args: list[str | int] = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
-    assert world.view.scripts.call("note_restart", [world.view.keys.prefix], args) == 0
+    assert note_restart(world) == 0
     read_to_the_mark(world, epoch)
 
 
@@ -101,22 +104,15 @@ def test_the_longest_claim_of_the_control_topic_is_kept_and_does_not_hold_a_view
 
 
 def test_a_primary_that_was_a_replica_meanwhile_waits_though_its_run_is_the_same(live: LawWorld) -> None:
-    keys = live.view.keys
-    args: list[str | int] = [live.clock.wall_ms(), "a run", OWN_CLAIMS_MS, "history:1"]
-    assert live.view.scripts.call("note_restart", [keys.prefix], args) == 1
+    assert note_restart(live, promotion="history:1") == 1
     read_to_the_mark(live, epoch_of(live.epochs).id)
-    assert live.view.scripts.call("note_restart", [keys.prefix], args) == 0
-    forgotten: list[str | int] = [*args[:3], ""]
-    assert live.view.scripts.call("note_restart", [keys.prefix], forgotten) == 0
-    promoted: list[str | int] = [*args[:3], "history:2"]
-    assert live.view.scripts.call("note_restart", [keys.prefix], promoted) == 1
+    assert note_restart(live, promotion="history:1") == 0
+    assert note_restart(live) == 0, "it forgot"
+    assert note_restart(live, promotion="history:2") == 1
     assert not live.lease(1, ask_own("t", 0, 1)).ready
 
 
 def test_each_restart_has_a_higher_number_than_the_one_before(world: LawWorld) -> None:
-    ids = []
-    for run in ("r1", "r2", "r3"):
-        world.view.scripts.call("note_restart", [world.view.keys.prefix], [world.clock.wall_ms(), run, OWN_CLAIMS_MS])
-        ids.append(epoch_of(world.epochs).id)
+    ids = [restart(world, run) for run in ("r1", "r2", "r3")]
     first, _, _ = ids[0].partition(".")
     assert ids == [f"{first}.1-r1", f"{first}.2-r2", f"{first}.3-r3"]

@@ -13,18 +13,11 @@ from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.task_control import edited_message
-from dispatcher.wire.control import (
-    FORMAT,
-    ControlChange,
-    ControlRecord,
-    GlobalChange,
-    Restated,
-    encode_control,
-)
+from dispatcher.wire.control import ControlRecord, Restated, encode_control
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
-from tests.contract.registry_records import change, placed, position, sealed, task_record
+from tests.contract.registry_records import change, placed, position, sealed, setting, task_record
 from tests.records import checkpoint, edit_text, finished
 
 DAY_MS = 86_400_000
@@ -32,20 +25,16 @@ TASKS = ["t1", "t2"]
 ACCEPTED: list[ControlRecord] = [task_record("t1", cap=40), task_record("t2", shared=True)]
 
 
-def pause(task: str, on: str, at_ms: int) -> ControlChange:
-    return ControlChange(FORMAT, task, "paused", on, at_ms)
-
-
 numbers = st.integers(1, 99)
 tasks = st.sampled_from(TASKS)
 changes: st.SearchStrategy[ControlRecord] = st.one_of(
-    st.builds(lambda to: GlobalChange(FORMAT, "capacity", str(to), 0), numbers),
-    st.builds(lambda to: GlobalChange(FORMAT, "cap:channel:null", f"{to}:5", 0), numbers),
-    st.builds(lambda on, at: GlobalChange(FORMAT, "channel_paused:null", on, at), st.sampled_from("01"), numbers),
+    st.builds(lambda to: setting("capacity", str(to)), numbers),
+    st.builds(lambda to: setting("cap:channel:null", f"{to}:5"), numbers),
+    st.builds(lambda on, at: setting("channel_paused:null", on, at), st.sampled_from("01"), numbers),
     st.builds(lambda task, to: change(task, "weight", str(to)), tasks, numbers),
     st.builds(lambda task, to: change(task, "cap", f"{to}:3"), tasks, numbers),
     st.builds(lambda task, to: change(task, "tier", to), tasks, st.sampled_from(["high", "low"])),
-    st.builds(pause, tasks, st.sampled_from("01"), numbers),
+    st.builds(change, tasks, st.just("paused"), st.sampled_from("01"), numbers),
     st.builds(lambda task: change(task, "cancelled", "1"), tasks),
     st.builds(lambda task, why: change(task, "stopped", str(why)), tasks, numbers),
     st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-{to:02d}/t2"), numbers),
@@ -145,9 +134,9 @@ def test_a_topic_that_forgot_the_beginning_still_makes_the_view(
 
 def test_what_is_restated_late_never_undoes_what_was_restated_since(registry: Registry, view: RedisView) -> None:
     """The change itself, which stood between the two, is forgotten."""
-    registry.control.apply_all(placed(*ACCEPTED, GlobalChange(FORMAT, "capacity", "100", 0)))
+    registry.control.apply_all(placed(*ACCEPTED, setting("capacity", "100")))
     late = as_read(restated_of(view))
-    registry.control.apply_all(placed(GlobalChange(FORMAT, "capacity", "200", 0), pause("t1", "1", 5), first=7))
+    registry.control.apply_all(placed(setting("capacity", "200"), change("t1", "paused", "1", 5), first=7))
     since = as_read(restated_of(view))
     for order in itertools.permutations([late, since]):
         view.wipe()

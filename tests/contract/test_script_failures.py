@@ -33,12 +33,11 @@ from tests.contract.ledger_worlds import (
     outcomes,
     own_lane,
     run,
-    setting,
     statuses,
     task_record,
     want,
 )
-from tests.contract.registry_records import change, epoch_of, sealed
+from tests.contract.registry_records import change, epoch_of, sealed, setting
 from tests.records import checkpoint, finished
 
 PARTITION = TOPICS.partition_of("a")

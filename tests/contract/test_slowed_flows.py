@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.ledger_crowd import Backlog
-from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own, setting
+from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own
 
 CAP = 1_000
 FOR_MS = 20_000
@@ -15,8 +15,8 @@ FOR_MS = 20_000
 def capped(world: LawWorld) -> LawWorld:
     world.add("shop")
     world.add("bank", app="bank")
-    world.apply(setting("cap:app_channel:shop/null", str(CAP)))
-    world.apply(setting("cap:app_channel:bank/null", str(CAP)))
+    world.set_global("cap:app_channel:shop/null", str(CAP))
+    world.set_global("cap:app_channel:bank/null", str(CAP))
     return world
 
 
@@ -90,8 +90,8 @@ def test_other_apps_and_channels_keep_their_rate(capped: LawWorld) -> None:
 
 
 def test_a_flow_without_a_cap_of_its_own_cannot_be_slowed(capped: LawWorld) -> None:
-    capped.apply(setting("cap:channel:sms", "10"))
-    capped.apply(setting("cap:app:shop", "10"))
+    capped.set_global("cap:channel:sms", "10")
+    capped.set_global("cap:app:shop", "10")
     assert not slow(capped, "sms")
 
 
@@ -100,7 +100,7 @@ def test_a_flow_without_a_cap_of_its_own_cannot_be_slowed(capped: LawWorld) -> N
 def test_slowing_never_grants_more_than_the_cap(worlds: Worlds, slowed_at: list[int], envelope: int) -> None:
     world = worlds()
     world.add("shop")
-    world.apply(setting("cap:app_channel:shop/null", str(CAP)))
+    world.set_global("cap:app_channel:shop/null", str(CAP))
     crowd = Backlog(world, held={"a": ["shop"], "b": ["shop"]}, period_ms={"a": 100, "b": 40}, size=envelope)
     for at_ms in sorted(slowed_at):
         crowd.run_until(at_ms + 1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from backends.redis.epochs import Epochs
 from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.model.errors import Unreachable
-from dispatcher.wire.control import MAIN_WRITER, ControlChange
+from dispatcher.wire.control import MAIN_WRITER
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
 from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
@@ -99,8 +99,8 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: LawWorld) -> 
     world.add("done")
     world.set_capacity(500)
     world.apply(checkpoint("own", 3, targets=30, refused=1, consumed=31, digest="d"))
-    world.apply(ControlChange(1, "own", "weight", "2500", 0))
-    world.apply(ControlChange(1, "shared", "paused", "1", 0))
+    world.change("own", "weight", "2500")
+    world.change("shared", "paused", "1")
     world.seal("done", 0)
     world.end("done")
     world.record("own", run(0, 2, size=10))

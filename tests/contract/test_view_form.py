@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,27 +26,31 @@ from dispatcher.wire.older_snapshot import checked
 from dispatcher.wire.outcome import encode_record
 from dispatcher.wire.snapshot import FORMAT as SNAPSHOT_FORMAT
 from dispatcher.wire.snapshot import Begun, Chunk, Cursors, SettingsPart, TaskPart, check, encode, parts_of, records_of
-from dispatcher.wire.topics import Topics
 from fairlane.worker.process.standby import FormWatch, Standby
 from fairlane.worker.report.metrics import MetricsServer
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
-from tests.contract.ledger_worlds import ask_own, outcomes, request, run
+from tests.contract.ledger_worlds import TOPICS, ask_own, outcomes, request, run
 from tests.contract.registry_records import epoch_of, position, submission_of, task_of, task_record
 from tests.formats.frozen import VERSIONS, frozen, put_view
 from tests.records import beat
+from tests.unit.consumers.fakes import Topic
 
-TOPICS = Topics(outcome_partitions=2)
+
+@pytest.fixture(params=VERSIONS)
+def frozen_view(request: pytest.FixtureRequest, view: RedisView) -> RedisView:
+    """As an older version left it."""
+    put_view(request.param, view)
+    view.command("HSET", view.keys.epoch, "run_id", view.run().run_id)  # else Redis counts as restarted
+    return view
 
 
 @pytest.fixture
-def old_view(view: RedisView) -> RedisView:
-    """As 0.1.0 left it, its worker having stopped."""
-    put_view("0.1.0", view)
-    view.command("HSET", view.keys.epoch, "run_id", view.run().run_id)
-    Workers(view).beat(beat("w-1", "stopped"))
-    return view
+def old_view(frozen_view: RedisView) -> RedisView:
+    """The same, its worker having stopped."""
+    Workers(frozen_view).beat(beat("w-1", "stopped"))
+    return frozen_view
 
 
 class EachSecond(threading.Event):
@@ -198,34 +204,13 @@ def test_a_client_is_told_that_the_view_is_of_another_version(view: RedisView, f
 # ----------------------------------------------------------------- snapshots
 
 
-class Shelf:
-    """One snapshot."""
-
-    def __init__(self, bodies: list[bytes]) -> None:
-        self._bodies = bodies
-
-    def numbers(self) -> list[str]:
-        return ["1"]
-
-    def reader(self, number: str) -> "Shelf":
-        self._left = [type("Stored", (), {"body": body}) for body in self._bodies]
-        return self
-
-    def read(self, max_records: int, timeout_s: float) -> list[type]:
-        found, self._left = self._left, []
-        return found
-
-    def at_end(self) -> bool:
-        return not self._left
-
-    def close(self) -> None:
-        pass
-
-
 def test_of_an_older_snapshot_the_counts_are_kept_and_the_control_topic_is_read_again(view: RedisView) -> None:
     Epochs(view).begin_epoch("new", 0, 2, restoring=True)
-    shelf = Shelf([one.body for one in frozen("0.1.0", "snapshot")])
-    Restorer(RedisSnapshots(view), shelf, 2).restore("new")  # type: ignore[arg-type]
+    topic = Topic()
+    for one in frozen("0.1.0", "snapshot"):
+        topic.store(one.body)
+    shelf: Any = SimpleNamespace(numbers=lambda: ["1"], reader=lambda _: topic.open(None))
+    Restorer(RedisSnapshots(view), shelf, 2).restore("new")
     assert RedisSnapshots(view).cursors(2).control == ""
     assert RedisSnapshots(view).cursors(2).outcomes == [position(99), position(99)]
     task = task_of(Registry(view), "running")
@@ -274,14 +259,6 @@ STATES = {
     "held": "running", "lapsed": "expired", "moved": "running", "paused": "paused", "running": "running",
     "scheduled": "scheduled", "small": "running", "spark": "running",
 }  # fmt: skip
-FROZEN_TOPICS = Topics(outcome_partitions=2)
-
-
-@pytest.fixture(params=VERSIONS)
-def frozen_view(request: pytest.FixtureRequest, view: RedisView) -> RedisView:
-    put_view(request.param, view)
-    view.command("HSET", view.keys.epoch, "run_id", view.run().run_id)  # else Redis counts as restarted
-    return view
 
 
 def shown(view: RedisView) -> dict[str, str]:
@@ -297,7 +274,7 @@ def test_a_task_is_shown_as_it_was(frozen_view: RedisView) -> None:
     assert (task.tier, task.weight, task.cap, task.cap_burst) == ("high", 1.5, 400, 50)
     assert (task.targets.total, task.targets.sent, task.targets.pending) == (60, 27, 31)
     [moved] = Registry(frozen_view).tasks.named(["moved"], TASK_VIEW)
-    assert moved.lane == FROZEN_TOPICS.own_lane("moved")
+    assert moved.lane == TOPICS.own_lane("moved")
 
 
 def test_the_settings_of_the_service_are_read(frozen_view: RedisView) -> None:
@@ -329,8 +306,8 @@ def test_restated_it_makes_the_same_tasks_and_settings(frozen_view: RedisView) -
 
 
 def test_its_envelopes_are_folded_and_leased(frozen_view: RedisView) -> None:
-    fold, ledger = RedisFold(frozen_view), RedisLedger(frozen_view, FROZEN_TOPICS)
-    partition = FROZEN_TOPICS.partition_of("running")
+    fold, ledger = RedisFold(frozen_view), RedisLedger(frozen_view, TOPICS)
+    partition = TOPICS.partition_of("running")
     record = outcomes("running", run(4, 2, size=10), claim="w-1.2")
     assert fold.apply(partition, fold.cursor(partition), "9", [encode_record(record)]).applied
     [running] = Registry(frozen_view).tasks.named(["running"], TASK_VIEW)

@@ -23,8 +23,8 @@ from benchmarks.redis_server import RedisServer, binaries, free_port, running
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.model.view import FeedEntry, TierStats, WorkerBeat
 from dispatcher.wire.control import GlobalChange
-from tests.contract.ledger_worlds import setting, task_record
-from tests.contract.registry_records import change, epoch_of
+from tests.contract.ledger_worlds import task_record
+from tests.contract.registry_records import change, epoch_of, setting
 from tests.integration.worker_crew import eventually
 from tests.records import beat
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from dispatcher.model.errors import Malformed
-from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, GlobalChange, Restated, encode_control
+from dispatcher.wire.control import FORMAT, ControlRecord, Restated, encode_control
 from dispatcher.wire.control_checks import CHECKS, read_control
-from tests.contract.registry_records import change, position, sealed, task_record
+from tests.contract.registry_records import change, position, sealed, setting, task_record
 from tests.formats.frozen import VERSIONS, frozen
 
 encode = msgspec.msgpack.Encoder().encode
@@ -20,10 +20,6 @@ def passed_over(record: ControlRecord | bytes) -> str:
     with pytest.raises(Malformed) as refused:
         read_control("here", record if isinstance(record, bytes) else encode_control(record))
     return refused.value.cause
-
-
-def setting(field: str, value: str) -> GlobalChange:
-    return GlobalChange(FORMAT, field, value, 0)
 
 
 def restated(record: Any, at: str = position(1)) -> Restated:
@@ -63,7 +59,7 @@ def test_a_restated_record_is_read_as_if_it_stood_where_it_first_did() -> None:
         change("t\n1", "weight", "1"),
         change("", "weight", "1"),
         task_record("t1-partition-0"),
-        ControlChange(FORMAT, "t1", "weight", "1", -1),
+        change("t1", "weight", "1", -1),
         setting("capacity", THIRTY_DIGITS),
         setting("capacity", "-1"),
         setting("capacity:", "1"),
