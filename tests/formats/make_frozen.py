@@ -24,7 +24,7 @@ from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
 from dispatcher.model.tier import Tier
-from dispatcher.model.view import TierStats, WorkerBeat
+from dispatcher.model.view import TierStats
 from dispatcher.ports import DeadLetter
 from dispatcher.wire.control import (
     MAIN_WRITER,
@@ -40,15 +40,16 @@ from dispatcher.wire.control import (
     encode_control,
 )
 from dispatcher.wire.envelope import Envelope, encode_envelope, encode_message
-from dispatcher.wire.lease import LaneAsk, LaneKind, LeaseRequest, Want
+from dispatcher.wire.lease import LaneAsk, LaneKind, Want
 from dispatcher.wire.outcome import ClaimsEnded, CloseTask, EpochMark, Mixed, Named, Outcomes, Run, encode_record
 from dispatcher.wire.snapshot import Begun, Packer, encode
-from dispatcher.wire.topics import Topics
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
+from tests import records
+from tests.contract.ledger_worlds import TOPICS, ask, request
+from tests.contract.registry_records import position, task_record
 
-TOPICS = Topics(outcome_partitions=2)
 MESSAGE = encode_message({"title": "Sale", "body": "10 % off for {name}", "badge": 3})
 AT_MS = 1_700_000_000_000
 FAR_MS = 4_102_444_800_000
@@ -57,12 +58,8 @@ PREFIX = "frozen"
 
 
 def task(name: str, **fields: Any) -> TaskRecord:
-    record = TaskRecord(
-        format=1, task=name, app="shop", tier=Tier.HIGH, channel="http", message=MESSAGE, lane=TOPICS.own_lane(name),
-        shared=False, chunk=SIZE, expected_targets=60, weight=1_000, cap=0, start_ms=0, expires_ms=0,
-        hold_until_sealed=False, max_attempts=5, created_ms=AT_MS, digest="0f1e2d",
-    )  # fmt: skip
-    return msgspec.structs.replace(record, **fields)
+    plain = {"channel": "http", "message": MESSAGE, "chunk": SIZE, "expected_targets": 60, "digest": "0f1e2d"}
+    return task_record(name, **{"lane": TOPICS.own_lane(name), **plain, **fields})
 
 
 def shared(name: str, **fields: Any) -> TaskRecord:
@@ -74,16 +71,8 @@ def change(name: str, field: str, value: str) -> ControlChange:
 
 
 def checkpoint(name: str, sequence: int = 6, writer: str = MAIN_WRITER) -> Checkpoint:
-    return Checkpoint(
-        format=1,
-        task=name,
-        writer=writer,
-        sequence=sequence,
-        targets=sequence * SIZE,
-        refused=1,
-        consumed=sequence * SIZE + 1,
-        digest="aa" * 16,
-    )
+    counts = {"targets": sequence * SIZE, "refused": 1, "consumed": sequence * SIZE + 1}
+    return records.checkpoint(name, sequence, writer=writer, digest="aa" * 16, **counts)
 
 
 def seal(name: str, targets: int = 60, writers: tuple[str, ...] = (MAIN_WRITER,)) -> Sealed:
@@ -241,8 +230,8 @@ def make_view(view: RedisView) -> RedisSnapshots:
     epochs.epoch_marked("3f2a")
     assert registry.control.move_cursor(None, position(len(CONTROL) - 1), "3f2a", marked=True)
     for partition in range(TOPICS.outcome_partitions):
-        records = [record for record in OUTCOMES if belongs(record, partition)]
-        assert fold.apply(partition, None, position(99), [encode_record(record) for record in records]).applied
+        bodies = [encode_record(record) for record in OUTCOMES if belongs(record, partition)]
+        assert fold.apply(partition, None, position(99), bodies).applied
     registry.sides.add(TOPICS.side_lane("news", "log"))
     lease(view)
     beat(view)
@@ -258,10 +247,7 @@ def belongs(record: Any, partition: int) -> bool:
 
 def own_lane(task: str, demand: int, *wants: Want) -> LaneAsk:
     """Without wants nobody is attached to it."""
-    return LaneAsk(
-        lane=TOPICS.own_lane(task), kind=LaneKind.OWN, tier="", demand=demand, wants=list(wants), waiting=not wants,
-        task=task,
-    )  # fmt: skip
+    return ask(TOPICS.own_lane(task), *wants, demand=demand, waiting=not wants)
 
 
 def want(task: str, first: int, count: int = 1, attempt: int = 0) -> Want:
@@ -275,43 +261,24 @@ def lease(view: RedisView) -> None:
     asks = [
         own_lane("running", 30, want("running", 4, 2)),
         own_lane("paused", 20, want("paused", 0, 2)),
-        LaneAsk(lane=TOPICS.shared_lane_of("small"), kind=LaneKind.SHARED, tier="", demand=10, wants=small),
-        LaneAsk(
-            lane=TOPICS.retry_lane(Tier.HIGH, 5), kind=LaneKind.RETRY, tier="high", demand=10, wants=[again], delay_s=5
-        ),
+        ask(TOPICS.shared_lane_of("small"), *small, kind=LaneKind.SHARED, demand=10),
+        ask(TOPICS.retry_lane(Tier.HIGH, 5), again, kind=LaneKind.RETRY, tier="high", demand=10),
         own_lane("cancelling", 10, want("cancelling", 0)),
         own_lane("spark", 30),
     ]
     for number in (1, 2):
-        request = LeaseRequest(
-            format=1,
-            worker="w-1",
-            number=number,
-            lease_ms=2_000,
-            claim_ms=13_000,
-            demand_ms=400,
-            lanes=asks,
-            given_back=[],
-            waiting_ms=3_000,
-            shared_namespace=TOPICS.shared_namespace,
-        )
-        answer = RedisLedger(view, TOPICS).lease(request)
-        assert answer.ready
+        asked = request(number, *asks, worker="w-1", lease_ms=2_000, claim_ms=13_000)
+        assert RedisLedger(view, TOPICS).lease(asked).ready
         time.sleep(0.2)
     assert view.command("ZCARD", view.keys.claims)
 
 
 def beat(view: RedisView) -> None:
-    worker = WorkerBeat(
-        id="w-1", host="host", pid=4711, state="serving", started_ms=AT_MS, seen_ms=AT_MS, version="0.1.0", lanes=7,
-        in_flight=20, buffered=100, rate=12.5, tiers={"high": TierStats(30, 20, 2, [1, 1], 12.5)}, metrics_port=9100,
-        extra={"holds": ["high", "low"]},
+    worker = records.beat(
+        "w-1", pid=4711, started_ms=AT_MS, seen_ms=AT_MS, lanes=7, in_flight=20, buffered=100, rate=12.5,
+        tiers={"high": TierStats(30, 20, 2, [1, 1], 12.5)}, metrics_port=9100, extra={"holds": ["high", "low"]},
     )  # fmt: skip
     Workers(view).beat(worker)
-
-
-def position(number: int) -> str:
-    return f"{7:020d}:{number:020d}:{0:06d}"
 
 
 def dumped(view: RedisView) -> Iterator[dict[str, Any]]:
