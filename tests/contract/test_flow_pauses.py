@@ -16,9 +16,8 @@ from dispatcher.model.flow_pause import KEPT_MS, FlowPause, PauseKind, confirmed
 from dispatcher.model.service_settings import Setting
 from dispatcher.wire.control import GlobalChange, decode_control
 from dispatcher.wire.lease import Status
-from dispatcher.wire.outcome import RETRY
 from tests.contract.away_log import AwayLog
-from tests.contract.ledger_worlds import TOPICS, LawWorld, ask_own, ask_retry, ask_shared, ask_side, mixed, want
+from tests.contract.ledger_worlds import LawWorld, ask_own
 from tests.contract.registry_records import position
 from tests.contract.test_snapshots import made_again
 
@@ -38,49 +37,25 @@ def pause(world: LawWorld, for_ms: int = 0, flow: str = FLOW) -> None:
     world.apply(record(entry(PauseKind.LIMIT, now_ms, now_ms + for_ms if for_ms else 0), flow))
 
 
-@pytest.fixture
-def tasks(world: LawWorld) -> LawWorld:
-    world.add("own")
-    world.add("others", app="bank")
-    world.add("small", "low", shared=True)
-    world.set_capacity(1_000)
-    for task in ("own", "small"):
-        world.record(task, mixed(0, [RETRY]))
-    world.lease(1, worker="the first: the buckets begin to fill")
-    world.advance(1_000)
-    return world
-
-
-def test_nothing_of_a_paused_flow_is_granted_in_any_lane_and_other_apps_go_on(tasks: LawWorld) -> None:
-    pause(tasks)
-    side = TOPICS.side_lane("shop", "null")
-    assert tasks.word(ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
-    assert tasks.word(ask_retry(want("own", 0, 1, attempt=1)))[0][0] == Status.MOVE
-    assert tasks.word(ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, side)]
-    assert tasks.word(ask_side(want("small", 1, 5))) == [(Status.PARKED, 5, "")]
-    assert tasks.held() == {}, "it spends nothing"
-    assert tasks.word(ask_own("others", 0, 5)) == [(Status.GRANTED, 5, "")]
-
-
-def test_a_pause_is_over_at_its_end_by_the_clock_of_redis(tasks: LawWorld) -> None:
-    pause(tasks, for_ms=1_500)
-    tasks.advance(1_499)
-    assert tasks.word(ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
-    tasks.advance(1)
-    assert tasks.word(ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
+def test_a_pause_is_over_at_its_end_by_the_clock_of_redis(live: LawWorld) -> None:
+    pause(live, for_ms=1_500)
+    live.advance(1_499)
+    assert live.word(ask_own("t", 1, 5)) == [(Status.PARKED, 5, "")]
+    live.advance(1)
+    assert live.word(ask_own("t", 1, 5)) == [(Status.GRANTED, 5, "")]
 
 
 @pytest.mark.parametrize("make", [ended, confirmed])
-def test_a_pause_is_over_when_it_is_ended(tasks: LawWorld, make: object) -> None:
-    pause(tasks)
+def test_a_pause_is_over_when_it_is_ended(live: LawWorld, make: object) -> None:
+    pause(live)
     assert callable(make)
-    tasks.apply(record(make(tasks.clock.wall_ms(), "by hand")))
-    assert tasks.word(ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
+    live.apply(record(make(live.clock.wall_ms(), "by hand")))
+    assert live.word(ask_own("t", 1, 5)) == [(Status.GRANTED, 5, "")]
 
 
-def test_a_pause_of_the_same_app_on_another_channel_stops_nothing(tasks: LawWorld) -> None:
-    pause(tasks, flow="sms/shop")
-    assert tasks.word(ask_own("own", 1, 5)) == [(Status.GRANTED, 5, "")]
+def test_a_pause_of_the_same_app_on_another_channel_stops_nothing(live: LawWorld) -> None:
+    pause(live, flow="sms/shop")
+    assert live.word(ask_own("t", 1, 5)) == [(Status.GRANTED, 5, "")]
 
 
 def test_workers_read_the_entries_that_mean_something(registry: Registry) -> None:

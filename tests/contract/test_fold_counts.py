@@ -222,26 +222,6 @@ def test_bytes_that_are_no_record_are_counted_and_passed_over(live: LawWorld) ->
     assert live.stats()["malformed"] == 2
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        CloseTask(1, "t", RETRY, 5),
-        CloseTask(1, "t", -1, 5),
-        outcomes("t", run(-1, 2)),
-        outcomes("t", run(1 << 32, 1)),
-        outcomes("t", run(0, 1, 200)),
-        outcomes("t", mixed(0, [0, 200])),
-        outcomes("t", mixed(-1, [0])),
-        outcomes("t", mixed(0, [0, 0], size=3, positions=[1])),
-    ],
-)
-def test_a_record_whose_numbers_mean_nothing_is_passed_over(live: LawWorld, record: Outcomes | CloseTask) -> None:
-    """A fold that fails for it would fail in every worker."""
-    fold(live, record, outcomes("t", run(5, 1)))
-    assert live.counts("t") == {"sent": 1, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 0}
-    assert live.stats()["malformed"] == 1
-
-
 def test_large_envelopes_and_many_runs_in_one_record(live: LawWorld) -> None:
     runs = [run(first, 1, size=500) for first in range(0, 400, 2)]
     live.record("t", *runs, mixed(1, [0] * 250 + [RETRY] * 250))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.wire.envelope import MAX_SEQUENCE
-from dispatcher.wire.outcome import MAX_CLAIMS, MAX_ENVELOPES, encode_record
-from tests.contract.ledger_worlds import LawWorld, Worlds, outcomes, run
+from dispatcher.wire.outcome import MAX_CLAIMS, MAX_ENVELOPES, RETRY, CloseTask, encode_record
+from tests.contract.ledger_worlds import LawWorld, Worlds, mixed, outcomes, run
 
 encode = msgspec.msgpack.encode
 INNOCENT = encode_record(outcomes("innocent", run(0, 3)))
@@ -47,6 +47,14 @@ NONSENSE = [
     record([GOOD_RUN]).replace(b"shop", b"sh\xffp"),
     record([GOOD_RUN])[:-1] + b"\x91" * 100_000,
     encode(["e", 1, ["c|t"] * (MAX_CLAIMS + 1)]),
+    encode_record(CloseTask(1, "t", RETRY, 5)),
+    encode_record(CloseTask(1, "t", -1, 5)),
+    encode_record(outcomes("t", run(-1, 2))),
+    encode_record(outcomes("t", run(1 << 32, 1))),
+    encode_record(outcomes("t", run(0, 1, 200))),
+    encode_record(outcomes("t", mixed(0, [0, 200]))),
+    encode_record(outcomes("t", mixed(-1, [0]))),
+    encode_record(outcomes("t", mixed(0, [0, 0], size=3, positions=[1]))),
 ]
 
 

@@ -29,6 +29,7 @@ def tasks(world: LawWorld) -> LawWorld:
     world.add("own")
     world.add("small", "low", shared=True)
     world.add("other", "low", shared=True, channel="log")
+    world.add("bank", app="bank")
     world.set_capacity(1_000)
     for task in ("own", "small", "other"):
         world.record(task, mixed(0, [RETRY]))
@@ -37,8 +38,14 @@ def tasks(world: LawWorld) -> LawWorld:
     return world
 
 
-def test_a_paused_channel_stops_every_lane_and_spends_nothing(tasks: LawWorld) -> None:
-    paused(tasks)
+@pytest.mark.parametrize(
+    ("field", "value", "of_bank"),
+    [("channel_paused:null", "1", Status.PARKED), ("flow_paused:null:shop", "0|limit|1||", Status.GRANTED)],
+)
+def test_a_paused_channel_or_flow_stops_every_lane_and_spends_nothing(
+    tasks: LawWorld, field: str, value: str, of_bank: Status
+) -> None:
+    tasks.set_global(field, value)
     assert tasks.word(ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
     assert tasks.word(ask_retry(want("own", 0, 1, attempt=1))) == [(Status.MOVE, 1, own_lane("own"))]
     assert tasks.word(ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, SIDE)]
@@ -48,6 +55,7 @@ def test_a_paused_channel_stops_every_lane_and_spends_nothing(tasks: LawWorld) -
     assert tasks.sides() == {SIDE}
     assert not any(name.startswith("granted:high") for name in tasks.stats())
     assert (tasks.claims("own"), tasks.claims("small")) == (0, 0)
+    assert tasks.word(ask_own("bank", 0, 5)) == [(of_bank, 5, "")]
 
 
 def test_a_channel_that_goes_on_is_sent_from_where_it_waits(tasks: LawWorld) -> None:

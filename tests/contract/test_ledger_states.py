@@ -1,7 +1,5 @@
 """Answers for envelopes of tasks that are paused, cancelled, expired, ended, unknown, or of writers not counted."""
 
-from itertools import count
-
 import pytest
 
 from dispatcher.wire.lease import Closable, LaneAsk, Status
@@ -24,12 +22,9 @@ from tests.contract.ledger_worlds import (
 SOON_MS = 5_000
 
 
-_numbers = count(1)
-
-
 def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int]]:
-    """The pieces of the one want, asked for by a worker of its own: its claim is `<number>.1`."""
-    return world.statuses(1, asked, worker=str(next(_numbers)))
+    """(status, count) of the pieces of the one want, asked for by a worker of its own."""
+    return [piece[:2] for piece in world.word(asked)]
 
 
 @pytest.mark.parametrize(
@@ -53,21 +48,6 @@ def test_a_waiting_task_is_kept_out_and_spends_nothing(world: LawWorld, waits: s
     world.seal("t", 10)
     world.advance(SOON_MS)
     assert word(world, ask_own("t", 1, 5))[0][0] == Status.GRANTED
-
-
-def test_a_paused_lane_leaves_its_share_to_the_others(world: LawWorld) -> None:
-    for task in ("a", "b"):
-        world.add(task)
-    world.set_capacity(1_000)
-    word(world, ask_own("a", 0, 100))
-    world.change("a", "paused", "1")
-    both = [ask_own("a", 0, 900), ask_own("b", 0, 900)]
-    for number in (800, 801):
-        world.advance(250)
-        world.lease(number, *both, worker="x")
-    world.advance(200)
-    answer = world.lease(802, *both, worker="x")
-    assert dict(statuses(answer, 1))[Status.GRANTED] == 200
 
 
 @pytest.mark.parametrize(
