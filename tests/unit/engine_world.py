@@ -1,10 +1,12 @@
 """A world for tests of the engine: with workers that may die between any two steps."""
 
+import dataclasses
 import queue
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from backends.redis.workers import Workers
 from consumers.delivery.fleet_gate import FleetGate
@@ -20,13 +22,13 @@ from dispatcher.testing.courier import MemoryCourier, Script, all_sent
 from dispatcher.testing.lanes import MemoryLanes, MemoryPublisher
 from dispatcher.testing.leases import MemoryLeaseCaller
 from dispatcher.testing.logs import position
-from dispatcher.wire.control import ControlChange, ControlRecord, GlobalChange, Sealed, decode_control
+from dispatcher.wire.control import ControlRecord, decode_control
 from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import ALL_SENT, RETRY, EpochMark, OutcomeRecord, Outcomes, Report, Verdict, decode_record
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
 from simulator.world import World
-from tests.contract.registry_records import task_record
+from tests.contract.registry_records import change, sealed, setting, task_record
 from tests.records import lane_info
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.tripwire import Crash, Tripped, Tripwire
@@ -101,7 +103,7 @@ class Worker:
             topics=world.topics,
         )
         if gate is not None:
-            ports = replace(ports, allot=gate.allot, is_reopened=gate.is_reopened)
+            ports = dataclasses.replace(ports, allot=gate.allot, is_reopened=gate.is_reopened)
         self.engine = Engine(EngineSettings(worker=name, **settings), ports, clock, self.inbox)
         self.heart = Heartbeat(
             Workers(world.view),
@@ -172,7 +174,8 @@ class EngineWorld(World):
         self.workers: list[Worker] = []
         self.script = script
         self.provider_calls: list[Envelope] = []
-        self._calls: Counter[tuple[str, int]] = Counter()
+        self.calls: Counter[tuple[str, int]] = Counter()
+        """How often the provider was called for each target and attempt."""
         self.lanes: dict[str, LaneInfo] = {}
         self.folding = self.reachable = True
         self.beating = False
@@ -181,16 +184,12 @@ class EngineWorld(World):
         if capacity:
             self.set_global("capacity", str(capacity))
         for lane in self.topics.retry_lanes():
-            self.add_lane(
-                LaneInfo(
-                    name=lane.topic, kind=LaneKind.RETRY, tier=str(lane.tier), weight=1000, chunk=100,
-                    delay_s=lane.delay_s,
-                )
-            )  # fmt: skip
+            delayed = lane_info(lane.topic, kind=LaneKind.RETRY, chunk=100, delay_s=lane.delay_s, channel="")
+            self.add_lane(replace(delayed, tier=str(lane.tier)))
 
     def answer(self, envelope: Envelope) -> Any:
         self.provider_calls.append(envelope)
-        self._calls.update((target, envelope.attempt) for target in envelope.targets)
+        self.calls.update((target, envelope.attempt) for target in envelope.targets)
         return self.script(envelope)
 
     # ------------------------------------------------------------- what is given to it
@@ -202,10 +201,10 @@ class EngineWorld(World):
         return []
 
     def change(self, task: str, field: str, value: str) -> None:
-        self.write(ControlChange(1, task, field, value, self.clock.wall_ms()))
+        self.write(change(task, field, value, self.clock.wall_ms()))
 
     def set_global(self, field: str, value: str) -> None:
-        self.write(GlobalChange(1, field, value, self.clock.wall_ms()))
+        self.write(setting(field, value, self.clock.wall_ms()))
 
     def lose_ledger(self) -> None:
         """Redis is gone: no call is answered, nothing is folded."""
@@ -231,7 +230,6 @@ class EngineWorld(World):
         chunk: int = 1,
         tier: Tier = Tier.HIGH,
         shared: bool = False,
-        expires_in_s: int = 0,
         publish: bool = True,
         seal: bool = True,
         **fields: Any,
@@ -239,34 +237,20 @@ class EngineWorld(World):
         """Submits a task whole: record, lane, envelopes, seal. Returns its lane. fields: of its record."""
         lane = self.topics.shared_lane(0) if shared else self.topics.own_lane(task)
         kind = LaneKind.SHARED if shared else LaneKind.OWN
-        now = self.clock.wall_ms()
-        expires = now + expires_in_s * 1000 if expires_in_s else 0
-        fields = {
-            "app": "app",
-            "max_attempts": 3,
-            "created_ms": now,
-            "expires_ms": expires,
-            "message": MESSAGE,
-        } | fields
+        plain = {"app": "app", "max_attempts": 3, "created_ms": self.clock.wall_ms(), "message": MESSAGE}
         record = task_record(
-            task, tier=tier, shared=shared, lane=lane, chunk=chunk, expected_targets=targets, digest="digest", **fields
+            task, tier=tier, shared=shared, lane=lane, chunk=chunk, expected_targets=targets, **plain | fields
         )
         self.write(record)
         if seal:
-            self.write(Sealed(format=1, task=task, targets=targets, refused=0, digest="digest", writers=["0"]))
+            self.write(sealed(task, targets))
         owner = "" if shared else task
         self.add_lane(
             lane_info(lane, owner, kind=kind, tier=str(tier), weight=record.weight, chunk=chunk, channel=record.channel)
         )
         if publish:
-            of_all: dict[str, Any] = {
-                "channel": record.channel,
-                "max_attempts": record.max_attempts,
-                "gives_up_unknown": record.gives_up_unknown,
-                "retry_for_ms": record.retry_for_ms,
-                "expires_ms": expires,
-            }
-            self.publish(task, lane, targets, chunk=chunk, **of_all)
+            of_all = ("channel", "max_attempts", "gives_up_unknown", "retry_for_ms", "expires_ms")
+            self.publish(task, lane, targets, chunk=chunk, **{name: getattr(record, name) for name in of_all})
         return lane
 
     def publish(self, task: str, lane: str, targets: int, *, chunk: int = 1, first: int = 0, **fields: Any) -> None:
@@ -309,6 +293,12 @@ class EngineWorld(World):
         self.run(lambda: self.finished(*tasks) and self.settled(), within_s=within_s)
         return self.clock.monotonic_s() - started_s
 
+    def sent_once(self, task: str, targets: int) -> None:
+        """Run until the task has ended: all its targets were sent, and each attempt of any was one call."""
+        self.run_out(task)
+        assert self.counts(task) == {"sent": targets}
+        assert set(self.calls.values()) == {1}
+
     def run(self, until: Callable[[], bool] | None = None, *, within_s: float = 120.0) -> None:
         """Lets everybody work, and time pass, until the condition holds. Without one: for within_s."""
         end_s = self.clock.monotonic_s() + within_s
@@ -349,10 +339,6 @@ class EngineWorld(World):
     def settled(self) -> bool:
         """No lane holds anything that is not acked."""
         return not any(self.broker.open(lane) for lane in self.broker.lanes())
-
-    def calls(self) -> Counter[tuple[str, int]]:
-        """How often the provider was called for each target and attempt."""
-        return self._calls
 
     def records(self) -> list[Outcomes]:
         """Return the outcome records of the first outcome topic."""

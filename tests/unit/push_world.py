@@ -143,10 +143,10 @@ def push_world(workers: int = 2) -> Iterator["PushWorld"]:
         patch.setenv("PUSH_WORLD_KEY", "key")
         client = cast("CurlClient", world.fcm)
         patch.setattr(channel, "make_connections", lambda *_: Connections([client], first_alone=False))
-        for _ in range(workers):
-            world.push_worker()
+        made = [PushWorker(world, f"w{number}") for number in range(workers)]
+        world.workers += made
         yield world
-        for worker in world.push_workers:
+        for worker in made:
             worker.close()
 
 
@@ -159,13 +159,6 @@ class PushWorld(EngineWorld):
     def __init__(self, **world: Any) -> None:
         super().__init__(**world)
         self.fcm = MemoryFcm()
-        self.push_workers: list[PushWorker] = []
-
-    def push_worker(self) -> PushWorker:
-        worker = PushWorker(self, f"w{len(self.workers)}")
-        self.workers.append(worker)
-        self.push_workers.append(worker)
-        return worker
 
     def pause(self, kind: PauseKind) -> None:
         """Pause or reopen the flow by hand."""

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from dispatcher.model.tier import Tier
-from dispatcher.ports import Done, LaneInfo
+from dispatcher.ports import Done
 from dispatcher.testing.courier import Script, all_sent
-from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import OutcomeRecord
 from dispatcher.wire.topics import Topics
 from tests.unit.engine_world import EngineWorld, Worker, busy_at_first
@@ -52,7 +51,7 @@ def finish_beside(world: EngineWorld, stuck: list[str], others: list[str], withi
     assert max(held) <= BUDGET + 1_000
     world.outcomes.away.clear()
     world.run_out(*stuck)
-    assert set(world.calls().values()) == {1}
+    assert set(world.calls.values()) == {1}
     assert worker.engine.stats.unsettled_targets == worker.engine.stats.held_envelopes == 0
 
 
@@ -101,7 +100,7 @@ def test_held_envelopes_of_one_task_hold_up_no_other_task_of_a_retry_lane() -> N
     assert second.engine.stats.held_envelopes <= 1_000
     first.reconnect()
     world.run_out("held")
-    assert set(world.calls().values()) == {1}
+    assert set(world.calls.values()) == {1}
 
 
 def test_a_lane_that_is_let_go_of_gives_back_its_part_of_the_bound() -> None:
@@ -116,7 +115,7 @@ def test_a_lane_that_is_let_go_of_gives_back_its_part_of_the_bound() -> None:
     world.remove_lane(lane)
     world.run(within_s=1.0)
     assert worker.engine.stats.held_envelopes == 0
-    world.add_lane(LaneInfo(name=info.name, kind=LaneKind.RETRY, tier=info.tier, weight=info.weight, chunk=info.chunk))
+    world.add_lane(info)
     world.run(within_s=5.0)
     assert 0 < worker.engine.stats.held_envelopes <= 1_000
 
@@ -145,5 +144,5 @@ def test_a_task_at_its_bound_goes_on_at_once_when_its_outcomes_are_stored(monkey
         world.run(stalled)
         while receipts:
             receipts.pop()(None)
-    assert max(world.calls().values()) == 1
+    assert max(world.calls.values()) == 1
     assert world.clock.monotonic_s() < 1.0, "virtual time"

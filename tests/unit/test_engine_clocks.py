@@ -58,9 +58,7 @@ def test_what_was_granted_before_is_given_back_and_not_sent(still_s: float) -> N
     worker.courier.paused.clear()
     worker.courier.answer(len(before))
     assert not worker.courier.calls
-    world.run_out("t")
-    assert world.counts("t") == {"sent": TARGETS}
-    assert set(world.calls().values()) == {1}
+    world.sent_once("t", TARGETS)
 
 
 def test_a_worker_that_stood_still_before_its_first_call_has_nothing_to_give_back(world: EngineWorld) -> None:
@@ -83,7 +81,7 @@ def test_an_answer_that_is_given_again_is_no_sign_that_the_clock_stood_still(los
         worker.leases.lose = lost
     world.run_out("t")
     assert worker.engine.stats.clock_stops == 0
-    assert set(world.calls().values()) == {1}
+    assert set(world.calls.values()) == {1}
 
 
 def test_a_ledger_that_does_not_tell_the_time_is_believed(world: EngineWorld) -> None:

@@ -144,7 +144,7 @@ def test_a_worker_that_stood_still_past_its_claim_adds_no_second_outcome(world: 
     world.workers.remove(sleeper)
     world.worker()
     world.run(lambda: world.counts("t") == {"sent": 20} and world.settled())
-    assert set(world.calls().values()) == {2}
+    assert set(world.calls.values()) == {2}
     world.workers.append(sleeper)
     world.run(within_s=30.0)
     assert world.counts("t") == {"sent": 20}

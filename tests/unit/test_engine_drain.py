@@ -22,7 +22,7 @@ def test_a_drained_worker_leaves_nothing_claimed_and_nothing_half_done(world: En
     assert len(world.broker.open(lane)) == 1_800
     world.worker()
     assert world.run_out("t") < 1.0, "no claim had to end first"
-    assert max(world.calls().values()) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_a_drain_ends_at_its_deadline_and_others_finish(world: EngineWorld) -> None:

@@ -5,11 +5,8 @@ from collections.abc import Callable
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.task_control import edited_message
 from dispatcher.model.tier import Tier
-from dispatcher.ports import LaneInfo
-from dispatcher.wire.control import ControlChange
 from dispatcher.wire.envelope import decode_message, encode_message
-from dispatcher.wire.lease import LaneKind
-from tests.records import edit_text
+from tests.records import edit_text, lane_info
 from tests.unit.engine_world import MESSAGE, EngineWorld, busy_at_first
 
 EDITED = bytes(encode_message({"title": "edited"}))
@@ -38,7 +35,7 @@ def test_what_is_not_yet_sent_is_sent_as_edited() -> None:
     assert {bytes(message) for message in later} == {EDITED}
     assert {decode_message(sent.message)["title"] for sent in world.provider_calls if sent.task == "other"} == {"hello"}
     assert world.counts("t") == {"sent": 300}
-    assert max(world.calls().values()) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_further_attempts_are_sent_as_edited_and_by_the_latest_edit() -> None:
@@ -76,12 +73,8 @@ def leave_shared_lane(world: EngineWorld, task: str) -> str:
     """As a client does it: the lane, then the record, and workers are told."""
     lane = world.topics.own_lane(task)
     world.broker.create(lane)
-    world.write(ControlChange(1, task, "lane", lane, 0))
-    world.lanes[lane] = LaneInfo(
-        name=lane, kind=LaneKind.OWN, tier="low", weight=1000, chunk=1, task=task, channel="null"
-    )
-    for worker in world.workers:
-        worker.look()
+    world.change(task, "lane", lane)
+    world.add_lane(lane_info(lane, task, tier="low"))
     return lane
 
 
@@ -91,7 +84,7 @@ def test_a_cancelled_task_that_left_its_shared_lane_ends_and_what_stands_there_i
     world.worker()
     world.run(lambda: len(world.provider_calls) > 10)
     lane = leave_shared_lane(world, "t")
-    world.write(ControlChange(1, "t", "cancelled", "1", 0))
+    world.change("t", "cancelled", "1")
     world.run(lambda: world.finished("t"))
     world.remove_lane(lane)
     world.run(lambda: not world.broker.open(shared))

@@ -9,8 +9,8 @@ from msgspec import structs
 from dispatcher.engine.events import LaneReady, LanesChanged
 from dispatcher.engine.sending import MAX_IDLE_FLOWS
 from dispatcher.model.tier import TIERS, Tier
-from dispatcher.ports import Delivery, LaneInfo
-from dispatcher.wire.control import ControlChange, Sealed
+from dispatcher.ports import Delivery
+from tests.contract.registry_records import sealed
 from tests.records import lane_info
 from tests.unit.engine_world import EngineWorld
 from tests.unit.reachable import texts_in
@@ -28,7 +28,7 @@ def test_what_a_worker_holds_is_bounded_in_targets(world: EngineWorld) -> None:
     assert 5_000 <= most <= 5_000 + 4 * 100
     world.outcomes.receipts.fail = 0
     world.run_out(*(f"t{i}" for i in range(4)))
-    assert max(world.calls().values()) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_a_slow_lane_holds_few_and_a_fast_one_many(world: EngineWorld) -> None:
@@ -131,7 +131,7 @@ def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on(wo
     asked = len(worker.leases.requests)
     world.run(within_s=10.0)
     assert len(worker.leases.requests) - asked < 60
-    world.write(Sealed(format=1, task="t", targets=5_000, refused=0, digest="digest", writers=["stage-1"]))
+    world.write(sealed("t", 5_000, ["stage-1"]))
     world.run_out("t")
     assert world.counts("t") == {"sent": 5_000}
 
@@ -147,12 +147,12 @@ def test_envelopes_behind_those_that_must_wait_are_sent(world: EngineWorld) -> N
 # ------------------------------------------------------------------ pauses
 def test_a_paused_lane_is_asked_about_seldom_and_goes_on_when_it_may(world: EngineWorld) -> None:
     world.add_task("t", 2_000)
-    world.write(ControlChange(1, "t", "paused", "1", 0))
+    world.change("t", "paused", "1")
     worker = world.worker()
     world.run(within_s=20.0)
     assert world.provider_calls == []
     assert len(worker.leases.requests) <= 12, "about every two seconds"
-    world.write(ControlChange(1, "t", "paused", "0", 0))
+    world.change("t", "paused", "0")
     worker.look()
     started_s = world.clock.monotonic_s()
     world.run(lambda: bool(world.provider_calls))
@@ -190,7 +190,7 @@ def test_a_lane_that_comes_again_while_it_is_let_go_of_is_attached_again(world: 
     world.run(within_s=0.5)
     worker.go_on()
     world.run_out("t")
-    assert max(world.calls().values()) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_a_task_that_changes_its_tier_is_served_by_the_new_one() -> None:
@@ -200,10 +200,7 @@ def test_a_task_that_changes_its_tier_is_served_by_the_new_one() -> None:
     worker = world.worker()
     world.run(within_s=3.0)
     world.change("mover", "tier", "high")
-    old = world.lanes[lane]
-    world.lanes[lane] = LaneInfo(
-        name=lane, kind=old.kind, tier="high", weight=old.weight, chunk=old.chunk, task=old.task, channel=old.channel
-    )
+    world.lanes[lane] = structs.replace(world.lanes[lane], tier="high")
     worker.look()
     world.run(within_s=2.0)
     seen = len(world.provider_calls)

@@ -28,7 +28,7 @@ def test_a_lost_answer_is_asked_for_again_under_its_number(world: EngineWorld) -
     first = worker.leases.requests[:4]
     assert [request.number for request in first] == [1, 1, 1, 1]
     assert first[0] == first[3]
-    assert max(world.calls().values()) == 1
+    assert max(world.calls.values()) == 1
     assert not world.stats().get("repeats_possible", 0), "the repeated call got the same claim"
 
 
@@ -47,7 +47,7 @@ def test_what_is_claimed_goes_on_while_the_ledger_is_gone(world: EngineWorld) ->
     assert len(worker.leases.requests) < 40, "asks with growing pauses"
     worker.leases.fail = 0
     world.run_out("t", "later")
-    assert max(world.calls().values()) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_a_refusal_ends_the_worker(world: EngineWorld) -> None:
@@ -74,9 +74,7 @@ def test_a_late_double_of_an_answer_is_ignored(world: EngineWorld) -> None:
         ask(request, both)
 
     worker.leases.ask = twice  # type: ignore[method-assign]
-    world.run_out("t")
-    assert world.counts("t") == {"sent": 10}
-    assert max(world.calls().values()) == 1
+    world.sent_once("t", 10)
 
 
 def test_a_double_that_comes_during_the_next_call_grants_nothing() -> None:
@@ -114,9 +112,7 @@ def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again(world: En
     assert sum(given.count for given in given_back) >= 400
     assert worker.engine.stats.in_flight_batches == 1
     worker.go_on()
-    world.run_out("t")
-    assert world.counts("t") == {"sent": 500}
-    assert max(world.calls().values()) == 1
+    world.sent_once("t", 500)
     assert not world.stats().get("repeats_possible", 0)
 
 
@@ -162,7 +158,7 @@ def test_new_demand_is_asked_for_at_once() -> None:
     world.run(within_s=3.03)
     world.add_task("alert", 10, tier=Tier.HIGH)
     started_s = world.clock.monotonic_s()
-    world.run(lambda: world.calls()["alert:9", 0] == 1)
+    world.run(lambda: world.calls["alert:9", 0] == 1)
     assert world.clock.monotonic_s() - started_s <= 0.05
 
 
@@ -175,7 +171,7 @@ def test_new_demand_is_asked_for_at_once_whatever_credit_there_is(world: EngineW
         assert worker.engine.stats.credit_targets >= 500
         world.add_task(name, 10)
         started_s = world.clock.monotonic_s()
-        world.run(lambda name=name: world.calls()[f"{name}:9", 0] == 1)  # type: ignore[misc]
+        world.run(lambda name=name: world.calls[f"{name}:9", 0] == 1)  # type: ignore[misc]
         assert world.clock.monotonic_s() - started_s <= 0.02
 
 
@@ -217,15 +213,20 @@ def test_many_lanes_that_wake_up_cost_at_most_fifty_calls_a_second() -> None:
 
 
 # ------------------------------------------------------------------ for how much
+def go_on(world: EngineWorld, answers: int, seconds: float) -> None:
+    """Let the one worker work, its channel give this number of answers, and time pass."""
+    world.workers[0].work()
+    world.workers[0].courier.answer(answers)
+    world.fold_all()
+    world.clock.advance(seconds)
+
+
 def test_without_a_cap_no_more_is_asked_for_than_can_be_sent_soon(world: EngineWorld) -> None:
     world.add_task("t", 30_000)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
     for _ in range(200):
-        worker.work()
-        worker.courier.answer(1)
-        world.fold_all()
-        world.clock.advance(0.05)
+        go_on(world, 1, 0.05)
     assert max(map(wanted, worker.leases.requests)) <= 1_100
     sent = worker.engine.stats.tiers[Tier.HIGH].sent
     assert worker.engine.stats.given_back < sent / 10
@@ -237,17 +238,14 @@ def test_a_slow_channel_is_soon_asked_little_for(world: EngineWorld) -> None:
     worker = world.worker(in_flight_batches=1, quantum_targets=1)
     worker.courier.paused.add("null")
 
-    def go_on(seconds: int) -> tuple[int, int]:
+    def within(seconds: int) -> tuple[int, int]:
         given_back, sent = worker.engine.stats.given_back, worker.engine.stats.tiers[Tier.HIGH].sent
         for _ in range(seconds * 20):
-            worker.work()
-            worker.courier.answer(1)
-            world.fold_all()
-            world.clock.advance(0.05)
+            go_on(world, 1, 0.05)
         return worker.engine.stats.given_back - given_back, worker.engine.stats.tiers[Tier.HIGH].sent - sent
 
-    go_on(20)
-    given_back, sent = go_on(40)
+    within(20)
+    given_back, sent = within(40)
     assert sent > 600, "it never waits for a grant"
     assert given_back < 2 * sent
 
@@ -270,10 +268,7 @@ def test_lanes_share_by_weight_when_the_worker_is_the_limit(world: EngineWorld) 
     worker = world.worker(in_flight_batches=4)
     worker.courier.paused.add("null")
     while len(world.provider_calls) < 13_000:
-        worker.work()
-        worker.courier.answer(2)
-        world.fold_all()
-        world.clock.advance(0.005)
+        go_on(world, 2, 0.005)
     tasks = [envelope.task for envelope in world.provider_calls[2_000:12_000]]
     for tier, share in ((Tier.HIGH, 0.6), (Tier.MEDIUM, 0.3), (Tier.LOW, 0.1)):
         one, two = tasks.count(f"{tier}1"), tasks.count(f"{tier}2")

@@ -35,7 +35,7 @@ def test_any_envelopes_in_any_lane_change_nothing_for_other_tasks(bodies: list[b
     world.run(lambda: world.finished("good", "good-low"))
     world.run(within_s=3.0)
     assert world.counts("good") == world.counts("good-low") == {"sent": TARGETS}
-    calls = {target: count for target, count in world.calls().items() if str(target).startswith("good")}
+    calls = {target: count for target, count in world.calls.items() if str(target).startswith("good")}
     assert set(calls.values()) <= {1}
     assert worker.alive
 

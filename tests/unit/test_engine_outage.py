@@ -28,12 +28,6 @@ def given_back(world: EngineWorld) -> int:
     return sum(worker.engine.stats.given_back for worker in world.workers)
 
 
-def finish(world: EngineWorld) -> None:
-    world.run_out("t")
-    assert world.counts("t") == {"sent": TARGETS}
-    assert set(world.calls().values()) == {1}
-
-
 @pytest.mark.parametrize("outage_s", [3.0, 30.0, 300.0])
 def test_without_the_ledger_only_what_was_leased_is_sent_and_later_all_of_it_once(outage_s: float) -> None:
     world, _ = in_full_swing()
@@ -41,7 +35,7 @@ def test_without_the_ledger_only_what_was_leased_is_sent_and_later_all_of_it_onc
     world.run(within_s=2.0)  # a lease's length
     assert sent_within(world, outage_s) == 0
     world.find_ledger()
-    finish(world)
+    world.sent_once("t", TARGETS)
 
 
 @pytest.mark.parametrize("event", ["an unload", "forgotten acks", "a resumed submission"])
@@ -59,7 +53,7 @@ def test_what_the_broker_brings_again_while_the_ledger_is_gone_is_not_sent_again
             world.broker.repeat(lane)
     assert sent_within(world, 30.0) == 0
     world.find_ledger()
-    finish(world)
+    world.sent_once("t", TARGETS)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -75,4 +69,4 @@ def test_an_answer_that_comes_long_after_its_use_by_is_given_back_and_asked_for_
     for worker in world.workers:
         worker.leases.lose = 0
     world.run(lambda: given_back(world) > before, within_s=5.0)
-    finish(world)
+    world.sent_once("t", TARGETS)

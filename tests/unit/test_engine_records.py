@@ -1,7 +1,6 @@
 """Contents and size of a worker's outcome records."""
 
 from dispatcher.fold_cost import CALL_COST, cost_of
-from dispatcher.wire.control import ControlChange
 from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import Outcome, Report, Verdict, encode_record
 from tests.unit.engine_world import BUSY, EngineWorld
@@ -25,7 +24,7 @@ def test_a_view_that_is_not_ready_is_not_sent_for(world: EngineWorld) -> None:
     assert len(worker.leases.requests) < 12, "asks less and less often"
     world.read_marks("new")
     world.run_out("t")
-    assert max(world.calls().values()) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_no_record_is_more_than_one_call_of_the_fold_takes() -> None:
@@ -74,7 +73,7 @@ def test_no_invalid_target_is_left_out_however_many_there_are() -> None:
 def test_targets_closed_in_great_number_are_not_named_in_one_record(world: EngineWorld) -> None:
     world.add_task("t", 3_000, chunk=10, shared=True)
     world.worker(named_targets="all", settle_named_characters=100)
-    world.write(ControlChange(1, "t", "cancelled", "1", world.clock.wall_ms()))
+    world.change("t", "cancelled", "1")
     world.run_out("t")
     found = world.records()
     named = [sum(len(one.targets) for one in record.named) for record in found]

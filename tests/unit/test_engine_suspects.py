@@ -50,7 +50,7 @@ def test_one_envelope_at_fault_goes_to_the_dead_letters_and_all_others_are_sent(
     (letter,) = world.dead_letters.letters
     assert "bit offset is out of range" in letter.reasons[0]
     assert letter.body
-    assert set(world.calls().values()) == {1}
+    assert set(world.calls.values()) == {1}
     stats = worker.engine.stats
     assert stats.held_envelopes == stats.buffered_targets == stats.unsettled_targets == 0
 
@@ -66,7 +66,7 @@ def test_many_at_fault_in_many_lanes_hold_up_no_other_task(world: EngineWorld) -
     world.run_out("shared-good", *(f"good-{n}" for n in range(20)))
     expected = {(f"bad-{number}", sequence) for number in range(20) for sequence in range(4)}
     assert letters(world) == expected | {("bad-in-shared", sequence) for sequence in range(3)}
-    assert set(world.calls().values()) == {1}
+    assert set(world.calls.values()) == {1}
 
 
 def test_returned_credit_at_fault_is_forgotten_and_other_credit_is_not(world: EngineWorld) -> None:
@@ -79,7 +79,7 @@ def test_returned_credit_at_fault_is_forgotten_and_other_credit_is_not(world: En
     worker.go_on()
     world.run_out("early", "late")
     assert not world.dead_letters.letters
-    assert set(world.calls().values()) == {1}
+    assert set(world.calls.values()) == {1}
 
 
 def test_where_every_call_fails_nothing_is_given_up(world: EngineWorld) -> None:
@@ -92,7 +92,7 @@ def test_where_every_call_fails_nothing_is_given_up(world: EngineWorld) -> None:
     ledger.always = False
     world.run_out("t")
     assert not world.dead_letters.letters
-    assert set(world.calls().values()) == {1}
+    assert set(world.calls.values()) == {1}
     assert worker.engine.stats.held_envelopes == 0
 
 

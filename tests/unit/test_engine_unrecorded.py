@@ -41,16 +41,14 @@ def test_what_a_worker_sent_that_is_cut_off_from_pulsar_only_is_sent_by_nobody_e
     assert unrecorded(first) is not None
     assert unrecorded(second) is None
     first.reconnect()
-    world.run_out("t")
-    assert world.counts("t") == {"sent": 20_000}
-    assert set(world.calls().values()) == {1}
+    world.sent_once("t", 20_000)
     world.run(within_s=2.0)
     assert unrecorded(first) is None
 
 
 def test_the_rest_of_a_task_goes_on_while_the_view_holds_the_claims_of_what_is_not_recorded(world: EngineWorld) -> None:
     cut_off_while_sending(world)
-    world.run(lambda: len(world.calls()) == 20_000, within_s=60.0)
+    world.run(lambda: len(world.calls) == 20_000, within_s=60.0)
 
 
 def test_a_worker_says_since_when_and_of_which_tasks_outcomes_are_not_recorded(world: EngineWorld) -> None:
@@ -101,11 +99,9 @@ def test_what_a_live_worker_has_not_recorded_is_not_granted_by_a_view_that_begin
     empty_redis(world)
     world.run(within_s=CUT_OFF_S)
     assert not world.finished("t")
-    assert set(world.calls().values()) == {1}
+    assert set(world.calls.values()) == {1}
     first.reconnect()
-    world.run_out("t")
-    assert world.counts("t") == {"sent": 20_000}
-    assert set(world.calls().values()) == {1}
+    world.sent_once("t", 20_000)
 
 
 def test_other_tasks_are_sent_by_that_view(world: EngineWorld) -> None:
@@ -116,8 +112,8 @@ def test_other_tasks_are_sent_by_that_view(world: EngineWorld) -> None:
     world.run(within_s=2.0)
     empty_redis(world)
     world.add_task("u", 2_000, chunk=10)
-    world.run(lambda: sum(target.startswith("u:") for target, _ in world.calls()) == 2_000, within_s=30.0)
-    assert set(world.calls().values()) == {1}
+    world.run(lambda: sum(target.startswith("u:") for target, _ in world.calls) == 2_000, within_s=30.0)
+    assert set(world.calls.values()) == {1}
 
 
 @pytest.mark.parametrize("emptied", [False, True], ids=["in the same view", "in a view that begins meanwhile"])
@@ -130,4 +126,4 @@ def test_what_a_cut_off_worker_held_is_sent_by_another_once_its_heart_stops(worl
     first.die()
     world.run_out("t", within_s=60.0)
     assert world.counts("t") == {"sent": 20_000}
-    assert max(world.calls().values()) == 2
+    assert max(world.calls.values()) == 2

@@ -101,21 +101,23 @@ def test_a_lane_stays_that_is_not_ahead_by_an_envelope() -> None:
     assert not turns.choose(1.0, rotate=True)
 
 
+def apart(turns: LaneRotation, names: list[str], seconds: range) -> int:
+    """Return how far apart what lanes are served is, at 100 targets a second for each that is attached."""
+    served = dict.fromkeys(names, 0)
+    for second in seconds:
+        turns.choose(float(second), rotate=True)
+        for name in served.keys() & turns.chosen.keys():
+            turns.served(name, 100)
+            served[name] += 100
+    return max(served.values()) - min(served.values())
+
+
 def test_a_late_lane_does_not_make_up_for_the_past() -> None:
     turns = rotation(max_lanes=2, hold_s=0.0, swap_part=1)
     put(turns, named("old", 4))
-    for second in range(20):
-        turns.choose(float(second), rotate=True)
-        for name in list(turns.chosen):
-            turns.served(name, 100)
+    apart(turns, named("old", 4), range(20))
     put(turns, ["late"])
-    served = dict.fromkeys([*named("old", 4), "late"], 0)
-    for second in range(20, 70):
-        turns.choose(float(second), rotate=True)
-        for name in list(turns.chosen):
-            turns.served(name, 100)
-            served[name] += 100
-    assert max(served.values()) - min(served.values()) <= 400
+    assert apart(turns, [*named("old", 4), "late"], range(20, 70)) <= 400
 
 
 def test_a_lane_in_another_tier_does_not_wait_for_what_it_was_sent_before() -> None:
@@ -125,13 +127,7 @@ def test_a_lane_in_another_tier_does_not_wait_for_what_it_was_sent_before() -> N
     turns.served("low0", 1_000_000)
     turns.choose(0.0, rotate=True)
     put(turns, ["low0"])
-    served = dict.fromkeys([*named("high", 6), "low0"], 0)
-    for second in range(1, 60):
-        turns.choose(float(second), rotate=True)
-        for name in served.keys() & turns.chosen.keys():
-            turns.served(name, 100)
-            served[name] += 100
-    assert max(served.values()) - min(served.values()) <= 400
+    assert apart(turns, [*named("high", 6), "low0"], range(1, 60)) <= 400
 
 
 @pytest.mark.parametrize("places", [100, 250])

@@ -3,6 +3,7 @@ that happen to listen."""
 
 import json
 import os
+import subprocess
 from contextlib import ExitStack
 from errno import ENOSPC
 from pathlib import Path
