@@ -44,6 +44,8 @@ randoms = st.randoms(use_true_random=False, note_method_calls=False)
 DEMAND_MS = 400
 BACKLOG = 2_000
 """Targets that a lane is said to be able to send."""
+POOLS = ["total", "channel/null", "app/shop", "app_channel/shop/null"]
+"""One cap of each kind that concerns every task."""
 RETRY_LANES = {lane.topic: str(lane.tier) for lane in TOPICS.retry_lanes()}
 SETTINGS = {"total": "capacity", "channel": "cap:channel:", "app": "cap:app:", "app_channel": "cap:app_channel:"}
 

@@ -154,16 +154,9 @@ class LawWorld(EngineWorld):
             for task, (*values, claims, why) in zip(tasks, pipeline.execute(), strict=True)
         }
 
-    def forget_answer(self, worker: str) -> None:
-        """As after a minute of Redis' own time."""
-        assert self.view.client.delete(self.view.keys.call(worker))
-
     def restart_epoch(self, grants_after_ms: int) -> None:
         self.begin_view("again")
         self._grant_after(grants_after_ms)
-
-    def ready(self) -> bool:
-        return self.epochs.ready()
 
 
 @contextmanager
@@ -246,17 +239,9 @@ def set_cap(world: LawWorld, field: str, cap: str) -> None:
     world.apply(registry_records.change("t", "cap", cap) if field == "task" else registry_records.setting(field, cap))
 
 
-def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Want:
-    return Want(
-        task=task,
-        writer=writer,
-        attempt=attempt,
-        first=first,
-        count=count,
-        size=size,
-        total=size,
-        tries=attempt * size,
-    )
+def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, **fields: Any) -> Want:
+    values: dict[str, Any] = {"writer": "0", "total": size, "tries": attempt * size} | fields
+    return Want(task=task, attempt=attempt, first=first, count=count, size=size, **values)
 
 
 def ask(
@@ -342,8 +327,8 @@ def mixed(
     return Mixed(positions=places, codes=bytes(codes), **values)
 
 
-def outcomes(task: str, *parts: Run | Mixed, claim: str = "w.1") -> Outcomes:
-    return records.outcomes(*parts, task=task, claim=claim, at_ms=1_700_000_000_500)
+def outcomes(task: str, *parts: Run | Mixed, **fields: Any) -> Outcomes:
+    return records.outcomes(*parts, **{"task": task, "at_ms": 1_700_000_000_500, **fields})
 
 
 def fold(world: LawWorld, *records: OutcomeRecord, partition: int = 0) -> FoldResult:

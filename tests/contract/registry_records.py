@@ -13,8 +13,8 @@ from dispatcher.wire.control import FORMAT, Announced, ControlChange, ControlRec
 from dispatcher.wire.submission import Submission
 
 
-def position(number: int) -> str:
-    return f"{7:020d}:{number:020d}:{0:06d}"
+def position(number: int, ledger: int = 7) -> str:
+    return f"{ledger:020d}:{number:020d}:{0:06d}"
 
 
 def placed(*records: ControlRecord, first: int = 1) -> list[tuple[str, ControlRecord]]:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from backends.redis import backlog
@@ -11,7 +10,7 @@ from backends.redis.backlog import BacklogReader
 from backends.redis.workers import Workers
 from dispatcher.model.errors import NotReady
 from dispatcher.wire.outcome import RETRY
-from tests.contract.ledger_worlds import EPOCH, LawWorld, ask_own, mixed, run, task_record
+from tests.contract.ledger_worlds import EPOCH, LawWorld, ask_own, mixed, run
 from tests.records import beat, finished
 
 
@@ -44,7 +43,7 @@ def round_trips(world: LawWorld, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def add_tasks(world: LawWorld, first: int, count: int, apart_ms: int = 10) -> list[str]:
     names = [f"task-{number:02d}" for number in range(first, first + count)]
     for number, name in enumerate(names, start=first):
-        world.apply(msgspec.structs.replace(task_record(name), created_ms=1_000 + number * apart_ms))
+        world.add(name, created_ms=1_000 + number * apart_ms)
     return names
 
 

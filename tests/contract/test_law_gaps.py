@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from dispatcher.model.tier import TIERS
-from tests.contract.law_service import Judged, LawService, check, randoms
+from tests.contract.law_service import POOLS, Judged, LawService, check, randoms
 from tests.contract.ledger_worlds import Worlds
 
 NAMES = [str(tier) for tier in TIERS]
-CAPS = ["total", "channel/null", "app/shop", "app_channel/shop/null"]
 tier_weights = st.sampled_from([(6_000, 3_000, 1_000), (1_000, 1_000, 1_000), (1_000, 9_000, 20_000)])
 
 
@@ -21,7 +20,7 @@ class Gaps(Judged):
     worlds: Worlds
 
     @initialize(
-        cap=st.sampled_from(CAPS),
+        cap=st.sampled_from(POOLS),
         rate=st.sampled_from([300, 2_000]),
         sizes=st.tuples(*[st.sampled_from([1, 10, 100])] * 3),
         weights=tier_weights,

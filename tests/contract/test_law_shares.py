@@ -8,12 +8,11 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from dispatcher.analysis.laws import jain
 from dispatcher.model.tier import MILLI, TIERS
-from tests.contract.law_service import Judged, LawService, check, randoms
+from tests.contract.law_service import POOLS, Judged, LawService, check, randoms
 from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole
 from tests.contract.ledger_worlds import Worlds
 
 tiers = st.sampled_from([str(tier) for tier in TIERS])
-CAPS = ["total", "channel/null", "app/shop", "app_channel/shop/null"]
 SETTLE_MS = 2_000
 """Law 5: a change shows within so long."""
 MEASURE_MS = 4_000
@@ -34,7 +33,7 @@ class Backlogged(Judged):
 
     @initialize(
         rng=randoms,
-        cap=st.sampled_from(CAPS),
+        cap=st.sampled_from(POOLS),
         rate=st.sampled_from([500, 2_000, 20_000]),
         size=st.sampled_from([1, 5, 20]),
         periods=st.tuples(PERIODS, PERIODS),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dispatcher.wire.groups import MAX_TRIES, TargetGroup
-from dispatcher.wire.lease import LaneAsk, LeaseAnswer, Piece, Status, Want
+from dispatcher.wire.lease import LaneAsk, LeaseAnswer, Piece, Status
 from dispatcher.wire.outcome import RETRY, UNKNOWN, UNSENT, ClaimsEnded, Mixed
 from tests.contract.ledger_worlds import (
     LawWorld,
@@ -31,27 +31,15 @@ def group(positions: str, tries: int = 0, due_ms: int = SOON_MS, first_ms: int =
 
 def recorded(codes: Sequence[int], *groups: TargetGroup, attempt: int = 0, positions: Sequence[int] = ()) -> Mixed:
     """A record of envelope 0 with four targets, and its groups."""
-    one = mixed(0, codes, attempt=attempt, size=4, positions=positions or None)
-    return msgspec.structs.replace(one, groups=list(groups))
+    return mixed(0, codes, attempt=attempt, size=4, positions=positions or None, groups=list(groups))
 
 
 def copy_of(*groups: TargetGroup, attempt: int = 1, turn_ms: int = SOON_MS) -> LaneAsk:
     """A retry lane with a later round of envelope 0, of which what is due by `turn_ms` will be sent."""
     sizes = [one.count for one in groups if one.due_ms <= turn_ms]
-    return ask_retry(
-        Want(
-            task="t",
-            writer="0",
-            attempt=attempt,
-            first=0,
-            count=1,
-            size=sum(sizes),
-            total=4,
-            open=sum(one.count for one in groups),
-            tries=sum(one.tries * one.count for one in groups),
-            due_ms=turn_ms,
-        )
-    )
+    is_open, tries = sum(one.count for one in groups), sum(one.tries * one.count for one in groups)
+    fields = {"size": sum(sizes), "total": 4, "open": is_open, "tries": tries, "due_ms": turn_ms}
+    return ask_retry(want("t", 0, 1, attempt=attempt, **fields))
 
 
 def piece_of(answer: LeaseAnswer) -> Piece:
@@ -169,7 +157,7 @@ def test_what_is_given_back_costs_no_try(live: LawWorld) -> None:
 
 def test_a_record_without_groups_has_tried_all_in_each_round(live: LawWorld) -> None:
     """Workers of 0.2.0 write such."""
-    live.record("t", msgspec.structs.replace(mixed(0, [0, RETRY]), delay_s=5))
+    live.record("t", mixed(0, [0, RETRY], delay_s=5))
     at_ms = outcomes("t").at_ms
     piece = piece_of(live.lease(1, ask_own("t", 0, 1, size=2)))
     assert piece.groups == [TargetGroup(positions="2", tries=1, due_ms=at_ms + 5_000, first_ms=at_ms)]

@@ -244,9 +244,9 @@ def test_a_view_that_is_not_ready_holds_everything(live: LawWorld) -> None:
     assert (answer.ready, statuses(answer)) == (False, [(Status.HELD, 3)])
     for partition in (0, 1):
         fold(live, EpochMark(1, "again"), partition=partition)
-    assert not live.ready()
+    assert not live.epochs.ready()
     live.apply(EpochMark(1, "again"))
-    assert live.ready()
+    assert live.epochs.ready()
     assert not live.lease(2, ask_own("t", 0, 3)).ready
     live.advance(SOON_MS)
     assert live.statuses(3, ask_own("t", 0, 3)) == [(Status.GRANTED, 3)]
@@ -265,9 +265,9 @@ def test_a_view_is_ready_when_the_last_topic_is_read_to_its_own_mark(world: LawW
     for topic in topics - {last}:
         read_to_the_mark(topic, "again")
     read_to_the_mark(last, EPOCH)
-    assert not world.ready()
+    assert not world.epochs.ready()
     read_to_the_mark(last, "again")
-    assert world.ready()
+    assert world.epochs.ready()
 
 
 def test_a_mark_of_another_epoch_means_nothing(world: LawWorld) -> None:
@@ -275,4 +275,4 @@ def test_a_mark_of_another_epoch_means_nothing(world: LawWorld) -> None:
     for partition in (0, 1):
         fold(world, EpochMark(1, EPOCH), partition=partition)
     world.apply(EpochMark(1, EPOCH))
-    assert not world.ready()
+    assert not world.epochs.ready()

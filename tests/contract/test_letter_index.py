@@ -3,20 +3,17 @@
 from backends.redis.letter_index import BLOCK_ENTRIES, LetterIndex, LetterSpan, block_of
 from backends.redis.view import WITHOUT_TASK, RedisView
 from dispatcher.wire.retention import TOMBSTONE_MS
-
-
-def position(ledger: int, entry: int) -> str:
-    return f"{ledger:020d}:{entry:020d}:000000"
+from tests.contract.registry_records import position
 
 
 def test_blocks_become_the_parts_of_the_topic_that_are_to_be_read(view: RedisView) -> None:
     index = LetterIndex(view)
-    entries = [(12, 0), (12, BLOCK_ENTRIES - 1), (12, BLOCK_ENTRIES), (12, 5 * BLOCK_ENTRIES), (9, 1)]
-    index.add({"t": {block_of(position(*entry)) for entry in entries}, "other": {block_of(position(12, 1))}})
+    entries = [(0, 12), (BLOCK_ENTRIES - 1, 12), (BLOCK_ENTRIES, 12), (5 * BLOCK_ENTRIES, 12), (1, 9)]
+    index.add({"t": {block_of(position(*entry)) for entry in entries}, "other": {block_of(position(1, 12))}})
     assert index.spans("t") == [
-        LetterSpan(position(9, -1), position(9, BLOCK_ENTRIES)),
-        LetterSpan(position(12, -1), position(12, 2 * BLOCK_ENTRIES)),
-        LetterSpan(position(12, 5 * BLOCK_ENTRIES - 1), position(12, 6 * BLOCK_ENTRIES)),
+        LetterSpan(position(-1, 9), position(BLOCK_ENTRIES, 9)),
+        LetterSpan(position(-1, 12), position(2 * BLOCK_ENTRIES, 12)),
+        LetterSpan(position(5 * BLOCK_ENTRIES - 1, 12), position(6 * BLOCK_ENTRIES, 12)),
     ]
     assert len(index.spans("other")) == 1
     assert index.spans("nobody") == []

@@ -3,8 +3,6 @@
 from itertools import chain
 from typing import Any
 
-import msgspec
-
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.registry.tasks import ANY, LIVE, TaskSelection
@@ -67,7 +65,7 @@ def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:
 
 def test_tasks_are_listed_by_what_is_asked_for(registry: Registry) -> None:
     for number, name in enumerate(["sale-1", "sale-2", "news-1"]):
-        record = msgspec.structs.replace(task_record(name), channel="sms" if number == 1 else "null", created_ms=number)
+        record = task_record(name, channel="sms" if number == 1 else "null", created_ms=number)
         registry.control.apply(position(number), record)
     assert listed(registry, id_prefix="sale-") == ["sale-2", "sale-1"]
     assert listed(registry, channel="sms") == ["sale-2"]

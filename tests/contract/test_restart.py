@@ -27,9 +27,9 @@ def read_to_the_mark(world: LawWorld, epoch: str) -> None:
     """All topics, as they are now."""
     world.apply(EpochMark(1, epoch))
     for partition in (0, 1):
-        assert not world.ready()
+        assert not world.epochs.ready()
         fold(world, EpochMark(1, epoch), partition=partition)
-    assert world.ready()
+    assert world.epochs.ready()
 
 
 def test_nothing_is_granted_until_the_longest_claim_that_any_worker_made_has_ended(live: LawWorld) -> None:

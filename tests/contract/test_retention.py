@@ -26,7 +26,6 @@ from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS, TOMBSTONE_MS
 from dispatcher.wire.topics import Topics
 from producers.submit.acceptance import accept, check_same
 from tests.contract.ledger_worlds import LawWorld, mixed, run
-from tests.contract.ledger_worlds import task_record as ledger_task
 from tests.contract.registry_records import change, placed, position, ready, sealed, submission_of, task_record
 from tests.records import edit_text, finished
 
@@ -105,19 +104,19 @@ def test_what_was_folded_before_its_task_was_known_is_kept_as_long_as_the_task_l
 ) -> None:
     view = world.view
     if known_first:
-        world.apply(ledger_task("t"))
+        world.add("t")
     world.record("t", run(0, 4), mixed(4, [RETRY]))
     names = [f"{view.keys.prefix}:{kind}" for kind in ("final:t:0", "touched:t:0", "open:t")]
     if not known_first:
         assert all(TOMBSTONE_MS - SLACK_MS < view.client.pttl(name) <= TOMBSTONE_MS for name in names)
-        world.apply(ledger_task("t"))
+        world.add("t")
     assert [view.client.pttl(name) for name in [*names, view.keys.task("t")]] == [-1] * 4
 
 
 def test_the_writers_of_a_seal_are_kept_too(world: LawWorld) -> None:
     view = world.view
     world.record("t", run(0, 4, writer="x"))
-    world.apply(ledger_task("t"))
+    world.add("t")
     world.seal("t", 4, ("x",))
     names = [f"{view.keys.prefix}:{kind}:t:x" for kind in ("final", "touched")]
     assert [view.client.pttl(name) for name in names] == [-1, -1]

@@ -217,7 +217,7 @@ def test_a_failure_before_the_first_write_breaks_nothing(live: LawWorld) -> None
     with pytest.raises(FairlaneError, match="WRONGTYPE"):
         live.fold.apply(0, None, "1", [encode_record(outcomes("t", run(0, 3)))])
     client.delete(f"{prefix}:final:t:0")
-    assert live.ready()
+    assert live.epochs.ready()
     assert live.statuses(1, ask_own("t", 0, 3)) == [(Status.GRANTED, 3)]
 
 

@@ -49,6 +49,10 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+LAWS_TABLE = text_of("docs/internals/ledger.md").partition("### Laws and where they are tested")[2].partition("\n##")[0]
+LAWS = [line.split("|")[1:-1] for line in LAWS_TABLE.splitlines() if line.startswith("| ")][1:]
+
+
 @pytest.mark.parametrize("lifecycle", [TASK, WORKER, NODE_LIFE], ids=lambda lifecycle: lifecycle.name)
 def test_the_pictures_of_the_life_cycles_are_those_of_the_tables(lifecycle: Lifecycle) -> None:
     page = "docs/estate.md" if lifecycle is NODE_LIFE else "docs/internals/state.md"
@@ -94,12 +98,28 @@ def test_links_to_headings_lead_to_one(document: str) -> None:
     assert not [f"{file.name}#{anchor}" for file, anchor in places if anchor not in anchors(file)]
 
 
-def test_the_tests_named_for_the_settle_rules_exist() -> None:
-    named = set(re.findall(r"`(test_\w+)`", "\n".join(map(text_of, INTERNALS))))
-    files = (ROOT / "tests").rglob("test_*.py")
-    there = {name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())}
+def names_in(folder: str) -> set[str]:
+    files = (ROOT / folder).rglob("test_*.py")
+    return {name for file in files for name in re.findall(r"def (test_\w+)", file.read_text("utf-8"))}
+
+
+def named_in(text: str) -> set[str]:
+    return set(re.findall(r"`(test_\w+)`", text))
+
+
+def test_the_tests_named_for_the_settle_rules_and_laws_exist() -> None:
+    named = named_in("\n".join(map(text_of, INTERNALS)))
     assert named
-    assert named <= there
+    assert named <= names_in("tests")
+
+
+def test_each_law_has_a_row_with_a_stateful_test_and_those_of_the_contract_are_there() -> None:
+    numbered = [row for row in LAWS if row[0].strip()[0].isdigit()]
+    assert [int(row[0].split()[0]) for row in numbered] == list(range(1, 9))
+    assert all(named_in(stateful) for _, stateful, *_ in numbered)
+    assert {name for _, stateful, single, _ in LAWS for name in named_in(stateful + single)} <= names_in(
+        "tests/contract"
+    )
 
 
 def test_commands_in_the_documents_exist() -> None:

@@ -22,10 +22,6 @@ def always_busy(_envelope: Envelope) -> Report:
     return BUSY
 
 
-def most_calls(world: EngineWorld) -> int:
-    return max(world.calls.values())
-
-
 # ------------------------------------------------------------------ errors
 def test_errors_are_counted_by_task_with_the_last_of_them() -> None:
     gone = Report(BUSY.verdict, exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: Verdict(RETRY, "later", 30.0)})
@@ -75,7 +71,7 @@ def test_nothing_is_acked_before_everything_is_stored(failing: str) -> None:
     faults.fail = 0
     world.run_out("t")
     assert world.counts("t") == {"sent": 2, "failed": 1}
-    assert most_calls(world) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_one_dead_letter_that_is_not_stored_holds_up_the_record_and_the_ack() -> None:
@@ -99,7 +95,7 @@ def test_a_record_without_receipt_is_written_again_and_counts_once(world: Engine
     world.run_out("t")
     assert world.counts("t") == {"sent": 10}
     assert worker.engine.stats.stored_again == 1
-    assert most_calls(world) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_a_next_attempt_without_receipt_is_published_again_and_sent_once() -> None:
@@ -116,7 +112,7 @@ def test_copies_of_a_resumed_submission_are_sent_once(world: EngineWorld) -> Non
     world.broker.repeat(lane)
     worker = world.worker()
     world.run_out("t")
-    assert most_calls(world) == 1
+    assert max(world.calls.values()) == 1
     assert worker.engine.stats.dropped == 200
 
 
@@ -126,7 +122,7 @@ def test_forgotten_acks_bring_nothing_back(world: EngineWorld) -> None:
     world.run_out("t")
     world.broker.forget_acks(lane)
     world.run_out("t")
-    assert most_calls(world) == 1
+    assert max(world.calls.values()) == 1
 
 
 def lose_the_next_attempt(world: EngineWorld, worker: Worker, lane: str) -> None:
@@ -148,7 +144,7 @@ def test_a_copy_of_what_is_recorded_and_open_gets_its_next_attempt_again() -> No
     world.run_out("t")
     assert second.engine.stats.republished == 1
     assert world.counts("t") == {"sent": 4}
-    assert most_calls(world) == 1
+    assert max(world.calls.values()) == 1
 
 
 def test_a_next_attempt_that_was_lost_is_made_again_of_the_open_targets_alone() -> None:

@@ -91,6 +91,10 @@ def test_set_tiers_takes_what_globals_gives() -> None:
     assert (found.tier_weights["medium"], found.app_weights) == (2.5, {"shop": 2.5})
 
 
+def python(*arguments: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+
+
 def user_module(source: str, name: str = "users_own") -> ModuleType:
     module = ModuleType(name)
     exec(compile(source, f"{name}.py", "exec"), vars(module))
@@ -120,7 +124,7 @@ def test_the_author_of_a_channel_sees_the_warning(tmp_path: Path) -> None:
     """Python shows it by default for `__main__` alone."""
     (tmp_path / "older_push.py").write_text("from dispatcher.outcome import ALL_SENT\nclass Push: ...\n")
     command = "from consumers.delivery.channel_registry import load_channels; load_channels({'my': 'older_push:Push'})"
-    done = subprocess.run([sys.executable, "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = python("-c", command, cwd=tmp_path)
     assert "older_push.py:1: Moved: dispatcher.outcome.ALL_SENT moves in the next release: use fairlane" in done.stderr
 
 
@@ -136,16 +140,14 @@ def test_public_imports_our_own_and_unpickling_warn_nobody() -> None:
 
 def test_our_own_modules_import_without_a_warning() -> None:
     code = "import fairlane; from fairlane import *; from fairlane.channels import *; import consumers.delivery.courier"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = python("-W", "error", "-c", code)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_importing_fairlane_loads_no_server_client() -> None:
     loaded = "print(sorted({'pulsar', 'redis', 'pydantic'} & set(sys.modules)))"
     code = f"import sys, fairlane, fairlane.errors, fairlane.channels; {loaded}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = python("-c", code)
     assert done.stdout == "[]\n"
 
 

@@ -61,3 +61,27 @@ class Client:
             receipt(result, pulsar.MessageId(-1, 1, 2, 0))
 
     def close_async(self, _closed: object) -> None: ...
+
+
+class SilentProducer:
+    """Keeps what it is sent, and answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.receipts: list[Callable[[Any, Any], None] | None] = []
+        self.closed = False
+
+    def send_async(self, message: Any, receipt: Callable[[Any, Any], None] | None) -> None:
+        self.bodies.append(message.data())
+        self.receipts.append(receipt)
+
+    def answer(self, result: Any, count: int | None = None) -> None:
+        """Answer what was sent: the first `count` messages, or all."""
+        receipts, self.receipts = self.receipts[:count], [] if count is None else self.receipts[count:]
+        for receipt in receipts:
+            if receipt is not None:
+                receipt(result, pulsar.MessageId(-1, 1, 2, 0))
+
+    def close_async(self, _closed: object) -> None:
+        self.closed = True
+        self.answer(pulsar.Result.AlreadyClosed)

@@ -12,6 +12,7 @@ from backends.redis.letter_index import BLOCK_ENTRIES, LetterSpan
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.topics import Topics
+from tests.contract.registry_records import position
 from tests.records import dead_letter
 from tests.unit.backends.raw_client import Client
 from tests.unit.consumers import fakes
@@ -96,16 +97,12 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     """Letters of `mine` in entries 70 and 700 among those of others."""
     others = {entry: letter_of("other", entry) for entry in range(1_000)}
     letters = others | {entry: letter_of("mine", entry) for entry in (70, 700)}
-    places = {entry: f"{7:020d}:{entry:020d}:000000" for entry in letters}
-    topic = Topic([StoredRecord(places[n], msgspec.msgpack.encode(one), one.task) for n, one in letters.items()])
+    topic = Topic([StoredRecord(position(n), msgspec.msgpack.encode(one), one.task) for n, one in letters.items()])
     monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda _, __, after=None, since_ms=0: topic.open(after))
     return topic
 
 
-SPANS = [
-    LetterSpan(f"{7:020d}:{entry - 1:020d}:000000", f"{7:020d}:{entry + BLOCK_ENTRIES:020d}:000000")
-    for entry in (64, 640)
-]
+SPANS = [LetterSpan(position(entry - 1), position(entry + BLOCK_ENTRIES)) for entry in (64, 640)]
 
 
 def test_of_many_letters_only_the_parts_with_those_of_the_task_are_read(topic: Topic) -> None:

@@ -16,7 +16,7 @@ from backends.pulsar.publisher import LaneProducer, LaneProducerSettings
 from backends.pulsar.silence import CHECKS
 from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
-from tests.unit.backends.raw_client import Checks, Client
+from tests.unit.backends.raw_client import Checks, Client, SilentProducer
 from tests.unit.consumers.fakes import eventually
 
 LANE = "persistent://t/tasks-00/a-task"
@@ -25,7 +25,7 @@ LARGE = b"x" * (64 << 10)
 
 
 class SilentClient:
-    """Producers that keep what they are sent, and answer when the test says so."""
+    """Its last producer is the one in use. refuses: raised instead of making one."""
 
     def __init__(self) -> None:
         self.made: list[SilentProducer] = []
@@ -45,28 +45,6 @@ class SilentClient:
     def has_again(self, producers: int, bodies: list[bytes]) -> bool:
         """Return whether this is the number of producers, and the last one was sent these bodies."""
         return len(self.made) == producers and self.made[-1].bodies == bodies
-
-
-class SilentProducer:
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        self.receipts: list[Callable[[Any, Any], None] | None] = []
-        self.closed = False
-
-    def send_async(self, message: Any, receipt: Callable[[Any, Any], None] | None) -> None:
-        self.bodies.append(message.data())
-        self.receipts.append(receipt)
-
-    def answer(self, result: Any, count: int | None = None) -> None:
-        """Answer what was sent: the first `count` messages, or all."""
-        receipts, self.receipts = self.receipts[:count], [] if count is None else self.receipts[count:]
-        for receipt in receipts:
-            if receipt is not None:
-                receipt(result, pulsar.MessageId(-1, 1, 2, 0))
-
-    def close_async(self, _closed: object) -> None:
-        self.closed = True
-        self.answer(pulsar.Result.AlreadyClosed)
 
 
 @pytest.fixture

@@ -2,21 +2,23 @@
 reported to the publisher."""
 
 import queue
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pulsar
 import pytest
 
-from backends.pulsar import lane_publisher, publisher
+from backends.pulsar import lane_publisher
 from backends.pulsar.lane_publisher import LanePublisher, PublisherSettings
 from backends.pulsar.publisher import LaneProducerSettings
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from tests.actors import running
-from tests.unit.backends.raw_client import Client
+from tests.unit.backends.raw_client import Checks, SilentProducer
 from tests.unit.consumers.envelopes import envelope
 
 LANE = "persistent://t/tasks-01/moved"
@@ -41,52 +43,44 @@ class Answers:
 
 
 class Broker:
-    """Lanes whose receipts come at once, except for those that stall: their receipts come when the test says so."""
+    """A client of lanes whose receipts come at once, except for those that stall: theirs come when the test says so."""
 
-    def __init__(self, still: set[str]) -> None:
-        self.still = still
+    def __init__(self, *still: str) -> None:
+        self.still = set(still)
         self.broken: set[str] = set()
-        self.stored: dict[str, list[int]] = {}
-        self._owed: dict[str, list[Callable[[], None]]] = {}
+        self.checks = Checks()
+        self._producers: defaultdict[str, list[RawProducer]] = defaultdict(list)
 
-    def producer(self, _client: object, topic: str, _settings: object) -> Any:
-        return RawProducer(self, topic)
-
-    def take(self, topic: str, body: bytes, receipt: Callable[[Any, Any], None] | None) -> None:
-        if topic in self.broken:
-            raise RuntimeError("the client does not want it")
-
-        def store() -> None:
-            self.stored.setdefault(topic, []).append(decode_envelope(body).sequence)
-            if receipt is not None:
-                receipt(pulsar.Result.Ok, None)
-
-        if topic in self.still:
-            self._owed.setdefault(topic, []).append(store)
-        else:
-            store()
+    def create_producer(self, topic: str, **_: object) -> Any:
+        self._producers[topic].append(RawProducer(self, topic))
+        return SimpleNamespace(_producer=self._producers[topic][-1])
 
     def go_on(self, topic: str) -> None:
         self.still.discard(topic)
-        for store in self._owed.pop(topic, []):
-            store()
+        for producer in self._producers[topic]:
+            producer.answer(pulsar.Result.Ok)
+
+    @property
+    def stored(self) -> dict[str, list[int]]:
+        """The sequences in each lane."""
+        return {
+            topic: [decode_envelope(body).sequence for producer in producers for body in producer.bodies]
+            for topic, producers in self._producers.items()
+        }
 
 
-class RawProducer:
+class RawProducer(SilentProducer):
     def __init__(self, broker: Broker, topic: str) -> None:
+        super().__init__()
         self._broker = broker
         self._topic = topic
-        self._receipts: list[Callable[[Any, Any], None]] = []
 
     def send_async(self, message: Any, receipt: Callable[[Any, Any], None] | None) -> None:
-        if receipt is not None:
-            self._receipts.append(receipt)
-        self._broker.take(self._topic, message.data(), receipt)
-
-    def close_async(self, _closed: object) -> None:
-        """As the client does: what has no receipt fails."""
-        for receipt in self._receipts:
-            receipt(pulsar.Result.AlreadyClosed, None)
+        if self._topic in self._broker.broken:
+            raise RuntimeError("the client does not want it")
+        super().send_async(message, receipt)
+        if self._topic not in self._broker.still:
+            self.answer(pulsar.Result.Ok)
 
 
 def envelopes(*sequences: int) -> list[Envelope]:
@@ -94,8 +88,10 @@ def envelopes(*sequences: int) -> list[Envelope]:
 
 
 @contextmanager
-def working(settings: PublisherSettings, create: Callable[[str], None] | None = None) -> Iterator[LanePublisher]:
-    made = LanePublisher(Client(), SystemClock(), settings, create)
+def working(
+    client: Any, settings: PublisherSettings, create: Callable[[str], None] | None = None
+) -> Iterator[LanePublisher]:
+    made = LanePublisher(client, SystemClock(), settings, create)
     with running(made.run):
         yield made
         assert made.stop(TELL_S)
@@ -106,21 +102,15 @@ def plain_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane_publisher, "partitions_of", lambda _client, lane: [lane])
 
 
-def broker_of(monkeypatch: pytest.MonkeyPatch, *still: str) -> Broker:
-    broker = Broker(set(still))
-    monkeypatch.setattr(publisher, "_create_producer", broker.producer)
-    return broker
-
-
 def narrow(stuck_s: float = 30.0) -> PublisherSettings:
     """Two envelopes under way at most, and then it waits for a receipt."""
     return PublisherSettings(stuck_s=stuck_s, producer=LaneProducerSettings(in_flight_messages=2))
 
 
 # ---------------------------------------------------------------- a lane that stalls
-def test_a_lane_that_stands_still_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, still, good = broker_of(monkeypatch, LANE), Answers(), Answers()
-    with working(narrow()) as lanes:
+def test_a_lane_that_stands_still_holds_up_no_other() -> None:
+    broker, still, good = Broker(LANE), Answers(), Answers()
+    with working(broker, narrow()) as lanes:
         for first in range(0, 10, 2):
             lanes.publish(LANE, envelopes(first, first + 1), still)
         lanes.publish(OTHER, envelopes(0, 1, 2), good)
@@ -131,9 +121,9 @@ def test_a_lane_that_stands_still_holds_up_no_other(monkeypatch: pytest.MonkeyPa
     assert broker.stored == {OTHER: [0, 1, 2], LANE: list(range(10))}
 
 
-def test_who_waits_for_a_lane_without_receipts_is_told_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, still = broker_of(monkeypatch, LANE), Answers()
-    with working(narrow(stuck_s=0.05)) as lanes:
+def test_who_waits_for_a_lane_without_receipts_is_told_after_a_while() -> None:
+    broker, still = Broker(LANE), Answers()
+    with working(broker, narrow(stuck_s=0.05)) as lanes:
         for first in range(0, 6, 2):
             lanes.publish(LANE, envelopes(first, first + 1), still)
         assert all(isinstance(still.next(), Unreachable) for _ in range(3))
@@ -142,27 +132,26 @@ def test_who_waits_for_a_lane_without_receipts_is_told_after_a_while(monkeypatch
         assert still.next() is None
 
 
-def test_a_call_larger_than_what_may_be_under_way_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, done = broker_of(monkeypatch), Answers()
-    with working(narrow()) as lanes:
+def test_a_call_larger_than_what_may_be_under_way_is_stored() -> None:
+    broker, done = Broker(), Answers()
+    with working(broker, narrow()) as lanes:
         lanes.publish(LANE, envelopes(*range(9)), done)
         assert done.next() is None
     assert broker.stored == {LANE: list(range(9))}
 
 
-def test_what_is_published_after_the_stop_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker_of(monkeypatch)
+def test_what_is_published_after_the_stop_is_refused() -> None:
     done = Answers()
-    with working(narrow()) as lanes:
+    with working(Broker(), narrow()) as lanes:
         pass
     lanes.publish(LANE, envelopes(1), done)
     assert isinstance(done.next(), Unreachable)
 
 
-def test_a_lane_that_cannot_be_flushed_is_given_up_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker_of(monkeypatch, LANE)
+def test_a_lane_that_cannot_be_flushed_is_given_up_at_the_deadline() -> None:
+    client: Any = Broker(LANE)
     done, sent = Answers(), Answers()
-    lanes = LanePublisher(Client(), SystemClock(), narrow())
+    lanes = LanePublisher(client, SystemClock(), narrow())
     with running(lanes.run):
         lanes.publish(LANE, envelopes(1), done)
         lanes.publish(OTHER, envelopes(1), sent)
@@ -171,10 +160,10 @@ def test_a_lane_that_cannot_be_flushed_is_given_up_at_the_deadline(monkeypatch: 
     assert isinstance(done.next(), Unreachable)
 
 
-def test_what_the_client_does_not_take_is_told_and_tried_with_another_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, done = broker_of(monkeypatch), Answers()
+def test_what_the_client_does_not_take_is_told_and_tried_with_another_producer() -> None:
+    broker, done = Broker(), Answers()
     broker.broken = {LANE}
-    with working(narrow()) as lanes:
+    with working(broker, narrow()) as lanes:
         lanes.publish(LANE, envelopes(1), done)
         assert str(done.next()) == "the client does not want it"
         broker.broken.clear()
@@ -182,16 +171,13 @@ def test_what_the_client_does_not_take_is_told_and_tried_with_another_producer(m
         assert done.next() is None
 
 
-def test_a_receipt_that_is_not_taken_stops_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    broker_of(monkeypatch)
+def test_a_receipt_that_is_not_taken_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     done = Answers()
 
     def refuse(_: Exception | None) -> None:
         raise RuntimeError("not now")
 
-    with working(narrow()) as lanes:
+    with working(Broker(), narrow()) as lanes:
         lanes.publish(LANE, envelopes(1), refuse)
         lanes.publish(LANE, envelopes(2), done)
         assert done.next() is None
@@ -208,7 +194,7 @@ def answer_of(monkeypatch: pytest.MonkeyPatch, create: Callable[[str], None], st
 
     monkeypatch.setattr(lane_publisher, "LaneProducer", make_producer)
     reported = Answers()
-    with working(PublisherSettings(), create) as lanes:
+    with working(Broker(), PublisherSettings(), create) as lanes:
         lanes.publish(LANE, [], reported)
         return str(reported.next())
 
