@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from backends.redis.registry.registry import Registry
@@ -174,14 +174,9 @@ KILLERS = [
 """Each ended a fold, a watch or an engine of 0.1.0."""
 
 
-@pytest.mark.parametrize("killer", KILLERS, ids=lambda body: str(msgspec.msgpack.decode(body)[:5]))
-def test_a_record_that_stopped_0_1_0_stops_nobody(view: RedisView, killer: bytes) -> None:
-    check([encode(FORMS[1]), killer], view)
-    assert len(SkippedRecords(view).kept(CONTROL)) == 1
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=st.lists(bodies, min_size=1, max_size=12))
+@example(log=[encode(FORMS[1]), *KILLERS])
 def test_nothing_in_the_control_topic_stops_a_reader(view: RedisView, log: list[bytes]) -> None:
     check(log, view)
 

@@ -25,7 +25,6 @@ from backends.redis.workers import Workers
 from backends.settings import RedisSettings
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TierStats
-from dispatcher.ports import DeadLetter
 from dispatcher.wire.control import (
     MAIN_WRITER,
     Checkpoint,
@@ -39,16 +38,17 @@ from dispatcher.wire.control import (
     TaskRecord,
     encode_control,
 )
-from dispatcher.wire.envelope import Envelope, encode_envelope, encode_message
+from dispatcher.wire.envelope import encode_envelope, encode_message
 from dispatcher.wire.lease import LaneAsk, LaneKind, Want
-from dispatcher.wire.outcome import ClaimsEnded, CloseTask, EpochMark, Mixed, Named, Outcomes, Run, encode_record
+from dispatcher.wire.outcome import ClaimsEnded, CloseTask, EpochMark, Named, Outcomes, encode_record
 from dispatcher.wire.snapshot import Begun, Packer, encode
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
 from tests import records
-from tests.contract.ledger_worlds import TOPICS, ask, request
+from tests.contract.ledger_worlds import TOPICS, ask, mixed, request, run
 from tests.contract.registry_records import position, task_record
+from tests.unit.consumers.envelopes import envelope
 
 MESSAGE = encode_message({"title": "Sale", "body": "10 % off for {name}", "badge": 3})
 AT_MS = 1_700_000_000_000
@@ -83,20 +83,15 @@ def setting(field: str, value: str) -> GlobalChange:
     return GlobalChange(1, field, value, AT_MS + 7)
 
 
+SENT: dict[str, Any] = {"task": "running", "channel": "http", "published_ms": AT_MS, "message": MESSAGE}
 ENVELOPES = {
-    "first attempt": Envelope(
-        format=1, task="running", writer="0", sequence=3, attempt=0, app="shop", channel="http", published_ms=AT_MS,
-        not_before_ms=0, expires_ms=0, size=3, max_attempts=5, message=MESSAGE, targets=["a", "b", "c"],
+    "first attempt": envelope(3, ["a", "b", "c"], **SENT),
+    "later attempt, with variables": envelope(
+        4, ["d", "é"], attempt=2, not_before_ms=AT_MS + 5_000, expires_ms=FAR_MS, size=10, positions=[0, 7],
+        variables=[{"name": "Ann", "n": [1, 2.5, None]}, None], **SENT,
     ),
-    "later attempt, with variables": Envelope(
-        format=1, task="running", writer="0", sequence=4, attempt=2, app="shop", channel="http", published_ms=AT_MS,
-        not_before_ms=AT_MS + 5_000, expires_ms=FAR_MS, size=10, max_attempts=5, message=MESSAGE, targets=["d", "é"],
-        positions=[0, 7], variables=[{"name": "Ann", "n": [1, 2.5, None]}, None],
-    ),
-    "of a Spark writer": Envelope(
-        format=1, task="spark", writer="-Qm_3x0Zb", sequence=0, attempt=0, app="shop", channel="log",
-        published_ms=AT_MS, not_before_ms=0, expires_ms=0, size=1, max_attempts=20, message=MESSAGE, targets=["x"],
-        positions=None, variables=[{}],
+    "of a Spark writer": envelope(
+        0, ["x"], max_attempts=20, variables=[{}], **SENT | {"task": "spark", "writer": "-Qm_3x0Zb", "channel": "log"},
     ),
 }  # fmt: skip
 
@@ -152,51 +147,38 @@ CONTROL: list[ControlRecord] = [
     setting("limit:tasks:shop", "50"),
     setting("limit:targets:*", "10000000"),
     EpochMark(1, "3f2a"),
-    Restated(1, f"{7:020d}:{1:020d}:{0:06d}", msgspec.Raw(encode_control(task("old")))),
+    Restated(1, position(1), msgspec.Raw(encode_control(task("old")))),
 ]
 
+
+def outcomes(number: int, *parts: Any, **fields: Any) -> Outcomes:
+    return records.outcomes(*parts, task="running", claim=f"w-1.{number}", channel="http", **fields)
+
+
 OUTCOMES = [
-    Outcomes(
-        format=1, task="running", claim="w-1.7", at_ms=AT_MS + 900, channel="http",
-        runs=[
-            Run(writer="0", attempt=0, first=0, count=2, size=SIZE, code=0),
-            Run(writer="0", attempt=0, first=2, count=1, size=SIZE, code=9),
-        ],
-        mixed=[],
+    outcomes(7, run(0, 2, size=SIZE), run(2, 1, 9, size=SIZE), at_ms=AT_MS + 900),
+    outcomes(
+        8,
+        mixed(3, [0, 0, 1, 2, 9, 9, 0, 0, 0, 0], delay_s=5),
+        Named(writer="0", attempt=0, sequence=3, positions=[2, 3], targets=["t2", "t3"], reasons=["gone", "refused"]),
+        Named(writer="0", attempt=0, sequence=3, positions=None, targets=["t0"]),
+        at_ms=AT_MS + 950,
+        app="shop",
+        latency_ms=120,
     ),
-    Outcomes(
-        format=1, task="running", claim="w-1.8", at_ms=AT_MS + 950, channel="http", runs=[],
-        mixed=[
-            Mixed(
-                writer="0", attempt=0, sequence=3, size=SIZE, positions=None,
-                codes=bytes([0, 0, 1, 2, 9, 9, 0, 0, 0, 0]), delay_s=5,
-            )
-        ],
-        app="shop", latency_ms=120,
-        named=[
-            Named(
-                writer="0", attempt=0, sequence=3, positions=[2, 3], targets=["t2", "t3"], reasons=["gone", "refused"]
-            ),
-            Named(writer="0", attempt=0, sequence=3, positions=None, targets=["t0"]),
-        ],
-    ),
-    Outcomes(
-        format=1, task="running", claim="w-1.9", at_ms=AT_MS + 990, channel="http", runs=[],
-        mixed=[Mixed(writer="0", attempt=1, sequence=3, size=SIZE, positions=[4, 5], codes=bytes([0, 9]), delay_s=30)],
-    ),
+    outcomes(9, mixed(3, [0, 9], attempt=1, size=SIZE, positions=[4, 5], delay_s=30), at_ms=AT_MS + 990),
     CloseTask(1, "expired", 3, AT_MS + 61_000),
     ClaimsEnded(1, ["w-0.1|running", "w-0.2|small"]),
     EpochMark(1, "3f2a"),
-]  # fmt: skip
+]
 
 LETTERS = {
-    "targets": DeadLetter(
-        format=1, task="running", writer="0", sequence=3, attempt=0, at_ms=AT_MS, channel="http", positions=[2, 3],
-        targets=["t2", "t3"], outcomes=[1, 2], reasons=["gone", "refused"],
+    "targets": records.dead_letter(
+        "running", ["t2", "t3"], sequence=3, at_ms=AT_MS, channel="http", positions=[2, 3], outcomes=[1, 2],
+        reasons=["gone", "refused"],
     ),
-    "unknown task": DeadLetter(
-        format=1, task="", writer="", sequence=0, attempt=0, at_ms=AT_MS, channel="", positions=[], targets=[],
-        outcomes=[], reasons=["not an envelope"], body=b"\x93garbage\xff",
+    "unknown task": records.dead_letter(
+        "", writer="", at_ms=AT_MS, channel="", reasons=["not an envelope"], body=b"\x93garbage\xff",
     ),
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from dispatcher.engine import settling as engine_settling
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Outcome, Report, Verdict, reads_back
+from tests.unit.consumers.office import Channel
 from tests.unit.engine_world import EngineWorld, Worker
 from tests.unit.nonsense import answers, junk, reports
 
@@ -26,20 +27,15 @@ TARGETS = 12
 CHUNK = 4
 
 
-class Channel:
+class Scripted(Channel):
     """Returns what the script makes of the envelopes of a call."""
 
     name = "null"
-    timeout_s, concurrency = 5.0, 4
 
     def __init__(self, script: Callable[[Sequence[Envelope]], Any], batch_limit: int) -> None:
+        super().__init__(timeout_s=5.0, batch_limit=batch_limit)
         self._script = script
-        self.batch_limit = batch_limit
         self.called: list[Envelope] = []
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Any:
         self.called += envelopes
@@ -47,7 +43,7 @@ class Channel:
 
 
 @contextmanager
-def through_calls(worker: Worker, channel: Channel) -> Iterator[None]:
+def through_calls(worker: Worker, channel: Scripted) -> Iterator[None]:
     """The worker's batches go through the real calls of that channel, each to its end."""
     loop = asyncio.new_event_loop()
     queue = ChannelQueue(channel, loop, worker.world.clock, FleetGate(worker.world.clock))
@@ -64,9 +60,9 @@ def through_calls(worker: Worker, channel: Channel) -> Iterator[None]:
         loop.close()
 
 
-def deliver_all(script: Callable[[Sequence[Envelope]], Any], batch_limit: int = 10) -> tuple[EngineWorld, Channel]:
+def deliver_all(script: Callable[[Sequence[Envelope]], Any], batch_limit: int = 10) -> tuple[EngineWorld, Scripted]:
     """A task `good` and a task `bad` go through the channel until both have ended."""
-    world, channel = EngineWorld(), Channel(script, batch_limit)
+    world, channel = EngineWorld(), Scripted(script, batch_limit)
     for task in ("good", "bad"):
         world.add_task(task, TARGETS, chunk=CHUNK, max_attempts=2)
     # Both bounds are lowered: 30 days of waiting are 4,320 laps through a retry lane, and 4,096 rounds take five days.
@@ -78,7 +74,7 @@ def deliver_all(script: Callable[[Sequence[Envelope]], Any], batch_limit: int = 
     return world, channel
 
 
-def calls_of(channel: Channel, task: str) -> list[tuple[int, int]]:
+def calls_of(channel: Scripted, task: str) -> list[tuple[int, int]]:
     return sorted((one.sequence, one.attempt) for one in channel.called if one.task == task)
 
 
