@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import ALL_SENT, ClaimsEnded, Report
@@ -91,7 +90,6 @@ class LawEngines(LawWorld):
         self.sent: list[Sent] = []
         self.caps: dict[str, int] = {}
         self.outages: list[Outage] = []
-        self._unheard: list[tuple[str, ControlRecord]] = []
         self._at_work = ""
         self._fold_s = 0.0
         super().__init__(place)
@@ -139,16 +137,6 @@ class LawEngines(LawWorld):
         self.change(push.name, "paused", str(int(paused)))
         push.paused = paused
 
-    def write(self, record: ControlRecord) -> list[str]:
-        """To the control topic, and into the view as soon as it can be."""
-        self._unheard.append((self.control.append(record), record))
-        self._hear()
-        return []
-
-    def _hear(self) -> None:
-        while self.reachable and self._unheard:
-            self.read_control(*self._unheard.pop(0))
-
     # ------------------------------------------------------------- the ledger goes and comes
     def lose_ledger(self) -> None:
         super().lose_ledger()
@@ -161,10 +149,9 @@ class LawEngines(LawWorld):
             worker.leases.fail, worker.leases.lose = 0, FOREVER
 
     def find_ledger(self) -> None:
-        self.reachable = self.folding = True
-        self._hear()
+        super().find_ledger()
         for worker in self.workers:
-            worker.leases.fail = worker.leases.lose = 0
+            worker.leases.lose = 0
         self.outages[-1] = self.outages[-1]._replace(to_s=self.now_s)
 
     @property
