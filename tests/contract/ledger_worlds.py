@@ -225,7 +225,7 @@ def own_lane(task: str) -> str:
 SHARED_LANE = TOPICS.shared_lane(0)
 
 
-def retry_lane(tier: str = "high") -> str:
+def retry_lane(tier: str) -> str:
     return TOPICS.retry_lane(Tier(tier), 1)
 
 

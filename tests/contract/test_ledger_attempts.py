@@ -1,6 +1,6 @@
 """Later attempts, their copies and those of the first: each is sent once, and what is over leaves its lane."""
 
-from dispatcher.wire.lease import LaneAsk, Status
+from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY, ClaimsEnded
 from tests.contract.ledger_worlds import (
     LawWorld,
@@ -15,15 +15,13 @@ from tests.contract.ledger_worlds import (
     want,
 )
 
-
-def second(first: int = 0, count: int = 1, writer: str = "0") -> LaneAsk:
-    """The second attempts of envelopes, in their retry lane."""
-    return ask_retry(want("t", first, count, attempt=1, writer=writer))
+SECOND = ask_retry(want("t", 0, 1, attempt=1))
+"""The second attempt of an envelope, in its retry lane."""
 
 
 def test_a_copy_of_a_later_attempt_that_is_over_leaves_its_lane(live: LawWorld) -> None:
     fold(live, outcomes("t", mixed(0, [RETRY])), outcomes("t", mixed(0, [0], attempt=1)))
-    assert live.statuses(1, second()) == [(Status.DROP, 1)]
+    assert live.statuses(1, SECOND) == [(Status.DROP, 1)]
 
 
 def test_open_envelopes_side_by_side_get_back_the_attempts_of_their_own_targets(live: LawWorld) -> None:
@@ -45,12 +43,12 @@ def test_what_was_claimed_of_a_writer_that_the_seal_leaves_out_leaves_its_lane(l
 def test_a_doubled_record_of_the_first_attempt_leaves_the_claim_on_the_second(live: LawWorld) -> None:
     """A worker may be granted both in one call: the copy of the record comes late, and under the same claim."""
     live.record("t", mixed(0, [RETRY]))
-    assert live.statuses(1, second()) == [(Status.GRANTED, 1)]
+    assert live.statuses(1, SECOND) == [(Status.GRANTED, 1)]
     live.record("t", mixed(0, [RETRY]), claim="w.1")
     assert live.claims("t") == 1
     live.advance(3_000)
     fold(live, ClaimsEnded(1, ["w.1|t"]))
-    assert live.statuses(2, second()) == [(Status.GRANTED, 1)]
+    assert live.statuses(2, SECOND) == [(Status.GRANTED, 1)]
 
 
 def test_the_record_of_one_writer_leaves_the_claim_on_another(live: LawWorld) -> None:
@@ -82,13 +80,13 @@ def test_the_end_of_a_claim_leaves_what_another_has_recorded(live: LawWorld) -> 
 def test_a_doubled_record_of_the_first_attempt_does_not_bring_the_second_again(live: LawWorld) -> None:
     first = outcomes("t", mixed(0, [RETRY]))
     fold(live, first, outcomes("t", mixed(0, [RETRY], attempt=1)), first)
-    [piece] = pieces(live.lease(1, second()))
+    [piece] = pieces(live.lease(1, SECOND))
     assert (piece.status, piece.attempt) == (Status.REPUBLISH, 1)
 
 
 def test_the_third_attempt_is_sent_once_the_second_is_recorded(live: LawWorld) -> None:
     live.record("t", mixed(0, [RETRY]))
-    live.lease(1, second())
+    live.lease(1, SECOND)
     live.record("t", mixed(0, [RETRY], attempt=1))
     third = ask_retry(want("t", 0, 1, attempt=2))
     assert live.statuses(2, third) == [(Status.GRANTED, 1)]
@@ -113,9 +111,9 @@ def test_a_later_attempt_that_found_no_credit_is_sent_when_there_is_some(world: 
     world.set_capacity(100)
     world.add("t")
     world.record("t", mixed(0, [RETRY]))
-    assert world.statuses(1, second()) == [(Status.NO_CREDIT, 1)]
+    assert world.statuses(1, SECOND) == [(Status.NO_CREDIT, 1)]
     world.advance(250)
-    assert world.statuses(1, second(), worker="x") == [(Status.GRANTED, 1)]
+    assert world.statuses(1, SECOND, worker="x") == [(Status.GRANTED, 1)]
 
 
 def test_one_open_envelope_among_many_that_are_claimed_is_found(live: LawWorld) -> None:

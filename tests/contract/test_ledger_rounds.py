@@ -29,9 +29,9 @@ def group(positions: str, tries: int = 0, due_ms: int = SOON_MS, first_ms: int =
     return TargetGroup(positions=positions, tries=tries, due_ms=due_ms, first_ms=first_ms, **fields)
 
 
-def recorded(codes: Sequence[int], *groups: TargetGroup, attempt: int = 0, positions: Sequence[int] = ()) -> Mixed:
+def recorded(codes: Sequence[int], *groups: TargetGroup, attempt: int = 0) -> Mixed:
     """A record of envelope 0 with four targets, and its groups."""
-    return mixed(0, codes, attempt=attempt, size=4, positions=positions or None, groups=list(groups))
+    return mixed(0, codes, attempt=attempt, size=4, groups=list(groups))
 
 
 def copy_of(*groups: TargetGroup, attempt: int = 1, turn_ms: int = SOON_MS) -> LaneAsk:

@@ -34,13 +34,12 @@ class CallState:
 @dataclass(frozen=True, kw_only=True)
 class WorkerState:
     """State of a worker that the world sees. mask: numbers (bits) of the claims it may still send or record under.
-    all_ahead: no call's use-by has passed. names: all claim numbers it knows. slots: how many deliveries it holds.
+    names: all claim numbers it knows. slots: how many deliveries it holds.
     overdue: time has passed that it has not seen. hurried: its last delivery did not wait until it was due."""
 
     id: int
     history: tuple[Input, ...]
     mask: int
-    all_ahead: bool
     request: LeaseRequest | None
     request_key: bytes
     asked: tuple[tuple[Kind, ...], ...]
@@ -158,7 +157,6 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...], use_by
         id=number,
         history=history,
         mask=sum(1 << one for one in in_hand),
-        all_ahead=all(call.ahead for call in calls),
         request=request,
         request_key=encode(request),
         asked=_asked(worker),

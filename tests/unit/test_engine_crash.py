@@ -44,7 +44,7 @@ def called(world: EngineWorld) -> list[Call]:
     return [(envelope.task, envelope.sequence, envelope.attempt) for envelope in world.provider_calls]
 
 
-def crash_at(step: int, *, lose_receipts: int = 0) -> tuple[EngineWorld, Worker]:
+def crash_at(step: int, *, lose_receipts: int) -> tuple[EngineWorld, Worker]:
     """Runs a world whose first worker dies at the given step; the second comes then."""
     world = EngineWorld(provider)
     world.add_task("own", 5, chunk=3)
