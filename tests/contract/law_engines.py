@@ -47,11 +47,6 @@ class Outage(NamedTuple):
     from_s: float
     to_s: float
 
-    @property
-    def alone_s(self) -> float:
-        """From now on nothing is left of what the ledger granted."""
-        return self.from_s + LEASE_S
-
 
 @dataclass(kw_only=True)
 class Push:
@@ -157,7 +152,7 @@ class LawEngines(LawWorld):
     @property
     def is_alone(self) -> bool:
         """Whether the ledger is gone and all its leases have ended."""
-        return not self.reachable and self.now_s >= self.outages[-1].alone_s
+        return not self.reachable and self.now_s >= self.outages[-1].from_s + LEASE_S
 
     # ------------------------------------------------------------- time
     def run_for(self, seconds: float) -> None:

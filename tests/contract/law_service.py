@@ -81,10 +81,6 @@ class Work:
     retries: list[int] = field(default_factory=list)
     retry_lane: str = ""
 
-    @property
-    def has_some(self) -> bool:
-        return self.backlog and self.left > 0
-
 
 class Held(NamedTuple):
     """A grant to a worker. It is refunded if it is given back before lease_end_ms."""
@@ -207,7 +203,8 @@ class LawService:
 
     def _call(self, worker: str) -> None:
         self._numbers[worker] += 1
-        asks = self._asks([self.works[name] for name in self.holds[worker] if self.works[name].has_some])
+        works = [self.works[name] for name in self.holds[worker]]
+        asks = self._asks([work for work in works if work.backlog and work.left > 0])
         back = [self._returned(held) for held in self._back.pop(worker, [])]
         asked = request(
             self._numbers[worker], *asks, worker=worker, demand_ms=DEMAND_MS, lease_ms=self._lease_ms, given_back=back

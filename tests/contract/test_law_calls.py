@@ -82,10 +82,7 @@ class Calls(Judged):
     @rule(rng=randoms)
     def toggle(self, rng: random.Random) -> None:
         push = self.crew.pushes[rng.choice(sorted(self.crew.pushes))]
-        push.standing = not push.standing or self._standing() == 1
-
-    def _standing(self) -> int:
-        return sum(push.standing for push in self.crew.pushes.values())
+        push.standing = not push.standing or sum(one.standing for one in self.crew.pushes.values()) == 1
 
     @rule()
     def join(self) -> None:

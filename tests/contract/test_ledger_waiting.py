@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from dispatcher.analysis.laws import jain
-from dispatcher.wire.lease import LaneAsk, Status
+from dispatcher.wire.lease import Status
 from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_worlds import LawWorld, ask, ask_own, in_process_worlds, own_lane, request, want
 
@@ -66,7 +66,9 @@ class Rotation:
         due = [task for task in left_out if self._announced_ms.get(task, -ANNOUNCE_MS) + ANNOUNCE_MS <= self._now_ms]
         self._announced_ms.update(dict.fromkeys(due, self._now_ms))
         self._number += 1
-        asks = [self._wanting(task) for task in self._held]
+        asks = [
+            ask(own_lane(task), want(task, self._next[task], 10, size=self.size), demand=500) for task in self._held
+        ]
         asks += [ask(own_lane(task), demand=1_000, waiting=True) for task in due]
         asked = request(self._number, *asks, demand_ms=DEMAND_MS, waiting_ms=WAITING_MS, worker=self.worker)
         answer = self.world.ledger.lease(asked)
@@ -74,9 +76,6 @@ class Rotation:
             count = sum(piece.count for piece in wants[0] if piece.status == Status.GRANTED)
             self._next[task] += count
             self.granted[task] += count * self.size
-
-    def _wanting(self, task: str) -> LaneAsk:
-        return ask(own_lane(task), want(task, self._next[task], 10, size=self.size), demand=500)
 
 
 CAPACITY = 2_000

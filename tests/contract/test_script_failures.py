@@ -123,10 +123,6 @@ def _lease(world: LawWorld) -> None:
     world.lease(2, ask_own("a", 10, 10), ask_own("b", 5, 5), shared, retry, given_back=[back])
 
 
-def _lease_copies(world: LawWorld) -> None:
-    world.lease(2, ask(own_lane("a"), want("a", 10, 5), want("a", 10, 5)))
-
-
 def _sweep(world: LawWorld) -> None:
     world.view.client.delete(world.view.keys.claim("w.1", "a"), world.view.keys.claims)
     world.view.client.hset(world.view.keys.task("a"), "claims", 0)
@@ -147,7 +143,7 @@ def _applies(record: ControlRecord) -> Act:
 
 ACTS: dict[str, Act] = {
     "lease": _lease,
-    "lease of copies": _lease_copies,
+    "lease of copies": lambda world: world.lease(2, ask(own_lane("a"), want("a", 10, 5), want("a", 10, 5))),
     "fold of outcomes": _folds(outcomes("a", run(5, 3), mixed(8, [0, 9]))),
     "fold of a close": _folds(CloseTask(1, "a", Outcome.CANCELLED, 5)),
     "fold of ended claims": _folds(ClaimsEnded(1, ["w.1|a"])),

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.redis.epochs import Epochs
 from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import MAIN_WRITER
@@ -33,7 +32,7 @@ def empty(world: LawWorld) -> str:
     """A new view that waits for a snapshot; who restores it."""
     world.view.wipe()
     world.advance(0)
-    assert Epochs(world.view).begin_epoch("new", 0, 2, restoring=True)
+    assert world.epochs.begin_epoch("new", 0, 2, restoring=True)
     return RedisSnapshots(world.view).begin_restore("new")
 
 
@@ -243,7 +242,7 @@ def test_one_at_a_time_restores_a_view_and_no_other_view(world: LawWorld) -> Non
     assert snapshots.restore_parts(second, [part])
     assert snapshots.begin_restore("another") == ""
     world.view.wipe()
-    assert Epochs(world.view).begin_epoch("newer", 0, 2, restoring=True)
+    assert world.epochs.begin_epoch("newer", 0, 2, restoring=True)
     assert not snapshots.end_restore(second, None)
 
 

@@ -52,7 +52,7 @@ class Faults:
         for index, call in enumerate(state.calls):
             if call.ahead and not call.checked:
                 stalled = self._stalled(self._scene.moved(world, i, ("check", index)), i)
-                excused = stalled.excused | self._scene.all_call_bits(call.kinds)
+                excused = stalled.excused | sum(map(self._scene.call_bits, call.kinds))
                 yield Step((i, "STALLS between check and call"), True, stalled._replace(excused=excused))
 
     def _records_late(self, i: int, world: WorldState) -> Iterator[Step]:

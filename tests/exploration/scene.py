@@ -58,9 +58,6 @@ class Scene:
         """Return the bits of all targets of an envelope in its round: a call that is excused is so for all of them."""
         return self.call_bits(kind, ALL)
 
-    def all_call_bits(self, kinds: tuple[Kind, ...]) -> int:
-        return sum(self.call_bits(kind) for kind in kinds)
-
     def whole_rounds(self, calls: int) -> int:
         """Return the bits of all targets in the rounds of these calls."""
         sets = range(ROUNDS * len(self._sequences))

@@ -9,7 +9,7 @@ from dispatcher.ports import Done
 from dispatcher.testing.courier import Script, all_sent
 from dispatcher.wire.outcome import OutcomeRecord
 from dispatcher.wire.topics import Topics
-from tests.unit.engine_world import EngineWorld, Worker, busy_at_first
+from tests.unit.engine_world import EngineWorld, busy_at_first
 
 PARTITIONS = 4
 TOPICS = Topics(outcome_partitions=PARTITIONS)
@@ -32,18 +32,13 @@ def new_world(script: Script = all_sent, capacity: int = 5_000) -> EngineWorld:
     return EngineWorld(script, topics=TOPICS, capacity=capacity)
 
 
-def held_in_memory(worker: Worker) -> int:
-    stats = worker.engine.stats
-    return stats.buffered_targets + stats.in_flight_targets + stats.unsettled_targets
-
-
 def finish_beside(world: EngineWorld, stuck: list[str], others: list[str], within_s: float) -> None:
     """See the others finished while the topic of the stuck ones is away, and these once it is back."""
     [worker] = world.workers
-    held = []
+    stats, held = worker.engine.stats, []
 
     def done() -> bool:
-        held.append(held_in_memory(worker))
+        held.append(stats.buffered_targets + stats.in_flight_targets + stats.unsettled_targets)
         return world.finished(*others)
 
     world.run(done, within_s=within_s)
@@ -52,7 +47,7 @@ def finish_beside(world: EngineWorld, stuck: list[str], others: list[str], withi
     world.outcomes.away.clear()
     world.run_out(*stuck)
     assert set(world.calls.values()) == {1}
-    assert worker.engine.stats.unsettled_targets == worker.engine.stats.held_envelopes == 0
+    assert stats.unsettled_targets == stats.held_envelopes == 0
 
 
 def test_an_outcome_topic_that_is_away_stops_no_task_of_the_others() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from dispatcher.clock import Clock
+from dispatcher.clock import VirtualClock
 from tests.unit.engine_world import EngineWorld, Worker
 
 TARGETS = 20_000
@@ -12,7 +12,7 @@ TARGETS = 20_000
 class NappingClock:
     """A clock that can be stopped."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self._behind_s = 0.0
 
@@ -23,13 +23,9 @@ class NappingClock:
         return self._clock.monotonic_s() - self._behind_s
 
     def nap(self, seconds: float) -> None:
-        """Call it when so much time has passed."""
+        """Let time pass without this clock."""
+        self._clock.advance(seconds)
         self._behind_s += seconds
-
-
-def stands_still(world: EngineWorld, clock: NappingClock, seconds: float) -> None:
-    world.clock.advance(seconds)
-    clock.nap(seconds)
 
 
 def busy(world: EngineWorld) -> tuple[Worker, NappingClock]:
@@ -50,7 +46,7 @@ def test_what_was_granted_before_is_given_back_and_not_sent(still_s: float) -> N
     world = EngineWorld(capacity=2_000)
     worker, clock = busy(world)
     before = worker.courier.waiting
-    stands_still(world, clock, still_s)
+    clock.nap(still_s)
     world.broker.take_away(world.topics.own_lane("t"))
     world.worker("other")
     world.run(within_s=0.5)
@@ -64,7 +60,7 @@ def test_what_was_granted_before_is_given_back_and_not_sent(still_s: float) -> N
 def test_a_worker_that_stood_still_before_its_first_call_has_nothing_to_give_back(world: EngineWorld) -> None:
     clock = NappingClock(world.clock)
     worker = world.worker("napping", clock=clock)
-    stands_still(world, clock, 60.0)
+    clock.nap(60.0)
     world.add_task("t", TARGETS, chunk=10)
     world.run_out("t")
     assert worker.engine.stats.given_back == 0

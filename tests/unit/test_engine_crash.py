@@ -102,11 +102,13 @@ def test_two_workers_stopped_one_after_the_other() -> None:
         check(two_crashes_at(step))
 
 
+def kills(_: Envelope) -> Report:
+    """A provider whose call ends the worker."""
+    raise Crash
+
+
 @pytest.mark.parametrize("max_attempts", [1, 3])
 def test_an_envelope_that_kills_its_worker_ends(max_attempts: int) -> None:
-    def kills(_: Envelope) -> Report:
-        raise Crash
-
     world = EngineWorld(kills)
     world.add_task("fatal", 2, chunk=2, max_attempts=max_attempts)
     for _ in range(max_attempts + 1):
@@ -121,10 +123,7 @@ def test_an_envelope_that_kills_its_worker_ends(max_attempts: int) -> None:
 
 
 def test_what_may_have_been_sent_is_given_up_if_the_task_wishes_so() -> None:
-    def kills_once(_: Envelope) -> Report:
-        raise Crash
-
-    world = EngineWorld(kills_once)
+    world = EngineWorld(kills)
     world.add_task("t", 2, chunk=2, gives_up_unknown=True)
     worker = world.worker()
     world.run(lambda: not worker.alive)

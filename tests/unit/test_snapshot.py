@@ -87,7 +87,7 @@ def test_one_that_lacks_something_in_the_middle_is_refused() -> None:
 
 
 def test_one_that_was_changed_is_refused() -> None:
-    changed = Chunk(0, encode_parts([TaskPart("t", -1, [b"lane", b"z"])]))
+    (_, changed, *_) = written([TaskPart("t", -1, [b"lane", b"z"])])
     records: list[Record] = [changed if isinstance(r, Chunk) and r.number == 0 else r for r in written()]
     with pytest.raises(Malformed, match="missing or was changed"):
         check(read(records), 2)
@@ -105,9 +105,3 @@ def test_another_format_or_number_of_topics_is_refused() -> None:
         check(read(written(begun=Begun(99, 7, BEGUN.cursors))), 2)
     with pytest.raises(Malformed, match="made of 2 outcome topics; there are 4"):
         check(read(written()), 4)
-
-
-def encode_parts(parts: list[Part]) -> bytes:
-    chunk = written(parts, 1 << 20)[1]
-    assert isinstance(chunk, Chunk)
-    return chunk.parts
