@@ -268,11 +268,3 @@ def test_a_view_is_ready_when_the_last_topic_is_read_to_its_own_mark(world: LawW
     assert not world.epochs.ready()
     read_to_the_mark(last, "again")
     assert world.epochs.ready()
-
-
-def test_a_mark_of_another_epoch_means_nothing(world: LawWorld) -> None:
-    world.restart_epoch(0)
-    for partition in (0, 1):
-        fold(world, EpochMark(1, EPOCH), partition=partition)
-    world.apply(EpochMark(1, EPOCH))
-    assert not world.epochs.ready()

@@ -29,6 +29,7 @@ from tests.contract.registry_records import (
     task_of,
     task_record,
 )
+from tests.contract.test_restated import plain_changes, tasks
 from tests.records import checkpoint, edit_text, finished
 
 # ------------------------------------------------------------------------------------------- one task's life
@@ -282,41 +283,26 @@ def test_rate_is_nothing_once_it_is_stale(registry: Registry, view: RedisView) -
 
 # ------------------------------------------------------------------------------------------- the fold as a whole
 
-TASKS = ("t1", "t2")
-_tasks = st.sampled_from(TASKS)
 _small = st.integers(0, 50)
 RECORDS = st.one_of(
     st.builds(
         lambda task, shared, weight, created_ms, first: task_record(
             task, shared=shared, weight=weight, created_ms=created_ms, first=0 if shared else first
         ),
-        _tasks,
+        tasks,
         st.booleans(),
         st.integers(1, 9_000),
         st.integers(1, 5),
         st.sampled_from([0, 0, 100]),
     ),
-    st.builds(change, _tasks, st.just("weight"), st.integers(1, 9_000).map(str)),
-    st.builds(change, _tasks, st.just("cap"), _small.map(str)),
-    st.builds(change, _tasks, st.just("tier"), st.sampled_from(["high", "low"])),
-    st.builds(change, _tasks, st.just("paused"), st.sampled_from(["0", "1"])),
-    st.builds(change, _tasks, st.just("cancelled"), st.just("1")),
-    st.builds(
-        lambda task, writer, n: checkpoint(
-            task, n, writer=writer, targets=n * 10, refused=n % 3, consumed=n, digest=str(n)
-        ),
-        _tasks,
-        st.sampled_from(["0", "w"]),
-        _small,
-    ),
-    st.builds(sealed, _tasks, _small, st.sampled_from([("0",), ("w", "x")])),
+    plain_changes,
+    st.builds(sealed, tasks, _small, st.sampled_from([("0",), ("w", "x")])),
     st.builds(
         lambda task, state, counts: finished(task, *counts, state=state, at_ms=9),
-        _tasks,
+        tasks,
         st.sampled_from(["completed", "cancelled"]),
         st.lists(_small, min_size=5, max_size=5),
     ),
-    st.builds(lambda value: setting("capacity", value), _small.map(str)),
     st.builds(lambda low: setting("tiers", f"6000:3000:{low}"), st.integers(1, 999)),
 )  # fmt: skip
 
@@ -327,7 +313,7 @@ def everything(view: RedisView) -> dict[bytes, object]:
     return {key: value for key, value in found.items() if key not in (b"test:feed", b"test:version")}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), records=st.lists(RECORDS, min_size=1, max_size=12))
 def test_any_order_and_any_copies_give_the_same_view(
     view: RedisView, registry: Registry, data: st.DataObject, records: list[ControlRecord]

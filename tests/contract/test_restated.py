@@ -27,7 +27,7 @@ ACCEPTED: list[ControlRecord] = [task_record("t1", cap=40), task_record("t2", sh
 
 numbers = st.integers(1, 99)
 tasks = st.sampled_from(TASKS)
-changes: st.SearchStrategy[ControlRecord] = st.one_of(
+plain_changes: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(lambda to: setting("capacity", str(to)), numbers),
     st.builds(lambda to: setting("cap:channel:null", f"{to}:5"), numbers),
     st.builds(lambda on, at: setting("channel_paused:null", on, at), st.sampled_from("01"), numbers),
@@ -38,7 +38,6 @@ changes: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(lambda task: change(task, "cancelled", "1"), tasks),
     st.builds(lambda task, why: change(task, "stopped", str(why)), tasks, numbers),
     st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-{to:02d}/t2"), numbers),
-    st.builds(lambda task, to: change(task, "override", edit_text(1, {"n": to})), tasks, numbers),
     st.builds(
         lambda task, writer, at: checkpoint(
             task, at, writer=writer, targets=at * 10, refused=at, consumed=at * 11, digest=f"of {writer}"
@@ -50,7 +49,8 @@ changes: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(lambda task, at: sealed(task, at * 100, ("0", "b")), tasks, numbers),
     st.builds(lambda at: finished("t2", at, at_ms=at), numbers),
 )
-logs = st.lists(changes, max_size=12)
+edits = st.builds(lambda task, to: change(task, "override", edit_text(1, {"n": to})), tasks, numbers)
+logs = st.lists(plain_changes | edits, max_size=12)
 
 LAWS = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
