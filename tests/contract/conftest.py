@@ -1,7 +1,6 @@
 """Worlds for the same test bodies over every Redis there is: one in this process, and every server."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,6 @@ def test_lua(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lua_with_test_clock(tmp_path_factory.mktemp("ledger") / "lua")
 
 
-@contextmanager
 def worlds_of(engine: str, test_lua: Path) -> Iterator[Worlds]:
     """Make fresh worlds in a Redis of this engine."""
     if engine == IN_PROCESS:
@@ -46,15 +44,13 @@ def worlds_of(engine: str, test_lua: Path) -> Iterator[Worlds]:
 @pytest.fixture(scope="session", params=SERVERS)
 def real_worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
     """Makes fresh worlds in a server of this engine."""
-    with worlds_of(request.param, test_lua) as worlds:
-        yield worlds
+    yield from worlds_of(request.param, test_lua)
 
 
 @pytest.fixture(scope="session", params=EVERY_REDIS)
 def worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
     """Makes fresh worlds, in this process or in a server."""
-    with worlds_of(request.param, test_lua) as worlds:
-        yield worlds
+    yield from worlds_of(request.param, test_lua)
 
 
 @pytest.fixture

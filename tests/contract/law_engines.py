@@ -83,7 +83,7 @@ class LawEngines(LawWorld):
         self.pushes: dict[str, Push] = {}
         self.lease_calls: list[Call] = []
         self.sent: list[Sent] = []
-        self.caps: dict[str, int] = {}
+        self.caps: Counter[str] = Counter()
         self.outages: list[Outage] = []
         self._at_work = ""
         self._fold_s = 0.0
@@ -124,9 +124,6 @@ class LawEngines(LawWorld):
         kind, _, what = name.partition("/")
         self.write(change(what, "cap", str(rate)) if kind == "task" else setting(f"{SETTINGS[kind]}{what}", str(rate)))
         self.caps[name] = rate
-
-    def cap_of(self, name: str) -> int:
-        return self.caps.get(name, 0)
 
     def pause(self, push: Push, paused: bool) -> None:
         self.change(push.name, "paused", str(int(paused)))
@@ -194,7 +191,7 @@ class LawEngines(LawWorld):
                 self.outcomes.publish("housekeeping", ClaimsEnded(RECORD_FORMAT, members), lambda _: None)
 
     def _top_up(self) -> None:
-        kept = KEPT_TARGETS + self.cap_of("total")
+        kept = KEPT_TARGETS + self.caps["total"]
         for push in self.pushes.values():
             short = kept - (push.published - push.sent)
             if push.standing and short > kept // 4:

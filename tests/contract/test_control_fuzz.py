@@ -178,10 +178,6 @@ KILLERS = [
 @given(log=st.lists(bodies, min_size=1, max_size=12))
 @example(log=[encode(FORMS[1]), *KILLERS])
 def test_nothing_in_the_control_topic_stops_a_reader(view: RedisView, log: list[bytes]) -> None:
-    check(log, view)
-
-
-def check(log: list[bytes], view: RedisView) -> None:
     view.wipe()
     ready(view)
     topic = ControlTopic()

@@ -1,6 +1,7 @@
 """Pauses of one app on a channel: written once, obeyed by the ledger, kept until they are over."""
 
 import queue
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,9 +47,8 @@ def test_a_pause_is_over_at_its_end_by_the_clock_of_redis(live: LawWorld) -> Non
 
 
 @pytest.mark.parametrize("make", [ended, confirmed])
-def test_a_pause_is_over_when_it_is_ended(live: LawWorld, make: object) -> None:
+def test_a_pause_is_over_when_it_is_ended(live: LawWorld, make: Callable[[int, str], FlowPause]) -> None:
     pause(live)
-    assert callable(make)
     live.apply(record(make(live.clock.wall_ms(), "by hand")))
     assert live.word(ask_own("t", 1, 5)) == [(Status.GRANTED, 5, "")]
 
@@ -132,6 +132,7 @@ class Writer:
     """A worker that stores what its gate met."""
 
     def __init__(self, registry: Registry, log: AwayLog) -> None:
+        self.log = log
         self.clock = VirtualClock()
         self.outbox: queue.Queue[Trouble | Renewed] = queue.Queue()
         self.registry = registry
@@ -156,51 +157,43 @@ class Writer:
     def entry(self) -> FlowPause:
         return self.registry.service.read_state().flows[FLOW]
 
+    @property
+    def kinds(self) -> list[str]:
+        """Those of the entries in the topic."""
+        records = [decode_control(body) for body in self.log.records]
+        return [Setting.parse(one.field, one.value).value.kind for one in records if isinstance(one, GlobalChange)]
+
 
 @pytest.fixture
-def log() -> AwayLog:
-    return AwayLog()
-
-
-@pytest.fixture
-def writers(registry: Registry, log: AwayLog) -> tuple[Writer, Writer]:
+def writers(registry: Registry) -> tuple[Writer, Writer]:
+    log = AwayLog()
     return Writer(registry, log), Writer(registry, log)
 
 
-def kinds(log: AwayLog) -> list[str]:
-    """The kinds of the entries in the topic."""
-    records = [decode_control(body) for body in log.records]
-    return [Setting.parse(one.field, one.value).value.kind for one in records if isinstance(one, GlobalChange)]
-
-
-def test_two_workers_that_meet_the_same_trouble_write_one_pause(writers: tuple[Writer, Writer], log: AwayLog) -> None:
+def test_two_workers_that_meet_the_same_trouble_write_one_pause(writers: tuple[Writer, Writer]) -> None:
     one, other = writers
     assert one.meets(PauseKind.DOWN)
     assert other.meets(PauseKind.DOWN)
-    assert kinds(log) == ["down"]
+    assert one.kinds == ["down"]
     found, now_ms = one.entry(), one.registry.service.now_ms()
     assert (found.kind, found.reason) == (PauseKind.DOWN, "because")
     assert 50_000 < found.until_ms - now_ms <= 60_000
 
 
-def test_a_worker_that_dies_before_it_writes_stops_the_others_for_seconds_only(
-    writers: tuple[Writer, Writer], log: AwayLog
-) -> None:
+def test_a_worker_that_dies_before_it_writes_stops_the_others_for_seconds_only(writers: tuple[Writer, Writer]) -> None:
     one, other = writers
     assert one.registry.service.take_flow(FLOW, PauseKind.DOWN).is_taken
     assert not other.meets(PauseKind.DOWN), "the first may be about to write"
     one.registry.service.free_flow(FLOW)  # as the lock does after a while
     assert other.pauses.round()
-    assert kinds(log) == ["down"]
+    assert one.kinds == ["down"]
 
 
-def test_a_graver_trouble_replaces_a_milder_one_and_not_the_other_way_round(
-    writers: tuple[Writer, Writer], log: AwayLog
-) -> None:
+def test_a_graver_trouble_replaces_a_milder_one_and_not_the_other_way_round(writers: tuple[Writer, Writer]) -> None:
     one, _ = writers
     for kind in (PauseKind.LIMIT, PauseKind.CREDENTIALS, PauseKind.DOWN):
         assert one.meets(kind)
-    assert kinds(log) == ["limit", "credentials"]
+    assert one.kinds == ["limit", "credentials"]
 
 
 @pytest.mark.parametrize(
@@ -213,18 +206,18 @@ def test_a_graver_trouble_replaces_a_milder_one_and_not_the_other_way_round(
     ],
 )
 def test_new_credentials_end_what_the_old_ones_are_blamed_for(
-    writers: tuple[Writer, Writer], log: AwayLog, kind: PauseKind, version: str, after: list[str]
+    writers: tuple[Writer, Writer], kind: PauseKind, version: str, after: list[str]
 ) -> None:
     one, other = writers
     assert one.meets(kind, for_s=float("inf"))
     assert one.entry().until_ms == 0
     assert one.renews(version)
     assert other.renews(version)
-    assert kinds(log) == after
+    assert one.kinds == after
 
 
 def test_doubts_of_a_suspected_minute_outlive_new_credentials_and_further_pauses(
-    writers: tuple[Writer, Writer], log: AwayLog
+    writers: tuple[Writer, Writer],
 ) -> None:
     one, other = writers
     assert one.meets(PauseKind.SUSPECT, for_s=float("inf"))
@@ -232,7 +225,7 @@ def test_doubts_of_a_suspected_minute_outlive_new_credentials_and_further_pauses
     assert other.renews("v2")
     assert other.entry().doubts(suspected_ms - 1)
     assert other.meets(PauseKind.DOWN, for_s=0.001)
-    assert kinds(log) == ["suspect", "ended", "down"]
+    assert one.kinds == ["suspect", "ended", "down"]
     assert one.entry().doubts(suspected_ms - 1)
     one.registry.control.apply(position(9), record(confirmed(suspected_ms, "by hand")))
     assert not one.entry().doubts(suspected_ms - 1)
@@ -247,57 +240,51 @@ def test_doubts_are_kept_for_as_long_as_ends_are(registry: Registry) -> None:
     assert registry.service.flow_entries()[FLOW].doubts(suspected.since_ms)
 
 
-def test_a_flow_with_a_cap_of_its_own_is_slowed_and_not_paused(writers: tuple[Writer, Writer], log: AwayLog) -> None:
+def test_a_flow_with_a_cap_of_its_own_is_slowed_and_not_paused(writers: tuple[Writer, Writer]) -> None:
     one, _ = writers
     one.has_cap = True
     assert one.meets(PauseKind.LIMIT)
-    assert (one.slowed, kinds(log)) == ([("null", "shop", 60_000)], [])
+    assert (one.slowed, one.kinds) == ([("null", "shop", 60_000)], [])
     one.has_cap = False
     assert one.meets(PauseKind.LIMIT)
-    assert kinds(log) == ["limit"]
+    assert one.kinds == ["limit"]
 
 
-def test_confirmed_dead_targets_are_not_suspected_again(writers: tuple[Writer, Writer], log: AwayLog) -> None:
+def test_confirmed_dead_targets_are_not_suspected_again(writers: tuple[Writer, Writer]) -> None:
     one, _ = writers
     one.registry.control.apply(position(1), record(confirmed(one.registry.service.now_ms(), "by hand")))
     assert one.meets(PauseKind.SUSPECT)
-    assert kinds(log) == []
+    assert one.kinds == []
     assert one.meets(PauseKind.CREDENTIALS)
-    assert kinds(log) == ["credentials"]
+    assert one.kinds == ["credentials"]
 
 
-def test_a_trouble_that_is_over_before_it_could_be_stored_is_dropped(
-    writers: tuple[Writer, Writer], log: AwayLog
-) -> None:
+def test_a_trouble_that_is_over_before_it_could_be_stored_is_dropped(writers: tuple[Writer, Writer]) -> None:
     one, other = writers
     assert one.registry.service.take_flow(FLOW, PauseKind.DOWN).is_taken
     assert not other.meets(PauseKind.DOWN, for_s=5.0)
     other.clock.advance(5.0)
     assert other.pauses.round()
-    assert kinds(log) == []
+    assert one.kinds == []
 
 
-def test_a_pause_that_cannot_be_stored_is_stored_by_the_first_worker_that_can(
-    writers: tuple[Writer, Writer], log: AwayLog
-) -> None:
+def test_a_pause_that_cannot_be_stored_is_stored_by_the_first_worker_that_can(writers: tuple[Writer, Writer]) -> None:
     one, other = writers
-    log.is_away = True
+    one.log.is_away = True
     assert not one.meets(PauseKind.DOWN)
     assert not other.meets(PauseKind.DOWN)
-    log.is_away = False
+    one.log.is_away = False
     assert one.pauses.round()
     assert other.pauses.round()
-    assert kinds(log) == ["down"]
+    assert one.kinds == ["down"]
 
 
-def test_a_pause_whose_receipt_was_lost_is_stored_again_and_is_one_pause(
-    writers: tuple[Writer, Writer], log: AwayLog
-) -> None:
+def test_a_pause_whose_receipt_was_lost_is_stored_again_and_is_one_pause(writers: tuple[Writer, Writer]) -> None:
     one, _ = writers
-    log.answers_lost = True
+    one.log.answers_lost = True
     assert not one.meets(PauseKind.DOWN)
-    log.answers_lost = False
+    one.log.answers_lost = False
     assert one.pauses.round()
-    assert kinds(log) == ["down", "down"]
+    assert one.kinds == ["down", "down"]
     assert one.entry().kind is PauseKind.DOWN
     assert len([switch for switch in one.registry.service.flow_pauses("null", "shop") if switch.paused]) == 1

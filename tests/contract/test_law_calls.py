@@ -164,13 +164,13 @@ class Calls(Judged):
         from_s = crew.now_s
         crew.run_for(1.0)
         if any(self._is_free(push.name) for push in crew.pushes.values() if push.standing):
-            assert self._targets(from_s, crew.now_s) >= 0.8 * crew.cap_of("total") - 3 * crew.size, "it goes on"
+            assert self._targets(from_s, crew.now_s) >= 0.8 * crew.caps["total"] - 3 * crew.size, "it goes on"
 
     def _is_free(self, name: str) -> bool:
         """Nothing but the capacity keeps the task back."""
         push = self.crew.pushes[name]
         caps = (f"channel/{push.channel}", "app/app", f"task/{name}")
-        return not push.paused and not any(self.crew.cap_of(cap) for cap in caps)
+        return not push.paused and not any(self.crew.caps[cap] for cap in caps)
 
     # ------------------------------------------------------------- the end
     def _all_at_least_once(self) -> None:

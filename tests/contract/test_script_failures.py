@@ -233,7 +233,8 @@ def foreign(world: LawWorld, key: str) -> Iterator[None]:
         client.rename(kept, name)
 
 
-def a_world(world: LawWorld) -> LawWorld:
+@pytest.fixture
+def opened(world: LawWorld) -> LawWorld:
     """Its pool has some credit: the first call opens it."""
     world.set_capacity(1_000)
     for task in ("t", "other"):
@@ -244,37 +245,35 @@ def a_world(world: LawWorld) -> LawWorld:
 
 
 @pytest.mark.parametrize("key", ["open:t", "demand", "demand_of", "pool:total", "vt:total", "claims"])
-def test_nothing_of_a_call_that_failed_is_claimed_or_counted(world: LawWorld, key: str) -> None:
-    world = a_world(world)
-    assert world.statuses(2, ask_own("t", 100, 3)) == [(GRANTED, 3)]
-    world.record("t", mixed(50, [0, RETRY], size=2))
+def test_nothing_of_a_call_that_failed_is_claimed_or_counted(opened: LawWorld, key: str) -> None:
+    assert opened.statuses(2, ask_own("t", 100, 3)) == [(GRANTED, 3)]
+    opened.record("t", mixed(50, [0, RETRY], size=2))
     lanes = [
         ask_own("other", 0, 4),
         ask(own_lane("t"), want("t", 0, 5), want("t", 3, 4)),
         ask_retry(want("t", 50, 1, attempt=1)),
         ask(own_lane("t"), want("t", 100, 1)),
     ]
-    with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
-        world.lease(3, *lanes)
-    assert world.claims("other") == 0
-    assert world.claims("t") == 1
-    assert_tallied(world)
-    assert granted_to_another(world, *lanes[:3]) == [4, 7, 1]
-    assert_tallied(world)
+    with foreign(opened, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
+        opened.lease(3, *lanes)
+    assert opened.claims("other") == 0
+    assert opened.claims("t") == 1
+    assert_tallied(opened)
+    assert granted_to_another(opened, *lanes[:3]) == [4, 7, 1]
+    assert_tallied(opened)
 
 
 @pytest.mark.parametrize("key", ["open:t", "demand", "pool:total", "vt:total"])
-def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(world: LawWorld, key: str) -> None:
-    world = a_world(world)
-    assert world.statuses(2, ask_own("t", 0, 5)) == [(GRANTED, 5)]
+def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(opened: LawWorld, key: str) -> None:
+    assert opened.statuses(2, ask_own("t", 0, 5)) == [(GRANTED, 5)]
     back = given_back("t", 0, 5, "w.2")
-    with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
-        world.lease(3, ask_own("t", 5, 1), given_back=[back])
-    assert_tallied(world)
-    world.lease(4, given_back=[back])
-    assert_tallied(world)
-    assert granted_to_another(world, ask_own("t", 0, 6)) == [6]
-    assert world.claims("t") == 1
+    with foreign(opened, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
+        opened.lease(3, ask_own("t", 5, 1), given_back=[back])
+    assert_tallied(opened)
+    opened.lease(4, given_back=[back])
+    assert_tallied(opened)
+    assert granted_to_another(opened, ask_own("t", 0, 6)) == [6]
+    assert opened.claims("t") == 1
 
 
 def granted_to_another(world: LawWorld, *lanes: LaneAsk) -> list[int]:

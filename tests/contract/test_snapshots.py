@@ -19,6 +19,7 @@ from tests.contract.ledger_worlds import LawWorld, Worlds, ask_own, ask_retry, m
 from tests.records import checkpoint, finished
 
 PLACE = "{:020d}".format
+PART = TaskPart("t", -1, [b"lane", b"x", b"created_ms", b"1", b"app", b"a"])
 
 
 def snapshot_of(world: LawWorld) -> list[Part]:
@@ -221,25 +222,21 @@ def test_thousands_of_settings_and_of_writers_come_back(world: LawWorld) -> None
 
 def test_nothing_is_folded_while_a_snapshot_is_restored(world: LawWorld) -> None:
     who, snapshots = empty(world), RedisSnapshots(world.view)
-    body, part = (
-        encode_record(EpochMark(1, "new")),
-        TaskPart("t", -1, [b"lane", b"x", b"created_ms", b"1", b"app", b"a"]),
-    )
+    body = encode_record(EpochMark(1, "new"))
     assert not world.fold.apply(0, None, "a", [body]).applied
     assert snapshots.end_restore(who, None)
-    assert not snapshots.restore_parts(who, [part])
+    assert not snapshots.restore_parts(who, [PART])
     assert snapshots.begin_restore("new") == ""
     assert world.fold.apply(0, None, "a", [body]).applied
 
 
 def test_one_at_a_time_restores_a_view_and_no_other_view(world: LawWorld) -> None:
     first, snapshots = empty(world), RedisSnapshots(world.view)
-    part = TaskPart("t", -1, [b"lane", b"x", b"created_ms", b"1", b"app", b"a"])
-    assert snapshots.restore_parts(first, [part])
+    assert snapshots.restore_parts(first, [PART])
     second = snapshots.begin_restore("new")
-    assert not snapshots.restore_parts(first, [part])
+    assert not snapshots.restore_parts(first, [PART])
     assert not snapshots.end_restore(first, None)
-    assert snapshots.restore_parts(second, [part])
+    assert snapshots.restore_parts(second, [PART])
     assert snapshots.begin_restore("another") == ""
     world.view.wipe()
     assert world.epochs.begin_epoch("newer", 0, 2, restoring=True)

@@ -3,7 +3,6 @@
 import msgspec
 
 from backends.redis.epochs import Epochs
-from backends.redis.keys import Keys
 from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
@@ -65,9 +64,9 @@ def test_one_has_the_lease_until_it_is_let_go(registry: Registry) -> None:
 
 def test_a_lease_that_ran_out_is_its_holders_until_another_takes_it(registry: Registry, view: RedisView) -> None:
     registry.submissions.hold_submission("take", "t1", "a")
-    view.command("HSET", Keys(view.keys.prefix).submitting("t1"), "until_ms", "1")
+    view.command("HSET", view.keys.submitting("t1"), "until_ms", "1")
     assert registry.submissions.hold_submission("renew", "t1", "a").state == "ours"
-    view.command("HSET", Keys(view.keys.prefix).submitting("t1"), "until_ms", "1")
+    view.command("HSET", view.keys.submitting("t1"), "until_ms", "1")
     assert registry.submissions.hold_submission("take", "t1", "b").state == "again"
     assert registry.submissions.hold_submission("renew", "t1", "a").state == "held"
 
@@ -86,7 +85,7 @@ def test_a_takeover_is_later_than_the_one_before_it_when_the_clock_is_set_back(
     """Takeovers count in this order, and the last one seals."""
     registry.submissions.hold_submission("take", "t1", "a", "host:1")
     ahead_ms = view.now_ms() + 60_000
-    submitting = Keys(view.keys.prefix).submitting("t1")
+    submitting = view.keys.submitting("t1")
     view.command("HSET", submitting, "since_ms", ahead_ms, "until_ms", 0)
     assert registry.submissions.hold_submission("take", "t1", "b", "host:2").since_ms > ahead_ms
 
@@ -132,7 +131,7 @@ def test_the_first_view_of_all_remembers_every_lease_until_redis_is_restarted(
     view.command("HSET", view.keys.epoch, "ready", "1")
     assert registry.submissions.admit(of("a")).lease.state == "fresh"
     view.command("HSET", view.keys.epoch, "run_id", "of a Redis that was stopped")
-    view.command("DEL", Keys(view.keys.prefix).submitting("t1"))
+    view.command("DEL", view.keys.submitting("t1"))
     view.client.connection_pool.disconnect()
     view.command("HSET", view.keys.epoch, "ready", "1")
     assert registry.submissions.admit(of("b")).lease.state == "again"

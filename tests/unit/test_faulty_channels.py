@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, cycle
 from typing import Any
 from unittest.mock import patch
 
@@ -81,12 +81,11 @@ def calls_of(channel: Scripted, task: str) -> list[tuple[int, int]]:
 @settings(deadline=None)
 @given(st.lists(reports(CHUNK, ("bad:0", "bad:5")), min_size=1, max_size=5))
 def test_any_report_on_a_task_ends_it_and_changes_nothing_of_another(answers: list[Any]) -> None:
-    turn = 0
+    turns = cycle(answers)
 
     def script(envelopes: Sequence[Envelope]) -> list[Any]:
-        nonlocal turn
-        turn += 1
-        return [ALL_SENT if one.task == "good" else answers[turn % len(answers)] for one in envelopes]
+        answer = next(turns)
+        return [ALL_SENT if one.task == "good" else answer for one in envelopes]
 
     world, channel = deliver_all(script)
     assert world.counts("good") == {"sent": TARGETS}
@@ -96,12 +95,10 @@ def test_any_report_on_a_task_ends_it_and_changes_nothing_of_another(answers: li
 @settings(deadline=None)
 @given(st.lists(answers(CHUNK) | junk, min_size=1, max_size=5))
 def test_any_answer_at_all_ends_the_task(returned: list[Any]) -> None:
-    turn = 0
+    turns = cycle(returned)
 
     def script(envelopes: Sequence[Envelope]) -> Any:
-        nonlocal turn
-        turn += 1
-        return [ALL_SENT] if envelopes[0].task == "good" else returned[turn % len(returned)]
+        return [ALL_SENT] if envelopes[0].task == "good" else next(turns)
 
     world, _ = deliver_all(script, batch_limit=1)
     assert world.counts("good") == {"sent": TARGETS}

@@ -46,10 +46,6 @@ def deliveries(first: int, sizes: list[int], attempt: int = 0, task: str = "t") 
     return found
 
 
-def is_open(code: int) -> bool:
-    return code in OPEN_NAMES
-
-
 def settle(parts: list[EnvelopeRun], reports: list[Report | None]) -> tuple[Draft, list[EnvelopeRun]]:
     draft = Draft("t", "w.1", "null")
     unsent = []
@@ -141,12 +137,12 @@ def test_every_target_is_told_of_once_and_what_follows_fits(
         for e in envelopes
         for position in e.positions or []
     }
-    assert again == {key for key, code in found.items() if is_open(code)}
+    assert again == {key for key, code in found.items() if code in OPEN_NAMES}
     buried = {(x.sequence, x.attempt, position) for x in plan.letters for position in x.positions}
     assert buried == {key for key, code in found.items() if code == Outcome.FAILED}
     named = {(key.sequence, attempt, key.position) for key, attempt, _ in invalid_in(plan.record)}
     assert named == {key for key, code in found.items() if code == Outcome.INVALID}
-    finals = [code for code in found.values() if not is_open(code)]
+    finals = [code for code in found.values() if code not in OPEN_NAMES]
     assert plan.counts == {code: finals.count(code) for code in set(finals)}
     assert plan.targets == len(found)
 
@@ -262,11 +258,11 @@ def test_reports_that_are_missing_count_as_made_calls() -> None:
 DEAD = Verdict(int(Outcome.INVALID), "unregistered")
 
 
-def journaled(named: NamedTargets, sent: list[Delivery], reports: list[Report]) -> Outcomes:
+def journaled(named: NamedTargets, sent: list[Delivery], reports: list[Report]) -> Draft:
     draft = Draft("t", "w.1", "null", "shop", named)
     for part in envelope_runs(sent)[0]:
         draft.add(part, [reports.pop(0) for _ in part.deliveries], NOW_MS + 70)
-    return draft.finish(NOW_MS + 75).record
+    return draft.finish(NOW_MS + 75)
 
 
 def names(record: Outcomes) -> list[tuple[int, list[int] | None, list[str], list[str] | None]]:
@@ -274,14 +270,14 @@ def names(record: Outcomes) -> list[tuple[int, list[int] | None, list[str], list
 
 
 def test_a_record_tells_the_app_and_how_long_the_oldest_envelope_took() -> None:
-    record = journaled("dead", deliveries(0, [2, 2]), [ALL_SENT] * 2)
+    record = journaled("dead", deliveries(0, [2, 2]), [ALL_SENT] * 2).record
     assert (record.app, record.latency_ms, record.named) == ("shop", 75, [])
 
 
 def test_a_later_attempt_is_timed_from_when_it_was_due() -> None:
     (first,) = deliveries(0, [2])
     again = first.envelope.next_round([1], [group("2", 1)], 1, NOW_MS + 50)
-    assert journaled("dead", [Delivery(again, None, 0.0)], [ALL_SENT]).latency_ms == 25
+    assert journaled("dead", [Delivery(again, None, 0.0)], [ALL_SENT]).record.latency_ms == 25
 
 
 @pytest.mark.parametrize(
@@ -301,26 +297,22 @@ def test_a_later_attempt_is_timed_from_when_it_was_due() -> None:
 )
 def test_targets_are_named_as_the_journal_wants_them(named: NamedTargets, expected: list[object]) -> None:
     some = Report(exceptions={1: DEAD, 2: Verdict(RETRY, "busy"), 3: Verdict(int(Outcome.FAILED), "no")})
-    record = journaled(named, deliveries(0, [4, 2, 1]), [some, Report(DEAD), ALL_SENT])
+    record = journaled(named, deliveries(0, [4, 2, 1]), [some, Report(DEAD), ALL_SENT]).record
     assert names(record) == expected
 
 
 @pytest.mark.parametrize("named", ["none", "dead", "all"])
 def test_an_invalid_target_is_named_with_its_time_of_death_and_has_no_letter(named: NamedTargets) -> None:
     dead, failed = Verdict(int(Outcome.INVALID), "gone", died_ms=NOW_MS - 5_000), Verdict(int(Outcome.FAILED), "no")
-    draft = Draft("t", "w.1", "null", "shop", named)
-    reports = [Report(exceptions={0: dead, 1: failed, 2: DEAD}), Report(DEAD)]
-    for part, report in zip(envelope_runs(deliveries(0, [4, 2]))[0], reports, strict=True):
-        draft.add(part, [report], NOW_MS)
-    plan = draft.finish(NOW_MS + 70)
+    plan = journaled(named, deliveries(0, [4, 2]), [Report(exceptions={0: dead, 1: failed, 2: DEAD}), Report(DEAD)])
     invalid = [target for *_, target in invalid_in(decode_record(encode_record(plan.record)))]
     assert [(one.target, one.reason, one.died_ms) for one in invalid] == [
         ("0:0", "gone", NOW_MS - 5_000),
-        ("0:2", "unregistered", NOW_MS + 70),
-        ("1:0", "unregistered", NOW_MS + 70),
-        ("1:1", "unregistered", NOW_MS + 70),
+        ("0:2", "unregistered", NOW_MS + 75),
+        ("1:0", "unregistered", NOW_MS + 75),
+        ("1:1", "unregistered", NOW_MS + 75),
     ]
-    assert {(one.app, one.channel, one.task, one.seen_ms) for one in invalid} == {("shop", "null", "t", NOW_MS + 70)}
+    assert {(one.app, one.channel, one.task, one.seen_ms) for one in invalid} == {("shop", "null", "t", NOW_MS + 75)}
     assert [letter.targets for letter in plan.letters] == [["0:1"]]
 
 
@@ -342,12 +334,12 @@ def test_what_is_closed_unsent_is_named_too_where_all_are() -> None:
 
 
 def test_a_long_reason_is_cut() -> None:
-    record = journaled("dead", deliveries(0, [1]), [Report(Verdict(int(Outcome.INVALID), "x" * 5_000))])
+    record = journaled("dead", deliveries(0, [1]), [Report(Verdict(int(Outcome.INVALID), "x" * 5_000))]).record
     assert record.named[0].reasons == ["x" * 200]
 
 
 def test_a_record_of_before_is_read_and_an_older_reader_reads_this_one() -> None:
-    record = journaled("dead", deliveries(0, [2]), [ALL_SENT])
+    record = journaled("dead", deliveries(0, [2]), [ALL_SENT]).record
     fields = msgspec.msgpack.decode(encode_record(record))
     old = msgspec.msgpack.encode(fields[:8])
     assert decode_record(old) == msgspec.structs.replace(record, app="", latency_ms=0, named=[])

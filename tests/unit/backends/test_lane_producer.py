@@ -19,6 +19,7 @@ from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
 from tests.unit.backends.raw_client import Checks, Client, SilentProducer
 from tests.unit.consumers.fakes import eventually
 
+Answers = list[Exception | None]
 LANE = "persistent://t/tasks-00/a-task"
 LARGE = b"x" * (64 << 10)
 """Large enough for a receipt of its own."""
@@ -54,13 +55,13 @@ def client(monkeypatch: pytest.MonkeyPatch) -> SilentClient:
 
 
 @pytest.fixture
-def answers() -> list[Exception | None]:
+def answers() -> Answers:
     return []
 
 
 @pytest.mark.parametrize("first", [b"a", LARGE])
 def test_what_gets_no_receipt_is_published_again_in_order_and_answered_once(
-    client: Any, answers: list[Exception | None], first: bytes
+    client: Any, answers: Answers, first: bytes
 ) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([first, b"b"], answers.append)
@@ -75,9 +76,7 @@ def test_what_gets_no_receipt_is_published_again_in_order_and_answered_once(
     assert client.made[1].bodies[-1] == b"d"
 
 
-def test_a_receipt_that_comes_after_the_replacement_does_not_count(
-    client: Any, answers: list[Exception | None]
-) -> None:
+def test_a_receipt_that_comes_after_the_replacement_does_not_count(client: Any, answers: Answers) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
     lane.send([b"b"], answers.append)
@@ -91,9 +90,7 @@ def test_a_receipt_that_comes_after_the_replacement_does_not_count(
     assert answers == [None, None]
 
 
-def test_while_there_is_no_producer_nothing_is_taken_and_senders_wait(
-    client: Any, answers: list[Exception | None]
-) -> None:
+def test_while_there_is_no_producer_nothing_is_taken_and_senders_wait(client: Any, answers: Answers) -> None:
     lane = LaneProducer(client, LANE, LaneProducerSettings(stall_s=0.05))
     lane.send([b"a"], answers.append)
     client.refuses = pulsar.Timeout("no answer")
@@ -107,7 +104,7 @@ def test_while_there_is_no_producer_nothing_is_taken_and_senders_wait(
     assert answers == [None]
 
 
-def test_a_lane_that_is_gone_fails_everything_at_once(client: Any, answers: list[Exception | None]) -> None:
+def test_a_lane_that_is_gone_fails_everything_at_once(client: Any, answers: Answers) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
     lane.send([b"b"], answers.append)
@@ -121,7 +118,7 @@ def test_a_lane_that_is_gone_fails_everything_at_once(client: Any, answers: list
         lane.flush(1)
 
 
-def test_closing_fails_what_waits_for_another_producer(client: Any, answers: list[Exception | None]) -> None:
+def test_closing_fails_what_waits_for_another_producer(client: Any, answers: Answers) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
     client.refuses = pulsar.Timeout("no answer")
@@ -132,9 +129,7 @@ def test_closing_fails_what_waits_for_another_producer(client: Any, answers: lis
     assert not client.checks
 
 
-def test_a_slow_lane_is_not_published_to_again_as_long_as_receipts_come(
-    client: Any, answers: list[Exception | None]
-) -> None:
+def test_a_slow_lane_is_not_published_to_again_as_long_as_receipts_come(client: Any, answers: Answers) -> None:
     """Otherwise all that waits would be sent once more, and make it slower still."""
     lane = LaneProducer(client, LANE)
     for _ in range(5 * CHECKS):
@@ -148,9 +143,7 @@ def test_a_slow_lane_is_not_published_to_again_as_long_as_receipts_come(
     assert len(client.made) == 1
 
 
-def test_while_nothing_is_stored_each_replacement_waits_twice_as_long(
-    client: Any, answers: list[Exception | None]
-) -> None:
+def test_while_nothing_is_stored_each_replacement_waits_twice_as_long(client: Any, answers: Answers) -> None:
     lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
     for times in (1, 2, 4):
@@ -223,7 +216,7 @@ def test_senders_at_once_get_each_answer_once_however_often_the_producer_is_repl
     assert len(client.made) > 3
 
 
-def test_any_other_failure_is_final(answers: list[Exception | None]) -> None:
+def test_any_other_failure_is_final(answers: Answers) -> None:
     client: Any = Client(pulsar.Result.MessageTooBig)
     lane = LaneProducer(client, LANE)
     lane.send([b"a"], answers.append)
