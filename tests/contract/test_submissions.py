@@ -74,9 +74,9 @@ def test_a_lease_that_ran_out_is_its_holders_until_another_takes_it(registry: Re
 def test_a_lease_that_is_renewed_is_known_for_more_than_a_day(registry: Registry, view: RedisView) -> None:
     """A submission may take days. It was forgotten a day after it was taken, and another submitter could have it."""
     registry.submissions.hold_submission("take", "t1", "a")
-    view.command("PEXPIRE", Keys(view.keys.prefix).submitting("t1"), 1_000)
+    view.command("PEXPIRE", view.keys.submitting("t1"), 1_000)
     registry.submissions.hold_submission("renew", "t1", "a")
-    assert view.command("PTTL", Keys(view.keys.prefix).submitting("t1")) > 23 * 3_600_000
+    assert view.command("PTTL", view.keys.submitting("t1")) > 23 * 3_600_000
 
 
 def test_a_takeover_is_later_than_the_one_before_it_when_the_clock_is_set_back(
@@ -93,7 +93,7 @@ def test_a_takeover_is_later_than_the_one_before_it_when_the_clock_is_set_back(
 def test_a_lease_ends_in_time_when_the_clock_is_set_back(registry: Registry, view: RedisView) -> None:
     """Else the next submission of a task whose submitter died would wait for as long as the step."""
     registry.submissions.hold_submission("take", "t1", "a", "host:1")
-    submitting = Keys(view.keys.prefix).submitting("t1")
+    submitting = view.keys.submitting("t1")
     view.command("HSET", submitting, "until_ms", view.now_ms() + 3_600_000)
     held = registry.submissions.hold_submission("take", "t1", "b")
     left_ms = held.until_ms - view.now_ms()

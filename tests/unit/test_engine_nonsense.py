@@ -75,7 +75,7 @@ def test_retries_do_not_wait_behind_those_from_before_the_clock_was_set_back() -
     )
     world.broker.publish(lane, [decode_envelope(retry)])
     world.add_task("after", 1)
-    world.run(lambda: world.calls()["after:0", 1] == 1, within_s=5.0)
-    assert world.calls()["after:0", 1] == 1
+    world.run(lambda: world.calls["after:0", 1] == 1, within_s=5.0)
+    assert world.calls["after:0", 1] == 1
     longest = world.topics.retry_lane(Tier.HIGH, RETRY_STEPS_S[-1])
     assert len(world.broker.open(longest)) == 1, "it waits there"

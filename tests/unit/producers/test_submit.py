@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -318,7 +319,7 @@ def test_of_a_cancelled_task_those_targets_are_accepted_that_get_outcomes() -> N
 
     world.fault = fault
     never = CheckpointPace(first_s=3_600, shortest_s=3_600, longest_s=3_600)
-    result = submit(world.services(never, SMALL), push(), list("abcdefgh"), Watchers())
+    result = submit(replace(world.services(SMALL), pace=never), push(), list("abcdefgh"), Watchers())
     assert sent(world) == list("abcdefgh")
     counted = world.services().registry.tasks.task("t")
     assert counted is not None
