@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from dispatcher.engine.rhythm import RateWindow
-from dispatcher.engine.runs import CLOCKS_MS, EnvelopeRun, RunState, envelope_runs
+from dispatcher.engine.runs import EnvelopeRun, RunState, envelope_runs
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Delivery, LaneInfo
-from dispatcher.rounds import longest_stay_ms
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.scheduling.shared_bound import SharedBound
 from dispatcher.scheduling.sharing import Work
@@ -245,7 +244,7 @@ class LaneBuffer:
         """Append drained deliveries and return the number of their targets."""
         runs, targets = envelope_runs(deliveries)
         for part in runs:
-            part.limit_due(self._latest_due_ms(wall_ms))
+            part.limit_due(wall_ms, self.info.delay_s)
             self.waits_for_flow |= part.waits_for_flow
         if runs and self.waiting and runs[0].continues(self.waiting[-1]):
             self.waiting[-1].deliveries.extend(runs.pop(0).deliveries)
@@ -253,14 +252,6 @@ class LaneBuffer:
         self._count(WAITING, targets)
         self.delivered = True
         return targets
-
-    def first_due_ms(self, wall_ms: int) -> int:
-        """Return when the first waiting run is due."""
-        self.waiting[0].limit_due(self._latest_due_ms(wall_ms))
-        return self.waiting[0].not_before_ms
-
-    def _latest_due_ms(self, wall_ms: int) -> int:
-        return wall_ms + CLOCKS_MS + longest_stay_ms(self.info.delay_s)
 
     def put_back(self, part: EnvelopeRun) -> None:
         """Put a run back at the head, from the last run to the first. A closing lane leaves it to the broker."""

@@ -242,9 +242,11 @@ class WorkingSet(EnginePart):
         if lane.closing or lane.parked or not lane.waiting or lane.info.task in self._without_room:
             self.with_demand.pop(lane.name, None)
             return
-        wall_ms = self._clock.wall_ms() if lane.waiting[0].not_before_ms else 0
-        due_ms = lane.first_due_ms(wall_ms) if wall_ms else 0
-        if due_ms <= wall_ms:
+        first, wall_ms = lane.waiting[0], 0
+        if first.not_before_ms:
+            wall_ms = self._clock.wall_ms()
+            first.limit_due(wall_ms, lane.info.delay_s)
+        if first.not_before_ms <= wall_ms:
             if not lane.short:
                 self.eager = True
                 if wake and not (lane.asked or lane.targets[CREDIT]) and lane.name not in self.with_demand:
@@ -252,8 +254,8 @@ class WorkingSet(EnginePart):
             self.with_demand[lane.name] = lane
             return
         self.with_demand.pop(lane.name, None)
-        wait_s = (due_ms - wall_ms) / 1000
-        if lane.set_due(due_ms):
+        wait_s = (first.not_before_ms - wall_ms) / 1000
+        if lane.set_due(first.not_before_ms):
             self._timers.at(self._clock.monotonic_s() + wait_s, lambda: self._due(lane))
 
     def _due(self, lane: LaneBuffer) -> None:

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 from dispatcher.model.flow_pause import flow_name
 from dispatcher.ports import Delivery
-from dispatcher.rounds import called_targets, targets_due, turn_of
+from dispatcher.rounds import called_targets, longest_stay_ms, targets_due, turn_of
 from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.lease import Want
 
@@ -112,10 +112,10 @@ class EnvelopeRun:
         self.claim, self.use_by_s, self.leased_s = claim, use_by_s, leased_s
         return self
 
-    def limit_due(self, latest_ms: int) -> None:
+    def limit_due(self, wall_ms: int, delay_s: int) -> None:
         """Count a run that is due too late for its lane as due now: at the head it would block all behind it. It is
         damaged, or Redis' clock was set back. Its targets still wait until they are due, in another retry lane."""
-        if self.not_before_ms > latest_ms:
+        if self.not_before_ms > wall_ms + CLOCKS_MS + longest_stay_ms(delay_s):
             self.not_before_ms = 0
 
     def choose_due(self, wall_ms: int) -> None:
