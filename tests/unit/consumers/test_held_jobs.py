@@ -18,7 +18,8 @@ NAMES = [f"job-{n}" for n in range(6)]
 class Crew:
     def __init__(self, count: int) -> None:
         self.clock = VirtualClock()
-        self.redis = LostRedis(self.clock.wall_ms)
+        self.set_back_ms = 0
+        self.redis = LostRedis(lambda: self.clock.wall_ms() - self.set_back_ms)
         self.view = view_of(self.redis)
         self.locks = JobLocks(self.view)
         self.count = count
@@ -61,6 +62,15 @@ def test_a_dead_worker_is_followed_while_it_is_still_counted() -> None:
     crew = Crew(2)
     crew.rounds(2)
     crew.rounds(6, members=crew.jobs[:1])
+    assert crew.holding() == [6, 0]
+
+
+def test_a_dead_worker_is_followed_though_the_clock_of_redis_is_set_back() -> None:
+    """Nobody would fold its outcome topics for as long as that step."""
+    crew = Crew(2)
+    crew.rounds(2)
+    crew.set_back_ms = 3_600_000
+    crew.rounds(7, members=crew.jobs[:1])
     assert crew.holding() == [6, 0]
 
 

@@ -8,7 +8,7 @@
 
 -- include: keys.lua
 
-local owner, ttl_ms, limit, count = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local owner, ttl_ms, limit, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local overdue = {}
 for index = count + 5, #ARGV do overdue[ARGV[index]] = true end
 
@@ -22,12 +22,16 @@ end
 local answer = {}
 for index = 5, count + 4 do
   local name = ARGV[index]
-  local holder = holders[name]
+  local key, holder = P .. ':lock:' .. name, holders[name]
   if not holder and (mine < limit or overdue[name]) then
     holder = owner
     mine = mine + 1
   end
-  if holder == owner then redis.call('SET', P .. ':lock:' .. name, owner, 'PX', ttl_ms) end
+  if holder == owner then
+    redis.call('SET', key, owner, 'PX', int_text(ttl_ms))
+  elseif holder and redis.call('PTTL', key) > ttl_ms then
+    redis.call('PEXPIRE', key, int_text(ttl_ms)) -- the clock was set back; a holder that is alive renews it
+  end
   if holder then
     answer[#answer + 1] = name
     answer[#answer + 1] = holder
