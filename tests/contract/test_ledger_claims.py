@@ -197,6 +197,24 @@ def test_no_claim_is_made_longer_than_a_new_one(live: LawWorld) -> None:
     assert live.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
 
 
+@pytest.mark.parametrize("named", [False, True], ids=["live", "due"])
+def test_claims_from_before_the_clock_was_set_back_end_no_later_than_one_made_now(
+    live: LawWorld, *, named: bool
+) -> None:
+    """Else the envelopes of a dead worker wait for as long as that step."""
+    due = {TOPICS.partition_of("t"): ["w.1|t"]}
+    live.lease(1, ask_own("t", 0, 1), claim_ms=13_000)
+    if named:
+        live.advance(13_000)
+        assert live.ledger.due_claims() == due
+    live.advance(-3_600_000)
+    assert live.ledger.due_claims() == {}
+    live.advance(12_999)
+    assert live.ledger.due_claims() == {}
+    live.advance(1)
+    assert live.ledger.due_claims() == due
+
+
 def test_a_claim_lasts_as_long_as_its_channel_may_take(world: LawWorld) -> None:
     """The timeout of a slow channel does not hold up the envelopes of the others, and other channels are claimed for as
     long as any channel may take."""

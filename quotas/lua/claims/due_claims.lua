@@ -9,6 +9,7 @@
 -- for the claims of a live worker
 -- Returns {`<claim>|<task>`...}
 
+-- include: integers.lua
 -- include: claims.lua
 -- include: clock.lua
 -- include: unrecorded.lua
@@ -30,6 +31,24 @@ local function is_spared(member)
   return claim and until_ms < claim.end_ms + tonumber(ARGV[3])
 end
 
+-- Shortens claims that end later than any made now.
+local function shorten_claims(limit)
+  local longest_ms = int(redis.call('HGET', P .. ':epoch', 'claim_ms'))
+  if longest_ms == 0 then return end
+  local latest = now + math.max(longest_ms, tonumber(ARGV[2]))
+  local later = redis.call('ZRANGEBYSCORE', P .. ':claims', '(' .. int_text(latest), '+inf', 'LIMIT', 0, limit)
+  for _, member in ipairs(later) do
+    local claim = claim_of(member)
+    local less = claim and claim.end_ms - latest or 0
+    if less > 0 then
+      claim.end_ms, claim.lease_end_ms = latest, claim.lease_end_ms - less
+      write_claim(member, claim)
+    end
+    redis.call('ZADD', P .. ':claims', int_text(latest), member)
+  end
+end
+
+shorten_claims(tonumber(ARGV[1]))
 local overdue = redis.call('ZRANGEBYSCORE', P .. ':claims', '-inf', int_text(now), 'LIMIT', 0, tonumber(ARGV[1]))
 for _, member in ipairs(overdue) do
   redis.call('ZADD', P .. ':claims', int_text(now + tonumber(ARGV[2])), member)
