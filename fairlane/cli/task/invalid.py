@@ -5,13 +5,15 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from errno import EISDIR
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
 
+from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import counted
 from fairlane.cli.base.arguments import MOMENT
 from fairlane.cli.base.completion import app_names, channel_names
@@ -114,7 +116,7 @@ def _write(
 
 @contextmanager
 def _written(out: str) -> Iterator[IO[str]]:
-    """Yield the file to write. It gets its name when it is complete."""
+    """Yield the file to write. It gets its name when it is complete. Raises InvalidInput if it cannot be written."""
     if out == STANDARD_OUTPUT:
         yield sys.stdout
         sys.stdout.flush()
@@ -122,8 +124,13 @@ def _written(out: str) -> Iterator[IO[str]]:
     path = Path(out)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if path.is_dir():  # which would show only at the end
+            raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
         with unfinished.open("w", encoding="utf-8", newline="") as file:
             yield file
         unfinished.replace(path)
+    except OSError as error:
+        raise InvalidInput(f"{out} cannot be written: {error.strerror or error}.", "Name another file.") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # of the same folder
+            unfinished.unlink(missing_ok=True)

@@ -164,3 +164,12 @@ def test_a_file_appears_when_it_is_complete(cli: CommandLine, client: Client, tm
     client.fails = True
     cli(["invalid", "export", "--out", str(file)], 1)
     assert (file.read_text(), [one.name for one in tmp_path.iterdir()]) == ("that of yesterday", ["gone.jsonl"])
+
+
+@pytest.mark.parametrize("name", ["missing/gone.csv", "."])
+def test_a_file_that_cannot_be_written_is_named_before_anything_is_read(
+    name: str, cli: CommandLine, client: Client, tmp_path: Path
+) -> None:
+    printed = cli(["invalid", "export", "--out", str(tmp_path / name)], 2)
+    assert "cannot be written" in printed.err
+    assert not client.asked
