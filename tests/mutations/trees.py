@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from tests.mutations.catalog import ROOT, Mutation, mutated
 
-WITHOUT_SERVERS = "in-process or not (redis or valkey)"
+WITHOUT_SERVERS = "in-process or not ([redis or [valkey)"
 """Tests of the contract over a Redis in this process, and those that have no such choice."""
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)", re.MULTILINE)
 _IMPORTED = (
     "import importlib, sys; print(*(importlib.import_module(name).__file__ for name in sys.argv[1:]), sep='\\n')"
 )
