@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from backends.pulsar.estate.node_probes import PROBE_LIMIT_S
@@ -70,23 +71,19 @@ def test_one_that_hangs_counts_for_as_long_as_it_is_waited_for_and_the_others_go
     eventually(lambda: quick.closed and slow.closed)
 
 
-def test_one_that_cannot_be_reached_is_as_slow_as_the_longest() -> None:
-    figures, dead = ProbeFigures(), Scripted(Unreachable("connection refused."))
-    with probing(figures, dead=dead) as probes:
-        eventually(lambda: figures.failures.get("dead", 0) > 1)
-        look = probes.take()["broker/dead"]
-    assert look.p90_ms is not None
-    assert look.p90_ms >= PROBE_LIMIT_S * 1000
-    assert look.failure == "connection refused."
-
-
-def test_a_missing_right_says_nothing_about_the_node() -> None:
-    figures, refused = ProbeFigures(), Scripted(Refused("the role lacks the right."))
-    with probing(figures, refused=refused) as probes:
-        eventually(lambda: figures.failures.get("refused", 0) > 1)
-        look = probes.take()["broker/refused"]
-    assert look.p90_ms is None or look.p90_ms < PROBE_LIMIT_S * 1000
-    assert look.failure == "the role lacks the right."
+@pytest.mark.parametrize(
+    ("error", "is_slow"),
+    [(Unreachable("connection refused."), True), (Refused("the role lacks the right."), False)],
+)
+def test_one_that_cannot_be_reached_is_as_slow_as_the_longest_and_a_missing_right_says_nothing_about_the_node(
+    error: FairlaneError, is_slow: bool
+) -> None:
+    figures = ProbeFigures()
+    with probing(figures, one=Scripted(error)) as probes:
+        eventually(lambda: figures.failures.get("one", 0) > 1)
+        look = probes.take()["broker/one"]
+    assert look.failure == error.cause
+    assert ((look.p90_ms or 0.0) >= PROBE_LIMIT_S * 1000) == is_slow
 
 
 def test_nodes_that_are_not_followed_any_more_are_not_probed() -> None:
