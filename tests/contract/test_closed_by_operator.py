@@ -3,14 +3,13 @@ not read."""
 
 import pytest
 
-from backends.redis.registry.task_rows import IDLE_TASK, TASK_VIEW
-from dispatcher.model.view import TaskView
+from backends.redis.registry.task_rows import IDLE_TASK
 from dispatcher.testing.logs import position
 from dispatcher.wire.control import ControlChange, Finished, decode_control
 from dispatcher.wire.lease import Closable, Status
 from dispatcher.wire.outcome import CloseTask, Outcome, OutcomeRecord, decode_record
 from tests.contract.ledger_worlds import LawWorld, ask_own, in_process_worlds, outcomes, run
-from tests.contract.registry_records import change
+from tests.contract.registry_records import change, task_of
 
 WHY = "envelopes were lost"
 
@@ -42,13 +41,8 @@ def keep_house(world: LawWorld, seconds: int) -> None:
         world.advance(1_000)
 
 
-def view_of(world: LawWorld) -> TaskView:
-    (view,) = world.registry.tasks.named(["t"], TASK_VIEW)
-    return view
-
-
 def end_of(world: LawWorld) -> tuple[str, str, int, int]:
-    view = view_of(world)
+    view = task_of(world.registry, "t")
     assert view.ended
     return view.state, view.reason, view.targets.sent, view.targets.cancelled
 

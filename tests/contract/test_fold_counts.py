@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import Closable, Status
@@ -33,7 +32,7 @@ from tests.contract.ledger_worlds import (
     statuses,
     task_record,
 )
-from tests.contract.registry_records import change
+from tests.contract.registry_records import change, task_of
 from tests.records import checkpoint
 
 
@@ -158,7 +157,7 @@ def test_a_close_that_a_rebuild_reads_before_the_control_topic_closes_all_that_i
     assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
     assert world.finisher.finish(["t"]) == ["t"]
-    [view] = world.registry.tasks.named(["t"], TASK_VIEW)
+    view = task_of(world.registry, "t")
     assert (view.state, view.targets.sent, view.targets.cancelled) == ("cancelled", 100, 4_900)
 
 
@@ -190,14 +189,14 @@ def test_a_task_shows_when_its_first_target_had_an_outcome(live: LawWorld) -> No
     first = outcomes("t", mixed(0, [RETRY, 0]))
     fold(live, outcomes("t", mixed(1, [RETRY])), first)
     fold(live, outcomes("t", run(2, 3), at_ms=first.at_ms + 60_000))
-    [view] = live.registry.tasks.named(["t"], TASK_VIEW)
+    view = task_of(live.registry, "t")
     assert view.first_outcome_ms == first.at_ms
 
 
 def test_a_task_closed_behind_its_last_checkpoint_has_no_fewer_targets_than_outcomes(live: LawWorld) -> None:
     live.apply(checkpoint("t", 1, targets=2))
     fold(live, outcomes("t", run(0, 5)), CloseTask(1, "t", Outcome.CANCELLED, 5))
-    [view] = live.registry.tasks.named(["t"], TASK_VIEW)
+    view = task_of(live.registry, "t")
     assert (view.targets.sent, view.targets.total, view.targets.pending) == (5, 5, 0)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dispatcher.wire.envelope import MAX_SEQUENCE
 from dispatcher.wire.outcome import MAX_CLAIMS, MAX_ENVELOPES, RETRY, CloseTask, encode_record
-from tests.contract.ledger_worlds import LawWorld, Worlds, mixed, outcomes, run
+from tests.contract.ledger_worlds import LawWorld, mixed, outcomes, run
 
 encode = msgspec.msgpack.encode
 INNOCENT = encode_record(outcomes("innocent", run(0, 3)))
@@ -58,34 +58,27 @@ NONSENSE = [
 ]
 
 
-def a_world(worlds: Worlds) -> LawWorld:
-    world = worlds()
-    world.add("t")
-    world.add("innocent")
-    return world
-
-
 @pytest.mark.parametrize("body", NONSENSE, ids=range(len(NONSENSE)))
-def test_numbers_and_names_that_mean_nothing_are_counted_and_passed_over(worlds: Worlds, body: bytes) -> None:
-    world = a_world(worlds)
-    assert world.fold.apply(0, None, "a", [body, INNOCENT]).applied
-    assert world.stats()["malformed"] == 1
-    assert world.counts("innocent")["sent"] == 3
-    assert not any(world.counts("t").values())
+def test_numbers_and_names_that_mean_nothing_are_counted_and_passed_over(live: LawWorld, body: bytes) -> None:
+    live.add("innocent")
+    assert live.fold.apply(0, None, "a", [body, INNOCENT]).applied
+    assert live.stats()["malformed"] == 1
+    assert live.counts("innocent")["sent"] == 3
+    assert not any(live.counts("t").values())
 
 
 @pytest.mark.parametrize("later", [{"b": b"\xff"}, [[[1]]], msgspec.msgpack.Ext(5, b"x"), b"bytes", 1.5])
-def test_fields_of_a_later_version_are_ignored_whatever_their_type(worlds: Worlds, later: object) -> None:
+def test_fields_of_a_later_version_are_ignored_whatever_their_type(live: LawWorld, later: object) -> None:
     """Redis' msgpack does not know all types."""
-    world = a_world(worlds)
+    live.add("innocent")
     bodies = [
         record([GOOD_RUN], later=later),
         encode(["c", 1, "innocent", 4, 9, "", later]),
         encode(["m", 1, "e", later]),
     ]
-    assert world.fold.apply(0, None, "a", bodies).applied
-    assert world.counts("t")["sent"] == 1
-    assert "malformed" not in world.stats()
+    assert live.fold.apply(0, None, "a", bodies).applied
+    assert live.counts("t")["sent"] == 1
+    assert "malformed" not in live.stats()
 
 
 numbers = st.sampled_from(
@@ -108,17 +101,17 @@ def near_records(draw: st.DrawFn) -> bytes:
     return record(**({"runs": runs, "mixed": mixed} | draw(st.dictionaries(fields, odd, max_size=1))))
 
 
-def test_no_record_ever_stops_the_fold_or_changes_another_task(worlds: Worlds) -> None:
+def test_no_record_ever_stops_the_fold_or_changes_another_task(live: LawWorld) -> None:
     """One world for all examples: what each leaves there must not harm the next."""
-    world = a_world(worlds)
-    world.fold.apply(0, None, "0", [INNOCENT])
+    live.add("innocent")
+    live.fold.apply(0, None, "0", [INNOCENT])
     cursor = 0
 
     @given(st.lists(near_records() | st.binary(max_size=60), min_size=1, max_size=5))
     def folds(bodies: list[bytes]) -> None:
         nonlocal cursor
         before, cursor = str(cursor), cursor + 1
-        assert world.fold.apply(0, before, str(cursor), [*bodies, INNOCENT]).applied
-        assert world.counts("innocent") == {"sent": 3, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 0}
+        assert live.fold.apply(0, before, str(cursor), [*bodies, INNOCENT]).applied
+        assert live.counts("innocent") == {"sent": 3, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 0}
 
     folds()

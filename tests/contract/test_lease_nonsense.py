@@ -12,7 +12,6 @@ from tests import records
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,
-    Worlds,
     ask,
     ask_own,
     ask_retry,
@@ -37,16 +36,10 @@ def lane_ask(kind: str, wants: list[Want]) -> LaneAsk:
             return ask(own_lane("bad"), *wants)
 
 
-def a_world(worlds: Worlds) -> LawWorld:
-    world = worlds()
+def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(world: LawWorld) -> None:
+    """One world for all examples: what each leaves there must not harm the next."""
     for task in ("bad", "innocent"):
         world.add(task)
-    return world
-
-
-def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Worlds) -> None:
-    """One world for all examples: what each leaves there must not harm the next."""
-    world = a_world(worlds)
     number = 0
 
     @settings(deadline=None)

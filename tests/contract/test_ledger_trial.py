@@ -5,6 +5,7 @@ import pytest
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import LawWorld, ask_own, ask_retry, mixed, own_lane, want
+from tests.contract.registry_records import task_of
 
 FIRST, CHUNK = 25, 10
 """Three envelopes; the third has five targets."""
@@ -73,8 +74,7 @@ def test_cancelled_first_targets_end_like_all_others(trial: LawWorld) -> None:
 
 def test_it_waits_for_its_go_from_the_beginning_and_says_so(trial: LawWorld) -> None:
     def view() -> tuple[str, int, bool]:
-        task = trial.registry.tasks.task("t")
-        assert task is not None
+        task = task_of(trial.registry, "t")
         return task.state, task.first, task.waits_for_go
 
     assert view() == ("paused", FIRST, True)
@@ -88,6 +88,5 @@ def test_the_go_may_be_read_before_the_record(world: LawWorld) -> None:
     """As after a rebuild, when a change of the task was applied by its client first."""
     world.change("t", "paused", "0")
     world.add("t", first=FIRST, chunk=CHUNK)
-    task = world.registry.tasks.task("t")
-    assert task is not None
+    task = task_of(world.registry, "t")
     assert (task.state, task.waits_for_go) == ("running", False)

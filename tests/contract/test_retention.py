@@ -88,9 +88,7 @@ def test_an_ended_task_that_is_submitted_again_is_still_compared(registry: Regis
     task = PushTask(id="t1", app="shop", tier=Tier.HIGH, message="Sale")
     record = accept(task, "t1", 10, 1_700_000_000_000, Topics())
     registry.control.apply_all(placed(record, ENDED))
-    known = registry.submissions.submission("t1")
-    assert known is not None
-    stored = known.record
+    stored = submission_of(registry).record
     check_same(task, stored)
     with pytest.raises(AudienceMismatch, match="another tier\\."):
         check_same(task.model_copy(update={"tier": Tier.LOW}), stored)

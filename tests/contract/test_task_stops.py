@@ -11,6 +11,7 @@ from dispatcher.wire.control import ControlChange, decode_control
 from dispatcher.wire.outcome import Outcome
 from tests.contract.away_log import AwayLog
 from tests.contract.ledger_worlds import LawWorld, run
+from tests.contract.registry_records import task_of
 
 FAILED, SENT = int(Outcome.FAILED), int(Outcome.SENT)
 
@@ -34,9 +35,7 @@ class Stopper:
         return [record.value for record in records if isinstance(record, ControlChange) and record.field == "stopped"]
 
     def state(self) -> str:
-        task = self.world.registry.tasks.task("t")
-        assert task is not None
-        return task.state
+        return task_of(self.world.registry, "t").state
 
 
 @pytest.fixture
