@@ -80,7 +80,7 @@ def server_view(server_url: str) -> Iterator[RedisView]:
 @pytest.fixture(scope="module", params=EVERY_REDIS)
 def opens_view(request: pytest.FixtureRequest) -> Iterator[Callable[[], RedisView]]:
     if request.param == IN_PROCESS:
-        yield view_in_process
+        yield lambda: with_scripts(view_in(MemoryRedis(SystemClock().wall_ms), "test"))
         return
     with running(binary=binaries()[request.param]) as server:
         yield lambda: view_at(server.url)
@@ -98,11 +98,6 @@ def registry(view: RedisView) -> Registry:
 
 def view_at(url: str) -> RedisView:
     return with_scripts(open_view(RedisSettings(url=url, prefix="test")))
-
-
-def view_in_process() -> RedisView:
-    """An empty view in a Redis in this process, by the time of day."""
-    return with_scripts(view_in(MemoryRedis(SystemClock().wall_ms), "test"))
 
 
 def with_scripts(view: RedisView) -> RedisView:
