@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import Closable, Status
