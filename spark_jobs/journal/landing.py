@@ -29,6 +29,8 @@ from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 STATES = "state"
 LONGEST_CHAIN = 20
 """The maximum number of files of a topic's state: a complete one, and one for the changes of each batch since."""
+OPEN_FILES = 100
+"""The maximum number of files that a landing has open. Each app and day has one of its own."""
 _FORMAT = 1
 
 
@@ -111,7 +113,7 @@ class Lander:
         for key, builder in self._builders.items():
             if builder.rows:
                 self._write(key, builder.take())
-        landed.files = [writer.close() for writer in self._writers.values()]
+        landed.files += [writer.close() for writer in self._writers.values()]
         landed.outcomes = sum(file.rows for file in landed.files if file.table == OUTCOMES)
         landed.files += write_rows(self._landing.log.root, CLOSES, f"{self._landing.tag}-{landed.topic}", self._closes)
         landed.state = self._store() if landed.records else list(self._landing.state)
@@ -148,6 +150,8 @@ class Lander:
 
     def _writer(self, table: str, *key: str) -> FileWriter:
         if (table, *key) not in self._writers:
+            if len(self._writers) >= OPEN_FILES:
+                self._landed.files.append(self._writers.pop(next(iter(self._writers))).close())
             tag = f"{self._landing.tag}-{self._landed.topic}"
             self._writers[table, *key] = FileWriter(self._landing.log.root, table, tag, *key)
         return self._writers[table, *key]

@@ -1,5 +1,6 @@
 """The journal has of each target the first final outcome, once, whatever is stored twice and whenever it is killed."""
 
+import resource
 import threading
 from collections import Counter
 from datetime import UTC, datetime
@@ -33,7 +34,7 @@ from spark_jobs.journal.compact import sweep
 from spark_jobs.journal.files import NO_APP
 from spark_jobs.journal.first_outcomes import FirstOutcomes, Ranges
 from spark_jobs.journal.job import Journal, JournalOptions, LandedBatch
-from spark_jobs.journal.landing import LONGEST_CHAIN
+from spark_jobs.journal.landing import LONGEST_CHAIN, OPEN_FILES
 from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, TableFile
 from spark_jobs.journal.tables import outcomes as outcome_table
 from spark_jobs.journal.tasks import CONTROL, accepts, rows_of
@@ -240,6 +241,18 @@ def test_days_and_apps_have_files_of_their_own(tmp_path: Path) -> None:
 
 
 EVIL_APPS = ("../../../out", "..", "a/b", "a\\b", "nul\0", "a=b%2F:c", "Grüße", "line\n", "x" * 5_000, "x" * 5_001)
+
+
+def test_a_batch_may_have_more_apps_than_a_process_may_have_files(tmp_path: Path) -> None:
+    apps = [f"app-{number}" for number in range(2 * OPEN_FILES + 50)]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + OPEN_FILES + 30, limit[1]))
+    try:
+        topic = landed(tmp_path, *(outcomes(ran(), app=app, task=app) for app in apps), at_once=len(apps))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    files = topic.log.read().table("outcomes")
+    assert {(file.app, file.rows) for file in files} == {(app, 1) for app in apps}
 
 
 def test_no_app_of_a_record_leaves_the_tables_folder(tmp_path: Path) -> None:
