@@ -57,7 +57,7 @@ def list_tasks(
         paused = client.globals().paused_channels & {view.channel for view in views if not view.ended}
     output.emit([task_fields(view) for view in views], lambda: tasks_table(views, len(views)))
     if not views:
-        say(f"Redis at {settings_of(ctx).redis.address} knows no {'such ' if any(only.values()) else ''}task")
+        say(f"Redis at {settings_of(ctx).redis.address.named()} knows no {'such ' if any(only.values()) else ''}task")
     for channel in sorted(paused):
         say(f"channel {channel} is paused, and its tasks wait: fairlane channel resume {channel}")
     if cursor is not None:

@@ -88,8 +88,10 @@ def test_an_empty_list_says_which_redis_was_asked(
     """With one wrong digit in its address another Redis answers, and knows nothing."""
     client = SimpleNamespace(task_page=lambda **_: ([], None), globals=lambda: globals_of({}))
     monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(client))
-    address = "redis://wrong.example:6379/0"
-    assert f"Redis at {address} {message}" in cli(["--redis-url", address, "task", "list", *only]).err
+    printed = cli(["--redis-url", "redis://me:hush@wrong.example:6379/0", "task", "list", *only]).err
+    assert "wrong.example:6379/0" in printed
+    assert f"(from the command line) {message}" in printed
+    assert "hush" not in printed
 
 
 @pytest.mark.usefixtures("task")
