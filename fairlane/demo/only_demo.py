@@ -1,6 +1,7 @@
 """One demo at a time, without the processes of one that was killed: they would serve its tenant, which is the same."""
 
 import fcntl
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +39,23 @@ def only_demo(folder: Path) -> Iterator[Callable[[int], None]]:
             raise Refused("A demo is under way on this machine.", fix) from None
         file = StoredFile(folder / "processes.json", list[_Started], "Delete the file.")
         _stop(file.load() or [])
-        yield _noting(file)
+        with _ended_by(signal.SIGTERM, signal.SIGHUP):
+            yield _noting(file)
+
+
+@contextmanager
+def _ended_by(*numbers: signal.Signals) -> Iterator[None]:
+    """End the block as Ctrl-C does on these signals, so that everything that it has started is stopped."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop(left: list[_Started]) -> None:

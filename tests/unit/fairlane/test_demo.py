@@ -1,7 +1,10 @@
 """One demo at a time, also after one that was killed."""
 
+import signal
 import subprocess
+from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,6 +27,16 @@ def test_what_a_demo_left_that_was_killed_is_stopped_before_the_next(
             left.kill()
             other.kill()
     assert capsys.readouterr().err == "stopping the processes of a demo that was killed\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_told_to_end_stops_what_it_has_started(tmp_path: Path, number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    stopped: list[bool] = []
+    with pytest.raises(KeyboardInterrupt), only_demo(tmp_path), closing(Mock(close=lambda: stopped.append(True))):
+        signal.raise_signal(number)
+    assert stopped
+    assert signal.getsignal(number) is before
 
 
 def test_a_second_demo_would_delete_the_tasks_of_the_first_and_is_refused(tmp_path: Path) -> None:
