@@ -113,8 +113,12 @@ def java_command(java: Java, distribution: Path, program: JavaProgram) -> list[s
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the caller's environment, with a low limit on the C library's memory arenas."""
-    return {**env, "MALLOC_ARENA_MAX": "2"}
+    """Return the caller's environment, with a low limit on the C library's memory arenas.
+
+    The locale is one of UTF-8 and in English: with `LC_ALL=C` Java opens no file whose path has other letters, and
+    `died` looks for the system's words.
+    """
+    return {**env, "MALLOC_ARENA_MAX": "2", "LC_ALL": "C.UTF-8"}
 
 
 def is_ready(web_port: int) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -270,6 +271,15 @@ def test_redis_configuration_is_quoted_and_private(tmp_path: Path) -> None:
     assert f'dir "{home.redis}"' in conf.read_text()
     assert 'requirepass "say \\"x\\""' in conf.read_text()
     assert conf.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
+def test_java_opens_files_whose_path_has_other_letters_than_english_ones_in_any_locale() -> None:
+    env = pulsar_server.environment({**os.environ, "LC_ALL": "C"})
+    done = subprocess.run(
+        ["java", "-XshowSettings:properties", "-version"], env=env, capture_output=True, text=True, check=True
+    )
+    assert "sun.jnu.encoding = UTF-8" in done.stderr
 
 
 def test_broker_settings_replace_the_shipped_ones() -> None:
