@@ -9,7 +9,7 @@ import re
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -247,12 +247,3 @@ def settings_for(stack: StackAddresses, name: str) -> Settings:
 def small_tenant(name: str) -> PulsarSettings:
     """Few namespaces and topics, since each costs the broker something."""
     return PulsarSettings(tenant=name, namespaces=2, bundles=1, shared_lanes=2, outcome_partitions=2)
-
-
-def delete_keys(settings: Settings) -> None:
-    """Delete every key under the prefix."""
-    from backends.redis.client import connect
-
-    with closing(connect(settings.redis)) as client:
-        for key in client.scan_iter(match=f"{settings.redis.prefix}:*", count=1_000):
-            client.delete(key)

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pulsar
@@ -11,6 +12,7 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
+from backends.redis.view import open_view
 from dispatcher.model.errors import AudienceMismatch, BeingSubmitted, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask, Target
 from dispatcher.wire.envelope import decode_message
@@ -60,10 +62,9 @@ def test_the_same_again_is_verified_and_another_audience_or_task_refused(
 def test_a_task_that_an_incomplete_registry_does_not_know_is_read_from_the_control_topic(
     fresh_settings: Settings, api: PushClient, client: pulsar.Client, names: Topics
 ) -> None:
-    from tests.conftest import delete_keys
-
     api.submit(push(), ["a", "b"])
-    delete_keys(fresh_settings)
+    with closing(open_view(fresh_settings.redis)) as view:
+        view.wipe()
     with pytest.raises(AudienceMismatch):
         api.submit(push(), ["c"])
     assert api.submit(push(), ["a", "b"]).id == "t"
