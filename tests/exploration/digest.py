@@ -111,9 +111,6 @@ class Walk:
     def _members(self, thing: Iterable[Any]) -> list[str]:
         return sorted(map(repr, thing))
 
-    def _envelope(self, thing: Envelope) -> Any:
-        return kind_of(thing)
-
     def _group(self, thing: TargetGroup) -> Any:
         return (thing.positions, thing.tries, label(thing.due_ms), thing.is_lost)
 
@@ -155,7 +152,7 @@ def _is_spent(thing: Any) -> bool:
 _Way = Callable[[Walk, Any], Any]
 _ways: dict[type, _Way] = {
     list: Walk._all, deque: Walk._all, dict: Walk._pairs, set: Walk._members, frozenset: Walk._members,
-    bytearray: lambda _, thing: bytes(thing), Envelope: Walk._envelope, TargetGroup: Walk._group,
+    bytearray: lambda _, thing: bytes(thing), Envelope: lambda _, thing: kind_of(thing), TargetGroup: Walk._group,
     Timers: Walk._timers, MethodType: Walk._method,
     partial: Walk._partial, FunctionType: Walk._function, BuiltinMethodType: Walk._builtin,
     Settling: Walk._settling, **dict.fromkeys(OPAQUE, Walk._type),

@@ -1,7 +1,5 @@
 """An edited message is what is sent of all targets not yet sent, retries included; nothing else changes by it."""
 
-from collections.abc import Callable
-
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.task_control import edited_message
 from dispatcher.model.tier import Tier
@@ -17,10 +15,6 @@ def tell(world: EngineWorld, overrides: dict[str, bytes]) -> None:
         worker.inbox.put(LanesChanged(world.held_lanes(), overrides))
 
 
-def run(world: EngineWorld, until: Callable[[], bool]) -> None:
-    world.run(lambda: until() and world.settled())
-
-
 def test_what_is_not_yet_sent_is_sent_as_edited() -> None:
     world = EngineWorld(capacity=100)
     world.add_task("t", 300, chunk=3)
@@ -29,7 +23,7 @@ def test_what_is_not_yet_sent_is_sent_as_edited() -> None:
     world.run(lambda: len(world.provider_calls) > 20)
     before = len(world.provider_calls)
     tell(world, {"t": EDITED})
-    run(world, lambda: world.finished("t", "other"))
+    world.run_out("t", "other")
     later = [sent.message for sent in world.provider_calls[before + 20 :] if sent.task == "t"]
     assert later
     assert {bytes(message) for message in later} == {EDITED}
@@ -41,15 +35,14 @@ def test_what_is_not_yet_sent_is_sent_as_edited() -> None:
 def test_further_attempts_are_sent_as_edited_and_by_the_latest_edit() -> None:
     world = EngineWorld(busy_at_first)
     world.add_task("t", 6, chunk=3)
-    worker = world.worker()
+    world.worker()
     tell(world, {"t": bytes(encode_message({"title": "first edit"}))})
     world.run(lambda: len(world.provider_calls) == 2)
     tell(world, {"t": EDITED})
-    run(world, lambda: world.finished("t"))
+    world.run_out("t")
     assert [decode_message(sent.message)["title"] for sent in world.provider_calls] == ["first edit"] * 2 + [
         "edited"
     ] * 2
-    worker.drain()
     assert world.counts("t") == {"sent": 6}
 
 
