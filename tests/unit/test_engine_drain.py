@@ -34,8 +34,7 @@ def test_a_drain_ends_at_its_deadline_and_others_finish(world: EngineWorld) -> N
     world.run(lambda: worker.engine.drained, within_s=6.0)
     assert worker.lanes.attached == []
     world.worker()
-    world.run_out("t")
-    assert world.counts("t") == {"sent": 200}
+    world.sent_once("t", 200)
 
 
 def test_an_idle_worker_drains_at_once(world: EngineWorld) -> None:

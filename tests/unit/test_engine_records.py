@@ -23,8 +23,7 @@ def test_a_view_that_is_not_ready_is_not_sent_for(world: EngineWorld) -> None:
     assert world.provider_calls == []
     assert len(worker.leases.requests) < 12, "asks less and less often"
     world.read_marks("new")
-    world.run_out("t")
-    assert max(world.calls.values()) == 1
+    world.sent_once("t", 10)
 
 
 def test_no_record_is_more_than_one_call_of_the_fold_takes() -> None:

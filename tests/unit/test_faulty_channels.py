@@ -67,7 +67,7 @@ def deliver_all(script: Callable[[Sequence[Envelope]], Any], batch_limit: int = 
         world.add_task(task, TARGETS, chunk=CHUNK, max_attempts=2)
     # Both bounds are lowered: 30 days of waiting are 4,320 laps through a retry lane, and 4,096 rounds take five days.
     with patch.multiple(retry, MAX_WAIT_S=700, ATTEMPT_LIMIT=8), through_calls(world.worker(), channel):
-        world.run(lambda: world.finished("good", "bad") and world.settled(), within_s=1e6)
+        world.run_out("good", "bad", within_s=1e6)
     assert world.stats().get("malformed", 0) == 0
     for task in ("good", "bad"):
         assert sum(world.counts(task).values()) == TARGETS
