@@ -289,9 +289,7 @@ class EngineWorld(World):
     # ------------------------------------------------------------- time
     def run_out(self, *tasks: str, within_s: float = 120.0) -> float:
         """Run until these tasks have ended and no lane holds anything. Return the seconds it took."""
-        started_s = self.clock.monotonic_s()
-        self.run(lambda: self.finished(*tasks) and self.settled(), within_s=within_s)
-        return self.clock.monotonic_s() - started_s
+        return self.run(lambda: self.finished(*tasks) and self.settled(), within_s=within_s)
 
     def sent_once(self, task: str, targets: int) -> None:
         """Run until the task has ended: all its targets were sent, and each attempt of any was one call."""
@@ -299,22 +297,25 @@ class EngineWorld(World):
         assert self.counts(task) == {"sent": targets}
         assert set(self.calls.values()) == {1}
 
-    def run(self, until: Callable[[], bool] | None = None, *, within_s: float = 120.0) -> None:
-        """Lets everybody work, and time pass, until the condition holds. Without one: for within_s."""
-        end_s = self.clock.monotonic_s() + within_s
+    def run(self, until: Callable[[], bool] | None = None, *, within_s: float = 120.0) -> float:
+        """Lets everybody work, and time pass, until the condition holds. Without one: for within_s. Returns the seconds
+        it took."""
+        started_s = self.clock.monotonic_s()
+        end_s = started_s + within_s
         while not (until is not None and until()):
             if self.clock.monotonic_s() >= end_s:
                 if until is None:
-                    return
+                    break
                 raise AssertionError(f"Not within {within_s} s: {self.explain()}")
             self.beat_all()
             wait_s = min([worker.work() for worker in self.workers], default=1.0)
             self.fold_all()
             if until is not None and until():
-                return
+                break
             if wait_s > 0:
                 left_s = end_s - self.clock.monotonic_s()
                 self.clock.advance(max(0.001, min(wait_s, left_s)))
+        return self.clock.monotonic_s() - started_s
 
     def beat_all(self) -> None:
         """Do the work of the heartbeats, once a second."""
