@@ -154,10 +154,12 @@ def _report(error: Exception, arguments: list[str]) -> int:
 
 
 def _unexpected(error: Exception) -> str:
-    """Return an error that is none of Fairlane's in one line: of a disk, or else a defect."""
+    """Return an error that is none of Fairlane's in one line: of a disk, of an argument, or else a defect."""
     if isinstance(error, OSError) and error.errno in _OF_FILES:
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         return f"{what}. Check free space and permissions; FAIRLANE_HOME names another folder."
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "utf-8":
+        return f"an argument is not text in UTF-8: {error.object!a}."
     text = without_credentials(f"{type(error).__name__}: {error}")
     return f"internal error: {text} (`fairlane --log-level debug ...` shows where)"
 

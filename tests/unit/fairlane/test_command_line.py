@@ -114,6 +114,12 @@ def test_a_disk_that_cannot_be_written_is_no_defect(failing: Failing, cli: Comma
     assert printed.startswith("fairlane: /home/x/logs: Read-only file system. Check free space and permissions")
 
 
+def test_an_argument_that_is_no_text_is_no_defect(failing: Failing, cli: CommandLine) -> None:
+    failing(UnicodeEncodeError("utf-8", "task-\udcff", 5, 6, "surrogates not allowed"))
+    printed = cli(["config"], exit_codes.FAILURE).err
+    assert printed == "fairlane: an argument is not text in UTF-8: 'task-\\udcff'.\n"
+
+
 def test_interrupted(failing: Failing) -> None:
     failing(KeyboardInterrupt())
     assert main.run(["config"]) == exit_codes.INTERRUPTED
