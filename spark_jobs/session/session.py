@@ -183,12 +183,18 @@ def _conf(settings: SessionSettings) -> dict[str, str]:
     }
 
 
+def locale_of_java(env: Mapping[str, str]) -> dict[str, str]:
+    """Return what must change in an environment, so that Java finds files whose path has letters that are not ASCII."""
+    return {"LC_ALL": "C.UTF-8"} if env.get("LC_ALL") in ("C", "POSIX") else {}  # Python has seen to LANG=C
+
+
 def _prepare_environment() -> None:
     """Set up the environment, which the JVM inherits.
 
     Unless the environment has other values (as it must on a cluster of other machines), workers run the same Python as
     this process, and Spark is quiet from its first line.
     """
+    os.environ.update(locale_of_java(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     if "SPARK_CONF_DIR" not in os.environ:

@@ -12,7 +12,14 @@ from backends.extras import Missing, require_packages
 from spark_jobs.session import class_archive, session
 from spark_jobs.session.package import pack
 from spark_jobs.session.python_daemon import without_zips
-from spark_jobs.session.session import QUICKLY_COMPILED_ROWS, archive, archive_options, for_rows, require_spark
+from spark_jobs.session.session import (
+    QUICKLY_COMPILED_ROWS,
+    archive,
+    archive_options,
+    for_rows,
+    locale_of_java,
+    require_spark,
+)
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -46,6 +53,14 @@ def test_a_java_that_cannot_start_spark_is_told_in_one_line() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert "backends.extras.Missing: Java ended before Spark had started" in ended.stderr.splitlines()[-1]
+
+
+def test_java_finds_files_whose_path_has_other_letters_than_english_ones_in_any_locale() -> None:
+    env = {**os.environ, "LC_ALL": "C"}
+    command = ["java", "-XshowSettings:properties", "-version"]
+    shown = subprocess.run(command, env=env | locale_of_java(env), capture_output=True, text=True, check=True).stderr
+    assert "sun.jnu.encoding = UTF-8" in shown
+    assert locale_of_java({"LC_ALL": "de_DE.UTF-8"}) == locale_of_java({}) == {}
 
 
 def test_nothing_needs_pyspark_before_a_session_is_made() -> None:
