@@ -186,8 +186,8 @@ class LawService:
         self.caps.setdefault(name, none).append(CapSince(self.now_ms * 1_000, cap))
 
     # ------------------------------------------------------------- time
-    def run(self, ms: int) -> None:
-        """Lets the workers ask for so long."""
+    def run(self, ms: int) -> Counter[str]:
+        """Lets the workers ask for so long. Returns the targets granted meanwhile, by task."""
         until_ms = self.now_ms + ms
         while self._calls and self._calls[0][0] < until_ms:
             at_ms, worker = heapq.heappop(self._calls)
@@ -196,6 +196,7 @@ class LawService:
             again_ms = at_ms + self._periods[worker] * self._rng.uniform(0.8, 1.2)
             heapq.heappush(self._calls, (again_ms, worker))
         self._advance(until_ms)
+        return self.sums(until_ms - ms, until_ms)
 
     def _advance(self, to_ms: int) -> None:
         self.world.advance(to_ms - self.now_ms)

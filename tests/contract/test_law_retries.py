@@ -43,9 +43,7 @@ class Retried(Backlogged):
     def measure(self) -> None:
         service, seconds = self.service, MEASURE_MS / 1_000
         service.run(SETTLE_MS)
-        from_ms = service.now_ms
-        service.run(MEASURE_MS)
-        granted = service.sums(from_ms, service.now_ms)
+        granted = service.run(MEASURE_MS)
         assert granted.total() >= 0.98 * self.rate * (seconds - 0.13) - 3 * self.size, "law 2"
         for tier, part in self._parts().items():
             fresh, retried = self._works_of(tier)
@@ -72,9 +70,7 @@ class Retried(Backlogged):
         late = service.add(f"late{len(service.works)}", tier, self.size)
         for tasks in service.holds.values():
             tasks.append(late.name)
-        from_ms = service.now_ms
-        service.run(3_000)
-        granted = service.sums(from_ms, service.now_ms)[late.name]
+        granted = service.run(3_000)[late.name]
         share = 3 * self.rate * self._parts()[tier]
         fair = share * (0.9 if retried else 1) / (len(fresh) + 1)
         slack = 0.1 * fair + self.rate / 4 * self._parts()[tier] + 2 * self.size
@@ -113,7 +109,5 @@ def test_retries_have_their_tenth_though_a_slow_worker_alone_holds_them(rate: in
     for number in range(3):
         service.join(f"quick{number}", 20, fresh)
     service.run(5_000)
-    from_ms = service.now_ms
-    service.run(6_000)
-    granted = service.sums(from_ms, service.now_ms)
+    granted = service.run(6_000)
     assert granted["again"] / (granted["again"] + granted["a"] + granted["b"]) == pytest.approx(0.1, abs=0.01)

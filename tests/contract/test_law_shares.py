@@ -213,9 +213,7 @@ class Late(Backlogged):
         else:
             return
         peers = [name for name in self._busy() if service.works[name].tier == late.tier and name != late.name]
-        from_ms = service.now_ms
-        service.run(3_000)
-        granted = service.sums(from_ms, service.now_ms)
+        granted = service.run(3_000)
         fair = 3 * self.rate * self._parts()[late.tier] / (len(peers) + 1)
         # Each lane may be a window ahead or behind when it begins and when it ends, and one envelope.
         slack = 0.1 * fair + self.rate / 4 * self._parts()[late.tier] + 2 * self.size
