@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from backends.extras import Missing, require_packages
 from spark_jobs.session import python_daemon
+from spark_jobs.session.failures import failure_of
 from spark_jobs.session.package import ship
 from spark_jobs.session.servers import given_values
 
@@ -98,10 +99,11 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     """Return a session with the formats "fairlane" and "fairlane-outcomes".
 
     If this process already has a session, it is used, with its master and memory. Raises Missing if pyspark, pyarrow or
-    Java is not installed, or Java is too old.
+    Java is not installed, or Java is too old; JobFailed if Spark does not start, such as for a wrong master.
     """
     require_spark()
     submitted = _GATEWAY in os.environ
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -114,8 +116,13 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
-        cause = "Java ended before Spark had started: it is too old or has too little memory."
+        cause = (
+            "Java ended before Spark had started, with the message above: it is too old, has too little memory, or "
+            "an option of Spark is wrong (--master, --memory, --conf)."
+        )
         raise Missing(cause, _HOW_TO_GET_JAVA) from error
+    except Py4JJavaError as error:
+        raise failure_of(error) from error
     spark.sparkContext.setLogLevel(settings.log_level)
     register(spark, settings.servers)
     ship(spark)

@@ -1,6 +1,7 @@
 """Spark's sessions: what they need, and how their JVM is set up."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,12 @@ def test_a_java_that_cannot_start_spark_is_told_in_one_line() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert "backends.extras.Missing: Java ended before Spark had started" in ended.stderr.splitlines()[-1]
+
+
+def test_a_master_that_spark_does_not_know_is_told_in_one_line() -> None:
+    code = "from spark_jobs.session.session import *; make_session(SessionSettings(master='local[many]'))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
+    assert re.search(r"JobFailed: Spark: .*local\[many\]", ended.stderr.splitlines()[-1])
 
 
 def test_java_finds_files_whose_path_has_other_letters_than_english_ones_in_any_locale() -> None:
