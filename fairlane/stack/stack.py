@@ -13,7 +13,7 @@ from backends.settings import PulsarSettings
 from fairlane.stack import distribution, launch, lock, processes, pulsar_server, redis_server
 from fairlane.stack import state as states
 from fairlane.stack.addresses import StackAddresses, addresses_of
-from fairlane.stack.errors import AlreadyRunning
+from fairlane.stack.errors import AlreadyRunning, StackError
 from fairlane.stack.estate.shape import EstateRequest
 from fairlane.stack.estate.start import EstateStarter
 from fairlane.stack.estate.start import stop as stop_estate
@@ -93,7 +93,10 @@ class LocalStack:
             return replace(addresses, already_running=already, changed=tuple(changed))
 
     def down(self, progress: Progress = quiet, *, wipe: bool = False) -> bool:
-        """Stop all servers; with `wipe`, delete their data and logs too. Return whether anything was running."""
+        """Stop all servers; with `wipe`, delete their data and logs too. Return whether anything was running.
+
+        Raises StackError if some data could not be deleted.
+        """
         if not self._home.root.is_dir():
             return False
         with lock.exclusive(self._home.lock_file, progress):
@@ -219,8 +222,14 @@ class LocalStack:
                 progress(f"{name} did not stop within {deadline_s:.0f} s and was killed; its data is safe on disk")
 
     def _wipe(self) -> None:
+        """Delete data and logs, also behind links to another disk, which stay. Raises StackError if some are left."""
         for part in (self._home.pulsar, self._home.estate, self._home.redis, self._home.logs):
-            shutil.rmtree(part, ignore_errors=True)
+            folder = part.resolve()
+            shutil.rmtree(folder, ignore_errors=True)
+            if folder.exists():
+                raise StackError(f"{folder} could not be deleted completely.", "Check its permissions and owner.")
+            if part.is_symlink():
+                folder.mkdir()
 
 
 def _refuse_other_ports(state: StackState, options: StackOptions) -> None:

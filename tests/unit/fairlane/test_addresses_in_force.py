@@ -206,6 +206,26 @@ def test_on_a_full_disk_the_data_can_be_deleted(home: Path, cli: CommandLine, mo
     assert Settings().redis.url is None
 
 
+def test_data_behind_a_link_to_another_disk_is_deleted_too(home: Path, tmp_path: Path, cli: CommandLine) -> None:
+    started(home, pulsar=False, redis=False)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "metadata").touch()
+    (home / "pulsar").rmdir()
+    (home / "pulsar").symlink_to(disk)
+    assert "data deleted" in cli(["stack", "down", "--wipe"]).err
+    assert list(disk.iterdir()) == []
+    Home(home).make()
+
+
+def test_data_that_cannot_be_deleted_is_not_said_to_be(
+    home: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(home, pulsar=False, redis=False)
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    assert "could not be deleted completely" in cli(["stack", "down", "--wipe"], exit_codes.FAILURE).err
+
+
 # ---------------------------------------------------------------- ports
 @pytest.mark.parametrize("option", ["--pulsar-port", "--pulsar-web-port", "--redis-port"])
 def test_another_port_for_a_server_that_runs_is_refused(option: str, home: Path, cli: CommandLine) -> None:
