@@ -32,7 +32,6 @@ from tests.contract.ledger_worlds import TOPICS, ask, request, want
 from tests.contract.registry_records import ready, sealed, task_record
 from tests.formats.frozen import frozen
 from tests.unit.consumers.fakes import ControlTopic, Reader
-from tests.unit.test_control_checks import NONSENSE
 
 INNOCENT = ["innocent", "bystander"]
 encode = msgspec.msgpack.Encoder().encode
@@ -160,9 +159,24 @@ def innocent(view: RedisView) -> list[Any]:
     return [(one.id, one.state, one.tier, one.weight, one.cap, one.lane, one.targets, one.app) for one in found]
 
 
+KILLERS = [
+    encode(["x", 1, "running", "override", "{}", 0]),
+    encode(["x", 1, "running", "cap", "x:y", 0]),
+    encode(["x", 1, "running", "weight", "heavy", 0]),
+    encode(["x", 1, "running", "tier", "urgent", 0]),
+    encode(["x", 1, "running", "lane", "no topic", 0]),
+    encode(["g", 1, "capacity", "1" * 30, 0]),
+    encode(["g", 1, "tiers", "a:b", 0]),
+    encode(["f", 1, "running", "completed", [1, 2], 0]),
+    encode(["r", 1, "nowhere", FORMS[1]]),
+    encode(["r", 1, f"{3:020d}:{1:020d}:{0:06d}", ["r", 1, f"{3:020d}:{1:020d}:{0:06d}", FORMS[1]]]),
+]
+"""Each ended a fold, a watch or an engine of 0.1.0."""
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=st.lists(bodies, min_size=1, max_size=12))
-@example(log=[encode_control(record) for record in (task_record("t1"), *NONSENSE)])
+@example(log=[encode(FORMS[1]), *KILLERS])
 def test_nothing_in_the_control_topic_stops_a_reader(view: RedisView, log: list[bytes]) -> None:
     view.wipe()
     ready(view)
