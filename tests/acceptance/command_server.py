@@ -96,7 +96,7 @@ def import_all() -> None:
 
     for name in COMMANDS:
         cli.get_command(Context(cli), name)
-    for name in ("base.connect", "base.progress", "base.output", "service.live"):
+    for name in ("base.connect", "base.progress", "base.output"):
         import_module(f"fairlane.cli.{name}")
 
 
