@@ -4,6 +4,7 @@ import queue
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from math import inf
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.control_topic import ControlTopic
@@ -36,9 +37,9 @@ def submit(client: PushClient, app: str) -> TaskHandle:
     return client.submit(push(app=app, expected_targets=TARGETS), audience(TARGETS, app))
 
 
-def sent(members: Crew, task: str, from_s: float) -> int:
-    """Targets of a task delivered after a wall time."""
-    return sum(targets for at_s, name, targets in delivered_at_s(members) if name == task and at_s >= from_s)
+def sent(members: Crew, task: str, from_s: float, to_s: float = inf) -> int:
+    """Targets of a task delivered between two wall times."""
+    return sum(targets for at_s, name, targets in delivered_at_s(members) if name == task and from_s <= at_s < to_s)
 
 
 def test_an_operators_pause_stops_an_app_on_all_workers_and_no_other_app(
@@ -80,7 +81,7 @@ def test_what_one_worker_meets_stops_the_others_once_and_ends_by_itself(members:
         [switched] = [one.at_ms for one in registry.service.flow_pauses("log", "club") if one.paused]
         assert stored_s * 1000 - switched < 5_000
         time.sleep(5.0)
-        assert sent(members, handle.id, stored_s + OBEYED_WITHIN_S) == 0
+        assert sent(members, handle.id, stored_s + OBEYED_WITHIN_S, switched / 1000 + met.for_s) == 0
         push_client.set_capacity(0)
         members.check_sent_once(handle, audience(TARGETS, "club"), 60)
         assert registry.service.globals().flow_pauses == {}
