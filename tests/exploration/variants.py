@@ -6,6 +6,7 @@ from typing import Any
 
 from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
+from dispatcher.rounds import RETRY_STEPS_S
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import Topics
@@ -82,7 +83,8 @@ class Variant:
     def lanes(self) -> list[LaneInfo]:
         of_tier: dict[str, Any] = {"tier": str(self.tier), "chunk": SIZE}
         own = lane_info(OWN, TASK, **of_tier)
-        retry = lane_info(self.retry, kind=LaneKind.RETRY, delay_s=1, channel="", **of_tier)
+        # All that waits is in one retry lane here, whose longest stay is that of the longest step.
+        retry = lane_info(self.retry, kind=LaneKind.RETRY, delay_s=RETRY_STEPS_S[-1], channel="", **of_tier)
         if not self.shared:
             return [own, retry]
         shared = lane_info(SHARED, kind=LaneKind.SHARED, channel="", **of_tier)
