@@ -6,10 +6,9 @@ from typing import Any
 
 from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
-from dispatcher.rounds import RETRY_STEPS_S
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import LaneKind
-from dispatcher.wire.topics import Topics
+from dispatcher.wire.topics import RETRY_STEPS_S, Topics
 from tests.contract.registry_records import change, sealed, task_record
 from tests.exploration.envelopes import MESSAGE, SIZE, TASK, Kind, TaskRules, first
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
