@@ -14,6 +14,8 @@ RATES_KNOWN_MS = 5_000
 """Heartbeats carry rates over the last 3 s, so once a task has been sent for this long, they show the workers' rate."""
 SENDING = ("serving", "draining")
 """States of workers that send."""
+RATES_MS = 3_000
+"""How far the rates of heartbeats look back."""
 _WORKERS_LIMIT = 0.9
 """Below this part of the rate that capacity and caps allow, the workers are the limit."""
 _ETA_WORK = 40_000
@@ -72,14 +74,25 @@ class Situation(NamedTuple):
 
 
 def sent_rate(beats: Sequence[WorkerBeat]) -> float:
-    """Return the targets/s that live workers send."""
-    return sum(beat.rate for beat in beats if beat.state in SENDING)
+    """Return the targets/s that workers send."""
+    return sum(beat.rate * part for beat, part in zip(beats, _counted(beats), strict=True))
 
 
 def tier_rates(beats: Sequence[WorkerBeat]) -> dict[str, float]:
-    """Return the targets/s of each tier that live workers send."""
-    sending = [beat.tiers for beat in beats if beat.state in SENDING]
-    return {str(tier): sum(tiers[tier].rate for tiers in sending if tier in tiers) for tier in TIERS}
+    """Return the targets/s of each tier that workers send."""
+    counted = list(zip([beat.tiers for beat in beats], _counted(beats), strict=True))
+    return {str(tier): sum(tiers[tier].rate * part for tiers, part in counted if tier in tiers) for tier in TIERS}
+
+
+def _counted(beats: Sequence[WorkerBeat]) -> list[float]:
+    """Return how much of each worker's rate counts. Rates look back for RATES_MS: of a worker that has just stopped
+    less and less counts, as those that go on with its lanes have them longer."""
+    now_ms = max((beat.seen_ms for beat in beats if beat.state in SENDING), default=math.inf)
+    left = [max(0.0, 1.0 - max(0.0, now_ms - beat.seen_ms) / RATES_MS) for beat in beats]
+    return [
+        1.0 if beat.state in SENDING else part if beat.state == "stopped" else 0.0
+        for beat, part in zip(beats, left, strict=True)
+    ]
 
 
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:

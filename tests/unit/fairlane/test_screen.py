@@ -87,10 +87,20 @@ def test_nothing_is_said_of_the_longest_wait_without_a_worker() -> None:
 def test_the_rates_are_those_that_live_workers_report() -> None:
     rates = {"high": TierStats(rate=60.0), "low": TierStats(rate=20.0)}
     gone = [records.beat(state, state, tiers={"high": TierStats(rate=9.0)}) for state in ("suspect", "stopped")]
-    workers = [records.beat("a", tiers=rates), records.beat("b", tiers={"high": TierStats(rate=20.0)}), *gone]
+    live = [("a", rates), ("b", {"high": TierStats(rate=20.0)})]
+    workers = [*(records.beat(name, seen_ms=10_000, tiers=tiers) for name, tiers in live), *gone]
     sample = sample_of(Service(workers), VirtualClock())
     assert [tier.rate for tier in sample.tiers] == [80, 0, 20]
     assert [tier.actual for tier in sample.tiers] == [0.8, 0, 0.2]
+
+
+def test_what_a_worker_sent_until_it_stopped_counts_until_the_others_have_its_lanes() -> None:
+    def rate(*others: WorkerBeat) -> float:
+        last = records.beat("left", "stopped", seen_ms=8_500, tiers={"low": TierStats(rate=90.0)})
+        return sample_of(Service([last, *others]), VirtualClock()).rate
+
+    assert [rate(records.beat("a", seen_ms=ms)) for ms in (8_500, 9_500, 11_500)] == pytest.approx([90, 60, 0])
+    assert rate() == 0
 
 
 @given(st.lists(st.integers(0, 50), min_size=len(WAIT_BUCKETS_MS) + 1, max_size=len(WAIT_BUCKETS_MS) + 1))
