@@ -5,15 +5,7 @@ and its staff's answers on which errors show a dead token.
 """
 
 from dispatcher.channels.answer_body import json_object, text
-from dispatcher.channels.verdict_table import (
-    STRANGE_BODY,
-    Answer,
-    Effect,
-    Row,
-    VerdictTable,
-    strange_body,
-    strange_error,
-)
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable, strange_rows
 from dispatcher.wire.groups import MAX_TIME_MS
 
 AFTER_5XX_S = 900.0
@@ -26,9 +18,11 @@ _TELLING = frozenset({403, 413, 429})
 
 TABLE = VerdictTable(
     (
-        strange_body("The answer has a body and no apns-id, so it is not one of APNs: check url and proxy of the app."),
+        *strange_rows(
+            "The answer has a body and no apns-id, so it is not one of APNs: check url and proxy of the app.",
+            "The answer names no reason, so it is not one of APNs: check url and proxy of the app.",
+        ),
         Row(status=200, effect=Effect.SENT, note="Taken by APNs."),
-        strange_error("The answer names no reason, so it is not one of APNs: check url and proxy of the app."),
         Row(status=410, code="ExpiredToken", effect=Effect.DEAD, note="The device token has expired."),
         Row(status=410, effect=Effect.DEAD, note="The app was uninstalled, or the device's token was replaced."),
         Row(

@@ -13,15 +13,7 @@ from typing import Any
 import msgspec
 
 from dispatcher.channels.answer_body import json_object, objects, text
-from dispatcher.channels.verdict_table import (
-    STRANGE_BODY,
-    Answer,
-    Effect,
-    Row,
-    VerdictTable,
-    strange_body,
-    strange_error,
-)
+from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable, strange_rows
 from dispatcher.model.errors import DECODING_ERRORS
 
 TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
@@ -29,9 +21,11 @@ TOKEN, DEVICE, TOPIC, PROJECT = "token", "device", "topic", "project"
 
 TABLE = VerdictTable(
     (
-        strange_body("The answer names no message, so it is not one of FCM: check url and proxy of the app."),
+        *strange_rows(
+            "The answer names no message, so it is not one of FCM: check url and proxy of the app.",
+            "The answer is not one of FCM: check url and proxy of the app.",
+        ),
         Row(status=200, effect=Effect.SENT, note="Taken by FCM."),
-        strange_error("The answer is not one of FCM: check url and proxy of the app."),
         Row(status=400, detail=TOKEN, effect=Effect.DEAD, note="The target is not a registration token."),
         Row(
             status=400,

@@ -84,15 +84,12 @@ class Row:
         )
 
 
-def strange_body(note: str) -> Row:
-    """Return the row of an answer 200 that is not the provider's."""
-    return Row(status=200, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, may_be_taken=True, note=note)
-
-
-def strange_error(note: str) -> Row:
-    """Return the row of an answer 4xx that is not the provider's. It comes after those of statuses that a proxy means
-    as the provider does."""
-    return Row(status=4, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, note=note)
+def strange_rows(success: str, error: str) -> tuple[Row, Row]:
+    """Return the first rows of a table: answers 200 and 4xx that are not the provider's, with the note of each."""
+    return (
+        Row(status=200, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, may_be_taken=True, note=success),
+        Row(status=4, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, note=error),
+    )
 
 
 @dataclass(frozen=True)
