@@ -75,24 +75,28 @@ class Situation(NamedTuple):
 
 def sent_rate(beats: Sequence[WorkerBeat]) -> float:
     """Return the targets/s that workers send."""
-    return sum(beat.rate * part for beat, part in zip(beats, _counted(beats), strict=True))
+    return sum(beat.rate * part for beat, part in _counted(beats))
 
 
 def tier_rates(beats: Sequence[WorkerBeat]) -> dict[str, float]:
     """Return the targets/s of each tier that workers send."""
-    counted = list(zip([beat.tiers for beat in beats], _counted(beats), strict=True))
-    return {str(tier): sum(tiers[tier].rate * part for tiers, part in counted if tier in tiers) for tier in TIERS}
+    counted = _counted(beats)
+    return {
+        tier: sum(beat.tiers[tier].rate * part for beat, part in counted if tier in beat.tiers)
+        for tier in map(str, TIERS)
+    }
 
 
-def _counted(beats: Sequence[WorkerBeat]) -> list[float]:
-    """Return how much of each worker's rate counts. Rates look back for RATES_MS: of a worker that has just stopped
-    less and less counts, as those that go on with its lanes have them longer."""
-    now_ms = max((beat.seen_ms for beat in beats if beat.state in SENDING), default=math.inf)
-    left = [max(0.0, 1.0 - max(0.0, now_ms - beat.seen_ms) / RATES_MS) for beat in beats]
-    return [
-        1.0 if beat.state in SENDING else part if beat.state == "stopped" else 0.0
-        for beat, part in zip(beats, left, strict=True)
-    ]
+def _counted(beats: Sequence[WorkerBeat]) -> list[tuple[WorkerBeat, float]]:
+    """Return the workers whose rates count, and how much of them.
+
+    Rates look back for RATES_MS. So those of a worker that has just stopped count less and less for that long, while
+    those of the workers that took its lanes grow.
+    """
+    sending = [(beat, 1.0) for beat in beats if beat.state in SENDING]
+    now_ms = max((beat.seen_ms for beat, _ in sending), default=math.inf)
+    stopped = [(beat, 1.0 - max(0.0, now_ms - beat.seen_ms) / RATES_MS) for beat in beats if beat.state == "stopped"]
+    return sending + [(beat, part) for beat, part in stopped if part > 0]
 
 
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:
