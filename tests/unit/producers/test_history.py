@@ -1,9 +1,12 @@
 """While the view is being made, what is known of a submission is read from the control topic."""
 
+from unittest.mock import Mock
+
 import pytest
 from msgspec import structs
 
-from dispatcher.model.errors import TaskEnded
+from backends.redis.registry.tasks import TaskTable
+from dispatcher.model.errors import TaskEnded, Unreachable
 from dispatcher.wire.control import TaskRecord, encode_control
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
@@ -55,3 +58,12 @@ def test_a_record_that_was_applied_late_dispositions_one_that_came_after_it() ->
     world.registry.control.apply(position(9), structs.replace(record, submitter="other"))
     known = world.services().known.submission_at("t", position(0))
     assert (known.position, known.record) == (position(0), record)
+
+
+def test_without_redis_a_stopped_task_counts_what_its_checkpoint_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = submitted().services()
+    known = services.known.submission("t")
+    assert known is not None
+    assert services.known.counted(known) == 3
+    monkeypatch.setattr(TaskTable, "task", Mock(side_effect=Unreachable("Redis is away.")))
+    assert services.known.counted(known) == known.published == 3
