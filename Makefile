@@ -45,7 +45,8 @@ lint: setup ## lint, format, strict types, import rule
 	@$(PY) -m mypy benchmarks/peers
 	@$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
-check: lint ## the same and the unit tests: a minute or two, offline
+check: lint ## the same, lines of code by folder, and the unit tests: a minute or two, offline
+	@$(PY) -m scripts.budget
 	@$(PYTEST) -q tests/unit
 
 clean: ## caches and build leftovers; leaves .venv and the local stack alone
