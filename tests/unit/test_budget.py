@@ -35,9 +35,9 @@ end
 """
 
 
-def test_budget_leaves_out_docstrings_comments_blank_lines_and_imports():
+def test_budget_leaves_out_docstrings_comments_blank_lines_and_imports() -> None:
     assert python_lines(MODULE) == len(["LIMIT", "class", "bytes", "def", "return", "lines"])
 
 
-def test_budget_counts_lua_alike():
+def test_budget_counts_lua_alike() -> None:
     assert lua_lines(LUA) == len(["local", "return", "end"])
