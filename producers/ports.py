@@ -61,18 +61,22 @@ class CheckpointPace:
 
 @dataclass(frozen=True, slots=True)
 class WindowPace:
-    """When to close a window of an audience: after this many targets, envelopes or bytes, or at the age `oldest_s`.
+    """When to close a window of an audience: after this many targets, envelopes or bytes, or this long after the last.
 
-    The age is that of the window's oldest target. A window is encoded before it is sent and should still be in the
-    processor's cache when sent: windows of 16 MB took a fifth more CPU. The first window is small, so that the record
-    of a large list is stored without a long wait for cutting.
+    A window is encoded before it is sent and should still be in the processor's cache when sent: windows of 16 MB took
+    a fifth more CPU. The first window is small, so that the record of a large list is stored without a long wait for
+    cutting.
     """
 
     first_targets: int = 4_096
     targets: int = 131_072
     envelopes: int = 8_192
     bytes: int = 4 * 1024 * 1024
-    oldest_s: float = 1.0
+    longest_s: float = 1.0
+    """Maximum time between two windows while targets come."""
+    shortest_s: float = 0.02
+    """Minimum time between two windows while the next target is awaited. Each window is a record in the control
+    topic."""
 
 
 @dataclass(frozen=True, slots=True)

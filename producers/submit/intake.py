@@ -49,7 +49,6 @@ def check_audience(audience: object) -> None:
 @dataclass(slots=True)
 class _Filling:
     slab: Slab
-    began_s: float
     taken: int = 0
     """The number of its items already handed out."""
 
@@ -65,7 +64,6 @@ class Intake:
         self,
         audience: Iterable[object] | SlabSource,
         on_refusals: Callable[[list[Refusal]], None],
-        clock_s: Callable[[], float],
         duplicates: Duplicates = "keep",
         check: TargetCheck | None = None,
     ) -> None:
@@ -74,7 +72,6 @@ class Intake:
         self.working = threading.Lock()
         self._audience = audience
         self._on_refusals = on_refusals
-        self._clock_s = clock_s
         self._filling: _Filling | None = None
         self._late: list[Refusal] = []
         self._any = False
@@ -104,10 +101,10 @@ class Intake:
         finally:
             self.working.release()
 
-    def early(self, older_s: float) -> Accepted | None:
-        """Return the items of a partly filled slab `older_s` after it was begun. Call this with `working` held."""
+    def early(self) -> Accepted | None:
+        """Return the items of a slab that is being filled. Call this with `working` held."""
         filling = self._filling
-        if filling is None or self._clock_s() - filling.began_s < older_s:
+        if filling is None:
             return None
         items, first = filling.slab.items[filling.taken :], filling.taken
         filling.taken += len(items)
@@ -126,7 +123,7 @@ class Intake:
         yield items
 
     def _begin(self, slab: Slab) -> None:
-        self._filling = _Filling(slab, self._clock_s())
+        self._filling = _Filling(slab)
 
     def _next(self, slabs: Iterator[Slab]) -> Slab | None:
         self.working.release()

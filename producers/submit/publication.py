@@ -18,7 +18,8 @@ from producers.submit.intake import Intake
 from producers.submit.lease import Lease
 from producers.submit.windows import Window, WindowCutter
 
-_HELP_S: Final = 0.1
+_HELP_S: Final = 0.005
+"""How often the helper looks."""
 
 
 class Publication:
@@ -148,13 +149,12 @@ class Publication:
 
 
 class Helper:
-    """Continues the publication during waits for the audience: closes and publishes windows that waited too long."""
+    """Continues the publication while the audience is awaited: publishes what has come so far, in short windows."""
 
     def __init__(self, intake: Intake, windows: WindowCutter, publication: Publication) -> None:
         self._intake = intake
         self._windows = windows
         self._publication = publication
-        self._oldest_s = windows.oldest_s
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="audience-helper", daemon=True)
@@ -184,9 +184,10 @@ class Helper:
                     self._intake.working.release()
 
     def _help(self) -> None:
-        early = self._intake.early(self._oldest_s)
-        for window in self._windows.add(early) if early is not None else ():
-            self._publication.put(window)
-        for window in self._windows.overdue(now=early is not None):
-            self._publication.put(window)
+        if self._windows.may_close():
+            early = self._intake.early()
+            for window in self._windows.add(early) if early is not None else ():
+                self._publication.put(window)
+            for window in self._windows.close_early():
+                self._publication.put(window)
         self._publication.advance()

@@ -120,7 +120,7 @@ class _Run:
         self._report = SubmitReport(self._id, watchers, services.clock)
         self._allow_empty, self._first = rules.allow_empty, rules.first
         check = _target_check(task, targets)
-        self._intake = Intake(targets, self._report.refuse, services.clock.monotonic_s, rules.duplicates, check)
+        self._intake = Intake(targets, self._report.refuse, rules.duplicates, check)
         self._sealed = False
 
     def run(self) -> SubmitResult:

@@ -64,7 +64,6 @@ class WindowCutter:
         """Targets of a trial send that is not published yet. A window ends there, and all envelopes before are full:
         the ledger knows them by their sequences."""
         self._cutter = Cutter(chunk, [known.published, *self._ends, self._trial])
-        self.oldest_s = pace.oldest_s
         self._pace = pace
         self._encode = encode
         self._refused = refused
@@ -74,7 +73,7 @@ class WindowCutter:
         self._first = known.published
         self._first_sequence = known.sequences
         self._limit = pace.first_targets
-        self._oldest_s: float | None = None
+        self._closed_s = clock_s()
         # Submissions of 0.1.0 published whole envelopes unannounced: short ones would reuse their names.
         self._may_be_short = bool(known.record.submitter)
         self._check_end()
@@ -94,14 +93,16 @@ class WindowCutter:
 
     def add(self, accepted: Accepted) -> Iterator[Window]:
         """Take targets in; yield the windows that are complete."""
-        if self._oldest_s is None:
-            self._oldest_s = self._clock_s()
         for block in self._cutter.add(accepted):
             yield from self._take(block)
 
-    def overdue(self, *, now: bool = False) -> Iterator[Window]:
-        """Yield a short window if it has waited long enough (now: in any case), while no target comes."""
-        if self._cutter.targets < self._stored or not (now or self._is_old()):
+    def may_close(self) -> bool:
+        """Return whether the last window ended long enough ago to close one while the audience is awaited."""
+        return self._age_s() >= self._pace.shortest_s
+
+    def close_early(self) -> Iterator[Window]:
+        """Yield a short window of the targets so far, if there are any."""
+        if self._cutter.targets < self._stored:
             return
         if self._may_be_short and self._cutter.targets >= self._trial:
             for block in self._cutter.rest():
@@ -151,10 +152,10 @@ class WindowCutter:
     def _is_full(self) -> bool:
         targets, envelopes = self._cutter.targets - self._first, self._cutter.sequence - self._first_sequence
         is_large = envelopes >= self._pace.envelopes or self._bytes >= self._pace.bytes
-        return targets >= self._limit or is_large or self._is_old()
+        return targets >= self._limit or is_large or self._age_s() >= self._pace.longest_s
 
-    def _is_old(self) -> bool:
-        return self._oldest_s is not None and self._clock_s() - self._oldest_s >= self._pace.oldest_s
+    def _age_s(self) -> float:
+        return self._clock_s() - self._closed_s
 
     def _close(self, *, announced: bool = False) -> Window:
         cutter, encoded = self._cutter, self._bodies
@@ -170,7 +171,7 @@ class WindowCutter:
         )
         self._bodies, self._bytes, self._first, self._first_sequence = [], 0, cutter.targets, cutter.sequence
         self._limit = self._pace.targets
-        self._oldest_s = self._clock_s() if cutter.waiting else None
+        self._closed_s = self._clock_s()
         return window
 
 
