@@ -44,6 +44,8 @@ class CurlClient:
         except self._curl.CurlError as error:
             outcome = transfer.outcome(error)
             self._idle.append(transfer)
+            if self._settings.http2 and self._curl.is_broken(error) and multi is self._multi and not self._closed:
+                self.renew_connections()  # libcurl would give further requests to the broken one
             if isinstance(outcome, RequestFailed):
                 raise outcome from error
             return outcome

@@ -12,14 +12,19 @@ from dispatcher.model.errors import InvalidInput
 CurlError: type[Exception] = pycurl.error
 _TIMED_OUT, _NO_MORE = 28, 23
 """Errors after the time limit, and after `_keep` has asked for an end."""
-_BROKEN_OFF = (18, 55, 56, 61, 65)
+_BROKEN_OFF = (18, 55, 56, 61)
 """Errors of a connection that ended or of a body that cannot be read, after which there may be a part of an answer."""
-_REFUSED = (65, "necessary data rewind was not possible")
-"""The error after a REFUSED_STREAM, or a GOAWAY whose last stream is below the request's.
+_BROKEN = (55, 56)
+"""Errors of a connection that is of no more use to any request."""
+_REFUSED = 65
+"""The error after a REFUSED_STREAM, or a GOAWAY whose last stream is below the request's: libcurl wants to send the
+request again, and cannot.
 
-When the connection broke, 65 comes with the text of that error instead, as libcurl keeps the first one. That holds for
+It also does so when a reused connection ends, and after HTTP_1_1_REQUIRED, unless `_NO_REPEATS` is set. That holds for
 HTTP/2 only, and is libcurl's habit, not its promise.
 """
+_NO_REPEATS = (pycurl.OPT_RTSP_REQUEST, pycurl.RTSPREQ_RECEIVE)
+"""An option of RTSP that libcurl also looks at before it repeats a request of HTTP: then only a refusal is a reason."""
 _REFUSED_IN = "8.23."
 """The libcurl that tests/unit/consumers/http2 has shown to do so. With another, such a request is UNKNOWN."""
 _UNWANTED = ("Content-Type", "Expect", "Accept", "User-Agent")
@@ -30,9 +35,9 @@ class Transfer:
     """A handle, used for one request after the other, each sent at most once.
 
     libcurl sends a POST again by itself when a reused connection dies before the first byte of the answer, also if the
-    server has taken it. It needs the body a second time for that. The body therefore comes from a function that cannot
-    be rewound: libcurl gives up instead, with error 65. A request whose body was never asked for is incomplete
-    wherever it went, so no server can have acted on it.
+    server has taken it, unless `_NO_REPEATS` is set. It needs the body a second time for that. The body therefore comes
+    from a function that cannot be rewound: libcurl gives up instead, with error 65. A request whose body was never
+    asked for is incomplete wherever it went, so no server can have acted on it.
     """
 
     def __init__(self, settings: ClientSettings, ca_file: str) -> None:
@@ -81,7 +86,7 @@ class Transfer:
         if code == _NO_MORE and self._kept >= self._max_kept:
             return self.response()
         part = self.response() if code in _BROKEN_OFF and self.has_headers else None
-        refused = (code, text) == _REFUSED and self._tells_refusals
+        refused = code == _REFUSED and self._tells_refusals
         fate = Fate.NOT_TAKEN if refused else self.fate()
         reason = "the server refused the stream" if refused else text or "the connection ended"
         return RequestFailed(
@@ -137,6 +142,8 @@ class Transfer:
     def _set_request(self) -> None:
         set_option = self.curl.setopt
         set_option(pycurl.POST, 1)
+        if self._tells_refusals:
+            set_option(*_NO_REPEATS)
         set_option(pycurl.UPLOAD_BUFFERSIZE, 16_384)  # each request has its own, 64 KiB if not set
         set_option(pycurl.HEADERFUNCTION, self._lines.append)
         set_option(pycurl.WRITEFUNCTION, self._keep)
@@ -162,6 +169,12 @@ def _unwanted(headers: Headers) -> list[bytes]:
     return [f"{name}:".encode() for name in _UNWANTED if name.lower() not in given]
 
 
+def is_broken(error: Exception) -> bool:
+    """Return whether an error of pycurl says that the connection broke."""
+    return error.args[0] in _BROKEN
+
+
 def refusals_are_shown() -> bool:
     """Return whether a refused request can be told from one whose connection broke."""
-    return str(pycurl.version_info()[1]).startswith(_REFUSED_IN)
+    version, protocols = pycurl.version_info()[1], pycurl.version_info()[8]
+    return str(version).startswith(_REFUSED_IN) and "rtsp" in protocols

@@ -30,7 +30,7 @@ class Cut(enum.Enum):
     GO_AWAY = "GOAWAY with a last stream id: streams above it are not taken, the others are answered"
     GO_AWAY_END = "GOAWAY with a last stream id, then the end of the connection"
     REFUSE = "RST_STREAM REFUSED_STREAM: none is taken"
-    BREAK = "RST_STREAM INTERNAL_ERROR: all are taken"
+    BREAK = "RST_STREAM with the plan's code: all are taken"
     HANG = "nothing more"
 
 
@@ -55,6 +55,8 @@ class Plan:
     """Whether a client has to show a certificate of ca.pem."""
     delay_s: float = 0.0
     """Time until an answer."""
+    code: int = ErrorCodes.INTERNAL_ERROR
+    """The error code of BREAK."""
     answer: bytes = b'{"name": "projects/p/messages/1"}'
 
 
@@ -222,7 +224,7 @@ class _Connection(asyncio.Protocol):
             for stream in taken:
                 self._answer_later(stream)
         elif cut in (Cut.REFUSE, Cut.BREAK):
-            code = ErrorCodes.REFUSED_STREAM if cut is Cut.REFUSE else ErrorCodes.INTERNAL_ERROR
+            code = ErrorCodes.REFUSED_STREAM if cut is Cut.REFUSE else self._plan.code
             for stream in held:
                 self._h2.reset_stream(stream, code)
                 self._requests.pop(stream, None)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pycurl
 import pytest
+from h2.errors import ErrorCodes
 
 from consumers.delivery.http2.port import Fate, HttpRequest, HttpResponse, RequestFailed
 from tests.unit.consumers.http2.calls import Outcome, attempt, attempts, opened, until
@@ -18,6 +19,9 @@ from tests.unit.consumers.http2.frame_server import Cut, FrameServer, Plan, Seen
 
 NOBODY_KNOWS = (Cut.TLS_END, Cut.FIN, Cut.RESET, Cut.BREAK)
 """After these, the client cannot know whether the server has acted."""
+
+OTHER_CODES = (*(code for code in range(14) if code != ErrorCodes.REFUSED_STREAM), 99)
+"""After HTTP_1_1_REQUIRED, 13, libcurl goes on by itself with a connection of HTTP/1.1."""
 
 
 def fates(outcomes: dict[str, Outcome]) -> Counter[Fate | int]:
@@ -61,6 +65,21 @@ async def test_what_the_server_refuses_is_not_taken(certificates: Path, cut: Cut
         assert fates(outcomes) == Counter({Fate.NOT_TAKEN: streams - taken, rest: taken})
         judge(outcomes, server.seen)
         assert sum(server.seen.accepted.values()) == taken + 1  # warm
+
+
+@pytest.mark.parametrize("warm", [0, 1])
+@pytest.mark.parametrize("streams", [1, 20])
+@pytest.mark.parametrize("code", OTHER_CODES, ids=str)
+async def test_a_reset_is_no_refusal_unless_its_code_says_so(
+    certificates: Path, code: int, streams: int, warm: int
+) -> None:
+    plan = Plan(cut=Cut.BREAK, code=code, warm=warm, held=streams)
+    async with serving(certificates, plan) as server, opened(certificates, connections=1) as client:
+        await attempts(client, server, ["warm"] * warm)
+        outcomes = await attempts(client, server, [f"r{number}" for number in range(streams)])
+        assert fates(outcomes) == {Fate.UNKNOWN: streams}
+        assert not any(isinstance(one, RequestFailed) and one.refused for one in outcomes.values())
+        judge(outcomes, server.seen)
 
 
 @pytest.mark.parametrize("cut", [*NOBODY_KNOWS, Cut.GO_AWAY, Cut.REFUSE])
