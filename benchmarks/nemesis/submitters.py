@@ -19,7 +19,7 @@ from dispatcher.model.tier import TIERS
 from fairlane import PushClient, PushTask
 from fairlane.errors import FairlaneError
 from fairlane.settings import Settings
-from fairlane.worker.process.process import stop_on_signals
+from fairlane.worker.process.stop_signal import stop_on_signals
 
 CHUNKS = (1, 7, 20)
 SIZES = (20, 200, 1_500)

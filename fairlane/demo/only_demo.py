@@ -12,6 +12,7 @@ from dispatcher.model.errors import Refused
 from fairlane.cli.base.output import say
 from fairlane.stack import processes
 from fairlane.stack.stored import StoredFile
+from fairlane.worker.process.stop_signal import interrupted_by
 
 _STOP_S = 2.0
 """Deadline of SIGTERM. What they hold is of no use: the tenant is deleted."""
@@ -39,23 +40,8 @@ def only_demo(folder: Path) -> Iterator[Callable[[int], None]]:
             raise Refused("A demo is under way on this machine.", fix) from None
         file = StoredFile(folder / "processes.json", list[_Started], "Delete the file.")
         _stop(file.load() or [])
-        with _ended_by(signal.SIGTERM, signal.SIGHUP):
+        with interrupted_by(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             yield _noting(file)
-
-
-@contextmanager
-def _ended_by(*numbers: signal.Signals) -> Iterator[None]:
-    """End the block as Ctrl-C does on these signals, so that everything that it has started is stopped."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _stop(left: list[_Started]) -> None:

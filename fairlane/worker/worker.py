@@ -97,6 +97,7 @@ class Worker:
         self.state = "starting"
         self._settings = settings
         self._clock = clock = ServiceClock(clock)
+        self._turns = 0
         self._over = threading.Event()
         self._threads = Threads(self._over)
         self._calls = CallTimes()
@@ -231,6 +232,7 @@ class Worker:
         """Return the progress of each part, for the watchdog."""
         return {
             **self._threads.checks(),
+            "main": self._turns if self.state == "serving" else None,
             "channels": self._courier.probe(),
             "lane-attacher": self._lanes.opening(),
             "lane-returner": self._lanes.returning(),
@@ -274,6 +276,7 @@ class Worker:
         self.state = "serving"
         _log.info("worker %s serves (metrics on port %s)", self.id, self._metrics.port if self._metrics else "-")
         while not (stop.is_set() or self._over.is_set() or self._form.closed.is_set()):
+            self._turns += 1
             stop.wait(0.2)
         drained = self._drain()
         if isinstance(self._threads.failure, Hung):

@@ -19,11 +19,13 @@ from dispatcher.engine.stats import EngineStats
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import Report
 from fairlane.worker.process import guardian, watchdog
+from fairlane.worker.process.stop_signal import StopSignal
 from quotas.ledger import RedisLedger
 
 FOR_EVER_S = 1_000_000
 
 # What a part may take before it counts as hung; it is sooner here, so that the tests need not wait a minute each.
+watchdog.MAIN_S = 4.0
 watchdog.ENGINE_S = 4.0
 watchdog.LEASE_S = 2.0
 watchdog.OVERDUE_S = 2.0
@@ -69,6 +71,13 @@ class IgnoresCancelling(_Breaks):
         while True:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(FOR_EVER_S)
+
+
+class HangsTheMainThread(_Breaks):
+    """The main thread's next wait for a stop does not return: it would handle no signal, either."""
+
+    async def break_it(self) -> None:
+        StopSignal.wait = hang  # type: ignore[method-assign,assignment]
 
 
 class HangsTheEngine(_Breaks):

@@ -28,6 +28,7 @@ path = {path}
 HANGS = {
     "BlocksTheLoop": "A batch of the channel x has had no report",
     "IgnoresCancelling": "A batch of the channel x has had no report",
+    "HangsTheMainThread": "The thread 'main' has made no progress",
     "HangsTheEngine": "The thread 'engine' has made no progress",
     "HangsTheLedger": "The thread 'lease' has made no progress",
 }
@@ -81,8 +82,10 @@ def test_a_worker_of_which_a_part_hangs_ends_itself_and_another_finishes_the_tas
     fresh_settings: Settings, tmp_path: Path, channel: str
 ) -> None:
     with pair(fresh_settings, tmp_path, channel) as both, PushClient.connect(fresh_settings) as client:
-        assert finish_beside(both, client) == exit_codes.HUNG
+        code = finish_beside(both, client)
         log = both.log_of("w1")
+    # Without its main thread a worker ends after 10 s; here the guardian is quicker.
+    assert code == exit_codes.HUNG or (channel == "HangsTheMainThread" and code == -signal.SIGABRT)
     assert HANGS[channel] in log
     assert f"in {'break_it' if channel == 'BlocksTheLoop' else 'hang'}" in log or channel == "IgnoresCancelling"
 

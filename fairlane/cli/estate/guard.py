@@ -28,7 +28,7 @@ def guard(settings: "Settings", *, act: bool, metrics_port: int) -> int:
     would be left, or if more than a third of its kind are slow. SIGTERM or Ctrl-C ends it.
     """
     from fairlane.estate.guard_process import run_guard
-    from fairlane.worker.process.process import stop_on_signals
+    from fairlane.worker.process.stop_signal import stop_on_signals
 
     run_guard(settings, stop_on_signals(), acts=act, metrics_port=metrics_port)
     return OK

@@ -128,7 +128,7 @@ def _once(settings: "Settings", files: "FileSettings", every_s: float, output: O
 def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None:
     from backends.system_clock import SystemClock
     from fairlane.figures.snapshot import SnapshotSeries
-    from fairlane.worker.process.process import stop_on_signals
+    from fairlane.worker.process.stop_signal import stop_on_signals
     from spark_jobs.backlog.snapshot_files import SnapshotFiles
 
     stop = stop_on_signals()

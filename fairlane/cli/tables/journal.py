@@ -60,7 +60,7 @@ def run(
 
     require_spark()
     from backends.system_clock import SystemClock
-    from fairlane.worker.process.process import stop_on_signals
+    from fairlane.worker.process.stop_signal import stop_on_signals
     from spark_jobs.journal.job import Journal, JournalOptions
     from spark_jobs.journal.log import JournalLog
 
@@ -69,6 +69,8 @@ def run(
     with spark.session("fairlane journal") as session:
         stop = stop_on_signals()  # Spark has set its own handler
         made = Journal(session, JournalOptions(folder, settings.pulsar, max_records), SystemClock())
+        if not once:
+            say(f"outcomes to {folder / 'journal'} every {every_s:g} s")
         total = made.run_once(stop, _tell) if once else made.run(stop, every_s, _tell)
     output.emit_record({name: value for name, value in asdict(total).items() if name != "more"})
 

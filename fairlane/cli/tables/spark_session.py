@@ -1,5 +1,6 @@
 """Common parts of commands that run on Spark: their options, and the session."""
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import click
 
 from fairlane.cli.base.arguments import named_values
 from fairlane.cli.base.options import F
+from fairlane.worker.process.stop_signal import interrupted_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,10 +53,11 @@ def running(settings: "SessionSettings") -> Iterator["SparkSession"]:
     from spark_jobs.session.session import make_session
 
     spark = make_session(settings)
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    with interrupted_by(signal.SIGINT):  # Spark's handler calls Java, also in the middle of another call
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
 def spark_options(command: F) -> F:

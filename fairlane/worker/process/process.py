@@ -4,7 +4,6 @@ import gc
 import logging
 import os
 import resource
-import signal
 import socket
 import sys
 import threading
@@ -19,6 +18,7 @@ from dispatcher.model.errors import FairlaneError, Hung
 from fairlane.lazy import hidden_package
 from fairlane.logging import configure_logging
 from fairlane.settings import Settings
+from fairlane.worker.process.stop_signal import stop_on_signals
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
 
 MAX_OPEN_FILES = 65_536
@@ -64,23 +64,6 @@ def run_child(settings: Settings, name: str) -> None:
     stop = stop_on_signals()
     threading.Thread(target=partial(_watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
     sys.exit(_run_one(settings, name, stop))
-
-
-def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set.
-
-    A second SIGINT ends the process at once; claims then end by timeout.
-    """
-    stop = threading.Event()
-
-    def asked(number: int, _frame: object) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            os._exit(130)
-        stop.set()
-
-    signal.signal(signal.SIGTERM, asked)
-    signal.signal(signal.SIGINT, asked)
-    return stop
 
 
 def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int:

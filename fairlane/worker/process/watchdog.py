@@ -19,6 +19,8 @@ from dispatcher.model.errors import Hung
 from fairlane.settings import Settings
 from fairlane.worker.process.guardian import say, start_guardian
 
+MAIN_S = 30.0
+"""The main thread moves five times a second. Only it handles signals."""
 ENGINE_S = 30.0
 """The engine moves at least twice a second; the longest stall seen on an overloaded machine was a few seconds."""
 LEASE_S = 60.0
@@ -59,6 +61,7 @@ def watchdog_settings(settings: Settings, timeouts_s: Mapping[str, float], lease
     redis_s = redis.connect_timeout_s + redis.socket_timeout_s
     return WatchdogSettings(
         limits_s={
+            "main": MAIN_S,
             "engine": ENGINE_S,
             "lease": LEASE_S + 2 * redis_s,
             "channels": max(timeouts_s.values(), default=0.0) + OVERDUE_S,
