@@ -52,7 +52,7 @@ class PushClient:
     Pulsar raise Refused there.
 
     >>> with PushClient.connect(Settings()) as client:
-    ...     task = PushTask(app="shop", tier=Tier.HIGH, channel="null", message="Sale!", expected_targets=2)
+    ...     task = PushTask(app="shop", tier=Tier.HIGH, channel="fcm", message="Sale!", expected_targets=2)
     ...     handle = client.submit(task, ["token-1", "token-2"])
     ...     print(handle.wait(timeout_s=60).targets)
     """

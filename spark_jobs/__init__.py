@@ -5,7 +5,7 @@ Only this package imports pyspark. Its commands are in `fairlane.cli.tables`.
 >>> from spark_jobs import SessionSettings, make_session
 >>> spark = make_session(SessionSettings(app_name="sale"))
 >>> table = spark.read.parquet("audience").select("target", "name").write.format("fairlane").mode("append")
->>> table.options(id="sale", app="shop", tier="high", message="Sale!").save()
+>>> table.options(id="sale", app="shop", tier="high", channel="fcm", message="Sale!").save()
 
 `register` adds the formats to a session made elsewhere (spark-submit, a notebook). spark_jobs.journal.tables reads the
 tables of the outcome journal.

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from dispatcher.channels.names import NO_CHANNEL
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
@@ -55,6 +56,11 @@ def invalid_input(error: ValidationError, subject: str = "task") -> InvalidInput
     return InvalidInput("\n".join(f"{subject}: {_line(dict(detail))}" for detail in error.errors()))
 
 
+def missing(field: str) -> str:
+    """Return what to say about a field of a task that must be given."""
+    return NO_CHANNEL if field == "channel" else "is missing"
+
+
 def in_words(detail: Mapping[str, Any]) -> str:
     """Return the message for a pydantic error, such as "it must be a whole number"."""
     words = _WORDS.get(detail["type"], str(detail["msg"]).removeprefix("Value error, "))
@@ -63,6 +69,8 @@ def in_words(detail: Mapping[str, Any]) -> str:
 
 def _line(detail: Mapping[str, Any]) -> str:
     field = ".".join(str(part) for part in detail["loc"] if part not in ("float", "int", "str")) or "(all)"
+    if detail["type"] == "missing" or (field == "channel" and detail.get("input") is None):
+        return f"{field}: {missing(field)}"
     value = repr(detail.get("input"))
-    shown = f" (given: {value if len(value) <= 60 else value[:57] + '...'})" if detail["type"] != "missing" else ""
+    shown = f" (given: {value if len(value) <= 60 else value[:57] + '...'})"
     return f"{field}: {in_words(detail)}{shown}"

@@ -163,8 +163,8 @@ class PushTask(BaseModel):
     """The app that owns the task."""
     tier: Tier
     """`high`, `medium` or `low`."""
-    channel: Name = "null"
-    """The channel of the workers that delivers it."""
+    channel: Name
+    """The channel of the workers that delivers it; there is no default."""
     message: Message
     """The content: a mapping of JSON values, or a string, which becomes {"body": string}. At most 16 KiB encoded."""
     expected_targets: Annotated[int, Field(ge=0, le=MAX_TARGETS)] | None = None
@@ -216,9 +216,9 @@ class PushTask(BaseModel):
             *,
             app: str,
             tier: Tier | str,
+            channel: str,
             message: Mapping[str, JsonValue] | str,
             id: str | None = None,  # noqa: A002  # the field's name
-            channel: str = "null",
             expected_targets: int | None = None,
             chunk: int | None = None,
             weight: float = 1.0,

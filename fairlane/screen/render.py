@@ -1,12 +1,13 @@
 """Draws a sample with rich."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from dispatcher.channels.names import sends_nothing
 from dispatcher.model.values import NOTHING, count, limit, listed, percent
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import GONE
@@ -18,7 +19,7 @@ from fairlane.screen.table import Column, table_of
 TIER = Column("tier", style=lambda tier: TIER_STYLES.get(tier, ""))
 STATE = Column("state", kind=Kind.ID, style=lambda state: STATE_STYLES.get(state, ""))
 _TASK_COLUMNS = (
-    "task", TIER, STATE, Column("progress", kind=Kind.BAR), Column("done", kind=Kind.FIGURE),
+    "task", TIER, "channel", STATE, Column("progress", kind=Kind.BAR), Column("done", kind=Kind.FIGURE),
     Column("total", kind=Kind.FIGURE), "rate", "eta_s", "weight",
 )  # fmt: skip
 _WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
@@ -42,11 +43,17 @@ def tasks_table(tasks: Sequence[TaskView], max_rows: int) -> RenderableType:
     return table_of(map(_task_row, tasks[:max_rows]), _TASK_COLUMNS, leaving, more)
 
 
+def trials(tasks: Iterable[TaskView]) -> list[str]:
+    """Return a line for each channel of the tasks that sends nothing."""
+    return [trial for channel in sorted({task.channel for task in tasks}) if (trial := sends_nothing(channel))]
+
+
 def _task_row(task: TaskView) -> dict[str, object]:
     done, total = task.targets.total - task.targets.pending, task.targets.total
     return {
         "task": task.id,
         "tier": task.tier,
+        "channel": task.channel,
         "state": task.state,
         "progress": ProgressBar(total=max(total, 1), completed=done),
         "done": done,

@@ -18,7 +18,7 @@ class Watch:
         self._title = title
         self._live = Live(console=console, refresh_per_second=4, transient=False) if console.is_terminal else None
         self._last_line_s = float("-inf")
-        self._notes_shown = 0
+        self._notes_shown = set[str]()
 
     def __enter__(self) -> "Watch":
         if self._live:
@@ -33,9 +33,10 @@ class Watch:
         if self._live:
             self._live.update(screen(sample, self._title, notes, self._console.height))
             return
-        for note in notes[self._notes_shown :]:
-            self._console.print(f"· {note}", highlight=False)
-        self._notes_shown = len(notes)
+        for note in notes:
+            if note not in self._notes_shown:
+                self._console.print(f"· {note}", highlight=False)
+        self._notes_shown.update(notes)
         if sample.at_s - self._last_line_s >= self._line_every_s:
             self._last_line_s = sample.at_s
             self._console.print(line(sample), highlight=False, soft_wrap=True)

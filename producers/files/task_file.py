@@ -77,8 +77,8 @@ class TaskEntry:
 def read_entries(path: str | Path) -> list[Entry]:
     """Return the tasks of a file: a mapping of one task's fields, a list of these, or a mapping with a list `tasks`.
 
-    A scalar is kept as it is written (`id: 2026`, `app: yes`). A null means no value (`channel: null` is the default,
-    the channel with this name). The values in `message` are those of JSON.
+    A scalar is kept as it is written (`id: 2026`, `app: yes`). A null means no value, except that in YAML
+    `channel: null` names the channel `null`. The values in `message` are those of JSON.
     """
     path = Path(path)
     content = _load(path)
@@ -137,7 +137,7 @@ def _load(path: Path) -> object:
         root = loader.get_single_node()
         for task in _task_nodes(root):
             loader.flatten_mapping(task)
-            _keep_as_written(task)
+            _keep_as_written(task, () if path.suffix == ".json" else ("null",))
         return None if root is None else loader.construct_document(root)
     except (OSError, UnicodeError) as error:
         raise InvalidInput(f"{path} cannot be read: {error}.") from error
@@ -154,8 +154,11 @@ def _task_nodes(root: yaml.Node | None) -> list[yaml.MappingNode]:
     return [node for node in nodes if isinstance(node, yaml.MappingNode)]
 
 
-def _keep_as_written(task: yaml.MappingNode) -> None:
-    """Turn values that YAML reads as other types back into texts: `no`, `0123`, `2026-11-23`, `1:30`."""
+def _keep_as_written(task: yaml.MappingNode, channels: Sequence[str]) -> None:
+    """Turn values that YAML reads as other types back into texts: `no`, `0123`, `2026-11-23`, `1:30`.
+
+    channels: names of channels that are texts, although YAML reads them as a null.
+    """
     seen: set[yaml.Node] = set()
     for key, value in task.value:
         key.tag = _STRING
@@ -164,7 +167,8 @@ def _keep_as_written(task: yaml.MappingNode) -> None:
                 name.tag = _STRING
                 _as_text(part, seen, ())
         else:
-            _as_text(value, seen, (_NULL,))
+            is_name = key.value == "channel" and value.value in channels
+            _as_text(value, seen, () if is_name else (_NULL,))
 
 
 def _as_text(node: yaml.Node, seen: set[yaml.Node], keep: Sequence[str]) -> None:

@@ -1,10 +1,12 @@
-"""Check, before a task is submitted, that a live worker has its channel."""
+"""Check, before a task is submitted, that its channel sends, and that a live worker has it."""
 
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from dispatcher.analysis.served import Served
+from dispatcher.channels.names import sends_nothing
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.model.view import WorkerBeat
 
@@ -22,29 +24,36 @@ class ChannelCheck:
         self._logged: set[str] = set()
 
     def check(self, channel: str, *, strict: bool, on_warning: Callable[[str], None] | None) -> None:
-        """Warn if no live worker has the channel: by on_warning, or, if it is None, in the log once per channel.
+        """Warn if the channel sends nothing or no live worker has it: by on_warning, or, if it is None, in the log once
+        per channel.
 
-        strict: raise Refused instead of warning, and Unreachable if Redis does not answer, which is ignored otherwise.
+        strict: raise Refused if no worker has it, and Unreachable if Redis does not answer, which is ignored otherwise.
         """
+        trial = sends_nothing(channel)
+        warnings = [warning for warning in (trial, self._no_worker(channel, strict=strict)) if warning]
+        if on_warning is None and warnings and channel not in self._logged:
+            self._logged.add(channel)
+            on_warning = partial(_log.warning, "channel %s: %s", channel)
+        for warning in warnings:
+            if on_warning is not None:
+                on_warning(warning)
+
+    def _no_worker(self, channel: str, *, strict: bool) -> str:
+        """Return a warning if no live worker has the channel; empty if one has it, or may have it."""
         try:
             served = self._served()
         except FairlaneError:
             if strict:
                 raise
-            return
+            return ""
         trouble = served.trouble(channel)
         if not trouble:
-            return
+            return ""
         have = f" Live workers have: {served.channel_list()}." if served.workers else ""
         if strict:
             cause = f"Nothing was submitted: {trouble}.{have}"
             raise Refused(cause, f"Start a worker with channel {channel}, or correct the task's channel.")
-        warning = f"{trouble}: the task waits until one {'has it' if served.workers else 'is started'}.{have}"
-        if on_warning is not None:
-            on_warning(warning)
-        elif channel not in self._logged:
-            self._logged.add(channel)
-            _log.warning("channel %s: %s", channel, warning)
+        return f"{trouble}: the task waits until one {'has it' if served.workers else 'is started'}.{have}"
 
     def _served(self) -> Served:
         now_s, seen = time.monotonic(), self._seen

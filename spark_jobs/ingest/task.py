@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.field_errors import missing
 from producers.files.targets_file import STDIN
 from producers.files.task_file import ROW_FIELDS, Complaints, read_entries
 from spark_jobs.source.task_options import TaskOptions, missing_fields, parse_options
@@ -51,11 +52,11 @@ def read_task(path: Path, servers: Mapping[str, str]) -> TableTask:
 
 def _check(options: TaskOptions) -> None:
     """Raise InvalidInput if these options do not describe a task."""
-    missing = missing_fields(options)
+    names = missing_fields(options)
     if not options.task:
-        missing = ["id", *missing]
-    if missing:
-        raise InvalidInput("\n".join(f"{name}: is missing." for name in missing))
+        names = ["id", *names]
+    if names:
+        raise InvalidInput("\n".join(f"{name}: {missing(name)}." for name in names))
     options.probe(options.task)
 
 

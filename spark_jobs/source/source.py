@@ -1,6 +1,7 @@
 """The data source "fairlane": a table becomes a task, or several.
 
-    df.write.format("fairlane").mode("append").options(id="sale", app="shop", tier="high", message="Sale!").save()
+    sale = {"id": "sale", "app": "shop", "tier": "high", "channel": "fcm", "message": "Sale!"}
+    df.write.format("fairlane").mode("append").options(**sale).save()
     df.writeStream.format("fairlane").options(id="alerts", ...).option("checkpointLocation", "...").start()
 
 Rows are written exactly once, in any order. Each attempt of a Spark task has a writer of its own, and a task is held
@@ -25,6 +26,7 @@ from pyspark.sql.datasource import (
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import TaskSelection
+from dispatcher.channels.names import sends_nothing
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
 from spark_jobs.source.columns import columns_of
@@ -128,6 +130,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _check_task(target: WriteTarget, base: str) -> None:
     check_task(target.options, base)
+    if trial := sends_nothing(target.options.channel or ""):
+        _log.warning("%s", trial)
     if not target.columns.whole:
         target.options.check_columns(target.columns.variables)
 

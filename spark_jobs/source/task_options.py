@@ -12,6 +12,7 @@ import msgspec
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.field_errors import missing
 from dispatcher.model.task import MAX_TARGETS, PushTask
 from spark_jobs.session.servers import NAMES, Servers, servers_of
 
@@ -56,7 +57,7 @@ class TaskOptions:
     @property
     def channel(self) -> str | None:
         """Return the channel of the task; None where a split column gives it."""
-        return None if "channel" in self.split else self.fields.get("channel", PushTask.model_fields["channel"].default)
+        return None if "channel" in self.split else self.fields.get("channel")
 
     def push_task(self, base: str, values: Sequence[str] = ()) -> PushTask:
         """Return the task of rows with these values in the split columns.
@@ -136,13 +137,13 @@ def missing_fields(options: TaskOptions) -> list[str]:
     given = {*options.fields, *(name for name in options.split if name in SPLIT_FIELDS)}
     if options.messages and LANGUAGE in options.split:
         given.add("message")
-    return [name for name in ("app", "tier", "message") if name not in given]
+    return [name for name in ("app", "tier", "channel", "message") if name not in given]
 
 
 def check_task(options: TaskOptions, base: str) -> None:
     """Check that a task can be made of the options, before there are rows. Raises InvalidInput."""
     for name in missing_fields(options):
-        raise InvalidInput(f"The option {name} is missing.", f'Give it: `.option("{name}", …)`.')
+        raise InvalidInput(f"The option {name} {missing(name)}.", f'Give it: `.option("{name}", …)`.')
     options.probe(base)
 
 

@@ -73,7 +73,7 @@ class CommandLine:
     def submit(self, task: str, count: int, *options: str, app: str = "shop") -> CommandResult:
         """Submit a task of targets TASK-000000 and so on, in chunks of 5 unless the options have another."""
         targets = "".join(f"{task}-{number:06d}\n" for number in range(count))
-        given = ("--id", task, "--app", app, "--body", "Hi", "--chunk", "5", "--targets", "-")
+        given = ("--id", task, "--app", app, "--channel", "null", "--body", "Hi", "--chunk", "5", "--targets", "-")
         return self("task", "submit", *given, *options, stdin=targets)
 
     def file(self, name: str, text: str) -> str:

@@ -85,7 +85,7 @@ def test_no_message_of_an_ended_task_is_kept_whatever_comes_last(registry: Regis
 
 
 def test_an_ended_task_that_is_submitted_again_is_still_compared(registry: Registry) -> None:
-    task = PushTask(id="t1", app="shop", tier=Tier.HIGH, message="Sale")
+    task = PushTask(id="t1", app="shop", tier=Tier.HIGH, channel="null", message="Sale")
     record = accept(task, "t1", 10, 1_700_000_000_000, Topics())
     registry.control.apply_all(placed(record, ENDED))
     stored = submission_of(registry).record

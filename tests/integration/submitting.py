@@ -25,7 +25,7 @@ _PACE = 500
 
 
 def push(task: str) -> PushTask:
-    return PushTask(id=task, app="shop", tier="high", message="Hi", chunk=CHUNK)
+    return PushTask(id=task, app="shop", tier="high", channel="null", message="Hi", chunk=CHUNK)
 
 
 def audience() -> Iterator[str]:

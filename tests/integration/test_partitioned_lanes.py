@@ -166,9 +166,11 @@ def test_what_pulsar_cannot_follow_is_spilled_and_published_later(
 
 # ---------------------------------------------------------------- submitted
 def test_a_large_task_is_spread_over_partitions_batch_by_batch(fresh_settings: Settings, tenant: Tenant) -> None:
-    task = PushTask(id="large", app="a", tier="high", message=MESSAGE, chunk=1)
+    task = PushTask(id="large", app="a", tier="high", channel="null", message=MESSAGE, chunk=1)
     with PushClient.connect(wide_from(fresh_settings, 5_000)) as push_client:
-        small = push_client.submit(PushTask(id="small", app="a", tier="high", message=MESSAGE), audience(5_000))
+        small = push_client.submit(
+            PushTask(id="small", app="a", tier="high", channel="null", message=MESSAGE), audience(5_000)
+        )
         large = push_client.submit(task, audience(5_001))
         assert (small.progress().partitions, large.progress().partitions) == (0, PARTITIONS)
         again = push_client.submit(task, audience(5_001))
@@ -180,7 +182,7 @@ def test_a_large_task_is_spread_over_partitions_batch_by_batch(fresh_settings: S
 
 
 def test_a_submission_that_broke_off_goes_on_into_the_same_partitions(fresh_settings: Settings, tenant: Tenant) -> None:
-    task = PushTask(id="t", app="a", tier="high", message=MESSAGE, chunk=1, expected_targets=20_000)
+    task = PushTask(id="t", app="a", tier="high", channel="null", message=MESSAGE, chunk=1, expected_targets=20_000)
     targets = audience(20_000)
 
     def breaks_off() -> object:

@@ -24,7 +24,7 @@ from tests.integration.worker_crew import on_redis
 
 
 def push(**fields: Any) -> PushTask:
-    return PushTask(**{"id": "t", "app": "shop", "tier": "high", "message": "Hi", **fields})
+    return PushTask(**{"id": "t", "app": "shop", "tier": "high", "channel": "null", "message": "Hi", **fields})
 
 
 def test_all_targets_arrive_once_in_order_with_all_that_is_needed_to_send_them(

@@ -23,7 +23,7 @@ SENT_BEFORE = 100
 LONGEST_AFTER_S = 2_400.0
 """After an outage, by when all is sent: a target that may have been taken waits for up to half an hour, and a quarter
 more."""
-DEFAULTS = PushTask(app="app", tier="high", message="hello")
+DEFAULTS = PushTask(app="app", tier="high", channel="log", message="hello")
 
 
 def refused() -> HttpResponse:

@@ -13,7 +13,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.wire.envelope import MAX_CHUNK, decode_message, encode_message
 from dispatcher.wire.topics import OWN_LANE_ABOVE
 
-GOOD: dict[str, Any] = {"app": "shop", "tier": "high", "message": "Hello"}
+GOOD: dict[str, Any] = {"app": "shop", "tier": "high", "channel": "log", "message": "Hello"}
 
 
 def task(**fields: Any) -> PushTask:
@@ -69,7 +69,7 @@ def test_a_breach_of_a_limit_names_the_field(field: str, value: object) -> None:
     [
         ("id", "a b", "it must be 1 to 100 of A-Z a-z 0-9 . _ - and begin with a letter or digit (given: 'a b')"),
         ("app", "-x", "it must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit (given: '-x')"),
-        ("channel", None, "it must be a text (given: None)"),
+        ("channel", None, "is missing; name fcm, apns, http or a channel of your own"),
         ("tier", "urgent", "it must be 'high', 'medium' or 'low' (given: 'urgent')"),
         ("chunk", 501, "it must be at most 500 (given: 501)"),
         ("cap", 10**12, "it must be at most 1,000,000,000 (given: 1000000000000)"),
@@ -90,7 +90,12 @@ def test_a_wrong_field_is_described_in_our_own_words(field: str, value: object, 
 def test_every_wrong_field_has_a_line_of_its_own() -> None:
     with pytest.raises(InvalidInput) as caught:
         PushTask.model_validate({"app": "a b", "chunk": 501, "message": "x"})
-    assert [line.split(":")[1].strip() for line in str(caught.value).splitlines()] == ["app", "tier", "chunk"]
+    assert [line.split(":")[1].strip() for line in str(caught.value).splitlines()] == [
+        "app",
+        "tier",
+        "channel",
+        "chunk",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ def top(ctx: click.Context, every: float, count: int | None) -> None:
     """Watch tiers, tasks and workers live; quit with Ctrl-C. If output is not a terminal, print plain lines."""
     from backends.system_clock import SystemClock
     from fairlane.screen.console import console_of
+    from fairlane.screen.render import trials
     from fairlane.screen.sample import sample_of
     from fairlane.screen.watch import Watch
 
@@ -23,6 +24,7 @@ def top(ctx: click.Context, every: float, count: int | None) -> None:
         clock, updates = SystemClock(), 0
         while count is None or updates < count:
             updates += 1
-            watch.show(sample_of(client, clock), [])
+            sample = sample_of(client, clock)
+            watch.show(sample, trials(sample.tasks))
             if updates != count:
                 time.sleep(every)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from dispatcher.channels.names import sends_nothing
 from dispatcher.model.values import count, counted, percent
 from dispatcher.model.view import STATES, TaskView
 from fairlane.cli.base.arguments import DURATION
@@ -18,7 +19,7 @@ from fairlane.cli.base.output import Output, output_option, rows_option, say
 from fairlane.cli.task.why import error_text, go_text
 from fairlane.screen.times import local_moment
 
-_FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "reason")
+_FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "channel", "reason")
 """Fields that the table of one task shows first."""
 FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
 OUTCOME_COLUMNS = ("target", "outcome", "provider_id", "attempt", "writer", "sequence", "position", "reason")
@@ -37,6 +38,8 @@ def _emit(output: Output, view: TaskView, **more: Any) -> None:
     text = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
     shown = {**fields, "done": text, "eta_s": None if view.ended else view.eta_s}
     output.emit_record(fields, shown, _FIRST)
+    if trial := sends_nothing(view.channel):
+        say(trial)
 
 
 @click.command("list")
@@ -50,7 +53,7 @@ def list_tasks(
     ctx: click.Context, /, output: Output, limit: int, cursor: str | None, *, everything: bool, **only: str | None
 ) -> None:
     """List tasks, newest first, including those that ended in the last 16 days."""
-    from fairlane.screen.render import tasks_table
+    from fairlane.screen.render import tasks_table, trials
 
     with client_of(ctx) as client:
         views, cursor = client.task_page(**only, limit=None if everything else limit, cursor=cursor)
@@ -58,6 +61,8 @@ def list_tasks(
     output.emit([task_fields(view) for view in views], lambda: tasks_table(views, len(views)))
     if not views:
         say(f"Redis at {settings_of(ctx).redis.address.named()} knows no {'such ' if any(only.values()) else ''}task")
+    for trial in trials(views):
+        say(trial)
     for channel in sorted(paused):
         say(f"channel {channel} is paused, and its tasks wait: fairlane channel resume {channel}")
     if cursor is not None:

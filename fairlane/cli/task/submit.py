@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dispatcher.channels.names import NO_CHANNEL
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.pools import Cap
 from dispatcher.model.tier import Tier
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
 @click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), default="medium", help="How urgent it is.")
 @click.option(
     "--channel",
-    default="null",
     shell_complete=channel_names,
-    help="Channel that delivers it: null, log, http, fcm, apns or your own.",
+    help="Channel that delivers it: fcm, apns, http or your own; for trials log or null, which send nothing.",
 )
 @click.option("--title", help="Title of the message.")
 @click.option("--body", help="Body of the message.")
@@ -111,7 +111,7 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
 
     \b
     fairlane task submit examples/tasks.yaml
-    fairlane task submit --app shop --tier high --title Hi --body "50 % off" --targets devices.csv
+    fairlane task submit --app shop --tier high --channel fcm --title Hi --body "50 % off" --targets devices.csv
     """
     if bool(files) == bool(options["targets"]):
         raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
@@ -155,6 +155,8 @@ def _task(options: dict[str, Any]) -> "PushTask":
     for name in ("app", "body"):
         if not options[name]:
             raise click.UsageError(f"A task needs --{name}.")
+    if not options["channel"]:
+        raise click.UsageError(f"--channel {NO_CHANNEL}.")
     ttl: float | None = options["ttl"]
     start: datetime | None = options["at"]
     message = {name: options[name] for name in ("title", "body") if options[name]}

@@ -227,20 +227,20 @@ BEATS = [
 
 TASKS_AT = {
     80: """
-task                 tier state     done     total targets/s      ETA weight
-shop-flash-sale-ab12 high running 60,000 5,000,000     1,800 2 h 01 m      3
-news-daily-ab12      high paused  30,000   60,000+         0        -      1
-left out at this width: progress
+task                 tier channel state     done     total targets/s      ETA
+shop-flash-sale-ab12 high null    running 60,000 5,000,000     1,800 2 h 01 m
+news-daily-ab12      high null    paused  30,000   60,000+         0        -
+left out at this width: progress, weight
 """,
     100: """
-task                  tier  state    progress           done      total  targets/s       ETA  weight
-shop-flash-sale-ab12  high  running                   60,000  5,000,000      1,800  2 h 01 m       3
-news-daily-ab12       high  paused   ━━━━━━━╸         30,000    60,000+          0         -       1
+task                 tier channel state   progress          done     total targets/s      ETA weight
+shop-flash-sale-ab12 high null    running                 60,000 5,000,000     1,800 2 h 01 m      3
+news-daily-ab12      high null    paused  ━━━━━━━╸        30,000   60,000+         0        -      1
 """,
     120: """
-task                  tier  state    progress                    done      total  targets/s       ETA  weight
-shop-flash-sale-ab12  high  running                            60,000  5,000,000      1,800  2 h 01 m       3
-news-daily-ab12       high  paused   ━━━━━━━━━━━━              30,000    60,000+          0         -       1
+task                  tier  channel  state    progress                    done      total  targets/s       ETA  weight
+shop-flash-sale-ab12  high  null     running                            60,000  5,000,000      1,800  2 h 01 m       3
+news-daily-ab12       high  null     paused   ━━━━━━━━━━━━              30,000    60,000+          0         -       1
 """,
 }
 WORKERS_AT_80 = """
@@ -320,7 +320,7 @@ def sale(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_task_is_shown_with_what_matters_first(cli: CommandLine) -> None:
     lines = cli(["task", "show", SALE.id]).out.splitlines()
     first = [line.split("  ")[0] for line in lines[: lines.index("")]]
-    assert first == ["id", "state", "done", "targets/s", "ETA", "targets.failed", "reason"]
+    assert first == ["id", "state", "done", "targets/s", "ETA", "targets.failed", "channel", "reason"]
     assert "60,000 of 5,000,000, 1.2%" in lines[2]
     assert not any("_ms" in line for line in lines)
 

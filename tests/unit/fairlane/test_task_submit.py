@@ -54,7 +54,12 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 def tasks_file(folder: Path, *ids: str, tier: str = "high") -> str:
     file = folder / f"{'-'.join(ids)}.json"
     file.write_text(
-        json.dumps([{"id": id_, "app": "shop", "tier": tier, "message": "Hi", "targets": ["t"]} for id_ in ids])
+        json.dumps(
+            [
+                {"id": id_, "app": "shop", "tier": tier, "channel": "fcm", "message": "Hi", "targets": ["t"]}
+                for id_ in ids
+            ]
+        )
     )
     return str(file)
 
@@ -151,7 +156,7 @@ def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submi
 ) -> None:
     """Without ids, those before it would be sent again with the corrected file."""
     (tmp_path / "none.csv").write_text("target,country\na,fr\n")
-    task = {"app": "shop", "tier": "low", "message": "Hi"}
+    task = {"app": "shop", "tier": "low", "channel": "fcm", "message": "Hi"}
     audiences: list[dict[str, Any]] = [{"targets": ["a"]}, {"targets": []}, {"targets": "none.csv"}]
     audiences[2]["filter"] = {"country": "de"}
     file = tmp_path / "tasks.json"

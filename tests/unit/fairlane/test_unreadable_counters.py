@@ -31,7 +31,7 @@ def test_without_redis_the_recorded_outcomes_stand_alone_and_it_is_said_once(
 
 def test_a_dry_run_needs_no_servers_of_a_local_stack_that_have_ended(tmp_path: Path) -> None:
     file = tmp_path / "sale.yaml"
-    file.write_text("{id: sale, app: shop, tier: high, message: Sale}")
+    file.write_text("{id: sale, app: shop, tier: high, channel: log, message: Sale}")
     ended = Address("redis://127.0.0.1:1/0", "of the local stack", stopped=True)
     settings = Settings(redis=RedisSettings(url=ended))
     given: dict[str, Any] = {"audience": "people.csv", "table_format": None, "reader": (), "tables": tmp_path}

@@ -12,7 +12,7 @@ from producers.submit.report import SubmitResult, Watchers
 from producers.submit.submit import submit
 from tests.unit.producers.fake_service import LANE, Died, FakeService, Make
 
-TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
+TASK = PushTask(id="t", app="shop", tier="high", channel="log", message="Hi", chunk=2)
 WINDOWS = WindowPace(first_targets=2, targets=4)
 _PATIENCE_S = 30.0
 

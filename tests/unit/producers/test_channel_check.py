@@ -33,6 +33,12 @@ def test_a_warning_names_the_channels_that_live_workers_have() -> None:
     ]
 
 
+@pytest.mark.parametrize("channel", ["null", "log"])
+def test_a_submission_warns_that_its_channel_sends_nothing(channel: str) -> None:
+    assert warnings(beat("serving", channel), channel=channel)[0].startswith(f"channel {channel} sends nothing: ")
+    ChannelCheck(lambda: [beat("serving", channel)]).check(channel, strict=True, on_warning=None)
+
+
 def test_that_no_worker_is_running_is_said_instead() -> None:
     assert warnings(beat("stopped", "sms")) == ["no worker is running: the task waits until one is started."]
 

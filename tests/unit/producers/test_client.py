@@ -30,7 +30,7 @@ SETTINGS = SimpleNamespace(
         lambda client: client.tasks(),
         lambda client: client.globals(),
         lambda client: client.set_capacity(5),
-        lambda client: client.submit(PushTask(app="shop", tier="low", message="Hi"), ["a"]),
+        lambda client: client.submit(PushTask(app="shop", tier="low", channel="log", message="Hi"), ["a"]),
     ],
 )
 def test_a_closed_client_says_so(use: Callable[[PushClient], object]) -> None:

@@ -27,7 +27,7 @@ ALL: dict[str, Change] = {
 
 def world_with(tier: str = "high") -> FakeService:
     world = FakeService()
-    submit(world.services(), PushTask(id="t", app="a", tier=tier, message="x"), ["a"], Watchers())
+    submit(world.services(), PushTask(id="t", app="a", tier=tier, channel="log", message="x"), ["a"], Watchers())
     return world
 
 

@@ -63,7 +63,7 @@ def test_options_of_the_delivery_are_kept_in_the_message() -> None:
 
 
 def test_a_task_without_options_has_none_again() -> None:
-    plain = PushTask(app="shop", tier="high", message="Hi")
+    plain = PushTask(app="shop", tier="high", channel="log", message="Hi")
     assert push_task(accept(plain, "t", None, NOW_MS, Topics())) == plain
 
 

@@ -20,7 +20,7 @@ OPTIONS = ProducerOptions()
 
 
 def record_of(expected: int | None, **fields: Any) -> TaskRecord:
-    given: dict[str, Any] = {"app": "shop", "tier": "medium", "message": "Hi"}
+    given: dict[str, Any] = {"app": "shop", "tier": "medium", "channel": "log", "message": "Hi"}
     task = PushTask(**(given | fields))
     return accept(task, "t", expected, 0, Topics())
 
@@ -44,7 +44,7 @@ def test_partitions_can_be_switched_off() -> None:
 
 
 def test_a_task_in_a_shared_lane_has_none() -> None:
-    task, options = PushTask(app="a", tier="low", message="Hi"), ProducerOptions(partition_above=10)
+    task, options = PushTask(app="a", tier="low", channel="log", message="Hi"), ProducerOptions(partition_above=10)
     assert accept(task, "t", 4_000, 0, Topics(), options).partitions == 0
     assert accept(task, "t", 6_000, 0, Topics(), options).partitions == 2
 

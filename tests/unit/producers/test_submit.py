@@ -31,7 +31,9 @@ SMALL = WindowPace(first_targets=4, targets=8)
 
 
 def push(**fields: Any) -> PushTask:
-    return PushTask(**{"id": "t", "app": "shop", "tier": "high", "message": "Hi", "chunk": 2, **fields})
+    return PushTask(
+        **{"id": "t", "app": "shop", "tier": "high", "channel": "log", "message": "Hi", "chunk": 2, **fields}
+    )
 
 
 def sent(world: FakeService, lane: str = LANE) -> list[str]:
@@ -241,7 +243,7 @@ def test_another_audience_under_the_same_id_is_refused(other: list[str]) -> None
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("message", "Other"), ("tier", "low"), ("app", "news"), ("channel", "log"), ("chunk", 3), ("ttl_s", 9),
+        ("message", "Other"), ("tier", "low"), ("app", "news"), ("channel", "http"), ("chunk", 3), ("ttl_s", 9),
         ("weight", 2), ("cap", 5), ("max_attempts", 2), ("hold_until_sealed", True),
     ],
 )  # fmt: skip

@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow")
 
 PLAIN = Columns("target", (), frozenset(), "", ())
 NAMED = Columns("target", ("name",), frozenset(), "", ())
-TASK = {"id": "sale", "app": "shop", "tier": "high", "message": "Sale!"}
+TASK = {"id": "sale", "app": "shop", "tier": "high", "channel": "log", "message": "Sale!"}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Any:

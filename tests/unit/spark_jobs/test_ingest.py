@@ -66,7 +66,7 @@ def test_targets_may_be_called_token_or_address_as_in_a_file_for_submit(spark: "
 
 
 def test_suppressed_targets_of_the_channel_are_left_out(spark: "SparkSession", tmp_path: Path) -> None:
-    dead = [("device-1", "null"), ("device-1", "null"), ("device-2", "other"), ("device-4", None)]
+    dead = [("device-1", "log"), ("device-1", "log"), ("device-2", "other"), ("device-4", None)]
     spark.createDataFrame(dead, "target string, channel string").write.parquet(str(tmp_path / "dead"))
     (tmp_path / "optout.csv").write_text("target\ndevice-3\ndevice-3\nunknown\n")
     chosen = options(

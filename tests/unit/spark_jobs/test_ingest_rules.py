@@ -72,7 +72,7 @@ def test_each_channel_of_a_split_has_its_own_form() -> None:
         {"target": "nope", "channel": "other"},
         {"target": "nope", "channel": "x"},
     ]
-    assert reasons(rows, rules(columns, {"other": "[0-9a-f]{4}"}, split="channel")) == [
+    assert reasons(rows, rules(columns, {"other": "[0-9a-f]{4}"}, channel="", split="channel")) == [
         None,
         "the target does not have the form of its channel",
         None,
@@ -112,7 +112,7 @@ def test_rows_are_checked_by_the_channel_and_the_message_of_their_task() -> None
 def test_where_a_split_column_has_the_channel_its_own_checks_apply() -> None:
     columns = Columns("target", (), frozenset(), "", ("channel",))
     rows = [{"target": "x", "channel": "apns"}, {"target": "x", "channel": "http"}]
-    assert reasons(rows, rules(columns, split="channel")) == [
+    assert reasons(rows, rules(columns, channel="", split="channel")) == [
         "the target is not a device token in hexadecimal digits",
         None,
     ]

@@ -6,7 +6,7 @@ from dispatcher.model.errors import InvalidInput
 from producers.files.task_file import read_task_file
 from spark_jobs.ingest.task import read_task
 
-GOOD = "id: sale\napp: shop\ntier: high\nmessage: {title: Hi}\nttl_s: 1h\n"
+GOOD = "id: sale\napp: shop\ntier: high\nchannel: log\nmessage: {title: Hi}\nttl_s: 1h\n"
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -32,6 +32,7 @@ def test_a_list_of_one_task_is_one_task(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (GOOD.replace("id: sale\n", ""), "id: is missing"),
+        (GOOD.replace("channel: log\n", ""), r"task 1 \(sale\): channel: is missing; name fcm, apns"),
         (GOOD.replace("app: shop\n", ""), r"task 1 \(sale\): app: is missing"),
         (GOOD.replace("high", "urgent"), "tier"),
         (GOOD + "colour: red\n", r"colour: there is no such field; there are id, .*ttl_s"),
@@ -57,7 +58,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_the_file_of_a_submission_is_that_of_an_ingestion(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("target,name\na,Ann\n")
     path = written(
-        tmp_path, GOOD.replace("sale", "2026") + "channel: null\nstart_at: 2030-01-31T18:00Z\ntargets: people.csv\n"
+        tmp_path,
+        GOOD.replace("sale", "2026").replace("channel: log", "channel: null")
+        + "start_at: 2030-01-31T18:00Z\ntargets: people.csv\n",
     )
     (job,) = read_task_file(path)
     ingested = read_task(path, {})

@@ -29,7 +29,7 @@ def test_options_are_the_fields_of_a_task() -> None:
 
 
 def test_the_names_of_0_2_work_and_name_the_new_ones() -> None:
-    old = {"task": "sale", "app": "shop", "tier": "high", "message": "Sale!", "ttl": "2h"}
+    old = {"task": "sale", "app": "shop", "tier": "high", "channel": "log", "message": "Sale!", "ttl": "2h"}
     with pytest.warns(FutureWarning) as caught:
         options = parse_options(old)
     assert (options.task, options.push_task("sale").ttl_s) == ("sale", 7_200)
@@ -51,7 +51,13 @@ def test_a_message_may_be_an_object() -> None:
 
 
 def test_split_values_give_fields_and_the_message_of_a_language() -> None:
-    given = {"id": "sale", "message": "Sale!", "message.de": "Angebot!", "split": "app, tier,language"}
+    given = {
+        "id": "sale",
+        "channel": "log",
+        "message": "Sale!",
+        "message.de": "Angebot!",
+        "split": "app, tier,language",
+    }
     options = parse_options(given)
     german = options.push_task("sale", ["shop", "low", "de"])
     other = options.push_task("sale", ["shop", "low", "fr"])
@@ -75,6 +81,7 @@ def test_split_values_give_fields_and_the_message_of_a_language() -> None:
         ({"split": "app"}, "app: is given, and a split column too"),
         ({"pulsar.url": "nowhere"}, "option pulsar: url"),
         ({"app": ""}, "The option app is missing"),
+        ({"channel": ""}, "The option channel is missing; name fcm, apns"),
         ({"message": ""}, "The option message is missing"),
     ],
 )
@@ -86,8 +93,8 @@ def test_a_bad_option_is_told_in_one_line(options: dict[str, str], message: str)
 
 
 def test_split_columns_stand_for_options() -> None:
-    options = {name: text for name, text in TASK.items() if name not in ("app", "tier", "message")}
-    check_task(parse_options({**options, "split": "app,tier,language", "message.de": "Angebot!"}), "sale")
+    options = {name: text for name, text in TASK.items() if name not in ("app", "tier", "channel", "message")}
+    check_task(parse_options({**options, "split": "app,tier,channel,language", "message.de": "Angebot!"}), "sale")
 
 
 def test_ids_of_parts_are_safe_and_stay_apart() -> None:

@@ -9,7 +9,7 @@ from dispatcher.wire.outcome import UNKNOWN, Verdict
 from tests.unit.consumers.envelopes import envelope
 
 AN_HOUR_S = 3_600.0
-USUAL = PushTask(app="shop", tier="high", message="hello").max_attempts
+USUAL = PushTask(app="shop", tier="high", channel="log", message="hello").max_attempts
 
 
 def test_ten_answers_in_a_row_are_down_and_another_answer_begins_again() -> None:
