@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from dispatcher.channels.apns import apns_id
+from dispatcher.channels.submission.address import address_form
 from dispatcher.wire.outcome import OUTCOME_NAMES, Named, Outcome, Outcomes, ProviderIds
 
 T = TypeVar("T")
@@ -54,20 +55,21 @@ class _Envelope(NamedTuple):
 def outcomes(records: Iterable[Outcomes], task: str, target: str | None = None) -> Iterator[TargetOutcome]:
     """Yield the final outcomes of a task's targets, or of one target, in the order of the records.
 
-    A record may be stored twice: of several outcomes of a target the first counts.
+    target: in any of its spellings. A record may be stored twice: of several outcomes of a target the first counts.
     """
     for record in records:
         if record.task != task:
             continue
         names = {(one.writer, one.attempt, one.sequence): one for one in record.named}
+        spellings = {target, address_form(record.channel).of(target)}
         if target is not None:
-            names = {key: one for key, one in names.items() if target in one.targets}
+            names = {key: one for key, one in names.items() if not spellings.isdisjoint(one.targets)}
         ids = {(one.writer, one.attempt, one.sequence): one for one in record.provider_ids}
         for envelope in _envelopes(record):
             key = envelope[:3]
             if target is None or key in names:
                 found = _of_envelope(record, envelope, names.get(key), ids.get(key))
-                yield from (one for one in found if target in (None, one.target))
+                yield from (one for one in found if target is None or one.target in spellings)
 
 
 def _envelopes(record: Outcomes) -> Iterator[_Envelope]:

@@ -52,6 +52,7 @@ class ApnsSpec(ChannelSpec):
 
     table = apns_answers.TABLE
     max_payload_bytes = MAX_PAYLOAD_BYTES
+    folds_case = True
 
     def own_problems(self, message: PushMessage) -> list[Problem]:
         problems = []

@@ -65,6 +65,8 @@ class ChannelSpec(ABC):
     max_payload_bytes: ClassVar[int]
     """The provider's limit of a request's payload."""
     targets_per_request: ClassVar[int] = 1
+    folds_case: ClassVar[bool] = False
+    """Whether the provider takes targets that differ only in case for the same; their canonical form is lower case."""
 
     def check_message(self, message: Mapping[str, Any]) -> list[Problem]:
         """Return what the provider would refuse in a message, whatever the target. Raises InvalidInput for a message

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from dispatcher.channels.submission.address import address_form
 from dispatcher.model.flow_pause import FlowPause, flow_name
 from dispatcher.wire.invalid import InvalidTarget, Reported
 from producers.letters.selection import Period
@@ -32,8 +33,14 @@ class InvalidFilter(Period):
 def chosen_targets(
     reported: Iterable[Reported], chosen: InvalidFilter, is_withheld: IsWithheld = lambda _: False
 ) -> Iterator[InvalidTarget]:
-    """Yield the targets that the filter matches and that are not withheld, as often as they were reported."""
-    return (one.target for one in reported if chosen.takes(one.target) and not is_withheld(one.target))
+    """Yield the targets that the filter matches and that are not withheld, as often as they were reported, in the
+    canonical form of their channels: records of 0.2 have them as they were given."""
+    return (_canonical(one.target) for one in reported if chosen.takes(one.target) and not is_withheld(one.target))
+
+
+def _canonical(one: InvalidTarget) -> InvalidTarget:
+    target = str(address_form(one.channel).of(one.target))
+    return one if target == one.target else msgspec.structs.replace(one, target=target)
 
 
 def doubted_by(flows: Mapping[str, FlowPause]) -> IsWithheld:

@@ -64,6 +64,7 @@ def accept(
         digest=task_digest(task),
         cap_burst=task.cap_burst or 0,
         first=first or 0,
+        canonical=True,
         partitions=partitions_for(expected_targets, envelope_bytes(chunk, len(message)), options) if own else 0,
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import get_args
 
+from dispatcher.channels.submission.address import AddressForm
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import InvalidInput
 from producers.files.duplicates import DuplicateFilter, Duplicates
@@ -66,9 +67,11 @@ class Intake:
         on_refusals: Callable[[list[Refusal]], None],
         duplicates: Duplicates = "keep",
         check: TargetCheck | None = None,
+        form: AddressForm = AddressForm(),
     ) -> None:
-        """on_refusals: called in the caller's thread. check: that of the task's channel."""
+        """on_refusals: called in the caller's thread. check, form: those of the task's channel."""
         self._check = check
+        self._form = form
         self.working = threading.Lock()
         self._audience = audience
         self._on_refusals = on_refusals
@@ -108,7 +111,7 @@ class Intake:
             return None
         items, first = filling.slab.items[filling.taken :], filling.taken
         filling.taken += len(items)
-        accepted, refusals = check_slab(items, lambda index: filling.slab.line_of(first + index), self._check)
+        accepted, refusals = check_slab(items, lambda i: filling.slab.line_of(first + i), self._check, self._form)
         self._late += refusals
         accepted = self._duplicates(accepted)
         return accepted if accepted.addresses else None
@@ -138,7 +141,7 @@ class Intake:
 
     def _checked(self, slab: Slab, taken: int) -> Accepted:
         items = slab.items[taken:] if taken else slab.items
-        accepted, refusals = check_slab(items, lambda i: slab.line_of(taken + i), self._check)
+        accepted, refusals = check_slab(items, lambda i: slab.line_of(taken + i), self._check, self._form)
         if refusals:
             self._on_refusals(refusals)
         return self._duplicates(accepted)

@@ -8,8 +8,9 @@ from itertools import chain, islice
 
 from msgspec import structs
 
+from dispatcher.channels.submission.address import address_form
 from dispatcher.channels.submission.target_check import TargetCheck
-from dispatcher.model.errors import FairlaneError, InvalidInput, TaskEnded, Unreachable
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import Admission, SubmitLease
 from dispatcher.wire.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
@@ -120,11 +121,14 @@ class _Run:
         self._report = SubmitReport(self._id, watchers, services.clock)
         self._allow_empty, self._first = rules.allow_empty, rules.first
         check = _target_check(task, targets)
-        self._intake = Intake(targets, self._report.refuse, rules.duplicates, check)
+        self._known = services.known.submission(self._id) if task.id is not None else None
+        self._canonical = self._known is None or self._known.record.canonical
+        form = address_form(task.channel, canonical=self._canonical)
+        self._intake = Intake(targets, self._report.refuse, rules.duplicates, check, form)
         self._sealed = False
 
     def run(self) -> SubmitResult:
-        known = self._services.known.submission(self._id) if self._task.id is not None else None
+        known = self._known
         try:
             result = self._begin() if known is None else self._go_on(known)
             return replace(result, duplicates=self._intake.duplicates)
@@ -261,6 +265,9 @@ class _Run:
     def _take_up(self, accepted: Iterator[Accepted], known: Submission, since_ms: int) -> SubmitResult:
         """Continue a known task. The lease is held."""
         check_same(self._task, known.record)
+        if known.record.canonical != self._canonical:  # part of the audience is read already, in the other form
+            cause = f"Task {self._id} was begun meanwhile by another version of this program."
+            raise NotReady(cause, "Submit the same again to go on with it.")
         if not known.sealed:
             _check_open(known)
             known = self._lease.take_over(since_ms)

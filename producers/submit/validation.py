@@ -5,6 +5,7 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 
+from dispatcher.channels.submission.address import AddressForm
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
 
@@ -13,7 +14,8 @@ _SEPARATOR = " "
 _Address = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TARGET_LENGTH)]
 _Addresses = Annotated[list[_Address], msgspec.Meta(min_length=1)]
 _SHOWN_LENGTH = 80
-_encode_variables = msgspec.msgpack.Encoder(order="deterministic").encode
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_TRIMMED = AddressForm()
 
 Variables = dict[str, Any] | None
 LineOf = Callable[[int], int]
@@ -39,7 +41,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Accepted(NamedTuple):
-    """Good targets of a slab, in order."""
+    """Good targets of a slab, in order and in their canonical form."""
 
     addresses: list[str]
     variables: list[Variables] | None
@@ -49,15 +51,15 @@ class Accepted(NamedTuple):
 
 
 def check_slab(
-    slab: Sequence[object], line_of: LineOf, check: TargetCheck | None = None
+    slab: Sequence[object], line_of: LineOf, check: TargetCheck | None = None, form: AddressForm = _TRIMMED
 ) -> tuple[Accepted, list[Refusal]]:
     """Split a slab of strings, Targets, (address, variables) pairs and Unreadables into good and refused ones.
 
-    check: that of the task's channel, if it has one.
+    check, form: those of the task's channel, if it has a check.
     """
-    accepted = _plain(slab) or _with_variables(slab)
+    accepted = _plain(slab, form) or _with_variables(slab, form)
     if accepted is None or (check is not None and not check.are_good(accepted.addresses, accepted.variables)):
-        return check_each(slab, line_of, check)
+        return check_each(slab, line_of, check, form)
     return accepted, []
 
 
@@ -71,19 +73,20 @@ def digest_text(addresses: Sequence[str], variables: Sequence[Variables] | None)
 
 
 def check_each(
-    slab: Iterable[object], line_of: LineOf, check: TargetCheck | None = None
+    slab: Iterable[object], line_of: LineOf, check: TargetCheck | None = None, form: AddressForm = _TRIMMED
 ) -> tuple[Accepted, list[Refusal]]:
     """Split a slab like `check_slab`, but one by one, to find the bad targets and the reasons."""
     addresses: list[str] = []
     variables: list[Variables] = []
     refusals: list[Refusal] = []
     for index, item in enumerate(slab):
-        address, own = _parts(item)
+        given, own = _parts(item)
+        address = form.of(given)
         reason = item.reason if isinstance(item, Unreadable) else _complaint(address, own)
         if check is not None and not reason:
             reason = check.complaint(str(address), own)
         if reason:
-            refusals.append(Refusal(line_of(index), reason, _shown(item, address)))
+            refusals.append(Refusal(line_of(index), reason, _shown(item, given)))
         else:
             addresses.append(str(address))
             variables.append(dict(own) if own else None)
@@ -91,13 +94,16 @@ def check_each(
     return Accepted(addresses, some, digest_text(addresses, some)), refusals
 
 
-def _plain(slab: Sequence[object]) -> Accepted | None:
+def _plain(slab: Sequence[object], form: AddressForm) -> Accepted | None:
     """Return the targets of a slab of texts without variables; None if some may be bad or have another type."""
     try:
         addresses = msgspec.convert(slab, _Addresses)
-    except msgspec.ValidationError:
+        _encode(addresses)  # fails for a subclass of str, which converts; 4 ns a target
+    except (msgspec.ValidationError, TypeError, UnicodeEncodeError):
         return None
     text = _join_if_good(addresses)
+    if text is not None and form.folds_case and (folded := text.decode().lower()) != text.decode():
+        text, addresses = folded.encode(), folded.split()
     return None if text is None else Accepted(addresses, None, text)
 
 
@@ -111,12 +117,12 @@ def _join_if_good(addresses: Sequence[str]) -> bytes | None:
     return encoded + b" " if encoded.translate(None, _GRAPHIC) == b" " * (len(addresses) - 1) else None
 
 
-def _with_variables(slab: Sequence[object]) -> Accepted | None:
+def _with_variables(slab: Sequence[object], form: AddressForm) -> Accepted | None:
     """Return the targets of a slab of Targets; None if some may be bad or have another type."""
     if set(map(type, slab)) != {Target}:
         return None
     targets = cast("Sequence[Target]", slab)
-    plain = _plain([target.address for target in targets])
+    plain = _plain([target.address for target in targets], form)
     if plain is None or any(_variables_complaint(target.variables) for target in targets):
         return None
     addresses, _, text = plain
@@ -152,7 +158,7 @@ def _variables_complaint(variables: object) -> str:
     if not isinstance(variables, Mapping) or set(map(type, variables)) != {str}:
         return "variables must be a mapping from text to values"
     try:
-        too_large = len(_encode_variables(dict(variables))) > MAX_VARIABLES_BYTES
+        too_large = len(_encode(dict(variables))) > MAX_VARIABLES_BYTES
     except UnicodeEncodeError:
         return "the variables contain text that is not UTF-8"
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
@@ -164,7 +170,7 @@ def _variables_text(variables: Variables) -> bytes:
     """Return the variables' text for the digest, led by its length, so that no two audiences have the same text."""
     if not variables:
         return b""
-    encoded = _encode_variables(variables)
+    encoded = _encode(variables)
     return b"\t%d:%b" % (len(encoded), encoded)
 
 

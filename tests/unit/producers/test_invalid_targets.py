@@ -57,6 +57,14 @@ def test_targets_are_chosen_by_app_channel_and_the_time_of_the_record() -> None:
         InvalidFilter(until=datetime(2026, 11, 25))  # noqa: DTZ001
 
 
+def test_the_feed_has_each_target_in_its_canonical_form() -> None:
+    token = "ab" * 32
+    given = [target(token.upper(), 5, channel="apns"), target(token, 9, channel="apns"), target("Ab", 7)]
+    found = list(chosen_targets([Reported(TargetKey("0", 0, 0), 0, one) for one in given], InvalidFilter()))
+    assert [one.target for one in found] == [token, token, "Ab"]
+    assert sorted((one.target, one.died_ms) for one in latest(found)) == [("Ab", 7), (token, 9)]
+
+
 @pytest.mark.parametrize(
     ("flow", "kind", "is_left_out"),
     [

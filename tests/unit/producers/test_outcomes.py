@@ -50,6 +50,13 @@ def test_of_one_target_only_what_names_it_is_read() -> None:
     assert list(outcomes([record(LATER, NAMED)], "t", "nobody")) == []
 
 
+def test_a_target_is_found_in_any_of_its_spellings() -> None:
+    token = "ab" * 32
+    named = Named(writer="0", attempt=2, sequence=1, positions=[1, 3], targets=[token, token.upper()], reasons=[])
+    found = outcomes([record(LATER, named, channel="apns")], "t", token.upper())
+    assert [one.target for one in found] == [token, token.upper()]  # 0.2 recorded them as they were given
+
+
 def test_the_id_of_apns_follows_from_the_targets_place() -> None:
     found = list(outcomes([record(LATER, channel="apns")], "t"))
     assert brief(found) == [(1, 1, "sent", "", apns_id("t", "0", 1, 1)), (1, 3, "invalid", "", "")]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatcher.channels.submission.address import AddressForm
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
 from producers.submit.validation import Unreadable, check_each, check_slab, digest_text
 
@@ -40,7 +41,7 @@ def test_every_item_is_accepted_or_refused_once_and_in_order(items: list[object]
     assert refused == sorted(set(refused))
     kept = [item for line, item in enumerate(items, 1) if line not in refused]
     assert accepted.addresses == [
-        k.address if isinstance(k, Target) else k[0] if isinstance(k, tuple) else k for k in kept
+        AddressForm().of(k.address if isinstance(k, Target) else k[0] if isinstance(k, tuple) else k) for k in kept
     ]
     assert accepted.variables is None or len(accepted.variables) == len(accepted.addresses)
     assert accepted.text == digest_text(accepted.addresses, accepted.variables)
