@@ -75,7 +75,7 @@ class TargetCheck:
     def _is_large(self, template: Template, variables: Mapping[str, Any]) -> bool:
         """Return whether the message may be too large. The bound is quick, and exact only for the fixed part."""
         room = (self._max_bytes - template.fixed_bytes) // _ESCAPED_BYTES
-        for name, default in template.slots:
+        for name, default, _ in template.slots:
             value = variables.get(name, default)
             if isinstance(value, (str, bytes)):
                 room -= len(value)

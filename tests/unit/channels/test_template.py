@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.channels.template import TARGET, MissingVariable, Template
+from dispatcher.channels.template import TARGET, MissingVariable, Template, WholeNumber
 
 
 def filled(value: object, target: str = "t", **variables: Any) -> Any:
@@ -42,13 +42,40 @@ def test_required_variables_are_those_without_default() -> None:
     assert Template({"a": "{{x}} {{y|1}}", "b": ["{{z}}", TARGET]}).required == {"x", "z"}
 
 
-@pytest.mark.parametrize("text", ["{{", "{{}}", "{{a b}}", "{{1a}}", "x {{a}} {{b", "\0", "a\0{{x}}"])
+@pytest.mark.parametrize("text", ["{{", "{{}}", "{{a b}}", "{{1a}}", "x {{a}} {{b"])
 def test_a_text_that_is_no_template_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"\{\{|U\+0000"):
+    with pytest.raises(ValueError, match=r"\{\{"):
         Template(text)
 
 
-PLAIN = st.text(st.characters(exclude_characters="{}\0\1", exclude_categories=["Cs"]), max_size=20)
+@pytest.mark.parametrize("text", [r"\u00005", r"\u00000\u0000", "\0" + "0\0", "\1", "\\", '"', "\u2028", "{", "}}"])
+def test_no_text_is_taken_for_a_slot(text: str) -> None:
+    """A title of U+0001 was replaced by the target, and `\\u00000` broke the JSON or raised an IndexError."""
+    document = {"title": text, text: f"{text}{{{{name}}}}{text}"}
+    assert filled(document, name='a"b') == {"title": text, text: f'{text}a"b{text}'}
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(7, 7), ("7", 7), (" 07 ", 7), (7.0, 7), ("7.00", 7), (0, 0), ("", 1), (None, 1), (float("nan"), 1)],
+)
+def test_a_variable_becomes_a_number_where_the_document_has_one(value: object, number: int) -> None:
+    assert filled({"badge": WholeNumber("{{n|1}}")}, n=value) == {"badge": number}
+
+
+@pytest.mark.parametrize("value", ["seven", -1, "7.5", 7.5, True, [7], "1e3", "\u0667", 10**16, "7}"])
+def test_a_value_that_is_no_whole_number_is_refused_where_the_document_has_one(value: object) -> None:
+    with pytest.raises(ValueError, match="the variable n must be a whole number"):
+        Template(WholeNumber("{{n|1}}")).fill("", {"n": value})
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1", "1.5", "{{n|few}}", "{{n|}}", "{{n}}{{m}}", "about {{n}}"])
+def test_a_text_that_can_be_no_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no whole number: write a number"):
+        Template(WholeNumber(text))
+
+
+PLAIN = st.text(st.characters(exclude_characters="{}", exclude_categories=["Cs"]), max_size=20)
 
 
 @given(PLAIN, PLAIN, st.text(st.characters(exclude_categories=["Cs"])), PLAIN)
