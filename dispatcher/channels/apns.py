@@ -6,18 +6,32 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from dispatcher.channels import apns_answers
-from dispatcher.channels.push_message import PushMessage, read_message
-from dispatcher.channels.spec import ChannelSpec, Handling, Problem, Rendering, compiled, merged, unknown_fields
+from dispatcher.channels.apns_rules import (
+    COLLAPSE_ID,
+    NUMBERS,
+    PRIORITY,
+    PUSH_TYPE,
+    USER_VISIBLE,
+    header_refusals,
+    max_payload_bytes,
+    payload_refusals,
+)
+from dispatcher.channels.push_message import CollapseText, PushMessage, read_message
+from dispatcher.channels.spec import (
+    ChannelSpec,
+    Handling,
+    Problem,
+    Rendering,
+    TargetRequest,
+    compiled,
+    merged,
+    unknown_fields,
+)
+from dispatcher.channels.template import WholeNumber
 from dispatcher.model.tier import Tier
 
-MAX_PAYLOAD_BYTES = 4_096
 MAX_KEPT_S = 30 * 86_400
 """APNs keeps a notification at most 30 days."""
-PUSH_TYPES = frozenset({
-    *("alert", "background", "voip", "complication", "fileprovider", "mdm", "location", "liveactivity"),
-    *("pushtotalk", "controls", "widgets"),
-})  # fmt: skip
-PUSH_TYPE = "apns-push-type"
 TOPIC_SUFFIXES = {
     "voip": ".voip",
     "complication": ".complication",
@@ -29,12 +43,11 @@ TOPIC_SUFFIXES = {
     "widgets": ".push-type.widgets",
 }
 """By push type, the part of its topic after the bundle id. APNs refuses the type with another topic."""
-PRIORITIES = ("10", "5", "1")
 ID_NAMESPACE = UUID("5f462a30-6d61-5777-863e-39042d32b10c")
 """The namespace of `apns-id`, as of any UUID of version 5."""
 HEADERS = "headers"
 """The key of `message.apns` that has headers instead of a part of the payload."""
-_HEADERS = ("apns-priority", PUSH_TYPE)
+_HEADERS = (PRIORITY, PUSH_TYPE)
 _TOKEN = re.compile(r"(?:[0-9A-Fa-f]{2}){32,100}")
 _PRIORITY = {Tier.HIGH: "10", Tier.MEDIUM: "5", Tier.LOW: "5"}
 
@@ -51,63 +64,100 @@ class ApnsSpec(ChannelSpec):
     """The rules of APNs. The target goes into the path of a request."""
 
     table = apns_answers.TABLE
-    max_payload_bytes = MAX_PAYLOAD_BYTES
     folds_case = True
+    example_target = "0" * 64
 
     def own_problems(self, message: PushMessage) -> list[Problem]:
         problems = []
         if "aps" in message.data:
             problems.append(Problem("message.data.aps", "is a key that APNs keeps for itself", "rename it"))
-        if not message.collapse.isprintable():  # it becomes a header
-            problems.append(Problem("message.collapse", "holds a control character or an unusual space", "remove it"))
         for name in ("aps", HEADERS):
             if not isinstance(message.apns.get(name, {}), Mapping):
                 return [*problems, Problem(f"message.apns.{name}", "must be an object")]
-        return problems + _header_problems(message.apns.get(HEADERS, {}))
+        return problems + unknown_fields(message.apns.get(HEADERS, {}), _HEADERS, f"message.apns.{HEADERS}")
+
+    def request_problems(self, message: PushMessage, request: TargetRequest, language: str = "") -> list[Problem]:
+        found = (*header_refusals(request.headers), *payload_refusals(request.body, request.headers[PUSH_TYPE]))
+        return [Problem(_field(message, one.field, language), one.problem) for one in found]
 
     def document(self, message: PushMessage) -> dict[str, Any]:
         return _payload(message)
+
+    def max_payload_bytes(self, message: PushMessage) -> int:
+        return max_payload_bytes(_push_type(message))
 
     def check_target(self, target: str) -> str | None:
         return None if _TOKEN.fullmatch(target) else "is not a device token in hexadecimal digits"
 
     def render(self, message: Mapping[str, Any], handling: Handling) -> Rendering:
         parsed = read_message(message)
-        return Rendering(_headers(parsed, handling), compiled(parsed, _payload))
+        collapse = CollapseText(parsed.collapse)
+        return Rendering(
+            headers=_headers(parsed, handling),
+            templates=compiled(parsed, _payload),
+            max_body_bytes=self.max_payload_bytes(parsed),
+            collapse_header=COLLAPSE_ID,
+            collapse=collapse if collapse.has_variables else None,
+        )
+
+
+def aps_with_numbers(aps: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an `aps` whose numbers are numbers, also those that a variable or a text gives."""
+    return {
+        name: WholeNumber(value) if name in NUMBERS and isinstance(value, str) else value for name, value in aps.items()
+    }
+
+
+def _push_type(message: PushMessage) -> str:
+    """Return the type that the message names. Otherwise, what a user notices is an alert."""
+    given = message.apns.get(HEADERS, {}).get(PUSH_TYPE)
+    if given is not None:
+        return str(given)
+    texts = [message.localized(language) for language in ("", *message.locales)]
+    is_noticed = any(name in _aps(one) for one in texts for name in USER_VISIBLE)
+    return "alert" if is_noticed else "background"
 
 
 def _headers(message: PushMessage, handling: Handling) -> dict[str, str]:
-    is_shown = "alert" in _payload(message)["aps"]
     kept_s = handling.kept_s(message, MAX_KEPT_S)
     expiration = handling.now_ms // 1000 + (MAX_KEPT_S if kept_s is None else kept_s)
+    push_type = _push_type(message)
     headers = {
-        PUSH_TYPE: "alert" if is_shown else "background",
-        "apns-priority": _PRIORITY[handling.tier] if is_shown else "5",
+        PUSH_TYPE: push_type,
+        PRIORITY: "5" if push_type == "background" else _PRIORITY[handling.tier],
         "apns-expiration": str(expiration if kept_s != 0 else 0),
     }
-    if message.collapse:
-        headers["apns-collapse-id"] = message.collapse
+    if message.collapse and "{{" not in message.collapse:
+        headers[COLLAPSE_ID] = message.collapse
     return {**headers, **message.apns.get(HEADERS, {})}
 
 
-def _header_problems(headers: Mapping[str, Any]) -> list[Problem]:
-    problems = unknown_fields(headers, _HEADERS, f"message.apns.{HEADERS}")
-    for name, known in (("apns-priority", PRIORITIES), (PUSH_TYPE, sorted(PUSH_TYPES))):
-        if name in headers and headers[name] not in known:
-            problems.append(Problem(f"message.apns.{HEADERS}.{name}", f"must be one of the texts {', '.join(known)}"))
-    if headers.get(PUSH_TYPE) == "background" and headers.get("apns-priority") == "10":
-        problems.append(Problem(f"message.apns.{HEADERS}.apns-priority", "must not be 10 for a background push"))
-    return problems
+def _aps(message: PushMessage) -> dict[str, Any]:
+    """Return `aps` as the message says it. Fields under `apns` win over those made from the common ones."""
+    alert = {name: text for name, text in (("title", message.title), ("body", message.body)) if text}
+    fields = {"alert": alert, "sound": message.sound, "category": message.category, "badge": message.badge_value}
+    aps = {name: value for name, value in fields.items() if value not in ("", None, {})}
+    if message.image:
+        aps["mutable-content"] = 1
+    return aps_with_numbers(merged(aps, message.apns.get("aps", {})))
 
 
 def _payload(message: PushMessage) -> dict[str, Any]:
-    """Return the payload. Fields under `apns` win over those made from the common ones."""
-    alert = {name: text for name, text in (("title", message.title), ("body", message.body)) if text}
-    aps: dict[str, Any] = {"alert": alert} if alert else {"content-available": 1}
-    fields = {"sound": message.sound, "category": message.category, "badge": message.badge}
-    aps |= {name: value for name, value in fields.items() if value not in ("", None)}
-    if message.image:
-        aps["mutable-content"] = 1
+    """Return the payload. A background push needs a mark of its own."""
+    aps = _aps(message)
+    if _push_type(message) == "background":
+        aps = {"content-available": 1, **aps}
     data = {**message.data, "image": message.image} if message.image else message.data
-    options = {name: value for name, value in message.apns.items() if name != HEADERS}
+    options = {name: value for name, value in message.apns.items() if name not in (HEADERS, "aps")}
     return merged({**data, "aps": aps}, options)
+
+
+def _field(message: PushMessage, field: str, language: str) -> str:
+    """Return the field of the message behind a header or a path of the payload."""
+    if field in message.apns.get(HEADERS, {}):
+        return f"message.apns.{HEADERS}.{field}"
+    if field.startswith("aps."):
+        return f"message.apns.{field}"
+    if field == COLLAPSE_ID:
+        return "message.collapse"
+    return f"message.locales.{language}" if language else "message"

@@ -42,7 +42,7 @@ TABLE = VerdictTable(
             for code in ("TopicDisallowed", "BadTopic", "MissingTopic", "InvalidPushType")
         ),
         Row(status=400, code="IdleTimeout", effect=Effect.LATER, note="The connection was idle for too long."),
-        Row(status=413, effect=Effect.PAYLOAD, note="The payload is too large: at most 4,096 bytes."),
+        Row(status=413, effect=Effect.PAYLOAD, note="The payload is too large: at most 4,096 bytes, for voip 5,120."),
         Row(
             status=403,
             code="ExpiredProviderToken",

@@ -2,31 +2,24 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from dispatcher.channels import fcm_answers
+from dispatcher.channels.apns import aps_with_numbers
+from dispatcher.channels.apns_rules import COLLAPSE_ID
+from dispatcher.channels.fcm_rules import MAX_PAYLOAD_BYTES, MAX_TTL_S, TARGET_FIELDS, refusals, value_at
 from dispatcher.channels.push_message import PushMessage, read_message
-from dispatcher.channels.spec import ChannelSpec, Handling, Problem, Rendering, compiled, merged, unknown_fields
-from dispatcher.channels.template import TARGET
+from dispatcher.channels.spec import ChannelSpec, Handling, Problem, Rendering, TargetRequest, compiled, merged
+from dispatcher.channels.template import TARGET, WholeNumber
 from dispatcher.model.tier import Tier
 
-MAX_PAYLOAD_BYTES = 4_096
-"""FCM's limit of a message to a token."""
-MAX_TTL_S = 2_419_200
-"""FCM keeps a message at most 28 days."""
-MESSAGE_FIELDS = frozenset({
-    *("name", "data", "notification", "android", "webpush", "apns", "fcm_options", "token", "topic", "condition"),
-})  # fmt: skip
-ANDROID_FIELDS = frozenset({
-    *("collapse_key", "priority", "ttl", "restricted_package_name", "data", "notification", "fcm_options"),
-    *("direct_boot_ok", "bandwidth_constrained_ok", "restricted_satellite_ok"),
-})  # fmt: skip
-PRIORITIES = ("NORMAL", "HIGH")
-OBJECT_FIELDS = ("data", "notification", "android", "webpush", "apns", "fcm_options")
-TARGET_FIELDS = ("token", "topic", "condition")
-_TTL = re.compile(r"(\d{1,12})(?:\.\d{1,9})?s")
-RESERVED_DATA = re.compile(r"from|message_type|google.*|gcm.*")
+MAX_BODY_BYTES = 32 * 1024
+"""FCM's limit of 4,096 bytes is one of each platform's part; beyond this no message is within it."""
 _TOKEN = re.compile(r"[A-Za-z0-9_:.%-]{20,4096}")
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _PRIORITY = {Tier.HIGH: "HIGH", Tier.MEDIUM: "NORMAL", Tier.LOW: "NORMAL"}
 
 
@@ -34,19 +27,37 @@ class FcmSpec(ChannelSpec):
     """The rules of FCM. Its limit applies to the message without its target."""
 
     table = fcm_answers.TABLE
-    max_payload_bytes = MAX_PAYLOAD_BYTES
+    example_target = "a-registration-token-of-a-device"
 
     def own_problems(self, message: PushMessage) -> list[Problem]:
-        problems = [
-            Problem(f"message.data.{key}", "is a key that FCM keeps for itself", "rename it")
-            for key in message.data
-            if RESERVED_DATA.fullmatch(key)
+        return [
+            Problem(f"message.fcm.{name}", "names a target", "targets belong in the audience")
+            for name in TARGET_FIELDS
+            if name in message.fcm
         ]
-        return problems + _option_problems(message.fcm)
+
+    def request_problems(self, message: PushMessage, request: TargetRequest, language: str = "") -> list[Problem]:
+        found = refusals(_decode(request.body)["message"])
+        return [replace(one, field=_field(message, one.field, language)) for one in found]
+
+    def depends_on_variables(self, message: PushMessage, /) -> bool:
+        """Variables in the options and in the keys of the data do."""
+        data = (message.data, *(texts.data or {} for texts in message.locales.values()))
+        return b"{{" in _encode([message.fcm, *map(list, data)])
+
+    def warnings(self, message: PushMessage, /) -> list[Problem]:
+        if any(message.localized(language).is_shown for language in ("", *message.locales)):
+            return []
+        given = [name for name in ("sound", "badge", "category") if getattr(message, name) not in ("", None)]
+        text = "has no effect on Android devices, since the message has neither title nor body"
+        return [Problem(f"message.{name}", text) for name in given]
 
     def document(self, message: PushMessage) -> dict[str, Any]:
         # With every field that depends on the moment of sending.
         return _fields(message, Tier.MEDIUM, MAX_TTL_S)
+
+    def max_payload_bytes(self, _message: PushMessage) -> int:
+        return MAX_PAYLOAD_BYTES
 
     def check_target(self, target: str) -> str | None:
         return None if _TOKEN.fullmatch(target) else "is not an FCM registration token"
@@ -56,52 +67,50 @@ class FcmSpec(ChannelSpec):
             ttl_s = handling.kept_s(texts, MAX_TTL_S)
             return {"message": {**_fields(texts, handling.tier, ttl_s), "token": TARGET}}
 
-        return Rendering({}, compiled(read_message(message), document))
-
-
-def ttl_problem(ttl: object) -> str:
-    """Return why FCM would refuse a lifetime; empty if it would not."""
-    match = _TTL.fullmatch(ttl) if isinstance(ttl, str) else None
-    is_good = match is not None and int(match[1]) <= MAX_TTL_S
-    return "" if is_good else f"is no duration from 0s to {MAX_TTL_S}s, such as 3.5s"
-
-
-def priority_problem(priority: object) -> str:
-    """Return why FCM would refuse a priority; empty if it would not."""
-    return "" if str(priority).upper() in PRIORITIES else f"must be {' or '.join(PRIORITIES)}"
-
-
-def _option_problems(options: Mapping[str, Any]) -> list[Problem]:
-    problems = unknown_fields(options, MESSAGE_FIELDS, "message.fcm")
-    for name in options:
-        if name in TARGET_FIELDS:
-            problems.append(Problem(f"message.fcm.{name}", "names a target", "targets belong in the audience"))
-        elif name in OBJECT_FIELDS and not isinstance(options[name], Mapping):
-            problems.append(Problem(f"message.fcm.{name}", "must be an object"))
-    android = options.get("android", {})
-    if not isinstance(android, Mapping):
-        return problems
-    problems += unknown_fields(android, ANDROID_FIELDS, "message.fcm.android")
-    for name, problem_of in (("ttl", ttl_problem), ("priority", priority_problem)):
-        if name in android and (problem := problem_of(android[name])):
-            problems.append(Problem(f"message.fcm.android.{name}", problem))
-    return problems
+        return Rendering({}, compiled(read_message(message), document), MAX_BODY_BYTES)
 
 
 def _fields(message: PushMessage, tier: Tier, ttl_s: int | None) -> dict[str, Any]:
-    """Return FCM's message without its target. Fields under `fcm` win over those made from the common ones."""
+    """Return FCM's message without its target. Fields under `fcm` win over those made from the common ones.
+
+    `sound`, `category`, `badge` and `collapse` have a field for Android and one for iOS. Those of an Android
+    notification are left out if there is none: they would make one without a text.
+    """
+    notification = _given({"title": message.title, "body": message.body, "image": message.image})
+    shown = {"channel_id": message.category, "sound": message.sound, "notification_count": message.badge_value}
     android: dict[str, Any] = {"priority": _PRIORITY[tier]}
     if ttl_s is not None:
         android["ttl"] = f"{ttl_s}s"
-    if message.collapse:
-        android["collapse_key"] = message.collapse
-    shown = {"channel_id": message.category, "sound": message.sound}
-    if any(shown.values()):
-        android["notification"] = {name: value for name, value in shown.items() if value}
-    notification = {"title": message.title, "body": message.body, "image": message.image}
-    fields: dict[str, Any] = {"android": android}
-    if any(notification.values()):
-        fields["notification"] = {name: value for name, value in notification.items() if value}
-    if message.data:
-        fields["data"] = message.data
-    return merged(fields, message.fcm)
+    android |= _given({"collapse_key": message.collapse, "notification": _given(shown) if notification else {}})
+    aps = _given({"category": message.category, "sound": message.sound, "badge": message.badge_value})
+    ios = _given({"headers": _given({COLLAPSE_ID: message.collapse}), "payload": _given({"aps": aps})})
+    fields = {"android": android, **_given({"notification": notification, "data": message.data, "apns": ios})}
+    return _with_numbers(merged(fields, message.fcm))
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value not in ("", None, {})}
+
+
+def _with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
+    """Make numbers of the variables and texts in the fields that are numbers on devices."""
+    aps = value_at(fields, "message.apns.payload.aps")
+    if isinstance(aps, Mapping):
+        fields = merged(fields, {"apns": {"payload": {"aps": aps_with_numbers(aps)}}})
+    count = value_at(fields, "message.android.notification.notification_count")
+    if isinstance(count, str):
+        fields = merged(fields, {"android": {"notification": {"notification_count": WholeNumber(count)}}})
+    return fields
+
+
+def _field(message: PushMessage, path: str, language: str) -> str:
+    """Return the field of the message behind a path of FCM's."""
+    name, _, key = path.removeprefix("message.").partition(".")
+    options = message.fcm.get(name)
+    if name == "data" and key and not (isinstance(options, Mapping) and key in options):
+        texts = message.locales.get(language)
+        return f"message.locales.{language}.{name}.{key}" if texts and key in (texts.data or {}) else path
+    if name in message.fcm:
+        return f"message.fcm.{path.removeprefix('message.')}"
+    return f"message.locales.{language}" if language else "message"

@@ -6,13 +6,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dispatcher.channels.template import Template
+from dispatcher.channels.template import Template, WholeNumber
 from dispatcher.model.errors import InvalidInput
 
 MAX_COLLAPSE_BYTES = 64
 """The limit of APNs, which is the smallest."""
 LANGUAGE = "lang"
 """The target's variable that chooses the locale."""
+
+_decode = msgspec.json.Decoder(str).decode
 
 Text = Annotated[str, Meta(max_length=4_096)]
 
@@ -40,7 +42,8 @@ class PushMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     category: str = ""
     """Notification channel (Android) or category (APNs)."""
     sound: str = ""
-    badge: Annotated[int, Meta(ge=0)] | None = None
+    badge: Annotated[int, Meta(ge=0)] | str | None = None
+    """A number, or a variable that is one, such as `{{unread}}`."""
     provider_ttl_s: Annotated[float, Meta(ge=0)] | None = None
     """How long the provider keeps the message for an unreachable device; None: as long as the task's ttl lasts."""
     locales: dict[str, LocaleTexts] = {}
@@ -49,6 +52,16 @@ class PushMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Further fields of FCM's message, such as `android` and `webpush`."""
     apns: dict[str, Any] = {}
     """Further fields of the APNs payload; `aps` is merged. `headers` are headers of the request."""
+
+    @property
+    def badge_value(self) -> int | WholeNumber | None:
+        """The badge as a document has it."""
+        return WholeNumber(self.badge) if isinstance(self.badge, str) else self.badge
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it has a text to show."""
+        return bool(self.title or self.body)
 
     def localized(self, language: str) -> "PushMessage":
         """Return the message with the texts of a language."""
@@ -74,6 +87,29 @@ def languages(language: object) -> list[str]:
         return []
     parts = language.replace("_", "-").split("-")
     return ["-".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+class CollapseText:
+    """The collapse text of a message, which each target fills in for itself."""
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError for a text with `{{` that is not a variable."""
+        self._template = Template(text)
+        self.required = self._template.required
+        self.has_variables = bool(self._template.slots)
+
+    def of_fixed_part(self) -> str:
+        """Return the text with nothing in place of its required variables. Raises ValueError as `of`."""
+        return self.of(dict.fromkeys(self.required, ""))
+
+    def of(self, variables: Mapping[str, Any] | None) -> str:
+        """Return the text for a target. Raises MissingVariable, and ValueError if no header can hold it."""
+        text = _decode(self._template.fill("", variables))
+        if len(text.encode()) > MAX_COLLAPSE_BYTES:
+            raise ValueError(f"has more than {MAX_COLLAPSE_BYTES} bytes; shorten it")
+        if not text.isprintable():
+            raise ValueError("holds a control character or an unusual space; remove it")
+        return text
 
 
 class Templates:

@@ -4,13 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from dispatcher.channels.push_message import MAX_COLLAPSE_BYTES, PushMessage, Templates, read_message
+from dispatcher.channels.push_message import CollapseText, PushMessage, Templates, read_message
 from dispatcher.channels.template import Template
 from dispatcher.channels.verdict_table import VerdictTable
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.tier import Tier
+
+NO_SUCH_FIELD = "there is no such field"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,17 @@ class Handling:
         return int(min(*limits, max_s)) if limits else None
 
 
+class TargetRequest(NamedTuple):
+    """What leaves for one target, besides its address and the credentials."""
+
+    headers: dict[str, str]
+    body: bytes
+
+
+EXAMPLE = Handling(Tier.HIGH, now_ms=0, expires_ms=0)
+"""Of final requests that are checked and not sent."""
+
+
 @dataclass(frozen=True)
 class Rendering:
     """A message's requests but for their targets."""
@@ -56,14 +69,40 @@ class Rendering:
     """Headers that all requests share, besides credentials."""
     templates: Templates
     """Their bodies."""
+    max_body_bytes: int
+    """The provider refuses every request with a longer body."""
+    collapse_header: str = ""
+    """The name of the header that each target has for itself; empty: there is none."""
+    collapse: CollapseText | None = None
+    """Its text."""
+
+    def own_headers(self, variables: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
+        """Return the headers of one target. Raises as CollapseText.of."""
+        return () if self.collapse is None else ((self.collapse_header, self.collapse.of(variables)),)
+
+    def request(self, target: str, variables: Mapping[str, Any] | None) -> TargetRequest:
+        """Return the final request of one target. Raises MissingVariable, and TypeError or ValueError for variables
+        that cannot be written into it."""
+        body = self.templates.of(variables).fill(target, variables)
+        return TargetRequest({**self.headers, **dict(self.own_headers(variables))}, body)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """What is checked of a message with the variables of a target."""
+
+    templates: Templates
+    """The documents that the limit of the payload applies to."""
+    max_bytes: int
+    collapse: CollapseText
 
 
 class ChannelSpec(ABC):
     """Limits, checks, rendering and the meaning of answers of a provider: all that needs no connection."""
 
     table: ClassVar[VerdictTable]
-    max_payload_bytes: ClassVar[int]
-    """The provider's limit of a request's payload."""
+    example_target: ClassVar[str]
+    """A target that the provider may have."""
     targets_per_request: ClassVar[int] = 1
     folds_case: ClassVar[bool] = False
     """Whether the provider takes targets that differ only in case for the same; their canonical form is lower case."""
@@ -72,19 +111,40 @@ class ChannelSpec(ABC):
         """Return what the provider would refuse in a message, whatever the target. Raises InvalidInput for a message
         that is not one of this channel."""
         parsed = read_message(message)
-        return [*self.own_problems(parsed), *self._common_problems(parsed)]
+        problems = [*self.own_problems(parsed), *_common_problems(parsed)]
+        return problems or self._size_problems(parsed) or self._final_problems(message, parsed)
 
-    def payload(self, message: Mapping[str, Any]) -> Templates:
-        """Return what the limit of the payload applies to. Raises InvalidInput."""
-        return compiled(read_message(message), self.document)
+    def limited(self, message: Mapping[str, Any]) -> Limited:
+        """Return what is checked with the variables of each target. Raises InvalidInput."""
+        parsed = read_message(message)
+        return Limited(compiled(parsed, self.document), self.max_payload_bytes(parsed), CollapseText(parsed.collapse))
+
+    def warnings(self, _message: PushMessage, /) -> list[Problem]:
+        """Return the fields that have no effect, or not on all devices."""
+        return []
+
+    def depends_on_variables(self, _message: PushMessage, /) -> bool:
+        """Return whether variables decide what the provider takes, besides by their size."""
+        return False
 
     @abstractmethod
     def own_problems(self, message: PushMessage) -> list[Problem]:
         """Return what this provider alone would refuse."""
 
     @abstractmethod
+    def request_problems(self, message: PushMessage, request: TargetRequest, language: str = "") -> list[Problem]:
+        """Return what the provider would refuse in a final request, by the fields of the message.
+
+        language: the locale of its texts; empty: the message's own.
+        """
+
+    @abstractmethod
     def document(self, message: PushMessage) -> dict[str, Any]:
         """Return the largest form of the payload."""
+
+    @abstractmethod
+    def max_payload_bytes(self, message: PushMessage) -> int:
+        """Return the provider's limit of a request's payload."""
 
     @abstractmethod
     def check_target(self, target: str) -> str | None:
@@ -94,15 +154,10 @@ class ChannelSpec(ABC):
     def render(self, message: Mapping[str, Any], handling: Handling) -> Rendering:
         """Prepare a message's requests. Raises InvalidInput."""
 
-    def _common_problems(self, message: PushMessage) -> list[Problem]:
-        """Return what every provider refuses: an empty message, a long collapse text, a document that is too large even
-        without its variables."""
+    def _size_problems(self, message: PushMessage) -> list[Problem]:
+        """Return the languages whose document is too large even without its variables."""
         problems = []
-        if not (message.title or message.body or message.data or message.fcm or message.apns):
-            problems.append(Problem("message", "has neither title, body nor data", "give at least one of them"))
-        if len(message.collapse.encode()) > MAX_COLLAPSE_BYTES:
-            problems.append(Problem("message.collapse", f"has more than {MAX_COLLAPSE_BYTES} bytes", "shorten it"))
-        templates, maximum = compiled(message, self.document), self.max_payload_bytes
+        templates, maximum = compiled(message, self.document), self.max_payload_bytes(message)
         for language in ("", *message.locales):
             size = templates.in_language(language).fixed_bytes
             if size > maximum:
@@ -110,6 +165,38 @@ class ChannelSpec(ABC):
                 text = f"has {size:,} bytes for this provider, even without variables; at most {maximum:,} are possible"
                 problems.append(Problem(field, text, "shorten its texts or its data"))
         return problems
+
+    def _final_problems(self, message: Mapping[str, Any], parsed: PushMessage) -> list[Problem]:
+        """Return what the provider would refuse in the final requests, one for each language."""
+        rendering = self.render(message, EXAMPLE)
+        problems: list[Problem] = []
+        for language in ("", *parsed.locales):
+            template = rendering.templates.in_language(language)
+            body = template.fill(self.example_target, dict.fromkeys(template.required, "1"))
+            found = self.request_problems(parsed, TargetRequest(rendering.headers, body), language)
+            problems += [problem for problem in found if problem not in problems]
+        return problems
+
+
+def _common_problems(message: PushMessage) -> list[Problem]:
+    """Return what every provider refuses: an empty message, a badge that is no number, a long collapse text."""
+    problems = []
+    if isinstance(message.badge, str):
+        problems += _problem("message.badge", lambda: Template(message.badge_value))
+    is_noticed = message.is_shown or message.sound or message.badge is not None
+    if not (is_noticed or message.data or message.fcm or message.apns):
+        text = "has neither title, body, data, sound nor badge"
+        problems.append(Problem("message", text, "give at least one of them"))
+    return problems + _problem("message.collapse", lambda: CollapseText(message.collapse).of_fixed_part())
+
+
+def _problem(field: str, check: Callable[[], object]) -> list[Problem]:
+    """Return a check's ValueError as a problem of the field."""
+    try:
+        check()
+    except ValueError as error:
+        return [Problem(field, str(error))]
+    return []
 
 
 def compiled(message: PushMessage, document: Callable[[PushMessage], object]) -> Templates:
@@ -131,7 +218,7 @@ def unknown_fields(given: Mapping[str, Any], known: Collection[str], field: str)
         if name not in known:
             near = get_close_matches(name, known, 1)
             fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-            problems.append(Problem(f"{field}.{name}", "there is no such field", fix))
+            problems.append(Problem(f"{field}.{name}", NO_SUCH_FIELD, fix))
     return problems
 
 

@@ -120,7 +120,7 @@ class _Run:
         self._lease = Lease(services, self._id)
         self._report = SubmitReport(self._id, watchers, services.clock)
         self._allow_empty, self._first = rules.allow_empty, rules.first
-        check = _target_check(task, targets)
+        self._check = check = _target_check(task, targets)
         self._known = services.known.submission(self._id) if task.id is not None else None
         self._canonical = self._known is None or self._known.record.canonical
         form = address_form(task.channel, canonical=self._canonical)
@@ -148,6 +148,8 @@ class _Run:
             begun = list(islice(accepted, 1))
             if not begun and not self._allow_empty:
                 raise self._report.nothing_accepted()
+            if begun and self._check is not None:
+                self._check.check_samples(begun[0].addresses, begun[0].variables)
             if not isinstance(self._targets, Sequence):
                 record = self._accepted(size)  # the first target may have come late
             windows, first, rest = self._windows(Submission(record=record)), None, chain(begun, accepted)

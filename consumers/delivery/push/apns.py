@@ -11,7 +11,8 @@ from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.provider import AppSettings, Authorization, Provider
 from dispatcher.channels import apns_answers
-from dispatcher.channels.apns import MAX_PAYLOAD_BYTES, PUSH_TYPE, TOPIC_SUFFIXES, ApnsSpec, apns_id
+from dispatcher.channels.apns import TOPIC_SUFFIXES, ApnsSpec, apns_id
+from dispatcher.channels.apns_rules import PRIORITY, PUSH_TYPE
 from dispatcher.channels.verdict_table import Answer
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
@@ -37,7 +38,6 @@ class ApnsProvider(Provider):
     first_alone = True
     connections = 1
     streams = 1_000
-    max_body_bytes = MAX_PAYLOAD_BYTES
     too_large = Answer(status=413, code="PayloadTooLarge", reason="PayloadTooLarge")
     malformed_target = Answer(status=400, code="BadDeviceToken", reason="BadDeviceToken")
 
@@ -93,7 +93,7 @@ class ApnsProvider(Provider):
 
     def dry_run(self, authorization: Authorization, target: str | None) -> HttpRequest:
         """APNs has no dry run, so a device gets a notification without a text, and only at once."""
-        headers = {PUSH_TYPE: "background", "apns-priority": "5", "apns-expiration": "0"}
+        headers = {PUSH_TYPE: "background", PRIORITY: "5", "apns-expiration": "0"}
         return HttpRequest(
             url=authorization.url + (target or NO_TARGET),
             body=b'{"aps":{"content-available":1}}',

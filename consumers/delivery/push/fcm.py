@@ -17,8 +17,6 @@ from dispatcher.model.errors import InvalidInput
 URL = "https://fcm.googleapis.com"
 RENEW_BEFORE_S = 300.0
 """A token is replaced this long before it expires."""
-MAX_BODY_BYTES = 32 * 1024
-"""FCM's limit of 4,096 bytes is one of each platform's part; beyond this no message is within it."""
 NO_TARGET = "fairlane-channel-check-without-a-target"
 
 
@@ -30,7 +28,6 @@ class FcmProvider(Provider):
     first_alone = False
     connections = 10
     streams = 100
-    max_body_bytes = MAX_BODY_BYTES
     too_large = Answer(status=400, code="INVALID_ARGUMENT", reason="the message is too large")
     malformed_target = Answer(status=400, code="INVALID_ARGUMENT", detail=fcm_answers.TOKEN)
 

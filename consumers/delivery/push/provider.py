@@ -107,10 +107,8 @@ class Provider(ABC):
     """The usual number of connections of a worker."""
     streams: ClassVar[int]
     """The usual number of concurrent requests of a connection."""
-    max_body_bytes: ClassVar[int]
-    """The provider refuses every request with a longer body, so none is sent."""
     too_large: ClassVar[Answer]
-    """The provider's answer to such a request."""
+    """The provider's answer to a request with a body above its limit, of which none is sent."""
     malformed_target: ClassVar[Answer]
     """The provider's answer to a target that cannot exist."""
 

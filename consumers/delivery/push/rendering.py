@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from consumers.delivery.http2.port import Headers
 from consumers.delivery.push.provider import Authorization, Provider
-from dispatcher.channels.push_message import Templates
-from dispatcher.channels.spec import Handling
+from dispatcher.channels.spec import Handling, Rendering
 from dispatcher.clock import Clock
-from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
+from dispatcher.model.errors import InvalidInput
 from dispatcher.model.tier import Tier
 from dispatcher.verdicts import error_text
 from dispatcher.wire.envelope import Envelope, decode_message
@@ -24,7 +23,7 @@ class Rendered:
     """The requests of a message but for target and proof."""
 
     provider: Provider
-    templates: Templates | None
+    rendering: Rendering | None
     """None: the message cannot be sent to anybody."""
     headers: Headers
     until_s: float
@@ -67,11 +66,10 @@ class Renderings:
             rendering = self._provider.spec.render(decode_message(envelope.message), handling)
         except InvalidInput as error:
             return Rendered(self._provider, None, (), until_s, problem=str(error))
-        except (*DECODING_ERRORS, TypeError, ValueError) as error:
-            return Rendered(
-                self._provider, None, (), until_s, problem=f"The message cannot be read: {error_text(error)}"
-            )
-        return Rendered(self._provider, rendering.templates, tuple(rendering.headers.items()), until_s)
+        except Exception as error:  # whatever is wrong with one envelope's message, the call has others
+            problem = f"The message cannot be read: {error_text(error)}"
+            return Rendered(self._provider, None, (), until_s, problem=problem)
+        return Rendered(self._provider, rendering, tuple(rendering.headers.items()), until_s)
 
 
 def _tier(name: str) -> Tier:

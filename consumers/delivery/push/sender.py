@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
-from consumers.delivery.http2.port import Fate, HttpRequest, HttpResponse, RequestFailed
+from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.push.access import Access, AppAccess
 from consumers.delivery.push.health import Health
 from consumers.delivery.push.judging import suspected, verdict_on
@@ -19,7 +19,7 @@ from dispatcher.channels.guards.trouble import KEPT_S, KINDS, RECHECKED_AFTER_S,
 from dispatcher.channels.template import MissingVariable
 from dispatcher.channels.verdict_table import Answer, Effect, Row, wait_of
 from dispatcher.clock import Clock
-from dispatcher.model.errors import DECODING_ERRORS, FairlaneError, InvalidInput, Unreachable
+from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.model.flow_pause import PauseKind, flow_name
 from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import OPEN_NAMES, SENT, UNKNOWN, UNSENT, Outcome, Verdict
@@ -39,14 +39,16 @@ _SENT = int(Outcome.SENT)
 class Item:
     """A target of a call."""
 
-    __slots__ = ("body", "index", "rendered", "results", "target")
+    __slots__ = ("body", "headers", "index", "rendered", "results", "target")
 
-    def __init__(self, results: TargetResults, index: int, rendered: Rendered, body: bytes) -> None:
+    def __init__(self, results: TargetResults, index: int, rendered: Rendered, body: bytes, headers: Headers) -> None:
         self.results = results
         self.index = index
         self.rendered = rendered
         self.target = results.envelope.targets[index]
         self.body = body
+        self.headers = headers
+        """Those that its variables make."""
 
 
 class Sender:
@@ -190,7 +192,8 @@ class CallRun:
     def _item(self, results: TargetResults, index: int, rendered: Rendered) -> Item | None:
         """Return the target with its body; None if it cannot be sent, which is reported."""
         self._left -= 1
-        if rendered.templates is None:
+        rendering = rendered.rendering
+        if rendering is None:
             self._sender.answered(results.envelope.task, Effect.PAYLOAD, rendered.problem)
             results.report(index, Verdict(_FAILED, rendered.problem))
             return None
@@ -198,17 +201,18 @@ class CallRun:
         target = envelope.targets[index]
         variables = None if envelope.variables is None else envelope.variables[index]
         try:
-            body = rendered.templates.of(variables).fill(target, variables)
+            body = rendering.templates.of(variables).fill(target, variables)
+            headers = rendering.own_headers(variables)
         except MissingVariable as error:
             results.report(index, Verdict(_FAILED, str(error)))
             return None
-        except (TypeError, *DECODING_ERRORS) as error:
-            results.report(index, Verdict(_FAILED, f"a variable cannot be written as text: {error_text(error)}"))
+        except Exception as error:  # whatever is wrong with one target's variables, the call has others
+            results.report(index, Verdict(_FAILED, f"a variable cannot be written: {error_text(error)}"))
             return None
-        item = Item(results, index, rendered, body)
+        item = Item(results, index, rendered, body, headers)
         if self._check_target(target) is not None:
             self._judge(item, self._provider.malformed_target)
-        elif len(body) > self._provider.max_body_bytes:
+        elif len(body) > rendering.max_body_bytes:
             self._judge(item, self._provider.too_large)
         else:
             return item
@@ -286,7 +290,7 @@ class CallRun:
     def _request(self, item: Item, access: Access) -> HttpRequest:
         authorization = access.authorization
         url = authorization.url + item.target if self._provider.target_in_path else authorization.url
-        own = self._provider.own_headers(item.results.envelope, item.index)
+        own = (*self._provider.own_headers(item.results.envelope, item.index), *item.headers)
         headers = item.rendered.headers_with(authorization)
         return HttpRequest(url=url, body=item.body, headers=headers, own_headers=own)
 

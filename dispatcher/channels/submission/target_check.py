@@ -1,17 +1,35 @@
 """Checks of a task's targets before they are accepted: the form of the address, and the variables of the message."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Self
 
-from dispatcher.channels.spec import ChannelSpec
+from dispatcher.channels.push_message import CollapseText, read_message
+from dispatcher.channels.spec import EXAMPLE, ChannelSpec, Problem
 from dispatcher.channels.specs import SPECS
-from dispatcher.channels.template import Template
+from dispatcher.channels.template import MissingVariable, Template
 from dispatcher.model.errors import InvalidInput
 
 _ESCAPED_BYTES = 6
 """Most bytes of one character in JSON text."""
+_SAMPLES = 10
+"""Targets at the beginning of an audience whose final requests are checked before anything is created."""
 _NUMBER_BYTES = 32
 """More than a number or a truth value takes."""
+
+
+class RequestCheck:
+    """Checks final requests by the rules of the provider."""
+
+    def __init__(self, spec: ChannelSpec, message: Mapping[str, Any]) -> None:
+        self._spec, self._message = spec, read_message(message)
+        self._rendering = spec.render(message, EXAMPLE)
+        self.is_needed = spec.depends_on_variables(self._message)
+        """Whether each target must be checked: its variables decide what the provider takes."""
+
+    def problems(self, address: str, variables: Mapping[str, Any] | None) -> list[Problem]:
+        """Return what the provider would refuse in the request of a target whose variables are good."""
+        return self._spec.request_problems(self._message, self._rendering.request(address, variables))
 
 
 class TargetCheck:
@@ -19,9 +37,11 @@ class TargetCheck:
 
     def __init__(self, spec: ChannelSpec, message: Mapping[str, Any]) -> None:
         self._form_problem = spec.check_target
-        self._max_bytes = spec.max_payload_bytes
-        self._templates = spec.payload(message)
-        self._has_variables = self._templates.has_variables
+        limited = spec.limited(message)
+        self._max_bytes, self._templates = limited.max_bytes, limited.templates
+        self._collapse = limited.collapse if limited.collapse.has_variables else None
+        self._has_variables = self._templates.has_variables or self._collapse is not None
+        self._requests = RequestCheck(spec, message)
 
     @classmethod
     def of(cls, channel: str, message: Mapping[str, Any]) -> Self | None:
@@ -32,7 +52,8 @@ class TargetCheck:
     def check_columns(self, columns: Iterable[str]) -> None:
         """Raise InvalidInput if the message needs a variable that no column has."""
         given = set(columns)
-        missing = sorted(self._templates.required_with(given) - given)
+        collapse = frozenset() if self._collapse is None else self._collapse.required
+        missing = sorted((self._templates.required_with(given) | collapse) - given)
         if missing:
             names = ", ".join(missing)
             fixes = ", ".join(f"{{{{{name}|a default}}}}" for name in missing)
@@ -47,6 +68,8 @@ class TargetCheck:
             return False
         if not self._has_variables:
             return True
+        if self._requests.is_needed:
+            return not any(map(self.complaint, addresses, repeat(None) if variables is None else variables))
         problem = self._variables_problem
         return not any(map(problem, variables)) if variables is not None else not problem(None)
 
@@ -55,16 +78,35 @@ class TargetCheck:
         problem = self._form_problem(address)
         if problem:
             return f"the target {problem}"
-        return self._variables_problem(variables) if self._has_variables else ""
+        problem = self._variables_problem(variables) if self._has_variables else ""
+        if problem or not self._requests.is_needed:
+            return problem
+        return "; ".join(map(str, self._requests.problems(address, variables)))
+
+    def check_samples(self, addresses: Sequence[str], variables: Sequence[Mapping[str, Any] | None] | None) -> None:
+        """Raise InvalidInput if the provider would refuse the final request of one of the first targets."""
+        samples = zip(addresses[:_SAMPLES], repeat(None) if variables is None else variables, strict=False)
+        problems = {str(problem): None for address, own in samples for problem in self._requests.problems(address, own)}
+        if problems:
+            raise InvalidInput("\n".join(problems))
 
     def _variables_problem(self, variables: Mapping[str, Any] | None) -> str:
         template = self._templates.of(variables)
-        for name in template.required:
-            if variables is None or variables.get(name) is None:
-                return (
-                    f"the message has the variable {name}, which the target does not have: "
-                    f"add it, or write a default: {{{{{name}|a default}}}}"
-                )
+        try:
+            if self._collapse is not None and (problem := _collapse_problem(self._collapse, variables)):
+                return problem
+            for name in template.required:
+                if variables is None or variables.get(name) is None:
+                    raise MissingVariable(name)
+            for number in template.numbers:
+                number.piece((variables or {}).get(number.name))
+        except MissingVariable as error:
+            return (
+                f"the message has the variable {error.name}, which the target does not have: "
+                f"add it, or write a default: {{{{{error.name}|a default}}}}"
+            )
+        except ValueError as error:
+            return str(error)
         if variables is None or not self._is_large(template, variables):
             return ""
         size = template.size(variables)
@@ -84,3 +126,11 @@ class TargetCheck:
             else:
                 room -= _NUMBER_BYTES
         return room < 0
+
+
+def _collapse_problem(collapse: CollapseText, variables: Mapping[str, Any] | None) -> str:
+    try:
+        collapse.of(variables)
+    except ValueError as error:
+        return f"the text of collapse with the target's variables {error}"
+    return ""

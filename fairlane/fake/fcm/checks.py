@@ -5,24 +5,15 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.channels.fcm import (
-    MAX_PAYLOAD_BYTES,
-    MAX_TTL_S,
-    MESSAGE_FIELDS,
-    OBJECT_FIELDS,
-    RESERVED_DATA,
-    TARGET_FIELDS,
-    FcmSpec,
-    priority_problem,
-    ttl_problem,
-)
+from dispatcher.channels.fcm import FcmSpec
 from dispatcher.channels.fcm_answers import TOKEN
+from dispatcher.channels.fcm_rules import TARGET_FIELDS, refusals
+from dispatcher.channels.spec import NO_SUCH_FIELD
 from dispatcher.channels.verdict_table import Answer
 from dispatcher.model.errors import DECODING_ERRORS
 
 _TOP = {"message", "validate_only"}
 _token_problem = FcmSpec().check_target
-_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -35,7 +26,7 @@ def parse(body: bytes) -> dict[str, Any] | Answer:
     if not isinstance(document, dict) or not isinstance(document.get("message"), dict):
         return _refusal("message", "Invalid JSON payload received. There is no object 'message'.")
     if not _TOP.issuperset(document):
-        return _unknown(next(name for name in document if name not in _TOP), "")
+        return _unknown(next(name for name in document if name not in _TOP))
     if not isinstance(document.get("validate_only", False), bool):
         return _refusal("validate_only", "Invalid value at 'validate_only' (TYPE_BOOL)")
     return document
@@ -47,19 +38,12 @@ def problem_of(message: Mapping[str, Any]) -> Answer | None:
 
 
 def _problems(message: Mapping[str, Any]) -> Iterator[Answer]:
-    if not MESSAGE_FIELDS.issuperset(message):
-        yield _unknown(next(name for name in message if name not in MESSAGE_FIELDS), " at 'message'")
-    for name in OBJECT_FIELDS:
-        if not isinstance(message.get(name, {}), dict):
-            yield _refusal(f"message.{name}", f"Invalid value at 'message.{name}' (TYPE_MESSAGE)")
+    for found in refusals(message):
+        if found.problem == NO_SUCH_FIELD:
+            place, _, name = found.field.rpartition(".")
+            yield _unknown(name, place)
+        yield _refusal(found.field, f"Invalid value at {found.field!r}: {found.problem}")
     yield from _target_problems(message)
-    if "data" in message:
-        yield from _data_problems(message["data"])
-    if "android" in message:
-        yield from _android_problems(message["android"])
-    size = len(_encode({name: value for name, value in message.items() if name != "token"}))
-    if size > MAX_PAYLOAD_BYTES:
-        yield _refusal("message", f"Android message is too big: {size} bytes; at most {MAX_PAYLOAD_BYTES} are allowed.")
 
 
 def _target_problems(message: Mapping[str, Any]) -> Iterator[Answer]:
@@ -75,23 +59,9 @@ def _target_problems(message: Mapping[str, Any]) -> Iterator[Answer]:
         yield Answer(status=400, detail=TOKEN)
 
 
-def _data_problems(data: Mapping[str, Any]) -> Iterator[Answer]:
-    for key, value in data.items():
-        if not isinstance(value, str):
-            yield _refusal(f"message.data.{key}", f"Invalid value at 'message.data.{key}' (TYPE_STRING)")
-        if RESERVED_DATA.fullmatch(key):
-            yield _refusal(f"message.data.{key}", f"Invalid data payload key: {key}")
-
-
-def _android_problems(android: Mapping[str, Any]) -> Iterator[Answer]:
-    if "ttl" in android and ttl_problem(android["ttl"]):
-        yield _refusal("message.android.ttl", f"Invalid ttl: a duration from 0s to {MAX_TTL_S}s such as 3.5s")
-    if priority_problem(android.get("priority", "NORMAL")):
-        yield _refusal("message.android.priority", "Invalid value at 'message.android.priority': NORMAL or HIGH")
-
-
-def _unknown(name: object, place: str) -> Answer:
-    return _refusal("message", f"Invalid JSON payload received. Unknown name {name!r}{place}: Cannot find field.")
+def _unknown(name: object, place: str = "") -> Answer:
+    at = f" at {place!r}" if place else ""
+    return _refusal(place or "message", f"Invalid JSON payload received. Unknown name {name!r}{at}: Cannot find field.")
 
 
 def _refusal(field: str, text: str) -> Answer:

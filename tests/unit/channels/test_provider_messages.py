@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.channels.apns import ApnsSpec, apns_id
+from dispatcher.channels.apns_rules import ID_FORM
 from dispatcher.channels.fcm import FcmSpec
 from dispatcher.channels.push_message import languages
 from dispatcher.channels.spec import ChannelSpec, Handling, merged
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.tier import Tier
-from fairlane.fake.apns.checks import ID_FORM
 
 FCM, APNS = FcmSpec(), ApnsSpec()
 BOTH = pytest.mark.parametrize("spec", [FCM, APNS], ids=["fcm", "apns"])
@@ -62,11 +62,11 @@ def test_a_sound_message_has_no_problem(spec: ChannelSpec) -> None:
     assert spec.check_message({"title": "Hi {{name}}", "body": "b", "data": {"a": "1"}, "locales": {"de": {}}}) == []
 
 
+@BOTH
 @pytest.mark.parametrize("collapse", ["a\nb", "a\r\nhost: evil", "a\tb", "\x7f", "a\u00a0b"])
-def test_a_collapse_text_that_no_header_can_hold_is_named_for_apns(collapse: str) -> None:
+def test_a_collapse_text_that_no_header_can_hold_is_named(spec: ChannelSpec, collapse: str) -> None:
     """It was accepted, and failed each target when it was sent."""
-    assert [p.field for p in APNS.check_message({"body": "x", "collapse": collapse})] == ["message.collapse"]
-    assert FCM.check_message({"body": "x", "collapse": collapse}) == []
+    assert [p.field for p in spec.check_message({"body": "x", "collapse": collapse})] == ["message.collapse"]
 
 
 def test_keys_and_targets_that_belong_to_the_provider_are_named() -> None:
@@ -104,6 +104,7 @@ def test_what_fcm_is_sent() -> None:
                 "collapse_key": "c",
                 "notification": {"channel_id": "news"},
             },
+            "apns": {"headers": {"apns-collapse-id": "c"}, "payload": {"aps": {"category": "news"}}},
         }
     }
 

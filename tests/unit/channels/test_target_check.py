@@ -70,6 +70,6 @@ texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.integers() | st.
 @given(texts, texts)
 def test_the_size_is_that_of_the_filled_document(first: object, second: object) -> None:
     message = {"title": "{{a}}", "body": "Hi {{b|you}}", "data": {"k": "{{a}}"}}
-    template = SPECS["apns"].payload(message).of(None)
+    template = SPECS["apns"].limited(message).templates.of(None)
     variables = {"a": first, "b": second}
     assert template.size(variables) == len(template.fill("", variables))

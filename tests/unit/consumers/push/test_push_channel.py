@@ -1,6 +1,7 @@
 """The channels `fcm` and `apns` when connections and providers fail: nothing is sent twice or guessed."""
 
 import asyncio
+import json
 import sys
 import threading
 import time
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 
 from consumers.delivery.push.credentials import Credential, CredentialSource
-from dispatcher.channels.apns import PUSH_TYPES, apns_id
+from dispatcher.channels.apns import apns_id
+from dispatcher.channels.apns_rules import PUSH_TYPES
 from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.channels.verdict_table import Effect
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import PauseKind
+from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Outcome
+from fairlane.fake.messages import Request
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.consumers.http2.calls import until
 from tests.unit.consumers.http2.connect_proxy import proxying
@@ -90,6 +94,40 @@ async def test_a_variable_that_is_nested_too_deeply_fails_its_target_only(at: Ri
 async def test_a_message_that_cannot_be_rendered_fails_its_targets(at: Rig, message: Any) -> None:
     assert codes(await at.deliver(at.targets(2), message=message)) == [FAILED] * 2
     assert not at.site.accounts.answers
+
+
+async def test_an_envelope_that_cannot_be_rendered_fails_alone_in_its_call(at: Rig) -> None:
+    """Whatever its message or its variables are: another exception failed the whole call."""
+    messages: list[Any] = [
+        {"title": "hello"},
+        {"title": "x", "fcm": {"android": {1: 2}}, "apns": {"headers": 5, "aps": {1: 2}}},
+        {"title": r"\u00005{{x}}\u0000"},
+        {"title": "{{x}}", "badge": "{{x}}"},
+    ]
+    targets = at.targets(4)
+    envelopes = [
+        envelope(n, [targets[n]], channel=at.name, message=encode_message(message), variables=[{"x": b"bytes"}])
+        for n, message in enumerate(messages)
+    ]
+    reports = await at.send(envelopes)
+    assert [report.verdict.code for report in reports if report is not None] == [SENT, FAILED, FAILED, FAILED]
+
+
+async def test_a_collapse_text_is_sent_as_each_target_has_it(at: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    check = at.site.provider.check
+
+    def recording(request: Request, *others: Any) -> Any:
+        message = json.loads(request.body).get("message", {})
+        seen.append(request.headers.get("apns-collapse-id") or message["android"]["collapse_key"])
+        return check(request, *others)
+
+    monkeypatch.setattr(at.site.provider, "check", recording)
+    orders: list[dict[str, Any]] = [{"order": "A1"}, {"order": 7}, {"order": "x" * 65}, {}]
+    message = {"title": "hello", "collapse": "o-{{order}}"}
+    verdicts = await at.deliver(at.targets(4), message=message, variables=orders)
+    assert codes(verdicts) == [SENT, SENT, FAILED, FAILED]
+    assert {"o-A1", "o-7"} <= set(seen)
 
 
 @rigged("fcm", app_settings={"connections": 2, "streams": 30})
