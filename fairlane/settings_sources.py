@@ -27,7 +27,10 @@ from fairlane.settings import (
     with_source,
 )
 
+_SPILL = "was removed in 0.3.0: a submission that Pulsar cannot follow waits or fails. Delete it"
 REMOVED = {
+    "producer.spill_folder": _SPILL,
+    "producer.spill_mib": _SPILL,
     "worker.grace_s": "was removed in 0.2.0: without Redis a worker sends what it has leased, then waits. Delete it",
 }
 """Messages for settings of earlier versions, by name."""

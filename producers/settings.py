@@ -1,7 +1,5 @@
 """Settings of submissions. Like those of the servers in backends.settings, they are values only."""
 
-from pathlib import Path
-from tempfile import gettempdir
 from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,8 +8,8 @@ from backends.settings import PulsarSettings, RedisSettings
 
 CompressionRule = Literal["auto", "lz4", "zstd", "none"]
 """auto: chosen by the first envelopes (producers/publish/compression.py)."""
-WhenFull = Literal["wait", "fail", "spill"]
-"""Treatment of messages that no partition takes: wait, raise QueueFull, or write them to a file."""
+WhenFull = Literal["wait", "fail"]
+"""Treatment of messages that no partition takes: wait for room, or raise QueueFull."""
 
 
 class ProducerOptions(BaseModel):
@@ -31,12 +29,7 @@ class ProducerOptions(BaseModel):
         "zstd (half the bytes, four times the CPU) or none",
     )
     when_full: WhenFull = Field(
-        default="wait", description="what a submission does if Pulsar cannot keep up: wait, fail, or spill to a file"
-    )
-    spill_mib: int = Field(default=1_024, ge=1, le=1_048_576, description="MiB that the file of a submission may take")
-    spill_folder: Path = Field(
-        default_factory=lambda: Path(gettempdir()),
-        description="directory of these files; deleted when the process ends",
+        default="wait", description="what a submission does if Pulsar cannot keep up: wait or fail"
     )
     partition_above: int = Field(
         default=1_000_000,
@@ -60,10 +53,6 @@ class ProducerOptions(BaseModel):
     @property
     def memory_bytes(self) -> int:
         return self.memory_mib * 1024 * 1024
-
-    @property
-    def spill_bytes(self) -> int:
-        return self.spill_mib * 1024 * 1024
 
 
 class ConnectionSettings(Protocol):

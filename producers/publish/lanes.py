@@ -18,7 +18,6 @@ from producers.ports import LaneWriter
 from producers.publish.compression import compression_for
 from producers.publish.partitioning import need_of
 from producers.publish.router import Router, RouterSettings
-from producers.publish.spill import Spill
 from producers.publish.stalls import StallNotes
 from producers.publish.tuning import ProducerSettings, tune
 from producers.settings import ProducerOptions
@@ -44,15 +43,10 @@ class SubmissionLanes:
 
     def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
         options, settings = self._options, tune(need_of(record, self._options)).settings
-        spill = Spill(options.spill_folder, options.spill_bytes) if options.when_full == "spill" else None
-        with ExitStack() as undo:
-            if spill is not None:
-                undo.enter_context(closing(spill))
-            topics = topics_of_lane(record.lane, record.partitions)
-            producers = open_producers(self._client, topics, settings, compression_for(options.compression, first))
-            undo.pop_all()
+        topics = topics_of_lane(record.lane, record.partitions)
+        producers = open_producers(self._client, topics, settings, compression_for(options.compression, first))
         rules = RouterSettings(when_full=options.when_full)
-        return Router(producers, settings, rules, time.monotonic, spill, self._stalls.of(record))
+        return Router(producers, settings, rules, time.monotonic, self._stalls.of(record))
 
 
 def open_producers(

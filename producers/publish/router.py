@@ -4,7 +4,6 @@ pulsar-client exposes neither its queues nor its memory use. Its own routing kee
 that partition's queue holds all the memory. So there is a producer for each partition, and the counts are kept here.
 """
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,9 @@ from dispatcher.ports import Done
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from producers.publish.in_flight import Confirmed
 from producers.publish.rotation import PartitionRotation
-from producers.publish.spill import Spill
 from producers.publish.stalls import OnSilence, unnoticed
 from producers.publish.tuning import ProducerSettings
 from producers.settings import WhenFull
-
-_log = logging.getLogger(__name__)
 
 
 class QueueFull(Unreachable):
@@ -69,15 +65,12 @@ class Router:
         producer: ProducerSettings,
         settings: RouterSettings,
         clock_s: Callable[[], float],
-        spill: Spill | None = None,
         on_silence: OnSilence = unnoticed,
     ) -> None:
-        """clock_s: monotonic. spill: required if `when_full` is spill; closed with the router. on_silence: called
-        at each call that sends, and again and again while it waits."""
+        """clock_s: monotonic. on_silence: called at each call that sends, and again and again while it waits."""
         self._partitions = partitions
         self._settings = settings
         self._clock_s = clock_s
-        self._spill = spill
         self._on_silence = on_silence
         self._sending = threading.Lock()
         self._room = threading.Condition()
@@ -85,8 +78,6 @@ class Router:
         self._confirmed = Confirmed()
         self._sent = 0
         self._error: FairlaneError | None = None
-        self._closed = False
-        self._drainer: threading.Thread | None = None
 
     # ------------------------------------------------------------ LaneWriter
     def send_many(self, bodies: Sequence[bytes]) -> None:
@@ -105,7 +96,7 @@ class Router:
                 with self._room:
                     end, size = self._rotation.cut(bodies, start, self._clock_s())
                 try:
-                    self._send_or_spill(bodies[start:end], size)
+                    self._send(bodies[start:end], size)
                 except QueueFull as error:
                     error.taken = start
                     raise
@@ -115,34 +106,25 @@ class Router:
         return self._confirmed.upto
 
     def flush(self) -> None:
-        """Return when all sent messages are stored, including spilled ones. Raises as `send_many`."""
+        """Return when all sent messages are stored. Raises as `send_many`."""
         with self._room:
             while self._confirmed.upto < self._sent:
                 self._wait()
             self._check()
 
     def close(self) -> None:
-        """Close the lane. Messages not stored by then fail; messages still spilled are not published."""
-        with self._room:
-            self._closed = True
-            self._room.notify_all()
-        if self._drainer is not None:
-            self._drainer.join()
+        """Close the lane. Messages not stored by then fail."""
         for each in self._partitions:
             each.close()
-        if self._spill is not None:
-            if self._spill.messages:
-                _log.warning("%d envelopes were spilled and are not published; submit again", self._spill.messages)
-            self._spill.close()
 
     # ------------------------------------------------------------ sending
-    def _send_or_spill(self, piece: Sequence[bytes], size: int) -> None:
-        """Hand the piece to a partition or spill it, however long that takes."""
+    def _send(self, piece: Sequence[bytes], size: int) -> None:
+        """Hand the piece to a partition, however long that takes."""
         while True:
             with self._room:
                 self._check()
                 first = self._sent
-                index = None if self._spill else self._reserve(first, len(piece), size)
+                index = self._reserve(first, len(piece), size)
                 if index is not None:
                     self._sent += len(piece)
             if index is not None:
@@ -150,9 +132,6 @@ class Router:
                 return
             if self._settings.when_full == "fail":
                 raise QueueFull(self._full_words(), "Send it again in a moment, or slower.")
-            if self._spill is not None and self._spill.put(first, piece):
-                self._spilled(len(piece))
-                return
             with self._room:
                 self._wait()
 
@@ -204,38 +183,3 @@ class Router:
     def _full_words(self) -> str:
         waiting = [f"{number}: {window.messages:,}" for number, window in enumerate(self._rotation.windows)]
         return f"Messages not confirmed, by partition: {', '.join(waiting)}."
-
-    # ------------------------------------------------------------ the spill
-    def _spilled(self, messages: int) -> None:
-        with self._room:
-            self._sent += messages
-            self._room.notify_all()
-        if self._drainer is None:
-            self._drainer = threading.Thread(target=self._drain, name="spill-drainer", daemon=True)
-            self._drainer.start()
-
-    def _drain(self) -> None:
-        """Publish spilled messages as soon as there is room, until the router is closed or has failed."""
-        spill = self._spill
-        assert spill is not None
-        while self._wait_for(lambda: len(spill) or None):
-            first, piece = spill.take()
-            size = sum(map(len, piece))
-            index = self._wait_for(partial(self._reserve, first, len(piece), size))
-            if index is None:
-                return
-            spill.drop()
-            try:
-                self._hand_over(index, first, piece, size)
-            except FairlaneError:
-                return  # the senders get the error
-
-    def _wait_for(self, number: Callable[[], int | None]) -> int | None:
-        """Wait until there is a number and return it; None if the router was closed or failed meanwhile."""
-        with self._room:
-            while not (self._closed or self._error):
-                if (found := number()) is not None:
-                    return found
-                self._on_silence(self._rotation.silent_s(self._clock_s()))
-                self._room.wait(self._settings.late_s)
-            return None

@@ -3,8 +3,6 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.ports import Done
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from producers.publish.router import QueueFull, Router, RouterSettings
-from producers.publish.spill import Spill
 from producers.publish.tuning import ProducerSettings
 from tests.unit.consumers.fakes import eventually
 
@@ -79,11 +76,9 @@ def numbered(start: int, count: int, size: int = 10) -> list[bytes]:
     return [str(number).encode().rjust(size, b".") for number in range(start, start + count)]
 
 
-def router_of(
-    partitions: Sequence[Held], made: ProducerSettings, spill: Spill | None = None, **chosen: Any
-) -> tuple[Router, VirtualClock]:
+def router_of(partitions: Sequence[Held], made: ProducerSettings, **chosen: Any) -> tuple[Router, VirtualClock]:
     clock = VirtualClock()
-    return Router(partitions, made, RouterSettings(**chosen), clock.monotonic_s, spill), clock
+    return Router(partitions, made, RouterSettings(**chosen), clock.monotonic_s), clock
 
 
 def answer_all(partitions: Sequence[Held], router: Router) -> int:
@@ -239,39 +234,6 @@ def test_one_that_no_broker_takes_is_refused_before_anything_is_sent() -> None:
     assert not partitions[0].bodies
 
 
-# ---------------------------------------------------------------- spilling
-def test_what_is_spilled_is_published_later_and_confirmed_only_then(tmp_path: Path) -> None:
-    partitions, router, _ = two_held(when_full="spill", spill=Spill(tmp_path, 10_000))
-    router.send_many(numbered(0, 100))
-    assert [len(partition.owed) for partition in partitions] == [8, 8]
-    answer_all(partitions, router)
-    eventually(lambda: sum(len(partition.bodies) for partition in partitions) >= 32)
-    assert 16 <= router.confirmed() < 100
-    eventually(lambda: answer_all(partitions, router) == 100)
-    router.flush()
-    assert sorted(partitions[0].bodies + partitions[1].bodies) == sorted(numbered(0, 100))
-    router.close()
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_full_spill_waits(tmp_path: Path, in_background: Start) -> None:
-    partitions = [Held()]
-    router, _ = router_of(partitions, producer(1), when_full="spill", spill=Spill(tmp_path, 100))
-    router.send_many(numbered(0, 16))  # 8 in flight, 8 in the file
-    sender = in_background(lambda: router.send_many(numbered(16, 8)))
-    eventually(sender.is_alive)
-    eventually(lambda: answer_all(partitions, router) == 24)
-    assert partitions[0].bodies == numbered(0, 24)
-    router.close()
-
-
-def test_what_is_never_published_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    router, _ = router_of([Held()], producer(1), when_full="spill", spill=Spill(tmp_path, 1_000))
-    router.send_many(numbered(0, 20))
-    router.close()
-    assert "12 envelopes were spilled and are not published" in caplog.text
-
-
 # ---------------------------------------------------------------- failures
 def test_after_a_failure_everything_fails_and_what_was_confirmed_stays_so() -> None:
     partitions, router, _ = two_held()
@@ -324,15 +286,3 @@ def test_bounds_hold_and_confirmed_has_no_gap(data: st.DataObject, count: int, p
         gap = next((number for number in range(sent) if numbered(number, 1)[0] not in stored), sent)
         assert router.confirmed() == gap
     assert sorted(body for partition in partitions for body in partition.bodies) == sorted(numbered(0, sent))
-
-
-def test_what_is_spilled_and_cannot_be_published_later_fails_the_router(tmp_path: Path) -> None:
-    partition = Held()
-    with closing(Spill(tmp_path, 10_000)) as spill:
-        router, _ = router_of([partition], producer(1, pending=4), when_full="spill", spill=spill)
-        router.send_many(numbered(0, 12))
-        partition.refuses = Unreachable("It is closed.")
-        partition.answer()
-        with pytest.raises(Unreachable, match="It is closed"):
-            router.flush()
-        router.close()
