@@ -95,7 +95,7 @@ def _read_bytes(pid: int) -> int:
 
 def bookies_of(settings: Settings) -> Bookies:
     """Return the bookies of the local stack. Raises Refused if it is no estate, or not on Linux."""
-    home = Home(settings.home)
+    home = Home(settings.home_folder)
     estate = states.load(home.state_file).living().estate
     if estate is None or not hasattr(os, "posix_fadvise") or not Path("/proc/self/io").exists():
         raise Refused(

@@ -109,7 +109,7 @@ def _measured(own: Settings, variant: str, load: ProducerLoad) -> dict[str, floa
 
 def broker_pid(settings: Settings) -> int | None:
     """Return the process id of the broker, if it is the local stack's."""
-    server = states.load(Home(settings.home).state_file).living().pulsar
+    server = states.load(Home(settings.home_folder).state_file).living().pulsar
     if server is None or not settings.pulsar.address.endswith(f":{server.ports['broker']}"):
         return None
     return server.pid
@@ -152,7 +152,7 @@ def run_blocked(settings: Settings, load: ProducerLoad, say: Callable[[str], Non
     """
     figures: dict[str, float] = {}
     folder = Path(tempfile.mkdtemp(prefix="fairlane-brokers-"))
-    with blocked_topic(folder, settings.cache, load.partitions, say) as topic:
+    with blocked_topic(folder, settings.cache_folder, load.partitions, say) as topic:
         figures["blocked_partitions"] = float(len(topic.blocked))
         for variant in ("client", "router"):
             say(f"{variant}: the second broker stops after {BEFORE_S:g} s, for {STOPPED_S:g} s")

@@ -57,7 +57,7 @@ def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -
     with TemporaryDirectory(prefix="fairlane-bench-") as folder, provisioned(own):
         log = Path(folder) / "delivered.jsonl"
         channels = {"FAIRLANE_CHANNELS": json.dumps({"log": {"path": str(log)}})}
-        crew = WorkerGroup({**environment(own), **channels}, own.home / "logs" / "bench")
+        crew = WorkerGroup({**environment(own), **channels}, own.home_folder / "logs" / "bench")
         try:
             with PushClient.connect(own) as client:
                 yield Stage(settings=own, client=client, crew=crew, folder=Path(folder), log=log, say=say)

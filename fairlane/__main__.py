@@ -1,6 +1,7 @@
 """Entry point of `python -m fairlane` and of the command `fairlane`."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from fairlane.lazy import ROOT, hidden_package
@@ -23,9 +24,10 @@ def _put_working_directory_last() -> None:
 
     Python puts it first for `-m`, and a file there could have the name of one of our packages.
     """
-    here = Path.cwd()
-    if not sys.flags.safe_path and here != ROOT and Path(sys.path[0]) == here:
-        sys.path.append(sys.path.pop(0))
+    with suppress(FileNotFoundError):  # a deleted directory has no files
+        here = Path.cwd()
+        if not sys.flags.safe_path and here != ROOT and Path(sys.path[0]) == here:
+            sys.path.append(sys.path.pop(0))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def variables(settings: Settings) -> dict[str, str]:
     return {
         **file,
         **{name: url for name, url in addresses.items() if url is not None},
-        "FAIRLANE_HOME": str(settings.home),
+        "FAIRLANE_HOME": str(settings.home_folder),
         "FAIRLANE_PULSAR_TENANT": pulsar.tenant,
         "FAIRLANE_PULSAR_NAMESPACES": str(pulsar.namespaces),
         "FAIRLANE_PULSAR_SHARED_LANES": str(pulsar.shared_lanes),

@@ -21,7 +21,7 @@ from dispatcher.model.errors import InvalidInput
 from fairlane.push_settings import PUSH_CHANNELS, PushChannelSettings
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
 from fairlane.stack.addresses import addresses_in_force
-from fairlane.stack.homes import default_cache, default_home
+from fairlane.stack.homes import cache_folder, home_folder
 from producers.settings import ProducerOptions
 
 ENV_PREFIX = "FAIRLANE_"
@@ -49,11 +49,13 @@ class Settings(BaseSettings):
     config: Path | None = Field(
         default=None, description=f"TOML file of settings; default: ./{FILE_NAME}, if it exists"
     )
-    home: Path = Field(
-        default_factory=lambda: default_home(os.environ), description="directory of the local stack's data and logs"
+    home: Path | None = Field(
+        default=None,
+        description="directory of the local stack's data and logs; default: `fairlane` in the user's data directory",
     )
-    cache: Path = Field(
-        default_factory=lambda: default_cache(os.environ), description="directory of downloads, shared by checkouts"
+    cache: Path | None = Field(
+        default=None,
+        description="directory of downloads, shared by checkouts; default: `fairlane` in the user's cache directory",
     )
     tables: Path | None = Field(
         default=None, description="directory of the tables that jobs read and write; default: `tables` in home"
@@ -111,9 +113,19 @@ class Settings(BaseSettings):
         return (*given, file, stack)
 
     @property
+    def home_folder(self) -> Path:
+        """Return the directory of the local stack. Raises InvalidInput if it is not set and the user has no home."""
+        return home_folder(os.environ, self.home)
+
+    @property
+    def cache_folder(self) -> Path:
+        """Return the directory of downloads. Raises InvalidInput if it is not set and the user has no home."""
+        return cache_folder(os.environ, self.cache)
+
+    @property
     def tables_folder(self) -> Path:
-        """Return the folder of the tables."""
-        return self.tables or self.home / "tables"
+        """Return the folder of the tables. Raises InvalidInput if neither it nor `home` is set or known."""
+        return self.tables or self.home_folder / "tables"
 
     def channel_classes(self) -> dict[str, str]:
         """Return, by channel name, the built-in name or `module:Class` of every channel a worker serves."""
@@ -181,8 +193,14 @@ def _is_address(name: str, value: object) -> bool:
 
 
 def stack_values(home: Path | None) -> Values:
-    """Return the addresses of the local stack, unless it was never started or was stopped by `stack down`."""
-    addresses = addresses_in_force(home or default_home(os.environ))
+    """Return the addresses of the local stack, unless it was never started or was stopped by `stack down`.
+
+    A user without a home directory has no local stack.
+    """
+    try:
+        addresses = addresses_in_force(home_folder(os.environ, home))
+    except InvalidInput:
+        return {}
     if addresses is None:
         return {}
     values: Values = {

@@ -24,7 +24,7 @@ from benchmarks.estate.servers import SHAPE, EstateServers
 from fairlane.settings import Settings
 from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
-from fairlane.stack.homes import default_cache
+from fairlane.stack.homes import cache_folder
 from fairlane.stack.stack import LocalStack
 from spark_jobs.session.session import SessionSettings, make_session, require_spark
 from tests.stack_keeper import held
@@ -123,7 +123,7 @@ def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith("FAIRLANE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("FAIRLANE_HOME", str(tmp_path / "no-stack"))
-    monkeypatch.setenv("FAIRLANE_CACHE", str(default_cache(GIVEN)))
+    monkeypatch.setenv("FAIRLANE_CACHE", str(cache_folder(GIVEN)))
 
 
 @pytest.fixture(autouse=True)
@@ -158,9 +158,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
     home = folder_of_run(tmp_path_factory) / "stack"
     with held(home):
         with skipped_without("servers"):
-            addresses = LocalStack(home, cache=default_cache(GIVEN), env=GIVEN).up(
-                provision_as=small_tenant("t-shared")
-            )
+            addresses = LocalStack(home, cache=cache_folder(GIVEN), env=GIVEN).up(provision_as=small_tenant("t-shared"))
         yield addresses
 
 
@@ -170,7 +168,7 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EstateServers]:
     home = folder_of_run(tmp_path_factory) / "an estate with spaces"
     with held(home):
         with skipped_without("servers"):
-            servers = EstateServers(home, default_cache(GIVEN), GIVEN, small_tenant("t-shared"), SHAPE)
+            servers = EstateServers(home, cache_folder(GIVEN), GIVEN, small_tenant("t-shared"), SHAPE)
         yield servers
 
 

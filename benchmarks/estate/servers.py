@@ -150,7 +150,7 @@ class EstateServers:
 def rehearsal(settings: Settings) -> Iterator[tuple[EstateServers, Settings]]:
     """Start an estate in a folder of its own, and yield it with settings that name it. Raises a StackError."""
     with TemporaryDirectory(prefix="fairlane-estate-") as folder:
-        estate = EstateServers(Path(folder), settings.cache, os.environ, settings.pulsar, SHAPE)
+        estate = EstateServers(Path(folder), settings.cache_folder, os.environ, settings.pulsar, SHAPE)
         try:
             yield estate, at(estate, settings, Path(folder))
         finally:

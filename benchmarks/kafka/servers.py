@@ -12,7 +12,7 @@ from uuid import uuid4
 from benchmarks.kafka.installing import KafkaTools
 from dispatcher.model.errors import FairlaneError
 from fairlane.stack import distribution, java, launch, ports, processes, pulsar_server
-from fairlane.stack.homes import Home, default_cache
+from fairlane.stack.homes import Home, cache_folder
 from fairlane.stack.ports import HOST
 from fairlane.stack.state import ServerState
 
@@ -74,7 +74,7 @@ def pulsar(folder: Path, *, fsync: bool) -> Iterator[tuple[str, str]]:
         web=(web := ports.choose(broker + 1)),
         bookie=ports.choose(web + 1),
     )
-    unpacked = distribution.ensure(default_cache(os.environ), os.environ, lambda _: None)
+    unpacked = distribution.ensure(cache_folder(os.environ), os.environ, lambda _: None)
     more = {"journalSyncData": str(fsync).lower()}
     command = pulsar_server.command(java.find(os.environ), unpacked, home, chosen, more)
     log = home.logs / "console.log"

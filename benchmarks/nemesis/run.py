@@ -51,12 +51,12 @@ class Trial:
 
 def run(settings: Settings, trial: Trial, say: Callable[[str], None]) -> Report:
     """Do one run; its logs stay in a folder of the settings' home."""
-    folder = settings.home.absolute() / "logs" / "nemesis" / f"{trial.seed}-{time.strftime('%m%d-%H%M%S')}"
+    folder = settings.home_folder.absolute() / "logs" / "nemesis" / f"{trial.seed}-{time.strftime('%m%d-%H%M%S')}"
     folder.mkdir(parents=True)
     say(f"the logs are in {folder}")
     binary = str(redis_server.find(os.environ).path)
     with (
-        brokers_in(folder / "brokers", settings.cache, say, OF_BROKERS) as brokers,
+        brokers_in(folder / "brokers", settings.cache_folder, say, OF_BROKERS) as brokers,
         redis_pair(binary) as pair,
     ):
         brokers.start(2)

@@ -61,9 +61,9 @@ def _local(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", f"Java {java_program.version} ({java_program.program})")
     except StackError as error:
         yield Finding("warn", f"{error.cause} ({only})", error.next_step)
-    cached = (settings.cache / f"apache-pulsar-{VERSION}").is_dir()
+    cached = (settings.cache_folder / f"apache-pulsar-{VERSION}").is_dir()
     if cached:
-        yield Finding("ok", f"Pulsar {VERSION} is in the cache ({settings.cache})")
+        yield Finding("ok", f"Pulsar {VERSION} is in the cache ({settings.cache_folder})")
     elif shutil.which("mvn"):
         yield Finding("ok", "Maven is there; it fetches Pulsar when the local stack is first started")
     else:

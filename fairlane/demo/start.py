@@ -30,7 +30,7 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
     began = time.monotonic()
     jobs = read_jobs(tasks)
     with (
-        only_demo(invocation.settings().home / "demo") as note,
+        only_demo(invocation.settings().home_folder / "demo") as note,
         servers(invocation) as settings,
         fake_fcm(settings, is_wanted=tasks is None) as fcm,
     ):
@@ -40,7 +40,7 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
             note(fcm.pid)
             jobs = through_fcm(jobs)
             variables = fcm.environment(sorted({job.task.app for job in jobs if job.task.channel == "fcm"}))
-        workers = WorkerGroup({**environment(own), **variables}, settings.home / "logs" / "demo", note=note)
+        workers = WorkerGroup({**environment(own), **variables}, settings.home_folder / "logs" / "demo", note=note)
         with provisioned(own):
             try:
                 with PushClient.connect(own) as client:
@@ -71,7 +71,7 @@ def fake_fcm(settings: Settings, *, is_wanted: bool) -> Iterator[FakeFcm | None]
     if not is_wanted or not can_run():
         yield None
         return
-    with running(settings.home / "demo" / "fcm") as fcm:
+    with running(settings.home_folder / "demo" / "fcm") as fcm:
         yield fcm
 
 
@@ -86,7 +86,7 @@ def servers(invocation: Invocation) -> Iterator[Settings]:
     if sources.of(("pulsar", "url")) not in ("default", "local stack"):
         yield settings
         return
-    stack = LocalStack(settings.home, cache=settings.cache)
+    stack = LocalStack(settings.home_folder, cache=settings.cache_folder)
     with steps() as progress:
         addresses = stack.up(progress, isolated(settings, TENANT).pulsar)
         where = "already running" if addresses.already_running else "running"

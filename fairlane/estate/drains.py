@@ -17,7 +17,7 @@ AT_ONCE = 4
 
 
 def journals_of(settings: Settings) -> MoveJournals:
-    return MoveJournals(settings.home / "moves")
+    return MoveJournals(settings.home_folder / "moves")
 
 
 def read_facts(admin: BundleAdmin, wanted: Collection[str] = ()) -> MoveFacts:

@@ -1,5 +1,6 @@
 """Addresses of a local stack's servers; cheap enough for every command to read."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +31,10 @@ class StackAddresses:
 def addresses_in_force(home: Path) -> StackAddresses | None:
     """Return the addresses of the local stack in `home` if it was started and not stopped by `stack down`.
 
-    A server that has ended is marked as stopped. Reads one file and two process entries.
+    A server that has ended is marked as stopped. Another user's stack is none. Reads one file and two process entries.
     """
     file = Home(home).state_file
-    return addresses_of(states.load(file).living()) if file.is_file() else None
+    return addresses_of(states.load(file).living()) if os.access(file, os.R_OK) else None
 
 
 def addresses_of(state: StackState) -> StackAddresses | None:

@@ -4,22 +4,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-
-def default_home(env: Mapping[str, str]) -> Path:
-    """Return FAIRLANE_HOME, else `fairlane` in the user's data directory."""
-    return _directory(env, "FAIRLANE_HOME", "XDG_DATA_HOME", ".local/share")
+from dispatcher.model.errors import InvalidInput
 
 
-def default_cache(env: Mapping[str, str]) -> Path:
-    """Return FAIRLANE_CACHE, else `fairlane` in the user's cache directory."""
-    return _directory(env, "FAIRLANE_CACHE", "XDG_CACHE_HOME", ".cache")
+def home_folder(env: Mapping[str, str], given: Path | None = None) -> Path:
+    """Return the given directory, else FAIRLANE_HOME, else `fairlane` in the user's data directory.
+
+    Raises InvalidInput if the user has no home.
+    """
+    return _directory(env, given, "FAIRLANE_HOME", "XDG_DATA_HOME", ".local/share")
 
 
-def _directory(env: Mapping[str, str], ours: str, xdg: str, fallback: str) -> Path:
-    if env.get(ours):
-        return Path(env[ours]).expanduser().absolute()
-    base = Path(env[xdg]) if env.get(xdg) else Path.home() / fallback
-    return base.absolute() / "fairlane"
+def cache_folder(env: Mapping[str, str], given: Path | None = None) -> Path:
+    """Return the given directory, else FAIRLANE_CACHE, else `fairlane` in the user's cache directory.
+
+    Raises InvalidInput if the user has no home.
+    """
+    return _directory(env, given, "FAIRLANE_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def _directory(env: Mapping[str, str], given: Path | None, ours: str, xdg: str, fallback: str) -> Path:
+    try:
+        if given or env.get(ours):
+            return Path(given or env[ours]).expanduser().absolute()
+        base = Path(env[xdg]) if env.get(xdg) else Path.home() / fallback
+        return base.absolute() / "fairlane"
+    except (RuntimeError, OSError) as error:  # a user without a home, a relative path in a deleted directory
+        reason = str(error).removesuffix(".")
+        raise InvalidInput(f"{ours} is not set, or relative: {reason}.", f"Set {ours} to an absolute path.") from error
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fairlane.stack.errors import AlreadyRunning, StackError
 from fairlane.stack.estate.shape import EstateRequest
 from fairlane.stack.estate.start import EstateStarter
 from fairlane.stack.estate.start import stop as stop_estate
-from fairlane.stack.homes import Home, default_cache, default_home
+from fairlane.stack.homes import Home, cache_folder, home_folder
 from fairlane.stack.launch import Progress, StackOptions
 from fairlane.stack.state import EstateState, ServerState, StackState
 
@@ -63,8 +63,8 @@ class LocalStack:
         `home` and `cache` default to the user's (see homes.py). `env`: the environment of the servers.
         """
         self._env = dict(os.environ if env is None else env)
-        self._home = Home((home or default_home(self._env)).absolute())
-        self._cache = cache or default_cache(self._env)
+        self._home = Home(home_folder(self._env, home))
+        self._cache = cache_folder(self._env, cache)
         self._options = options
         self._noted = StackState()
         """The servers that run, as far as this object has started them."""

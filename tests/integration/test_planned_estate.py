@@ -32,7 +32,7 @@ from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.isolation import isolated, provisioned
 from fairlane.settings import Settings
 from fairlane.stack.estate.shape import EstateShape
-from fairlane.stack.homes import default_cache
+from fairlane.stack.homes import cache_folder
 from tests.actors import running
 from tests.conftest import GIVEN, settings_for, skipped_without, small_tenant
 from tests.integration.pulsar_helpers import bookies_of, eventually
@@ -90,7 +90,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
     assert run(["tune", "cluster", *needs, "--write", str(folder)]) == exit_codes.OK
     home = tmp_path_factory.mktemp("planned estate")
     with skipped_without("servers"):
-        estate = EstateServers(home, default_cache(GIVEN), os.environ, small_tenant(TENANT), SHAPE, folder)
+        estate = EstateServers(home, cache_folder(GIVEN), os.environ, small_tenant(TENANT), SHAPE, folder)
     yield Planned(estate, folder)
     estate.stop()
 

@@ -24,7 +24,7 @@ from fairlane import PushClient, Settings
 from fairlane.cli.base import exit_codes
 from fairlane.stack import processes
 from fairlane.stack.addresses import StackAddresses, addresses_in_force
-from fairlane.stack.homes import default_cache
+from fairlane.stack.homes import cache_folder
 from fairlane.stack.stack import LocalStack
 from tests.conftest import GIVEN, settings_for
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
@@ -39,7 +39,7 @@ def local(stack: StackAddresses, tmp_path_factory: pytest.TempPathFactory) -> It
     """A stack of this module's own, in a path with spaces; the shared one already has the usual ports, or others do."""
     home = tmp_path_factory.mktemp("stack") / "a home with spaces"
     with held(home):
-        yield LocalStack(home, cache=default_cache(GIVEN), env=GIVEN)
+        yield LocalStack(home, cache=cache_folder(GIVEN), env=GIVEN)
 
 
 def pid_of(local: LocalStack, name: str) -> int:

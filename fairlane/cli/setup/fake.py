@@ -69,7 +69,7 @@ def fcm(invocation: Invocation, /, project_id: str, output: Output, **given: Any
     require_packages("fakes", "cryptography", "hpack")
     from fairlane.fake.making import make_fcm
 
-    folder = given["folder"] or invocation.settings().home / "fake" / "fcm"
+    folder = given["folder"] or invocation.settings().home_folder / "fake" / "fcm"
     made = make_fcm(project_id)
     site, files = _site(made.provider, given), _tls_files(folder, given, asks=False)
 
@@ -96,7 +96,7 @@ def apns(invocation: Invocation, /, topic: str, output: Output, **given: Any) ->
     require_packages("fakes", "cryptography", "hpack")
     from fairlane.fake.making import KEY_ID, TEAM_ID, make_apns
 
-    folder = given["folder"] or invocation.settings().home / "fake" / "apns"
+    folder = given["folder"] or invocation.settings().home_folder / "fake" / "apns"
     key = folder / f"AuthKey_{KEY_ID}.p8"
     site, files = _site(make_apns(topic, key), given), _tls_files(folder, given, asks=True)
 

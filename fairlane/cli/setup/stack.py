@@ -109,7 +109,7 @@ def _local_stack(settings: "Settings", options: "StackOptions | None" = None) ->
     from fairlane.stack.launch import StackOptions
     from fairlane.stack.stack import LocalStack
 
-    return LocalStack(settings.home, options or StackOptions(), cache=settings.cache)
+    return LocalStack(settings.home_folder, options or StackOptions(), cache=settings.cache_folder)
 
 
 def _warn_of_other_servers(invocation: Invocation) -> None:

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def captures_folder(settings: Settings) -> Path:
-    return settings.home / "captures"
+    return settings.home_folder / "captures"
 
 
 class AutomaticCaptures:

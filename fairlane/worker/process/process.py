@@ -39,9 +39,10 @@ def run_workers(settings: Settings) -> int:
         settings.pulsar.admin_address.named(),
         settings.redis.address.named(),
     )
-    here = str(Path.cwd())  # a channel's `module:Class` may be in the directory where the worker is started
-    if here not in sys.path:
-        sys.path.append(here)
+    with suppress(FileNotFoundError):  # a deleted directory has no modules
+        here = str(Path.cwd())  # a channel's `module:Class` may be in the directory where the worker is started
+        if here not in sys.path:
+            sys.path.append(here)
     stop = stop_on_signals()
     if settings.worker.processes == 1:
         return _run_one(settings, settings.worker.name, stop)

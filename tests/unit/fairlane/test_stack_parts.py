@@ -16,7 +16,7 @@ import pytest
 from dispatcher.model.errors import Refused, Unreachable
 from fairlane.stack import distribution, java, launch, ports, processes, pulsar_conf, pulsar_server, redis_server, state
 from fairlane.stack.errors import DownloadFailed, JavaUnusable, NoSpace, PortTaken, ServerDied, StackError
-from fairlane.stack.homes import Home, default_cache, default_home
+from fairlane.stack.homes import Home, cache_folder, home_folder
 from fairlane.stack.launch import StackOptions, once_reached
 from fairlane.stack.stack import LocalStack, quiet
 from fairlane.stack.state import ServerState, StackState
@@ -132,10 +132,10 @@ def test_a_broken_state_file_is_named(tmp_path: Path) -> None:
 
 
 def test_directories_follow_the_environment() -> None:
-    assert default_home({"FAIRLANE_HOME": "/a b"}) == Path("/a b")
-    assert default_home({"XDG_DATA_HOME": "/data"}) == Path("/data/fairlane")
-    assert default_cache({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/fairlane")
-    assert default_cache({}) == Path.home() / ".cache" / "fairlane"
+    assert home_folder({"FAIRLANE_HOME": "/a b"}) == Path("/a b")
+    assert home_folder({"XDG_DATA_HOME": "/data"}) == Path("/data/fairlane")
+    assert cache_folder({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/fairlane")
+    assert cache_folder({}) == Path.home() / ".cache" / "fairlane"
 
 
 # ---------------------------------------------------------------- what may be missing
