@@ -2,9 +2,10 @@
 
 import os
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pulsar
@@ -13,8 +14,11 @@ from backends.addresses import Address
 from backends.background_calls import BackgroundCalls
 from backends.pulsar.admin import PROVISION, RIGHTS, WAIT
 from backends.settings import PulsarSettings
+from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.wire.topics import Topics
+
+Answer = TypeVar("Answer")
 
 
 def topics(settings: PulsarSettings) -> Topics:
@@ -107,27 +111,32 @@ def close(client: pulsar.Client) -> None:
 
 def partitions_of(client: pulsar.Client, topic: str) -> list[str]:
     """Return the topics of a topic's partitions, or the topic itself if it has none. Raises Unreachable."""
-    with translated(f"look up {topic}", client):
-        return list(client.get_topic_partitions(topic))
+    return list(asked(f"look up {topic}", client, lambda: client.get_topic_partitions(topic)))
 
 
 def record_producer(client: pulsar.Client, topic: str, send_timeout_ms: int = 0) -> Any:
-    """Return a raw producer of small records: the wrapper's checks cost more than the sending. It never blocks, so that
-    a lock may be held while sending. send_timeout_ms: 0: no record fails alone.
+    """Return a raw producer of small records. It never blocks, so that a lock may be held while sending.
+
+    send_timeout_ms: 0: no record fails alone.
 
     Raises Unreachable, NotFound (not provisioned), Refused.
     """
-    with translated(f"create a producer for {topic}", client):
-        producer = client.create_producer(
-            topic,
-            send_timeout_millis=send_timeout_ms,
-            max_pending_messages=0,
-            batching_enabled=True,
-            batching_max_messages=100,
-            batching_max_publish_delay_ms=1,
-            compression_type=pulsar.CompressionType.LZ4,
-        )
-    return producer._producer
+    return make_producer(
+        client,
+        topic,
+        send_timeout_millis=send_timeout_ms,
+        max_pending_messages=0,
+        batching_enabled=True,
+        batching_max_messages=100,
+        batching_max_publish_delay_ms=1,
+        compression_type=pulsar.CompressionType.LZ4,
+    )
+
+
+def make_producer(client: pulsar.Client, topic: str, **options: Any) -> Any:
+    """Return a raw producer: the wrapper's checks cost more than the sending. Raises as `record_producer`."""
+    what = f"create a producer for {topic}"
+    return asked(what, client, lambda: client.create_producer(topic, **options))._producer
 
 
 def let_go(producer: Any) -> None:
@@ -162,20 +171,33 @@ _DRAIN = "Add workers, or raise the quota."
 _SETTINGS = "Correct the setting."
 _BUG = "This is a bug in Fairlane; please report it."
 
+ASK_AGAIN_S = 5.0
+"""How long a call is made again while its answer is Transient."""
+_WAITS = Backoff(0.05, 0.5)
+
+
+class Transient(Unreachable):
+    """An answer that a healthy Pulsar gives for a moment, as while a topic moves between brokers.
+
+    A reader that has just been moved to a time is one example: its consumer attaches again, and until then the broker
+    answers BrokerMetadataError.
+    """
+
+
 _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
     "Timeout": (Unreachable, "it did not answer in time", WAIT),
-    "ConnectError": (Unreachable, "it cannot be connected to", WAIT),
-    "NotConnected": (Unreachable, "the connection is lost", WAIT),
-    "ReadError": (Unreachable, "the connection broke", WAIT),
-    "LookupError": (Unreachable, "no broker serves the topic", WAIT),
-    "TooManyLookupRequestException": (Unreachable, "it is asked for too many topics at once", WAIT),
-    "ServiceUnitNotReady": (Unreachable, "the topic is being moved between brokers", WAIT),
-    "BrokerMetadataError": (Unreachable, "its metadata store fails", WAIT),
-    "BrokerPersistenceError": (Unreachable, "its storage fails", WAIT),
-    "UnknownError": (Unreachable, "it failed without a reason", "Check the broker's log, then try again."),
-    "ProducerBusy": (Unreachable, "the topic still has the previous producer", WAIT),
-    "ProducerNotInitialized": (Unreachable, "the producer is gone", WAIT),
-    "ConsumerNotInitialized": (Unreachable, "the consumer is gone", WAIT),
+    "ConnectError": (Transient, "it cannot be connected to", WAIT),
+    "NotConnected": (Transient, "the connection is lost", WAIT),
+    "ReadError": (Transient, "the connection broke", WAIT),
+    "LookupError": (Transient, "no broker serves the topic", WAIT),
+    "TooManyLookupRequestException": (Transient, "it is asked for too many topics at once", WAIT),
+    "ServiceUnitNotReady": (Transient, "the topic is being moved between brokers", WAIT),
+    "BrokerMetadataError": (Transient, "its metadata store fails", WAIT),
+    "BrokerPersistenceError": (Transient, "its storage fails", WAIT),
+    "UnknownError": (Transient, "it failed without a reason", "Check the broker's log, then try again."),
+    "ProducerBusy": (Transient, "the topic still has the previous producer", WAIT),
+    "ProducerNotInitialized": (Transient, "the producer is gone", WAIT),
+    "ConsumerNotInitialized": (Transient, "the consumer is gone", WAIT),
     "AlreadyClosed": (Unreachable, "the client is closed", "Connect again."),
     "Interrupted": (Unreachable, "the call was interrupted", "Try again."),
     "AuthenticationError": (Refused, "it rejects the client's credentials", RIGHTS),
@@ -220,6 +242,23 @@ def translated(what: str, client: object = None) -> Iterator[None]:
         yield
     except pulsar.PulsarException as error:
         raise error_of(type(error).__name__, what, client) from error
+
+
+def asked(what: str, client: object, call: Callable[[], Answer]) -> Answer:
+    """Return what a call to Pulsar returns. Make it again while the answer is Transient, for ASK_AGAIN_S.
+
+    what: the attempted action, as in "create a producer for x". Raises Fairlane's errors.
+    """
+    end_s, wait_s = time.monotonic() + ASK_AGAIN_S, 0.0
+    while True:
+        try:
+            with translated(what, client):
+                return call()
+        except Transient:
+            wait_s = _WAITS.after(wait_s)
+            if time.monotonic() + wait_s > end_s:
+                raise
+            time.sleep(wait_s)
 
 
 # ---------------------------------------------------------------- positions

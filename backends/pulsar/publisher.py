@@ -10,7 +10,7 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from backends.pulsar.client import PulsarClient, failure_of, let_go, translated
+from backends.pulsar.client import PulsarClient, failure_of, let_go, make_producer
 from backends.pulsar.silence import CHECK_S, CHECKS, Silence, replace_producer
 from backends.settings import Compression
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
@@ -335,16 +335,15 @@ def _pieces(bodies: Sequence[bytes], group: _Group) -> Iterator[_Piece]:
 
 
 def _create_producer(client: pulsar.Client, topic: str, settings: LaneProducerSettings) -> Any:
-    with translated(f"create a producer for {topic}", client):
-        producer = client.create_producer(
-            topic,
-            send_timeout_millis=0,
-            block_if_queue_full=True,
-            max_pending_messages=settings.in_flight_messages + _PIECE_MESSAGES,
-            batching_enabled=True,
-            batching_max_messages=settings.batch_messages,
-            batching_max_allowed_size_in_bytes=settings.batch_bytes,
-            batching_max_publish_delay_ms=settings.batch_delay_ms,
-            compression_type=_COMPRESSION[settings.compression],
-        )
-    return producer._producer  # the wrapper's checks cost more than the sending
+    return make_producer(
+        client,
+        topic,
+        send_timeout_millis=0,
+        block_if_queue_full=True,
+        max_pending_messages=settings.in_flight_messages + _PIECE_MESSAGES,
+        batching_enabled=True,
+        batching_max_messages=settings.batch_messages,
+        batching_max_allowed_size_in_bytes=settings.batch_bytes,
+        batching_max_publish_delay_ms=settings.batch_delay_ms,
+        compression_type=_COMPRESSION[settings.compression],
+    )

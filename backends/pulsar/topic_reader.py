@@ -1,13 +1,13 @@
 """Reads a topic from a given position, without a subscription."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pulsar
 
-from backends.pulsar.client import message_id_from, position_of, translated
+from backends.pulsar.client import Answer, asked, message_id_from, position_of
 from dispatcher.model.errors import FairlaneError
 from dispatcher.ports import StoredRecord
 
@@ -39,40 +39,54 @@ class TopicReader:
     def read(self, max_records: int, timeout_s: float) -> list[StoredRecord]:
         """Wait up to timeout_s for the first record, then return the records that have arrived, at most max_records.
         Raises Unreachable."""
-        records: list[StoredRecord] = []
-        with self._reading():
-            message = self._take(round(timeout_s * 1000))
-            while message is not None:
-                records.append(StoredRecord(position_of(message.message_id()), message.data(), message.partition_key()))
-                message = self._take(0) if len(records) < max_records else None
+        records = self._asked(lambda: self._read(max_records, round(timeout_s * 1000)))
         if records:
             self._after = records[-1].position
         return records
 
     def at_end(self) -> bool:
         """Ask the broker whether everything stored so far has been read. Raises Unreachable."""
-        with self._reading():
-            return not self._open().has_message_available()
+        return self._asked(lambda: not self._open().has_message_available())
 
     def close(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
-            with suppress(pulsar.PulsarException):
-                reader.close()
+            _close(reader)
 
     def _open(self) -> Any:
         if self._reader is None:
-            with translated(f"read {self._topic}", self._client):
-                after = message_id_from(self._after)
-                # The client's own subscription names have collided: one of two readers of a topic was then refused.
-                reader = self._client.create_reader(
-                    self._topic, after, receiver_queue_size=self._ahead, subscription_role_prefix=secrets.token_hex(8)
-                )
-                if self._after is None and self._since_ms:
-                    reader.seek(self._since_ms)
-            self._reader = reader
+            self._reader = asked(f"read {self._topic}", self._client, self._create)
         # The wrapper creates an object for each message, and a rebuild reads millions.
         return self._reader._reader
+
+    def _create(self) -> Any:
+        # The client's own subscription names have collided: one of two readers of a topic was then refused.
+        reader = self._client.create_reader(
+            self._topic,
+            message_id_from(self._after),
+            receiver_queue_size=self._ahead,
+            subscription_role_prefix=secrets.token_hex(8),
+        )
+        if self._after is None and self._since_ms:
+            try:
+                reader.seek(self._since_ms)
+            except pulsar.PulsarException:
+                _close(reader)
+                raise
+        return reader
+
+    def _read(self, max_records: int, timeout_ms: int) -> list[StoredRecord]:
+        records: list[StoredRecord] = []
+        try:
+            message = self._take(timeout_ms)
+            while message is not None:
+                records.append(StoredRecord(position_of(message.message_id()), message.data(), message.partition_key()))
+                message = self._take(0) if len(records) < max_records else None
+        except (pulsar.PulsarException, FairlaneError):
+            if not records:
+                raise
+            self.close()
+        return records
 
     def _take(self, timeout_ms: int) -> Any:
         try:
@@ -80,12 +94,19 @@ class TopicReader:
         except pulsar.Timeout:
             return None
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Translate errors; after one, the next read opens a new reader."""
-        try:
-            with translated(f"read {self._topic}", self._client):
-                yield
-        except FairlaneError:
-            self.close()
-            raise
+    def _asked(self, call: Callable[[], Answer]) -> Answer:
+        """Return what a call returns. After an error, the next attempt or the next read opens a new reader."""
+
+        def attempt() -> Answer:
+            try:
+                return call()
+            except (pulsar.PulsarException, FairlaneError):
+                self.close()
+                raise
+
+        return asked(f"read {self._topic}", self._client, attempt)
+
+
+def _close(reader: Any) -> None:
+    with suppress(pulsar.PulsarException):
+        reader.close()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from backends.addresses import Address
 from backends.pulsar.admin import PulsarAdmin, _failure, _path
-from backends.pulsar.client import error_of, failure_of, message_id_from, position_of, translated
+from backends.pulsar.client import Transient, error_of, failure_of, message_id_from, position_of, translated
 from backends.pulsar.policies import LANE_POLICIES, SYSTEM_POLICIES, Policy, at_creation, differing
 from backends.pulsar.publisher import _Group, _pieces
 from backends.settings import PulsarSettings
@@ -19,9 +19,9 @@ NUMBERS = st.integers(0, 2**40)
 @pytest.mark.parametrize(
     ("raised", "kind"),
     [
-        (pulsar.ConnectError, Unreachable),
+        (pulsar.ConnectError, Transient),
         (pulsar.Timeout, Unreachable),
-        (pulsar.BrokerPersistenceError, Unreachable),
+        (pulsar.BrokerPersistenceError, Transient),
         (pulsar.TopicNotFound, NotFound),
         (pulsar.AuthenticationError, Refused),
         (pulsar.AuthorizationError, Refused),
