@@ -189,6 +189,13 @@ class EstateSettings(_Group):
         description="address of the bookies' HTTP interfaces with {host} for the bookie's host, as in "
         "http://{host}:8000; default: those of the local stack's estate, else bookies are not asked",
     )
+    brokers: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000,
+        description="brokers of the cluster: doctor fails if fewer answer; default: the most that "
+        "`fairlane provision` has found",
+    )
     racks: dict[str, str] = Field(
         default_factory=dict, description='rack by bookie (host or host:port), as in { "10.0.0.1" = "/rack-1" }'
     )

@@ -77,6 +77,8 @@ class BrokerLoad:
     """host:port of its REST address."""
     failure: str = ""
     """Why it did not answer, or answered in part; empty if it answered."""
+    gone: bool = False
+    """Whether the cluster does not list it any more, and an earlier command saw it."""
     manager: LoadManager | None = None
     cpu: Usage | None = None
     """In per cent; 100 for each core."""
@@ -190,6 +192,8 @@ class Estate:
     brokers: tuple[BrokerLoad, ...] = ()
     bookies: tuple[BookieState, ...] = ()
     namespaces: tuple[NamespaceState, ...] = ()
+    broker_number: int | None = None
+    """Brokers that the cluster has when none is lost; None if nobody said or stored it."""
     leader: str | None = None
     """host:port of the REST address of the broker that leads; None if unknown."""
     auditor: str | None = None

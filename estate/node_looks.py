@@ -29,7 +29,7 @@ def node_looks(
     estate: Estate, nodes: Mapping[str, NodeRecord], probes: Probes, loaded: frozenset[str], settings: JudgeSettings
 ) -> list[NodeLook]:
     """Return the looks at all nodes. loaded: isolated brokers that have bundles."""
-    brokers = [_broker(one, nodes, probes, loaded, settings) for one in estate.brokers]
+    brokers = [_broker(one, nodes, probes, loaded, settings) for one in estate.brokers if not one.gone]
     bookies = [_seen_by_quick_brokers(one, estate, probes, settings) for one in estate.bookies]
     return [*brokers, *(_bookie(one, nodes, probes, settings) for one in bookies)]
 

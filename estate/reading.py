@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from backends.pulsar.estate.answers import EstateAnswer, Metrics, NodeAnswer
+from backends.pulsar.estate.answers import BROKERS_PROPERTY, EstateAnswer, Metrics, NodeAnswer
 from dispatcher.wire.topics import SUBSCRIPTION
 from estate.cluster import (
     BookieMode,
@@ -52,6 +52,7 @@ def estate_of(answer: EstateAnswer) -> Estate:
         brokers=brokers,
         bookies=tuple(_seen_by_brokers(bookie, brokers) for bookie in bookies),
         namespaces=tuple(_namespaces(cluster, settings)),
+        broker_number=_broker_number(cluster),
         leader=_text(cluster.documents.get("leader"), "brokerId") or _host(cluster.documents.get("leader")),
         auditor=next(filter(None, (_text(one, "auditorId") for one in _each(answer.bookies, "cluster_info"))), None),
         under_replicated=_under_replicated(answer.bookies),
@@ -277,6 +278,13 @@ def _namespaces(cluster: NodeAnswer, settings: Mapping[str, str]) -> Iterator[Na
             bundles=whole(number_of(mapping(document.get("bundles")).get("numBundles"))) or 0,
             offload={key: str(value) for key, value in mapping(document.get("offload_policies")).items()},
         )
+
+
+def _broker_number(cluster: NodeAnswer) -> int | None:
+    """Return the number that `fairlane provision` stored."""
+    policies = (mapping(one) for name, one in cluster.documents.items() if name.startswith(_POLICIES))
+    stored = (whole(number_of(mapping(one.get("properties")).get(BROKERS_PROPERTY))) for one in policies)
+    return next((number for number in stored if number and number > 0), None)
 
 
 def _strays(answer: EstateAnswer) -> Iterator[StraySubscription]:

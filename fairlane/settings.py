@@ -207,4 +207,5 @@ def stack_values(home: Path | None) -> Values:
         "pulsar": {"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url},
         "redis": {"url": addresses.redis_url},
     }
-    return values | ({"estate": {"bookie_http": addresses.bookie_http}} if addresses.bookie_http else {})
+    estate = {"bookie_http": addresses.bookie_http, "brokers": addresses.brokers}
+    return values | ({"estate": estate} if addresses.bookie_http else {})

@@ -184,8 +184,8 @@ def estate_repaired(request: pytest.FixtureRequest) -> Iterator[None]:
 def estate_settings(estate: EstateServers) -> Iterator[Settings]:
     """Settings of the estate with a provisioned tenant and a key prefix of its own; all of it is deleted afterwards."""
     with fresh_names(estate.addresses) as fresh:
-        bookies = EstateSettings(bookie_http=estate.addresses.bookie_http)
-        yield fresh.model_copy(update={"estate": bookies})
+        nodes = EstateSettings(bookie_http=estate.addresses.bookie_http, brokers=estate.addresses.brokers)
+        yield fresh.model_copy(update={"estate": nodes})
 
 
 def folder_of_run(factory: pytest.TempPathFactory) -> Path:

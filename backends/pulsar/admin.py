@@ -113,6 +113,10 @@ class PulsarAdmin:
         """Set a policy. path: of the policy in the REST interface, below the namespace."""
         self._call("POST", f"namespaces/{namespace}/{path}", value)
 
+    def set_properties(self, namespace: str, properties: Mapping[str, str]) -> None:
+        """Set these properties of a namespace; others stay."""
+        self._call("PUT", f"namespaces/{namespace}/properties", dict(properties))
+
     # ------------------------------------------------------------ topics
     def create_lane(self, topic: str, partitions: int = 0) -> None:
         """Create the topic (0 partitions: a plain one) and its subscription at the first message. Does nothing if both

@@ -173,6 +173,8 @@ class Keys:
     """A worker's last heartbeat."""
     incidents = _Name()
     """Hash: subject -> wall time and note of an incident that nobody has taken up; it expires."""
+    seen_brokers = _Name()
+    """Hash: broker -> wall time (Unix ms) at which a command last had an answer of it."""
     guarded = _Name()
     """The states of brokers and bookies, as the guard of the estate left them."""
     lock = _NameOf()

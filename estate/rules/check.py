@@ -9,7 +9,14 @@ from estate.rules import copies, nodes, settings
 from estate.rules.expectations import Expectations
 from estate.verdicts import JudgeSettings, NodeLook, is_slow
 
-_WRONG = (nodes.answers, nodes.spare_bookie, nodes.bookie_states, nodes.copies_missing, nodes.metadata)
+_WRONG = (
+    nodes.answers,
+    nodes.lost_brokers,
+    nodes.spare_bookie,
+    nodes.bookie_states,
+    nodes.copies_missing,
+    nodes.metadata,
+)
 """Rules of what stops or slows down lanes now, or would with one node less."""
 
 
@@ -22,13 +29,16 @@ def _asked(estate: Estate) -> Iterator[Finding]:
     brokers = [one for one in estate.brokers if one.answered]
     bookies = [one for one in estate.bookies if one.answered]
     if brokers:
-        figure = f"{len(brokers)} of {len(estate.brokers)} brokers, {len(bookies)} of {len(estate.bookies)} bookies"
+        known = max(len(estate.brokers), estate.broker_number or 0)
+        figure = f"{len(brokers)} of {known} brokers, {len(bookies)} of {len(estate.bookies)} bookies"
         yield Finding(Level.OK, "the nodes that answered", figure=figure)
 
 
 def _findings(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     for rule in (
         nodes.answers,
+        nodes.lost_brokers,
+        nodes.broker_number,
         nodes.spare_bookie,
         nodes.bookie_states,
         nodes.copies_missing,

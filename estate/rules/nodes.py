@@ -28,9 +28,9 @@ def answers(estate: Estate) -> Iterator[Finding]:
         if broker.failure:
             yield Finding(
                 Level.FAIL,
-                f"broker {broker.name} does not answer",
+                f"broker {broker.name} {'is gone' if broker.gone else 'does not answer'}",
                 figure=broker.failure,
-                reason="its lanes stop until another broker has them",
+                reason="the others serve its lanes" if broker.gone else "its lanes stop until another broker has them",
                 fix="Look at its process and its log.",
             )
     for bookie in estate.bookies:
@@ -85,6 +85,50 @@ def _unread(estate: Estate) -> Iterator[Finding]:
             reason="the checks of broker settings were left out for it",
             fix="Give the token an administrator's rights.",
         )
+
+
+def lost_brokers(estate: Estate) -> Iterator[Finding]:
+    """Report lost brokers by their number: Pulsar forgets a broker as soon as its session has ended."""
+    answering, number = _answering_brokers(estate), estate.broker_number
+    if answering is not None and number is not None and answering < number:
+        yield Finding(
+            Level.FAIL,
+            "brokers are lost",
+            figure=f"{answering} of {number} answer",
+            reason="the others carry their load",
+            fix="Start them again. If they are gone for good, set estate.brokers to the number that is left.",
+        )
+    if answering == 1:
+        yield warn(
+            "no broker to spare",
+            figure="1 answers",
+            reason="if it is lost, every lane stops until it is back",
+            fix="Start or add another broker.",
+        )
+
+
+def broker_number(estate: Estate) -> Iterator[Finding]:
+    """Report a number of brokers by which a lost one would not be noticed."""
+    answering, number = _answering_brokers(estate), estate.broker_number
+    if answering is not None and number is None:
+        yield warn(
+            "the number of brokers is not known",
+            reason="a lost broker is forgotten when its session ends",
+            fix="Run `fairlane provision`, or set estate.brokers.",
+        )
+    elif answering is not None and number is not None and answering > number:
+        yield warn(
+            "there are more brokers than expected",
+            figure=f"{answering} answer, {number} expected",
+            reason="the loss of one would not be reported",
+            fix=f"Set estate.brokers to {answering}, or remove it, then run `fairlane provision`.",
+        )
+
+
+def _answering_brokers(estate: Estate) -> int | None:
+    """Return the number of brokers that answer; None if it says nothing."""
+    unknown = "brokers" in estate.unread or is_standalone(estate)
+    return None if unknown else sum(one.answered for one in estate.brokers)
 
 
 def spare_bookie(estate: Estate) -> Iterator[Finding]:

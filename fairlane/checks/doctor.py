@@ -16,11 +16,10 @@ from dispatcher.analysis.finding import Finding
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
 from estate.cluster import Estate
-from estate.reading import estate_of
 from estate.rules.check import check_estate
 from fairlane.checks.sentinel_checks import sentinel_findings
 from fairlane.checks.view_checks import view_findings
-from fairlane.estate.look import estate_reader, expectations, read_guarded
+from fairlane.estate.look import estate_reader, expectations, look_at, read_guarded
 from fairlane.settings import Settings
 from fairlane.stack import java, redis_server
 from fairlane.stack.distribution import VERSION
@@ -74,7 +73,7 @@ def estate_findings(settings: Settings) -> Iterator[Finding]:
     """Yield the findings of all brokers and bookies, asked all at once. Raises no error that a finding can report."""
     try:
         with closing(estate_reader(settings)) as reader:
-            estate = estate_of(reader.read(Depth.SETTINGS | Depth.TOPICS | Depth.STORAGE))
+            estate = look_at(settings, reader, Depth.SETTINGS | Depth.TOPICS | Depth.STORAGE)
     except FairlaneError as error:
         yield Finding("warn", f"Brokers and bookies were not looked at. {error.cause}", error.next_step)
         return

@@ -20,14 +20,13 @@ from backends.system_clock import SystemClock
 from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
 from estate.cluster import Estate
 from estate.node_life import NodeKind, NodeRecord
-from estate.reading import estate_of
 from fairlane.estate.capture.automatic import AutomaticCaptures
 from fairlane.estate.capture.watch import incidents_watched
 from fairlane.estate.drains import BrokerDrainer
 from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
 from fairlane.estate.guard_actions import NodeActions
 from fairlane.estate.guard_metrics import GuardCollector
-from fairlane.estate.look import estate_reader, judge_settings
+from fairlane.estate.look import estate_reader, judge_settings, look_at
 from fairlane.estate.probes import NodeProbe, ProbeFigures, Probes
 from fairlane.settings import Settings
 from fairlane.worker.report.metrics import MetricsServer
@@ -115,7 +114,7 @@ def _ports(
     reader = opened.enter_context(closing(estate_reader(settings)))
     drains = BrokerDrainer(settings)
     return GuardPorts(
-        look=lambda: estate_of(reader.read(Depth.SETTINGS)),
+        look=lambda: look_at(settings, reader, Depth.SETTINGS),
         probes=NodeProbes(settings, figures),
         has_bundles=drains.has_bundles,
         states=GuardStates(view),

@@ -1,15 +1,21 @@
 """Looks at the estate that the settings name."""
 
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 
 from backends.pulsar.client import topics
+from backends.pulsar.estate.questions import Depth
 from backends.pulsar.estate.reader import EstateReader
 from backends.settings import EstateSettings
 from dispatcher.model.errors import FairlaneError
+from estate.cluster import BrokerLoad, Estate
 from estate.guarded import Guarded
 from estate.node_life import decode_nodes
+from estate.reading import estate_of
 from estate.rules.expectations import Expectations
 from estate.verdicts import JudgeSettings
+from fairlane.screen.times import local_moment
 from fairlane.settings import Settings
 
 
@@ -17,6 +23,37 @@ def estate_reader(settings: Settings) -> EstateReader:
     """Return what asks all nodes of the estate. Raises NotConfigured; Unreachable if the local stack's Pulsar has
     ended."""
     return EstateReader(settings.pulsar, topics(settings.pulsar), settings.estate.bookie_http)
+
+
+def look_at(settings: Settings, reader: EstateReader, depth: Depth) -> Estate:
+    """Return what one look shows, with the brokers that an earlier command saw and the cluster does not list any more.
+
+    Raises InvalidInput if estate.bookie_http is no address.
+    """
+    estate = estate_of(reader.read(depth))
+    estate = replace(estate, broker_number=settings.estate.brokers or estate.broker_number)
+    listed = {one.name for one in estate.brokers}
+    gone = [
+        BrokerLoad(name=name, failure=f"last seen at {local_moment(at_ms)}", gone=True)
+        for name, at_ms in _note_brokers(settings, estate).items()
+        if name not in listed
+    ]
+    return replace(estate, brokers=(*estate.brokers, *gone))
+
+
+def _note_brokers(settings: Settings, estate: Estate) -> Mapping[str, int]:
+    """Note in the view which brokers answer. Return when the lost ones last did; none if Redis does not answer."""
+    from backends.redis.estate.seen_brokers import SeenBrokers
+    from backends.redis.view import open_view
+
+    if "brokers" in estate.unread:
+        return {}
+    answering = [one.name for one in estate.brokers if one.answered]
+    try:
+        with closing(open_view(settings.redis)) as view:
+            return SeenBrokers(view).note(answering, max(0, (estate.broker_number or 0) - len(answering)))
+    except FairlaneError:  # whether Redis can be reached is a finding of its own
+        return {}
 
 
 def expectations(settings: Settings) -> Expectations:

@@ -14,10 +14,9 @@ from dispatcher.model.errors import FairlaneError, Malformed
 from dispatcher.model.view import WorkerBeat
 from estate.cluster import BookieState, BrokerLoad, Estate, Usage
 from estate.node_life import NodeKind
-from estate.reading import estate_of
 from estate.rules.check import slow_bookies, what_is_wrong
 from estate.stages import ServiceStage, StageTime, stages_of
-from fairlane.estate.look import estate_reader, judge_settings, read_guarded
+from fairlane.estate.look import estate_reader, judge_settings, look_at, read_guarded
 from fairlane.settings import Settings
 
 Row = dict[str, Any]
@@ -59,7 +58,7 @@ class EstateViewer:
 
     def look(self) -> EstateView:
         """Raises InvalidInput if estate.bookie_http is no address."""
-        estate, guarded = estate_of(self._reader.read(Depth.SETTINGS)), read_guarded(self._settings)
+        estate, guarded = look_at(self._settings, self._reader, Depth.SETTINGS), read_guarded(self._settings)
         slow = set(slow_bookies(estate, self._judge))
         return EstateView(
             brokers=[
@@ -78,7 +77,7 @@ class EstateViewer:
 
 
 def _broker_row(broker: BrokerLoad, leader: str | None) -> Row:
-    state = "no answer" if broker.failure else "up"
+    state = "gone" if broker.gone else "no answer" if broker.failure else "up"
     return {
         "broker": broker.name,
         "state": "leader" if broker.name == leader and not broker.failure else state,

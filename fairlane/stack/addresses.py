@@ -23,6 +23,8 @@ class StackAddresses:
     redis_url: str
     bookie_http: str | None = None
     """Address of the bookies' HTTP interfaces with {host} for the bookie's; None without an estate."""
+    brokers: int | None = None
+    """Brokers of the estate; None without an estate."""
     already_running: bool = False
     changed: tuple[str, ...] = ()
     """Changes that provisioning made, one line each."""
@@ -62,4 +64,5 @@ def _of_estate(estate: EstateState, ports: StackPorts, *, stopped_redis: bool) -
         pulsar_admin_url=Address(f"http://{HOST}:{web}", SOURCE, stopped=not living),
         redis_url=Address(f"redis://{HOST}:{ports.redis}/0", SOURCE, stopped=stopped_redis),
         bookie_http=bookie_template(numbers),
+        brokers=estate.shape.brokers,
     )

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backends.settings import PulsarSettings
+from backends.settings import EstateSettings, PulsarSettings
 from fairlane.stack import distribution, launch, lock, processes, pulsar_server, redis_server
 from fairlane.stack import state as states
 from fairlane.stack.addresses import StackAddresses, addresses_of
@@ -278,9 +278,11 @@ def _server_status(server: ServerState | None) -> dict[str, Any]:
 def _provision(addresses: StackAddresses, settings: PulsarSettings, progress: Progress) -> list[str]:
     """Provision Pulsar. A broker that has just started, above all after a kill, answers some requests with errors."""
     try:
+        from backends.pulsar.estate.provision import provision_estate
         from backends.pulsar.provision import provision
     except ModuleNotFoundError:
         return []
     progress("provisioning")
-    here = {"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url}
-    return launch.once_reached(lambda: provision(settings.model_copy(update=here)))
+    here = settings.model_copy(update={"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url})
+    estate = EstateSettings(brokers=addresses.brokers)
+    return launch.once_reached(lambda: [*provision(here), *(provision_estate(here, estate) if estate.brokers else [])])

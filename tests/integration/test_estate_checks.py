@@ -7,6 +7,7 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.estate.provision import SYSTEM_GROUP, provision_estate
+from backends.redis.view import open_view
 from backends.settings import EstateSettings, OffloadSettings
 from benchmarks.estate.servers import SHAPE, EstateServers
 from dispatcher.analysis.finding import Finding
@@ -21,7 +22,8 @@ LEDGERS = 24
 
 
 def of_estate(settings: Settings, **fields: object) -> Settings:
-    estate = EstateSettings.model_validate({"bookie_http": settings.estate.bookie_http, **fields})
+    usual = {"bookie_http": settings.estate.bookie_http, "brokers": settings.estate.brokers}
+    estate = EstateSettings.model_validate({**usual, **fields})
     return settings.model_copy(update={"estate": estate})
 
 
@@ -109,7 +111,7 @@ def test_an_offload_policy_is_set_and_the_system_topics_go_on(estate_settings: S
     offload = OffloadSettings(driver="filesystem", options={"fileSystemURI": "file:///tmp/offloaded"})
     wanted = of_estate(estate_settings, offload=offload)
     assert "has no offload policy" in finding(wanted, "namespace").what
-    assert len(provision_estate(wanted.pulsar, wanted.estate)) == 1
+    assert provision_estate(wanted.pulsar, wanted.estate)[0].endswith("of a topic go to filesystem")
     assert not provision_estate(wanted.pulsar, wanted.estate)
     assert not [what for what in levels(wanted) if "offload" in what]
 
@@ -138,6 +140,26 @@ def test_a_killed_bookie_is_gone_and_leaves_none_to_spare(estate_settings: Setti
     gone = f"bookie {estate.bookie_id('bookie-3')} is gone"
     eventually(lambda: levels(estate_settings).get(gone) == "warn", 45, "its session with ZooKeeper ends")
     assert levels(estate_settings)["no bookie to spare"] == "fail"
+
+
+def test_a_killed_broker_is_named_when_pulsar_has_forgotten_it_and_counted_without_redis(
+    estate_settings: Settings, estate: EstateServers
+) -> None:
+    """The number is the one that provisioning found."""
+    found = of_estate(estate_settings, brokers=None)
+    assert levels(found)["the number of brokers is not known"] == "warn"
+    assert provision_estate(found.pulsar, found.estate)[0].startswith("2 brokers: ")
+    assert not provision_estate(found.pulsar, found.estate)
+    assert not [what for what in levels(found) if "broker" in what], "and each is noted"
+    estate.kill("broker-2")
+    gone = f"broker {estate.broker_web('broker-2')} is gone"
+    eventually(lambda: levels(found).get(gone) == "fail", 45, "its session with ZooKeeper ends")
+    with closing(open_view(found.redis)) as view:
+        view.wipe()
+    assert not provision_estate(found.pulsar, found.estate), "a lost broker is not provisioned away"
+    reported = levels(found)
+    assert gone not in reported
+    assert (reported["brokers are lost"], reported["no broker to spare"]) == ("fail", "warn")
 
 
 def test_without_an_address_of_bookies_doctor_says_that_they_were_not_looked_at(estate_settings: Settings) -> None:

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from dispatcher.analysis.histogram import quantile
 
+BROKERS_PROPERTY = "fairlane-brokers"
+"""Property of the system namespace: the number of brokers that the cluster has when none is lost."""
+
 
 class Sample(NamedTuple):
     """One value of a metric."""

@@ -1,14 +1,16 @@
 """Sets what REST can set of an estate: copies, racks, isolation of the system namespace, offload."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import topics
+from backends.pulsar.estate.answers import BROKERS_PROPERTY
 from backends.pulsar.policies import includes
 from backends.settings import Copies, EstateSettings, OffloadSettings, PulsarSettings
 from dispatcher.model.errors import InvalidInput, NotFound, Refused
+from dispatcher.model.values import counted
 
 SYSTEM_GROUP = "fairlane-system"
 """Name of the group of bookies, and of the isolation policy of brokers, for the system namespace."""
@@ -36,7 +38,7 @@ def provision_estate(settings: PulsarSettings, estate: EstateSettings) -> list[s
             changes += _affinity(admin, system)
         if estate.offload is not None:
             changes += _offload(admin, system, estate.offload)
-        return changes
+        return [*changes, *_number_of_brokers(admin, system, estate.brokers)]
 
 
 def _bookies(admin: PulsarAdmin) -> list[str]:
@@ -103,6 +105,23 @@ def _affinity(admin: PulsarAdmin, namespace: str) -> Iterator[str]:
 
 
 # ---------------------------------------------------------------- brokers
+def _number_of_brokers(admin: PulsarAdmin, namespace: str, configured: int | None) -> Iterator[str]:
+    """Store the number of brokers, in Pulsar, where nothing but another provisioning changes it.
+
+    A number that was found only grows: a broker may be dead just now, and Pulsar forgets it with its session.
+    """
+    stored = dict(admin.policies(namespace).get("properties") or {}).get(BROKERS_PROPERTY, "")
+    before = int(stored) if stored.isdecimal() else 0
+    number = configured or before
+    if configured is None:
+        with suppress(Refused):  # only an administrator may list brokers
+            number = max(before, len(admin.brokers()))
+    if number != before:
+        admin.set_properties(namespace, {BROKERS_PROPERTY: str(number)})
+        advice = "" if configured else f"; set estate.brokers = {number} to fix the number"
+        yield f"{counted(number, 'broker')}: `fairlane doctor` fails if fewer answer{advice}"
+
+
 def _isolation(admin: PulsarAdmin, namespace: str, brokers: tuple[str, ...]) -> Iterator[str]:
     path = f"clusters/{admin.runtime_configuration()['clusterName']}/namespaceIsolationPolicies/{SYSTEM_GROUP}"
     wanted = {

@@ -56,6 +56,7 @@ def namespace(ensemble: int = 2, write: int = 2, ack: int = 2, **fields: Any) ->
 
 WELL = Estate(
     brokers=(broker("b1:80"), broker("b2:80")),
+    broker_number=2,
     bookies=(bookie("k1:3181"), bookie("k2:3181"), bookie("k3:3181")),
     namespaces=(namespace(),),
     leader="b1:80",
@@ -74,7 +75,8 @@ def with_bookies(*bookies: BookieState, **fields: Any) -> Estate:
 
 
 def with_settings(settings: Mapping[str, str], brokers: int = 2) -> Estate:
-    return replace(WELL, brokers=tuple(broker(f"b{number}:80", settings=settings) for number in range(brokers)))
+    named = tuple(broker(f"b{number}:80", settings=settings) for number in range(brokers))
+    return replace(WELL, brokers=named, broker_number=brokers)
 
 
 def test_nothing_is_wrong_with_an_estate_that_is_well() -> None:
@@ -96,13 +98,27 @@ def test_one_bookie_lost_leaves_none_to_spare() -> None:
     }
 
 
+GONE = BrokerLoad(name="b2:80", failure="last seen at 14:05:10", gone=True)
+ONE_LEFT = {"brokers are lost": Level.FAIL, "no broker to spare": Level.WARN}
 BUNDLE = BundleLoad(namespace="t/system", range="r", broker="b2:80")
 CASES: list[tuple[str, Estate, Expectations, dict[str, Level]]] = [
     ("one copy", replace(WELL, namespaces=(namespace(1, 1, 1),)), Expectations(), {"entries have one": Level.FAIL}),
     ("early receipts", replace(WELL, namespaces=(namespace(2, 2, 1),)), Expectations(), {"receipts are": Level.WARN}),
     ("guarded", replace(WELL, namespaces=(namespace(2, 2, 1),)), Expectations(guarded=True), {}),
     ("dead broker", replace(WELL, brokers=(broker("b1:80"), BrokerLoad(name="b2:80", failure="no answer in time"))),
-     Expectations(), {"broker b2:80 does not answer": Level.FAIL}),
+     Expectations(), {"broker b2:80 does not answer": Level.FAIL, **ONE_LEFT}),
+    ("forgotten broker", replace(WELL, brokers=(broker("b1:80"),)), Expectations(), ONE_LEFT),
+    ("remembered broker", replace(WELL, brokers=(broker("b1:80"), GONE)), Expectations(),
+     {"broker b2:80 is gone": Level.FAIL, **ONE_LEFT}),
+    ("one of three brokers forgotten", replace(WELL, broker_number=3), Expectations(),
+     {"brokers are lost": Level.FAIL}),
+    ("a broker is all there is", replace(WELL, brokers=(broker("b1:80"),), broker_number=1), Expectations(),
+     {"no broker to spare": Level.WARN}),
+    ("number of brokers unknown", replace(WELL, broker_number=None), Expectations(),
+     {"the number of brokers": Level.WARN}),
+    ("more brokers", replace(WELL, broker_number=1), Expectations(), {"there are more brokers": Level.WARN}),
+    ("brokers not listed", replace(WELL, brokers=(broker("b1:80"),), unread={"brokers": "answered 403"}),
+     Expectations(), {"the list of brokers": Level.FAIL}),
     ("bookie without HTTP", with_bookies(*WELL.bookies[:2], bookie("k3:3181", failure="refused")), Expectations(),
      {"bookie k3:3181 was not looked at": Level.WARN}),
     ("bookies not asked", replace(WELL, bookies_asked=False), Expectations(), {"the bookies were not": Level.WARN}),

@@ -42,6 +42,7 @@ def test_its_addresses_are_the_settings(tmp_path: Path) -> None:
     assert settings.pulsar.url == "pulsar://127.0.0.1:10,127.0.0.1:11"
     assert settings.pulsar.admin_url == "http://127.0.0.1:20"
     assert settings.estate.bookie_http == "http://{host}:4"
+    assert settings.estate.brokers == 2
 
 
 def test_rest_goes_to_a_broker_that_runs(tmp_path: Path) -> None:

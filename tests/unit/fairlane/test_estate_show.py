@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from backends.pulsar.estate.answers import BROKERS_PROPERTY
+from simulator.redis.server import MemoryRedis
+from simulator.world import view_in
 from tests.unit.backends.estate_site import BROKER_METRICS, bookie, broker, serve_estate
 from tests.unit.command_line import CommandLine
 
@@ -45,10 +48,11 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def well(**answers: Any) -> dict[str, Any]:
-    """Return a broker of an estate with ensembles of two on three bookies."""
+    """Return a broker of an estate with ensembles of two on three bookies, provisioned when it had two brokers."""
     bookies = {"bookies": [{"bookieId": name} for name in ALL]}
     policies = {"bundles": {"numBundles": 4}, "persistence": dict.fromkeys(
-        ("bookkeeperEnsemble", "bookkeeperWriteQuorum", "bookkeeperAckQuorum"), 2)}  # fmt: skip
+        ("bookkeeperEnsemble", "bookkeeperWriteQuorum", "bookkeeperAckQuorum"), 2),
+        "properties": {BROKERS_PROPERTY: "2"}}  # fmt: skip
     spaces = {f"namespaces/fairlane/{name}": policies for name in ("tasks-00", "shared", "system")}
     return broker(**{"bookies/all": bookies, "metrics": times(9, 10, 11), **spaces, **answers})
 
@@ -78,6 +82,63 @@ def test_a_broker_that_answers_500_is_a_row_and_the_others_are_complete(site: Si
     assert sorted(one["state"] for one in document["brokers"]) == ["no answer", "up"]
     assert sum(one["lanes"] is None for one in document["brokers"]) == 2, "the metrics of this test have no topics"
     assert any("does not answer (answered 500)" in one for one in document["wrong"])
+
+
+@pytest.fixture
+def redis(monkeypatch: pytest.MonkeyPatch) -> MemoryRedis:
+    """A Redis in memory that commands take for theirs."""
+    server = MemoryRedis(lambda: 1_700_000_000_000)
+    monkeypatch.setattr("backends.redis.view.open_view", lambda _: view_in(server, "fairlane"))
+    return server
+
+
+def lost_broker(cli: CommandLine) -> tuple[list[str], list[str]]:
+    """Return the states of brokers and what is wrong, of an estate that has lost one."""
+    document = json.loads(cli(["estate", "show", "-o", "json"], 1).out)
+    return [one["state"] for one in document["brokers"]], document["wrong"]
+
+
+def test_a_lost_broker_is_named_until_redis_is_emptied_and_counted_for_ever(
+    site: Site, cli: CommandLine, redis: MemoryRedis
+) -> None:
+    first, second = well(), well()
+    site(first, second)
+    cli(["estate", "show"], 0)
+    lost = first["brokers"][1]
+    for one in (first, second):  # its session has ended: Pulsar lists the other one only
+        one["brokers"] = [first["brokers"][0]]
+    counted = ["brokers are lost (1 of 2 answer)", "no broker to spare (1 answers)"]
+    for _ in range(2):
+        states, wrong = lost_broker(cli)
+        assert states == ["up", "gone"]
+        assert wrong[0].startswith(f"broker {lost} is gone (last seen at 2023-11-1")
+        assert wrong[1:] == counted
+    view_in(redis, "fairlane").wipe()
+    assert lost_broker(cli) == (["up"], counted)
+
+
+def test_a_broker_of_another_name_takes_the_place_of_a_lost_one(
+    site: Site, cli: CommandLine, redis: MemoryRedis
+) -> None:
+    brokers = [well(), well(), well()]
+    site(*brokers)
+    names = brokers[0]["brokers"]
+    for listed in (names[:2], [names[0], names[2]]):
+        for one in brokers:
+            one["brokers"] = listed
+        cli(["estate", "show"], 0)
+    for one in brokers:
+        one["brokers"] = names[:1]
+    _, wrong = lost_broker(cli)
+    assert f"broker {names[2]} is gone" in wrong[0], "and not the one that was replaced"
+
+
+def test_the_setting_decides_on_the_number_of_brokers(
+    site: Site, cli: CommandLine, redis: MemoryRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site(well(), well())
+    monkeypatch.setenv("FAIRLANE_ESTATE_BROKERS", "3")
+    assert lost_broker(cli) == (["up", "up"], ["brokers are lost (2 of 3 answer)"])
 
 
 def test_no_bookie_to_spare_is_wrong(site: Site, cli: CommandLine) -> None:
