@@ -96,7 +96,7 @@ class BrokerLoad:
     """Time from a message's arrival to its receipt."""
     publish_p99_ms: float | None = None
     metadata_put_p99_ms: float | None = None
-    """Time of a write to the metadata store, as this broker sees it."""
+    """Time of a write to the metadata store, as this broker sees it: of those between two looks, None without any."""
     metadata_get_p99_ms: float | None = None
     cache_hit_ratio: float | None = None
     """Share of reads served from memory; None if nothing was read."""

@@ -82,8 +82,8 @@ def _broker(answer: NodeAnswer, bookies: Iterable[str]) -> BrokerLoad:
         lanes=_lanes(metrics),
         publish_p50_ms=metrics.largest("pulsar_broker_publish_latency", quantile="0.5"),
         publish_p99_ms=metrics.largest("pulsar_broker_publish_latency", quantile="0.99"),
-        metadata_put_p99_ms=_metadata(metrics, "put"),
-        metadata_get_p99_ms=_metadata(metrics, "get"),
+        metadata_put_p99_ms=_metadata(metrics, answer.earlier, "put"),
+        metadata_get_p99_ms=_metadata(metrics, answer.earlier, "get"),
         cache_hit_ratio=_hit_ratio(metrics),
         throttled_connections=whole(metrics.total("pulsar_broker_throttled_connections")),
         bookies_p99_ms=dict(_bookie_times(metrics, bookies)),
@@ -128,8 +128,11 @@ def _lanes(metrics: Metrics) -> int | None:
     return int(sum(ours))
 
 
-def _metadata(metrics: Metrics, kind: str) -> float | None:
-    return metrics.quantile("pulsar_metadata_store_ops_latency_ms", 0.99, type=kind, status="success")
+def _metadata(metrics: Metrics, earlier: Metrics | None, kind: str) -> float | None:
+    """Return the p99 of what was new between two looks; None before the second one."""
+    if earlier is None:
+        return None
+    return metrics.quantile("pulsar_metadata_store_ops_latency_ms", 0.99, earlier, type=kind, status="success")
 
 
 def _hit_ratio(metrics: Metrics) -> float | None:

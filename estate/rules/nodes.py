@@ -228,7 +228,7 @@ def metadata(estate: Estate) -> Iterator[Finding]:
     yield Finding(
         Level.WARN if slow else Level.OK,
         "writes to the metadata store" + (" are slow" if slow else ""),
-        figure=f"p99 up to {slowest_ms:g} ms at broker {name} since it started",
+        figure=f"p99 up to {slowest_ms:g} ms at broker {name} between two looks",
         reason="lanes are created, moved and taken over slowly" if slow else "",
         fix="Give ZooKeeper's transaction log a disk of its own." if slow else "",
     )

@@ -45,14 +45,26 @@ class Metrics:
             if name.startswith(prefix) and name.endswith(suffix) and len(name) > len(prefix) + len(suffix):
                 yield name, name[len(prefix) : -len(suffix)]
 
-    def quantile(self, name: str, share: float, **labels: str) -> float | None:
-        """Return a quantile of a histogram, interpolated in its bucket. None if it counted nothing."""
+    def quantile(self, name: str, share: float, since: "Metrics | None" = None, **labels: str) -> float | None:
+        """Return a quantile of a histogram, interpolated in its bucket. None if it counted nothing.
+
+        since: earlier metrics of the same node, whose counts are left out. None if the node was restarted since then.
+        """
+        buckets = self._buckets(name, labels)
+        if since is not None:
+            before = since._buckets(name, labels)
+            buckets = {bound: count - before.get(bound, 0.0) for bound, count in buckets.items()}
+        if any(count < 0 for count in buckets.values()):
+            return None
+        return quantile(sorted(buckets.items()), share)
+
+    def _buckets(self, name: str, labels: Mapping[str, str]) -> dict[float, float]:
         buckets: dict[float, float] = {}
         for sample in self.samples.get(f"{name}_bucket", ()):
             if all(sample.labels.get(key) == value for key, value in labels.items()):
                 bound = float(sample.labels["le"])
                 buckets[bound] = buckets.get(bound, 0.0) + sample.value
-        return quantile(sorted(buckets.items()), share)
+        return buckets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +76,8 @@ class NodeAnswer:
     documents: Mapping[str, Any] = field(default_factory=dict)
     """JSON documents, by the names of `questions`; those that were answered."""
     metrics: Metrics | None = None
+    earlier: Metrics | None = None
+    """Its metrics at the look before; None if it did not answer then."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """Why a document or `metrics` is missing, by its name."""
 

@@ -1,14 +1,16 @@
 """Reads an estate: first the names of its nodes, then all of them at once."""
 
 import json
+import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from backends.pulsar.admin import make_pool
 from backends.pulsar.estate import questions
 from backends.pulsar.estate.answers import EstateAnswer, Metrics, NodeAnswer
-from backends.pulsar.estate.asking import LIMIT_S, Reply, ask_all
+from backends.pulsar.estate.asking import LIMIT_S, Question, Reply, ask_all
 from backends.pulsar.estate.metrics_text import parse_metrics
 from backends.pulsar.estate.questions import CLUSTER, METRICS, Depth, broker_url
 from backends.settings import PulsarSettings
@@ -16,6 +18,8 @@ from dispatcher.model.errors import Malformed
 from dispatcher.wire.topics import Topics
 
 Replies = Mapping[tuple[str, str], Reply]
+FIRST_SPAN_S = 1.0
+"""Span of time that the first look covers. Counts since a broker's start say nothing about now."""
 
 
 class NodeAsker:
@@ -53,13 +57,16 @@ class EstateReader(NodeAsker):
         self._configured = self._base
         self._known: list[str] = []
         """Base URLs of the brokers that were listed last."""
+        self._metrics: dict[str, Metrics] = {}
+        """Metrics of brokers at the last look."""
         self._names = names
 
     def read(self, depth: Depth = Depth.FIGURES) -> EstateAnswer:
         """Return what all nodes answered, after at most twice the limit: the nodes' names come first.
 
         If the configured address does not answer, the brokers known from an earlier look are asked for the names too,
-        which takes the limit once more. Raises InvalidInput if `bookie_http` is no address.
+        which takes the limit once more. The first look asks the brokers for their metrics twice, and takes FIRST_SPAN_S
+        longer. Raises InvalidInput if `bookie_http` is no address.
         """
         first: Replies = ask_all(self._http, questions.of_cluster_first(self._configured), self._limit_s)
         self._base = self._configured
@@ -77,13 +84,25 @@ class EstateReader(NodeAsker):
             asked += questions.of_broker(name, base, depth)
         for name, base in self._bookie_urls(bookies).items():
             asked += questions.of_bookie(name, base, depth)
+        earlier = self._metrics or self._first_metrics(brokers)
         replies = ask_all(self._http, asked, self._limit_s)
+        nodes = [replace(node_of(name, replies), earlier=earlier.get(name)) for name in brokers]
+        self._metrics = {node.name: node.metrics for node in nodes if node.metrics is not None}
         return EstateAnswer(
             cluster=node_of(CLUSTER, {**first, **replies}),
-            brokers=tuple(node_of(name, replies) for name in brokers),
+            brokers=tuple(nodes),
             bookies=tuple(node_of(name, replies) for name in bookies),
             asked_bookies=self._template is not None,
         )
+
+    def _first_metrics(self, brokers: Mapping[str, str]) -> dict[str, Metrics]:
+        """Return the metrics of brokers, as far as they answer, after FIRST_SPAN_S."""
+        asked = [Question((name, METRICS), f"{base}/metrics/") for name, base in brokers.items()]
+        end_s = time.monotonic() + FIRST_SPAN_S
+        replies = ask_all(self._http, asked, self._limit_s)
+        answers = {name: node_of(name, replies).metrics for name in brokers}
+        time.sleep(max(0.0, end_s - time.monotonic()))
+        return {name: metrics for name, metrics in answers.items() if metrics is not None}
 
     def _ask_others(self, first: Replies, others: Iterable[str]) -> tuple[str, Replies]:
         """Return the address and the answers of a broker that answers; those of the configured one if none does."""

@@ -1,7 +1,7 @@
 """One look at an estate: a node that does not answer is a fact, and costs the others nothing."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_figures_of_all_nodes_become_facts(open_servers: ExitStack) -> None:
     estate = look(open_servers, [broker(), broker()], two_bookies(), ALL)
     one = estate.brokers[0]
     assert (len(estate.brokers), one.manager, one.lanes, one.publish_p99_ms) == (2, LoadManager.MODULAR, 7, 21.5)
-    assert (one.throttled_connections, one.cache_hit_ratio, one.metadata_put_p99_ms) == (2, 0.75, 30.0)
+    assert (one.throttled_connections, one.cache_hit_ratio, one.metadata_put_p99_ms) == (2, 0.75, None)
     assert [(bundle.name, bundle.topics) for bundle in one.bundles] == [("fairlane/shared/0x00000000_0x80000000", 3)]
     slow, other = estate.bookies
     assert (slow.name, slow.mode, slow.rack, slow.broker_p99_ms) == (FIRST, BookieMode.WRITABLE, "/r1", 400.0)
@@ -58,6 +58,44 @@ def test_figures_of_all_nodes_become_facts(open_servers: ExitStack) -> None:
     assert (other.mode, other.rack, other.broker_p99_ms) == (BookieMode.READ_ONLY, None, None)
     assert (estate.leader, estate.auditor, estate.under_replicated) == ("b1:8080", FIRST, 0)
     assert estate.largest_ensemble() == 3
+
+
+def metadata_puts(quick: int, slow: int) -> str:
+    """Return metrics with writes to the metadata store of up to 10 ms, and of 100 to 500 ms."""
+    counts = {"10.0": quick, "100.0": quick, "500.0": quick + slow, "+Inf": quick + slow}
+    labels = 'cluster="c",type="put",status="success"'
+    name = "pulsar_metadata_store_ops_latency_ms_bucket"
+    return "".join(f'{name}{{{labels},le="{bound}"}} {count}\n' for bound, count in counts.items())
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "p99_ms"),
+    [
+        ((20, 30), (20, 30), None),
+        ((20, 30), (120, 30), 9.9),
+        ((900, 0), (900, 100), 496.0),
+        ((900, 5), (6, 5), None),
+        ((0, 0), (100, 0), 9.9),
+    ],
+    ids=["nothing new", "slow at the start only", "slow now", "restarted", "new"],
+)
+def test_times_of_the_metadata_store_are_those_between_two_looks(
+    open_servers: ExitStack, before: tuple[int, int], now: tuple[int, int], p99_ms: float | None
+) -> None:
+    """One look asks twice."""
+    answers = iter([metadata_puts(*before), metadata_puts(*now)])
+    (one,) = look(open_servers, [broker(metrics=lambda _: next(answers))], []).brokers
+    assert one.metadata_put_p99_ms == p99_ms
+
+
+def test_a_second_look_goes_on_where_the_first_one_ended(open_servers: ExitStack) -> None:
+    texts = [metadata_puts(0, 50), metadata_puts(100, 50), metadata_puts(100, 150)]
+    names, _ = serve_estate(open_servers, [broker(metrics=lambda _: texts.pop(0))], [])
+    pulsar = PulsarSettings(url="pulsar://b:1", admin_url=f"http://{names[0]}")
+    with closing(EstateReader(pulsar, Topics(namespaces=1), None)) as reader:
+        times = [estate_of(reader.read()).brokers[0].metadata_put_p99_ms for _ in range(2)]
+    assert times == [9.9, 496.0]
+    assert not texts
 
 
 def test_the_extensible_manager_has_no_load_report(open_servers: ExitStack) -> None:
@@ -77,13 +115,20 @@ def test_a_standalone_server_has_no_load_manager(open_servers: ExitStack) -> Non
 
 def test_all_nodes_are_asked_at_once(open_servers: ExitStack) -> None:
     """None answers before all have been asked, so that those that hang cost one limit together."""
-    all_asked = threading.Barrier(4)
+    all_asked, asked = threading.Barrier(4), [0, 0, 0]
 
     def when_all_are_asked(_: object) -> str:
         all_asked.wait(10)
         return ""
 
-    brokers = [broker(metrics=when_all_are_asked) for _ in range(3)]
+    def at_second_time(number: int) -> Callable[[object], str]:
+        def answer(body: object) -> str:
+            asked[number] += 1
+            return when_all_are_asked(body) if asked[number] == 2 else ""
+
+        return answer
+
+    brokers = [broker(metrics=at_second_time(number)) for number in range(3)]
     estate = look(open_servers, brokers, two_bookies(metrics=when_all_are_asked), limit_s=10.0)
     assert [one.failure for one in estate.brokers] == [""] * 3
     assert [one.failure for one in estate.bookies] == [""] * 2

@@ -64,6 +64,13 @@ def test_nothing_is_wrong_with_an_estate_that_is_well(site: Site, cli: CommandLi
     assert all(name in printed for name in ALL)
 
 
+def test_a_slow_start_of_the_metadata_store_is_not_wrong_any_more(site: Site, cli: CommandLine) -> None:
+    slow = 'pulsar_metadata_store_ops_latency_ms_bucket{type="put",status="success",le="%s"} %d\n'
+    metrics = times(9, 10, 11) + slow % ("300.0", 0) + slow % ("500.0", 40) + slow % ("+Inf", 40)
+    site(well(metrics=metrics), well())
+    assert cli(["estate", "show"], 0).out.strip().splitlines()[-1] == "nothing is wrong"
+
+
 def test_a_slow_bookie_is_named_by_what_brokers_see(site: Site, cli: CommandLine) -> None:
     site(well(metrics=times(9, 402, 11)), well(metrics=times(12, 390, 9)))
     printed = cli(["estate", "show", "--stages"], 1).out
