@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from dispatcher.model.errors import InvalidInput
+from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 
 FORMAT = 1
 
@@ -61,7 +61,7 @@ def parse_journal(content: bytes) -> list[JournalEntry]:
     for number, text in enumerate(content.split(b"\n")[:-1], 1):
         try:
             line = msgspec.json.decode(text, type=_Line)
-        except msgspec.DecodeError as error:
+        except DECODING_ERRORS as error:
             raise InvalidInput(f"journal of moves: line {number} is none: {error}.") from error
         if line.format != FORMAT:
             raise InvalidInput(

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from dispatcher.model.errors import InvalidInput
+from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.model.lifecycle import Lifecycle
 
 NODE_LIFE = Lifecycle(
@@ -103,7 +103,7 @@ def decode_nodes(content: bytes) -> dict[str, NodeRecord]:
     """Return the records by their keys. Raises InvalidInput for anything else, and for states that do not exist."""
     try:
         stored = msgspec.json.decode(content, type=_Stored)
-    except msgspec.DecodeError as error:
+    except DECODING_ERRORS as error:
         raise InvalidInput(f"The stored states of nodes cannot be read: {error}.") from error
     if stored.format != FORMAT:
         raise InvalidInput(f"The stored states of nodes have format {stored.format}; this version reads {FORMAT}.")

@@ -6,7 +6,6 @@ The addresses of the servers have no default.
 """
 
 import os
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from backends.addresses import Address
 from backends.settings import EstateSettings, Name, PulsarSettings, RedisSettings
+from backends.text_files import parse_toml, read_text
 from dispatcher.model.errors import InvalidInput
 from fairlane.push_settings import PUSH_CHANNELS, PushChannelSettings
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
@@ -171,10 +171,8 @@ def file_values(named: Path | None) -> Values:
     if named is None and not file.is_file():
         return {}
     try:
-        return with_source(tomllib.loads(file.read_text()), f"from {file}")
-    except OSError as error:
-        raise InvalidInput(f"The settings file {file} cannot be read: {error.strerror}.", "Check its path.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return with_source(parse_toml(read_text(file, "The settings file")), f"from {file}")
+    except ValueError as error:
         raise InvalidInput(f"The settings file {file} is not TOML: {error}.", "Fix that line.") from error
 
 

@@ -15,6 +15,12 @@ _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])\s*", re.ASCII)
 
 
+def is_object(text: str) -> bool:
+    """Return whether a text is to be read as a JSON object. One that begins with `{{name}}` is a template."""
+    begin = text.lstrip("\ufeff \t\r\n")
+    return begin.startswith("{") and not begin.startswith("{{")
+
+
 def text_of(value: Any) -> str:
     """Return the default form of a value in a table."""
     if value is None or value == "":

@@ -1,14 +1,14 @@
 """Rules of a fake: from a file, or set while it runs."""
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from backends.text_files import parse_toml, read_text
 from dispatcher.channels.verdict_table import UNKNOWN_ANSWER, Answer, Row, VerdictTable
-from dispatcher.model.errors import InvalidInput
+from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[int, Meta(ge=0, le=31_536_000)]
@@ -84,11 +84,9 @@ class FakeRules(_Rule, frozen=True):
 def load_rules(file: Path, table: VerdictTable) -> FakeRules:
     """Read rules from a TOML or JSON file. Raises InvalidInput, which names the field."""
     try:
-        text = file.read_text(encoding="utf-8")
-        values = msgspec.json.decode(text) if file.suffix == ".json" else tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file} cannot be read: {error}.", "Name a readable file of rules.") from error
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError) as error:
+        text = read_text(file)
+        values = msgspec.json.decode(text) if file.suffix == ".json" else parse_toml(text)
+    except DECODING_ERRORS as error:
         raise InvalidInput(f"{file} is wrong: {error}.", "Correct it.") from error
     return read_rules(values, table)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from backends.text_files import read_text
+from backends.yaml_loader import BoundedLoader
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_TARGETS, PushTask
 from producers.files.json_audience import from_mapping
@@ -131,16 +133,14 @@ def _no_such_field(name: str) -> str:
 
 
 def _load(path: Path) -> object:
+    text = read_text(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        loader = yaml.SafeLoader(text.replace("\t", " ") if path.suffix == ".json" else text)  # YAML indents by spaces
+        loader = BoundedLoader(text.replace("\t", " ") if path.suffix == ".json" else text)  # YAML indents by spaces
         root = loader.get_single_node()
         for task in _task_nodes(root):
             loader.flatten_mapping(task)
             _keep_as_written(task, () if path.suffix == ".json" else ("null",))
         return None if root is None else loader.construct_document(root)
-    except (OSError, UnicodeError) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}.") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())}.") from error
 

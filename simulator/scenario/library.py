@@ -7,6 +7,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from backends.text_files import read_text
+from backends.yaml_loader import BoundedLoader
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.field_errors import in_words
 from simulator.scenario.scenario import Scenario
@@ -30,20 +32,18 @@ def find(name: str) -> Scenario:
 
 def _read(file: Path) -> str:
     try:
-        if file.is_file():
-            return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{file} is not a text in UTF-8.", "Give a YAML file.") from None
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror}.", "Give a YAML file.") from error
+        return read_text(file, next_step="Give a YAML file.")
+    except InvalidInput as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
     raise NotFound(f"There is no scenario and no file named {file}.", "`fairlane simulate --list` names the scenarios.")
 
 
 def parse(text: str, name: str) -> Scenario:
     """Parse a scenario from YAML. Raises InvalidInput."""
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        data = yaml.load(text, BoundedLoader)  # noqa: S506  # it is a SafeLoader
+    except (yaml.YAMLError, ValueError) as error:
         raise InvalidInput(f"Scenario {name} is not YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(data, dict):
         raise InvalidInput(f"Scenario {name} is not a mapping.", "Begin with `duration_s: 30`.")

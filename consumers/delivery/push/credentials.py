@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
+from backends.text_files import BOM
 from dispatcher.model.errors import InvalidInput
 
 ENTRY_POINTS = "fairlane.credentials"
@@ -94,10 +95,11 @@ def _reader(reference: str, environment: Mapping[str, str]) -> Callable[[], byte
 def _file(path: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
-            return _checked(file.read(MAX_BYTES + 1), path)
-    except OSError as error:
+            return _checked(file.read(MAX_BYTES + 1).removeprefix(BOM), path)
+    except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"The credential file {path} cannot be read: {error.strerror}.", "Correct the path, or its permissions."
+            f"The credential file {path} cannot be read: {getattr(error, 'strerror', error)}.",
+            "Correct the path, or its permissions.",
         ) from error
 
 

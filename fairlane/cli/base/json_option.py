@@ -1,32 +1,29 @@
 """Options whose value is a JSON object, or the name of a file that has one."""
 
 import json
-from pathlib import Path
 from typing import Any
 
+from backends.text_files import read_text
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.values import is_object
 
 
 def read_object(text: str | None, name: str) -> Any:
     """Parse the option --name; None if it is not given. Raises InvalidInput."""
     if text is None:
         return None
-    if not text.lstrip().startswith("{"):
-        text = read_file(text, name, "Name a JSON file, or give the object.")
+    if not is_object(text):
+        text = read_text(text, f"{name}:", "Name a JSON file, or give the object.")
     return parse_object(text, f"{name}:", '{"de": {"body": "Hallo"}}')
 
 
-def read_file(path: str, name: str, next_step: str) -> str:
-    """Return the text of a file that the option --name names. Raises InvalidInput."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise InvalidInput(f"{name}: {path} cannot be read: {error}.", next_step) from error
-
-
 def parse_object(text: str, subject: str, example: str = '{"body": "Hi"}') -> Any:
-    """Parse JSON. subject: what the text is, in the error. Raises InvalidInput."""
+    """Parse a JSON object. subject: what the text is, in the error. Raises InvalidInput."""
+    next_step = f"Write an object such as {example}."
     try:
-        return json.loads(text)
+        parsed = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{subject} is not JSON: {error}.", f"Write an object such as {example}.") from None
+        raise InvalidInput(f"{subject} is not JSON: {error}.", next_step) from None
+    if not isinstance(parsed, dict):
+        raise InvalidInput(f"{subject} is not a JSON object.", next_step)
+    return parsed

@@ -5,10 +5,12 @@ from typing import Any
 
 import click
 
+from backends.text_files import read_text
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.values import is_object
 from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of
-from fairlane.cli.base.json_option import parse_object, read_file
+from fairlane.cli.base.json_option import parse_object
 from fairlane.cli.base.output import Output, output_option, say
 
 
@@ -36,15 +38,18 @@ def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None
 
 def read_message(text: str) -> Any:
     """Parse the option: a JSON object, a file that contains one (or a text), or a text. Raises InvalidInput."""
-    if text.lstrip().startswith("{"):
+    if is_object(text):
         return parse_object(text, "message: --message")
+    is_json = text.lower().endswith(".json")
     try:
         is_file = len(text) < 4_096 and "\n" not in text and Path(text).is_file()
     except OSError:
         is_file = False
-    if not is_file and text.endswith(".json"):
+    if not is_file and is_json:
         raise InvalidInput(f"message: there is no file {text}.", "Name a JSON file, or give the message itself.")
     if not is_file:
-        return text
-    content = read_file(text, "message", "Name a text or JSON file in UTF-8.")
-    return parse_object(content, f"message: {text}") if content.lstrip().startswith("{") else content.strip()
+        return text.removeprefix("\ufeff")
+    content = read_text(text, "message:", "Name a text or JSON file in UTF-8.").strip()
+    if not content:
+        raise InvalidInput(f"message: {text} is empty.", "Name a text or JSON file.")
+    return parse_object(content, f"message: {text}") if is_json or is_object(content) else content
