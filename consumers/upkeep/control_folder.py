@@ -14,6 +14,7 @@ from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import EpochMark
+from dispatcher.wire.submission import without_passed
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class ControlFolder(Folder):
         """
         readable, skipped = _read(records)
         self.skipped.keep(CONTROL, skipped)
-        self.view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
+        self.view.apply_all(without_passed([pair for pair in readable if not isinstance(pair[1], EpochMark)]))
         control_records = [record for _, record in readable]
         marked = any(isinstance(record, EpochMark) and record.epoch == epoch for record in control_records)
         return marked, [record.task for record in control_records if isinstance(record, Sealed | TaskRecord)]

@@ -5,7 +5,7 @@ before it is announced. So a submitter that takes over knows the windows and the
 lane.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -70,6 +70,27 @@ def written_ahead(record: TaskRecord, entries: Entries, checkpoint: Checkpoint |
 def submitter_at(record: TaskRecord, entries: Entries, position: str) -> str:
     """Return the current submitter at a position of the topic."""
     return written_ahead(record, {at: entry for at, entry in entries.items() if at < position}).submitter
+
+
+def without_passed(records: Sequence[tuple[str, ControlRecord]]) -> list[tuple[str, ControlRecord]]:
+    """Leave out checkpoints and announcements that a later checkpoint of the same records passes.
+
+    A view that applies the others is the same. A gradual audience announces 50 windows a second and stores a checkpoint
+    a second: a fold that reads a day of it on from the beginning would apply each.
+    """
+    points = sorted((record for _, record in records if isinstance(record, Checkpoint)), key=lambda one: one.sequence)
+    furthest = {(point.task, point.writer): point for point in points}
+
+    def is_passed(record: ControlRecord) -> bool:
+        match record:
+            case Checkpoint(task=task, writer=writer, sequence=sequence):
+                return sequence < furthest[task, writer].sequence
+            case Announced(task=task, targets=targets):
+                point = furthest.get((task, MAIN_WRITER))
+                return point is not None and targets <= point.targets
+        return False
+
+    return [(position, record) for position, record in records if not is_passed(record)]
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):

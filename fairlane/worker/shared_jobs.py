@@ -77,7 +77,7 @@ class SharedJobs:
             pulsar.control.reader,
             self._holds(CONTROL),
             self.finisher.take,
-            FoldSettings(),
+            FoldSettings(batch=1_000),  # most records of a gradual audience are passed by others of a large batch
             redis.skipped_records,
             redis.epoch_id,
             redis.registry.control,

@@ -1,6 +1,10 @@
 """Who submits a task, over every Redis and Valkey there is on this machine: leases, and what the control topic says."""
 
+import random
+from itertools import pairwise
+
 import msgspec
+import pytest
 
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
@@ -15,7 +19,7 @@ from dispatcher.wire.control import (
     encode_control,
 )
 from dispatcher.wire.control_checks import read_control
-from dispatcher.wire.submission import WrittenAhead, written_ahead
+from dispatcher.wire.submission import WrittenAhead, without_passed, written_ahead
 from tests.contract.registry_records import announced, placed, position, ready, sealed, submission_of, task_record
 from tests.records import checkpoint
 
@@ -251,3 +255,42 @@ def test_a_seal_ends_the_lease_and_one_that_was_applied_already_is_no_fault(regi
     assert registry.submissions.hold_submission("renew", "t1", "a").state == "gone"
     assert registry.submissions.seal_submission(position(2), seal)
     assert not registry.submissions.seal_submission(position(3), seal_of("b", 12))
+
+
+# ---------------------------------------------------------------------------------------- passed records
+def history(rng: random.Random) -> list[tuple[str, ControlRecord]]:
+    """A task's records as its submitters append them: windows, takeovers, and checkpoints that come late or again."""
+    records: list[ControlRecord] = [of("a")]
+    submitter, targets = "a", 10
+    for at_ms in range(1, 60):
+        what = rng.random()
+        if what < 0.1:
+            submitter = rng.choice("abc")
+            records.append(taken(submitter, at_ms))
+        elif what < 0.4:
+            stored = rng.randint(0, targets)
+            records.append(checkpoint("t1", stored, targets=stored, digest=f"d{stored}"))
+        else:
+            records.append(announced(rng.choice([submitter, "a"]), targets, targets + 3))
+            targets += 3
+    return placed(*records)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_view_is_the_same_without_the_records_that_a_checkpoint_passes(
+    registry: Registry, view: RedisView, seed: int
+) -> None:
+    rng = random.Random(seed)
+    records = history(rng)
+    cuts = sorted(rng.sample(range(1, len(records)), 3))
+    registry.control.apply_all(records)
+    expected = submission_of(registry)
+    view.wipe()
+    applied = 0
+    for start, end in pairwise([0, *cuts, len(records)]):
+        left = without_passed(records[start:end])
+        registry.control.apply_all(left)
+        applied += len(left)
+    found = submission_of(registry)
+    assert applied < len(records)
+    assert (found.checkpoint, found.ahead) == (expected.checkpoint, expected.ahead)
