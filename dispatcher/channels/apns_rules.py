@@ -1,4 +1,4 @@
-"""What APNs refuses in a notification's headers and payload, and what devices then ignore.
+"""Rules of APNs for the headers and the payload of a notification, and of devices for what they ignore.
 
 Submission checks final requests by these rules, and the fake of APNs answers by them. Sources: Apple's pages "Sending
 notification requests to APNs", "Generating a remote notification" and "Pushing background updates to your app".

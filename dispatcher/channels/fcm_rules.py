@@ -1,4 +1,4 @@
-"""What FCM refuses in a message.
+"""Rules of FCM for a message.
 
 Submission checks final requests by these rules, and the fake of FCM answers by them. Source: Firebase's reference of
 `projects.messages`.

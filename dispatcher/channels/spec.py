@@ -51,14 +51,14 @@ class Handling:
 
 
 class TargetRequest(NamedTuple):
-    """What leaves for one target, besides its address and the credentials."""
+    """The final request of one target, besides its address and the credentials."""
 
     headers: dict[str, str]
     body: bytes
 
 
 EXAMPLE = Handling(Tier.HIGH, now_ms=0, expires_ms=0)
-"""Of final requests that are checked and not sent."""
+"""The handling of final requests that are checked and not sent."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Limited:
-    """What is checked of a message with the variables of a target."""
+    """The parts of a message that are checked with the variables of a target."""
 
     templates: Templates
     """The documents that the limit of the payload applies to."""

@@ -1,13 +1,14 @@
-"""What a variable of a target is on the wire and in a text: one table for Python, files and Spark.
+"""The forms of a variable of a target, on the wire and in a text: one table for Python, files and Spark.
 
 JSON's own values stay as they are, so that `http` gets numbers as numbers. All other values become texts when they are
 accepted. `text_of` gives every value as it appears in a message.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import date, time, timedelta
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from itertools import chain
 from math import isfinite
 from typing import Any, Final
 from uuid import UUID
@@ -18,7 +19,10 @@ _INTEGERS = range(-(2**63), 2**64)
 """Other whole numbers become texts: msgpack has none beyond 64 bits."""
 _MAX_DIGITS = 2_048
 """A number with more digits is larger than all variables of a target may be."""
+_MAX_PLACES = 6
+"""With more places, as in Spark's decimal(38,18), zeros at the end are those of a type and not of a person."""
 _UNCHANGED = frozenset({str, bool, type(None)})
+_SCALARS = _UNCHANGED | {int, float}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -30,22 +34,40 @@ def text_of(value: object) -> str | None:
     return _digits(plain) if isinstance(plain, float) else _encode(plain).decode()
 
 
-def plain_variables(variables: Mapping[Any, Any]) -> Mapping[str, Any]:
+def are_plain(each: Iterable[Mapping[Any, Any]]) -> bool:
+    """Return whether all variables of some targets are scalars of JSON with names, so that they stay as they are."""
+    values = list(chain.from_iterable([variables.values() for variables in each]))
+    kinds = set(map(type, values))
+    if not kinds <= _SCALARS or set(map(type, chain.from_iterable(each))) != {str}:
+        return False
+    if int in kinds and not all(value in _INTEGERS for value in values if type(value) is int):
+        return False
+    return float not in kinds or all(isfinite(value) for value in values if type(value) is float)
+
+
+def plain_variables(variables: Mapping[Any, Any]) -> dict[str, Any]:
     """Return variables as JSON values and texts, without those that have no value. Raises TypeError for a value that
-    cannot be written."""
-    if _UNCHANGED.issuperset(map(type, variables.values())) and all(type(name) is str for name in variables):
-        return variables
-    pairs = [(_key(name), value, plain_value(value)) for name, value in variables.items()]
-    return {name: plain for name, value, plain in pairs if plain is not None or value is None}
+    cannot be written, and names it."""
+    plain = {}
+    for name, value in variables.items():
+        if not isinstance(name, str):
+            raise TypeError("variables must be a mapping from text to values")
+        try:
+            form = plain_value(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name}: {error}") from error
+        if form is not None or value is None:
+            plain[exact_text(name)] = form
+    return plain
 
 
 def plain_value(value: object) -> Any:
     """Return a value as a JSON value or a text; None if it has none. Raises TypeError if it cannot be written."""
     if type(value) in _UNCHANGED:
         return value
-    for kind, plain in _FORMS:
-        if isinstance(value, kind):
-            return plain(value)
+    plain = _EXACT.get(type(value)) or next((form for kinds, form in _FORMS if isinstance(value, kinds)), None)
+    if plain is not None:
+        return plain(value)
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return _numpy_value(value)
     names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
@@ -61,24 +83,26 @@ def exact_text(text: str) -> str:
     return text if type(text) is str else str.__str__(text)
 
 
-def _key(name: object) -> str:
-    if not isinstance(name, str):
-        raise TypeError("variables must be a mapping from text to values")
-    return exact_text(name)
+def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
+    if not all(isinstance(name, str) for name in value):
+        raise TypeError("the names in an object must be texts")
+    return {exact_text(name): plain_value(inner) for name, inner in value.items()}
 
 
 def _whole(value: int) -> int | str:
-    return int(value) if int(value) in _INTEGERS else str(int(value))
+    number = int(value)
+    return number if number in _INTEGERS else str(number)
 
 
 def _decimal(value: Decimal) -> str | None:
-    """Return all digits, also trailing zeros: they are those of a price."""
+    """Return all digits, also the zeros at the end: they are those of a price."""
     if not value.is_finite():
         return None
-    exponent = value.as_tuple().exponent
-    if not isinstance(exponent, int) or abs(exponent) > _MAX_DIGITS:
+    exponent = int(value.as_tuple().exponent)
+    if abs(exponent) > _MAX_DIGITS:
         raise TypeError(f"a number with more than {_MAX_DIGITS:,} digits is too long for a text")
-    return format(value, "f")
+    text = format(value, "f")
+    return text if exponent >= -_MAX_PLACES else text.rstrip("0").rstrip(".")
 
 
 def _digits(value: float) -> str:
@@ -118,18 +142,20 @@ def _refused(value: object) -> None:
     raise TypeError(f"a value of type {type(value).__name__} is no text: decode it first")
 
 
-_FORMS: Final[tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...]] = (
-    (Enum, lambda value: plain_value(value.value)),
-    (str, exact_text),
-    (int, _whole),
-    (float, lambda value: float(value) if isfinite(value) else None),
-    (Mapping, lambda value: {_key(name): plain_value(inner) for name, inner in value.items()}),
+_FORMS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
+    ((Enum,), lambda value: plain_value(value.value)),
+    ((str,), exact_text),
+    ((int,), _whole),
+    ((float,), lambda value: float(value) if isfinite(value) else None),
+    ((dict, Mapping), _object),
     ((list, tuple), lambda value: [plain_value(inner) for inner in value]),
     ((set, frozenset), lambda value: [plain_value(inner) for inner in sorted(value)]),
-    (Decimal, _decimal),
-    ((date, time), _moment),
-    (timedelta, _duration),
-    (UUID, str),
+    ((Decimal,), _decimal),
+    ((datetime, date, time), _moment),
+    ((timedelta,), _duration),
+    ((UUID,), str),
     ((bytes, bytearray, memoryview), _refused),
 )
-"""By type, the first that fits: how its values are written. A datetime is a date."""
+"""By types, the first that fit: how a value of them is written."""
+_EXACT: Final = {kind: form for kinds, form in _FORMS for kind in kinds}
+"""The same for values that are of no subclass: quicker."""

@@ -7,6 +7,7 @@ import msgspec
 
 from dispatcher.channels.submission.address import AddressForm
 from dispatcher.channels.submission.target_check import TargetCheck
+from dispatcher.channels.value_texts import are_plain, plain_variables
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
 
 _GRAPHIC = bytes(range(0x21, 0x7F))
@@ -82,14 +83,15 @@ def check_each(
     for index, item in enumerate(slab):
         given, own = _parts(item)
         address = form.of(given)
-        reason = item.reason if isinstance(item, Unreadable) else _complaint(address, own)
+        own, problem = _checked_variables(own, form)
+        reason = item.reason if isinstance(item, Unreadable) else _complaint(address) or problem
         if check is not None and not reason:
             reason = check.complaint(str(address), own)
         if reason:
             refusals.append(Refusal(line_of(index), reason, _shown(item, given)))
         else:
             addresses.append(str(address))
-            variables.append(dict(own) if own else None)
+            variables.append(own)
     some = variables if any(variables) else None
     return Accepted(addresses, some, digest_text(addresses, some)), refusals
 
@@ -123,7 +125,11 @@ def _with_variables(slab: Sequence[object], form: AddressForm) -> Accepted | Non
         return None
     targets = cast("Sequence[Target]", slab)
     plain = _plain([target.address for target in targets], form)
-    if plain is None or any(_variables_complaint(target.variables) for target in targets):
+    given = [target.variables for target in targets if target.variables]
+    try:
+        if plain is None or not are_plain(given) or any(map(_size_complaint, given)):
+            return None
+    except (AttributeError, TypeError, UnicodeEncodeError):  # some are no mappings, or hold no texts
         return None
     addresses, _, text = plain
     variables: list[Variables] = [dict(target.variables) if target.variables else None for target in targets]
@@ -140,7 +146,7 @@ def _parts(item: object) -> tuple[Any, Any]:
     return item, None
 
 
-def _complaint(address: object, variables: object) -> str:
+def _complaint(address: object) -> str:
     if not isinstance(address, str):
         return f"a target must be text or a Target, not {type(address).__name__}"
     if not address:
@@ -149,20 +155,27 @@ def _complaint(address: object, variables: object) -> str:
         return f"the target is longer than {MAX_TARGET_LENGTH:,} characters"
     if " " in address or not address.isprintable():
         return "the target has whitespace, a control character or one that cannot be printed"
-    return _variables_complaint(variables)
+    return ""
 
 
-def _variables_complaint(variables: object) -> str:
+def _checked_variables(variables: object, form: AddressForm) -> tuple[Variables, str]:
+    """Return variables as they are accepted, and why they are refused; empty if they are not."""
     if not variables:
-        return ""
-    if not isinstance(variables, Mapping) or set(map(type, variables)) != {str}:
-        return "variables must be a mapping from text to values"
+        return None, ""
+    if not isinstance(variables, Mapping):
+        return None, "variables must be a mapping from text to values"
     try:
-        too_large = len(_encode(dict(variables))) > MAX_VARIABLES_BYTES
+        plain = plain_variables(variables)
+        accepted = plain if form.trims else dict(variables)  # targets of 0.2 keep the digest that they had
+        return accepted or None, _size_complaint(accepted)
     except UnicodeEncodeError:
-        return "the variables contain text that is not UTF-8"
+        return None, "the variables contain text that is not UTF-8"
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        return f"the variables cannot be encoded: {error}"
+        return None, f"the variables cannot be encoded: {error}"
+
+
+def _size_complaint(variables: Mapping[str, Any]) -> str:
+    too_large = len(_encode(variables)) > MAX_VARIABLES_BYTES
     return f"the variables are larger than {MAX_VARIABLES_BYTES:,} bytes (encoded)" if too_large else ""
 
 

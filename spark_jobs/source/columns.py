@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 WHOLE = "variables"
 """A struct or map column with this name holds all variables, if the option `variables` names none."""
 _OPTIONS = "Rename one of them, or name another with the options target, variables or split."
-_PLAIN = ("string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double")
-_AS_TEXT = ("date", "timestamp", "timestamp_ntz", "decimal")
+_VALUES = (
+    *("string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double"),
+    *("date", "time", "timestamp", "timestamp_ntz", "decimal"),
+)
+"""Types of variables. Those of the second line become texts."""
 _SPLITS = ("string", "char", "varchar", "byte", "short", "integer", "long")
 
 
@@ -26,8 +29,6 @@ class Columns:
     """The column of addresses."""
     variables: tuple[str, ...]
     """The variables: one column each, of the same name."""
-    as_text: frozenset[str]
-    """The variables that are converted to text."""
     whole: str
     """The struct or map column that has all variables, or empty."""
     split: tuple[str, ...]
@@ -41,7 +42,7 @@ def columns_of(schema: "StructType", options: TaskOptions, hint: str = _OPTIONS)
     """
     types = {column.name: column.dataType for column in schema.fields}
     _check_there(types, [options.target, *(options.variables or ()), *options.split], hint)
-    if types[options.target].typeName() not in _PLAIN[:3]:
+    if types[options.target].typeName() not in _VALUES[:3]:
         raise _wrong(options.target, types[options.target], "the target must be text", "string")
     for name in options.split:
         if types[name].typeName() not in _SPLITS:
@@ -49,12 +50,11 @@ def columns_of(schema: "StructType", options: TaskOptions, hint: str = _OPTIONS)
     named = _variables(types, options)
     if len(named) == 1 and types[named[0]].typeName() in ("struct", "map"):
         _check_whole(named[0], types[named[0]])
-        return Columns(options.target, (), frozenset(), named[0], options.split)
+        return Columns(options.target, (), named[0], options.split)
     for name in named:
-        if types[name].typeName() not in (*_PLAIN, *_AS_TEXT):
+        if types[name].typeName() not in _VALUES:
             raise _wrong(name, types[name], "a variable must be text, a number, a truth value or a time", "string")
-    as_text = frozenset(name for name in named if types[name].typeName() in _AS_TEXT)
-    return Columns(options.target, named, as_text, "", options.split)
+    return Columns(options.target, named, "", options.split)
 
 
 def _variables(types: "dict[str, DataType]", options: TaskOptions) -> tuple[str, ...]:
@@ -79,8 +79,10 @@ def _check_whole(name: str, kind: "DataType") -> None:
         part = parts.pop()
         inner = [field.dataType for field in part.fields] if part.typeName() == "struct" else []
         inner += [getattr(part, side) for side in ("keyType", "valueType", "elementType") if hasattr(part, side)]
-        if not inner and part.typeName() not in _PLAIN:
-            raise _wrong(name, part, "variables in a struct or map must be text, numbers or truth values", "string")
+        if not inner and part.typeName() not in _VALUES:
+            raise _wrong(
+                name, part, "variables in a struct or map must be text, numbers, truth values or times", "string"
+            )
         parts += inner
 
 

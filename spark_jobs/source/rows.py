@@ -1,12 +1,13 @@
 """Read Arrow batches as targets: lists, never an object per target."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 import msgspec
 
 from dispatcher.channels.submission.target_check import TargetCheck
+from dispatcher.channels.value_texts import plain_value
 from dispatcher.model.task import MAX_VARIABLES_BYTES
 from producers.submit.validation import Refusal, Unreadable, Variables, check_each, check_slab
 from spark_jobs.source.columns import Columns
@@ -123,17 +124,54 @@ def _combinations(parts: "Sequence[pa.Array[Any]]") -> "pa.Array[Any]":
 
 
 def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:
+    """Return the variables of each row, as they are accepted. Null and NaN are left out."""
     if columns.whole:
-        structs = batch.column(columns.whole).to_pylist(maps_as_pydicts="last")
-        return [{name: value for name, value in own.items() if value is not None} if own else None for own in structs]
+        column = batch.column(columns.whole)
+        structs = column.to_pylist(maps_as_pydicts="last")
+        if "float" in str(column.type):
+            structs = [as_written(own, column.type) for own in structs]
+        return [_without_nulls(own.items()) if own else None for own in structs]
     if not columns.variables:
         return None
-    lists, nulls = [], False
-    for name in columns.variables:
-        column = batch.column(name)
-        nulls = nulls or column.null_count > 0
-        lists.append((column.cast("string") if name in columns.as_text else column).to_pylist())
+    lists = [_values(batch.column(name)) for name in columns.variables]
+    nulls = any(None in values for values in lists)
     return _zipped(columns.variables, lists, nulls=nulls)
+
+
+def _values(column: "pa.Array[Any]") -> list[Any]:
+    """Return the values of a column as they are accepted: quickly for those that need no look at each."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_floating(kind):
+        if pa.types.is_float32(kind):  # the digits as written, not those of the double next to it
+            column = column.cast("string").cast("float64")
+        column = pc.if_else(pc.is_finite(column), column, None)
+    values: list[Any] = column.to_pylist()
+    is_quick = any(test(kind) for test in (pa.types.is_primitive, pa.types.is_string, pa.types.is_large_string))
+    return values if is_quick and not pa.types.is_temporal(kind) else list(map(plain_value, values))
+
+
+def as_written(value: Any, kind: "pa.DataType") -> Any:
+    """Return a nested value whose floats of 32 bits have the digits as they were written."""
+    import numpy as np
+    import pyarrow as pa
+
+    if value is None:
+        return None
+    if pa.types.is_float32(kind):
+        return plain_value(np.float32(value))
+    if pa.types.is_struct(kind):
+        return {field.name: as_written(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return {key: as_written(inner, kind.item_type) for key, inner in value.items()}
+    return [as_written(inner, kind.value_type) for inner in value] if pa.types.is_list(kind) else value
+
+
+def _without_nulls(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any] | None:
+    """Return the variables that have a value."""
+    return {name: plain for name, value in pairs if (plain := plain_value(value)) is not None} or None
 
 
 def _zipped(names: Sequence[str], lists: Sequence[list[Any]], *, nulls: bool) -> list[Variables]:

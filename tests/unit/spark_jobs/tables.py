@@ -11,8 +11,8 @@ from spark_jobs.source.writing import WriteTarget
 
 pa = pytest.importorskip("pyarrow")
 
-PLAIN = Columns("target", (), frozenset(), "", ())
-NAMED = Columns("target", ("name",), frozenset(), "", ())
+PLAIN = Columns("target", (), "", ())
+NAMED = Columns("target", ("name",), "", ())
 TASK = {"id": "sale", "app": "shop", "tier": "high", "channel": "log", "message": "Sale!"}
 
 

@@ -27,7 +27,7 @@ def _type(kind: str) -> object:
 
 def test_all_other_columns_are_variables() -> None:
     assert planned("target string; name string; since date; tier string", split="", variables="name,since") == Columns(
-        "target", ("name", "since"), frozenset({"since"}), "", ()
+        "target", ("name", "since"), "", ()
     )
     assert planned("target string; name string; day int").variables == ("name", "day")
     assert planned("target string; name string", variables="").variables == ()

@@ -58,7 +58,7 @@ def test_a_double_is_seen_in_a_later_batch_unless_the_first_was_bad() -> None:
 
 
 def test_the_same_target_in_two_parts_of_a_split_is_no_double() -> None:
-    columns = Columns("target", (), frozenset(), "", ("app",))
+    columns = Columns("target", (), "", ("app",))
     rows = [{"target": "a", "app": "shop"}, {"target": "a", "app": "news"}, {"target": "a", "app": "shop"}]
     by_app = rules(columns, app="", split="app")
     assert reasons(rows, by_app) == [None, None, "duplicate"]
@@ -66,7 +66,7 @@ def test_the_same_target_in_two_parts_of_a_split_is_no_double() -> None:
 
 
 def test_each_channel_of_a_split_has_its_own_form() -> None:
-    columns = Columns("target", (), frozenset(), "", ("channel",))
+    columns = Columns("target", (), "", ("channel",))
     rows = [
         {"target": "beef", "channel": "other"},
         {"target": "nope", "channel": "other"},
@@ -88,7 +88,7 @@ def test_what_is_suppressed_is_left_out_and_the_flag_with_it() -> None:
 
 
 def test_variables_in_a_struct_are_measured_too() -> None:
-    columns = Columns("target", (), frozenset(), "vars", ())
+    columns = Columns("target", (), "vars", ())
     rows = [{"target": "a", "vars": {"text": "z" * 3_000}}, {"target": "b", "vars": {"text": "short"}}]
     found = reasons(rows, rules(columns))
     assert found[1] is None
@@ -110,7 +110,7 @@ def test_rows_are_checked_by_the_channel_and_the_message_of_their_task() -> None
 
 
 def test_where_a_split_column_has_the_channel_its_own_checks_apply() -> None:
-    columns = Columns("target", (), frozenset(), "", ("channel",))
+    columns = Columns("target", (), "", ("channel",))
     rows = [{"target": "x", "channel": "apns"}, {"target": "x", "channel": "http"}]
     assert reasons(rows, rules(columns, channel="", split="channel")) == [
         "the target is not a device token in hexadecimal digits",

@@ -31,19 +31,19 @@ def test_a_table_without_variables_has_none() -> None:
 
 def test_variables_keep_their_types_and_times_become_text() -> None:
     day, price = datetime.date(2026, 11, 21), decimal.Decimal("9.90")
-    columns = Columns("target", ("n", "ok", "x", "day", "price"), frozenset({"day", "price"}), "", ())
+    columns = Columns("target", ("n", "ok", "x", "day", "price"), "", ())
     rows = read([{"target": "a", "n": 3, "ok": True, "x": 0.5, "day": day, "price": price}], columns)
     assert rows.variables == [{"n": 3, "ok": True, "x": 0.5, "day": "2026-11-21", "price": "9.90"}]
 
 
 def test_a_null_variable_is_left_out() -> None:
-    columns = Columns("target", ("name", "city"), frozenset(), "", ())
+    columns = Columns("target", ("name", "city"), "", ())
     rows = read([{"target": "a", "name": None, "city": "Ulm"}, {"target": "b", "name": None, "city": None}], columns)
     assert rows.variables == [{"city": "Ulm"}, None]
 
 
 def test_a_struct_column_holds_all_variables() -> None:
-    columns = Columns("target", (), frozenset(), "vars", ())
+    columns = Columns("target", (), "vars", ())
     rows = read([{"target": "a", "vars": {"name": "Ann", "age": None}}, {"target": "b", "vars": None}], columns)
     assert rows.variables == [{"name": "Ann"}, None]
 

@@ -15,8 +15,8 @@ from spark_jobs.source.writing import OPEN_LANES, Written, write
 from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, people, table, target
 
-BY_KIND = Columns("target", (), frozenset(), "", ("kind",))
-BY_APP = Columns("target", (), frozenset(), "", ("app",))
+BY_KIND = Columns("target", (), "", ("kind",))
+BY_APP = Columns("target", (), "", ("app",))
 
 
 class Job:
@@ -209,7 +209,7 @@ def test_a_part_that_only_a_dead_attempt_made_is_left_over() -> None:
 
 
 def test_a_part_in_a_language_is_left_over_though_there_is_no_message_without_one() -> None:
-    columns = Columns("target", (), frozenset(), "", ("language",))
+    columns = Columns("target", (), "", ("language",))
     messages: Any = {"message.de": "Hallo", "message.fr": "Salut"}
     job = Job(columns, split="language", message="", **messages)
     job.attempt([{"target": "a", "language": "de"}])
