@@ -207,6 +207,9 @@ class _Service:
     def flow_pauses(self) -> dict[str, FlowPause]:
         return {"fcm/shop": FlowPause(kind=PauseKind.DOWN, since_ms=0)}
 
+    def stuck_tasks(self) -> int:
+        return 0
+
     def signals(self) -> Signals:
         tiers = [
             TierSignals(

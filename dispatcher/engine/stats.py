@@ -111,6 +111,10 @@ class EngineStats:
     def held_envelopes(self) -> int:
         return self.buffers.held_envelopes
 
+    @property
+    def unrecorded_targets(self) -> int:
+        return 0 if self.late_records is None else self.late_records.targets
+
     def tier_stats(self) -> dict[str, TierStats]:
         """Return the counts per tier for the heartbeat."""
         return {

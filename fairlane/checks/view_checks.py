@@ -16,8 +16,9 @@ from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.model.flow_pause import PauseKind, flow_name, flow_parts
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.values import duration, listed
-from dispatcher.model.view import ENDED_STATES, Globals, TaskView, WorkerBeat
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import GONE, ViewRole, judge
+from fairlane.figures.stuck_tasks import is_stuck
 from fairlane.screen.times import local_moment
 from fairlane.settings import Settings
 from producers.connection import Connection
@@ -26,8 +27,6 @@ _SHOWN_LANES = 10
 _SHOWN_TASKS = 5
 _SHOWN_LETTER_LANES = 5
 NO_SETTINGS = globals_of({})
-STUCK_MS = 900_000
-"""A task without progress for longer than this is stuck. A task waits at most 600 s for its next attempt."""
 
 
 def view_findings(settings: Settings) -> Iterator[Finding]:
@@ -170,15 +169,6 @@ def flow_findings(settings: Globals, tasks: Iterable[TaskView]) -> Iterator[Find
             f"app {app} is paused on channel {channel} {until}, and {waiting.get(flow, 0):,} targets wait: {pause}",
             f"Remove the cause. `fairlane channel resume {channel} --app {app}` ends the pause now.{confirm}",
         )
-
-
-def is_stuck(one: IdleTask, served: Served, settings: Globals, after_ms: int = STUCK_MS) -> bool:
-    """Return whether nothing has happened to a task for `after_ms`, though workers may send it."""
-    task = one.task
-    if not served.workers or one.idle_ms < after_ms or task.targets.pending <= 0:
-        return False
-    may_be_sent = not settings.stops(task.channel, task.app) and not served.lacks(task.channel)
-    return task.state in ENDED_STATES or (task.state == "running" and task.sealed and may_be_sent)
 
 
 def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Finding]:

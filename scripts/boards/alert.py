@@ -8,7 +8,7 @@ import yaml
 from scripts.boards.installation import Installation
 
 Severity = Literal["warning", "critical"]
-GROUP: Final = "fairlane-estate"
+GROUP: Final = "fairlane"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,10 @@
-"""The alerts of the estate. Each has a section in docs/runbooks.md, and tests of its firing and of its silence."""
+"""The alerts. Each has a section in docs/runbooks.md, and tests of its firing and of its silence."""
 
 from typing import Final
 
 from scripts.boards.alert import Alert, Level, Recorded
 from scripts.boards.installation import Installation
+from scripts.boards.service_alerts import service_alerts
 
 DISK_FULL_PERCENT: Final = 95
 """A bookie becomes read-only here (its diskUsageThreshold)."""
@@ -44,8 +45,9 @@ def mean_of_others(vector: str) -> str:
 
 
 def alerts(installation: Installation) -> tuple[Alert, ...]:
-    """Return all alerts: of bookies, brokers, metadata, and of what only Fairlane sees."""
-    return (*_of_bookies(installation), *_of_disks(), *_of_brokers(), *_of_the_service(installation))
+    """Return all alerts: of the service, of bookies, brokers and metadata, and of what only the guard sees."""
+    of_estate = (*_of_bookies(installation), *_of_disks(), *_of_brokers(), *_of_guards(installation))
+    return (*service_alerts(), *of_estate)
 
 
 def _of_bookies(installation: Installation) -> tuple[Alert, ...]:
@@ -140,7 +142,7 @@ def _of_brokers() -> tuple[Alert, ...]:
     )
 
 
-def _of_the_service(installation: Installation) -> tuple[Alert, ...]:
+def _of_guards(installation: Installation) -> tuple[Alert, ...]:
     puts = metadata_p99("put")
     failures = "sum by (broker) (increase(fairlane_estate_probe_failures_total[5m])) > 5"
     probe = f"{probe_p99()} > {installation.slow_ms / 1000:g} or {failures} or absent(fairlane_estate_guard == 1)"

@@ -7,7 +7,7 @@ import redis
 
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.service import RegistryState, ServiceTable
-from backends.redis.registry.task_rows import LiveTask, RowShape
+from backends.redis.registry.task_rows import IDLE_TASK, IdleTask, LiveTask, RowShape
 from backends.redis.registry.tasks import Page, TaskSelection, TaskTable
 from backends.redis.view import RedisView
 from backends.redis.workers import Workers
@@ -46,6 +46,7 @@ class FixedTasks(TaskTable):
 
     def __init__(self, *tasks: TaskView | LiveTask) -> None:
         self.known: dict[str, Any] = {task.id: task for task in tasks}
+        self.idle: list[IdleTask] = []
         self.named_ids: list[str] = []
         self.reads = 0
         self.now_ms = 0
@@ -66,7 +67,7 @@ class FixedTasks(TaskTable):
 
     def live(self, shape: RowShape[Any]) -> list[Any]:
         self.reads += 1
-        return list(self.known.values())
+        return list(self.idle if shape is IDLE_TASK else self.known.values())
 
 
 class FixedService(ServiceTable):

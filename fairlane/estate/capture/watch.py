@@ -18,7 +18,7 @@ from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import TaskView
 from dispatcher.wire.topics import topics_of_lane
 from estate.capture.incidents import STUCK_MS, Incident, blocked_lanes, joined, stuck_lanes
-from fairlane.checks.view_checks import is_stuck
+from fairlane.figures.stuck_tasks import is_stuck
 from fairlane.settings import Settings
 
 NOTES_EVERY_S = 1.0

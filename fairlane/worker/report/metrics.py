@@ -32,6 +32,7 @@ _GAUGES = {
     "held_envelopes": "Unacknowledged envelopes that wait for the fold or for another worker's claim",
     "in_flight_targets": "Targets in calls to channels",
     "unsettled_targets": "Targets sent whose outcome record is not confirmed yet",
+    "unrecorded_targets": "Targets whose outcome Pulsar should have stored by now",
 }
 _COUNTERS = {
     "retried": ("retried_targets", "Targets put into a retry lane for another attempt"),
@@ -121,12 +122,14 @@ class ServiceCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         try:
             signals, paused = self._service.signals(), self._service.flow_pauses()
+            stuck = self._service.stuck_tasks()
         except FairlaneError:
             return
         yield _paused_flows(paused)
         for name, (meaning, value_of) in _SIGNALS.items():
             values = {tier.tier: value for tier in signals.tiers if (value := value_of(tier)) is not None}
             yield labelled(GaugeMetricFamily(name, meaning, labels=["tier"]), values)
+        yield GaugeMetricFamily("fairlane_stuck_tasks", "Tasks that cannot end by themselves", stuck)
         yield GaugeMetricFamily("fairlane_workers", "Workers that are serving", signals.workers)
         yield GaugeMetricFamily(
             "fairlane_workers_needed",

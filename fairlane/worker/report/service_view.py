@@ -5,14 +5,18 @@ from typing import NamedTuple
 
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
-from backends.redis.registry.task_rows import LIVE_TASK
+from backends.redis.registry.task_rows import IDLE_TASK, LIVE_TASK
 from backends.redis.workers import Workers
+from dispatcher.analysis.served import Served
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.view import Globals
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals, job_of_live
+from fairlane.figures.stuck_tasks import is_stuck
 
 _KEPT_S = 2.0
+_STUCK_KEPT_S = 60.0
+"""A task is stuck after a quarter of an hour, and its whole row costs more than what the signals need."""
 
 
 class _Figures(NamedTuple):
@@ -33,6 +37,8 @@ class ServiceView:
         self._lock = threading.Lock()
         self._meter = SignalMeter()
         self._read: _Figures | None = None
+        self._stuck: tuple[float, int] | None = None
+        """When stuck tasks were counted last (monotonic), and their number."""
 
     def signals(self) -> Signals:
         """Return the signals. Raises Unreachable; NotReady while the view is rebuilt."""
@@ -41,6 +47,17 @@ class ServiceView:
     def flow_pauses(self) -> dict[str, FlowPause]:
         """Return the open pauses by flow. Raises as `signals`."""
         return self._now().settings.flow_pauses
+
+    def stuck_tasks(self) -> int:
+        """Return the number of tasks that cannot end by themselves, at most a minute old. Raises as `signals`."""
+        settings = self._now().settings
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            if self._stuck is None or now_s - self._stuck[0] >= _STUCK_KEPT_S:
+                served, idle = Served.by(self._workers.workers()), self._registry.tasks.live(IDLE_TASK)
+                stuck = sum(bool(one.lacking) or is_stuck(one, served, settings) for one in idle)
+                self._stuck = (now_s, stuck)
+            return self._stuck[1]
 
     def _now(self) -> _Figures:
         with self._lock:

@@ -12,7 +12,6 @@ from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
 from fairlane.checks.view_checks import (
-    STUCK_MS,
     channel_findings,
     flow_findings,
     form_findings,
@@ -22,6 +21,7 @@ from fairlane.checks.view_checks import (
     unrecorded_findings,
 )
 from fairlane.cli.service.registry import MAX_SHOWN, shown_of
+from fairlane.figures.stuck_tasks import STUCK_MS
 from tests import records
 from tests.unit.tasks import task_view
 

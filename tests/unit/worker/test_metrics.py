@@ -7,21 +7,24 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry.task_rows import LiveTask
+from backends.redis.registry.task_rows import IdleTask, LiveTask
 from consumers.delivery.flow_figures import MAX_FLOWS, FlowTable
 from dispatcher.channels.guards.door import Doors
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.stats import EngineStats
+from dispatcher.engine.unrecorded import LateRecords
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, Unreachable
 from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TierStats
 from dispatcher.wire.lease import Pace
+from fairlane.figures.stuck_tasks import STUCK_MS
 from fairlane.worker.report.flow_metrics import FlowCollector
 from fairlane.worker.report.metrics import CallTimes, EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.report.service_view import ServiceView
 from tests.records import beat
 from tests.unit.tasks import live_task as live
+from tests.unit.tasks import task_view
 from tests.unit.views import FixedRegistry, FixedService, FixedTasks, FixedWorkers
 
 
@@ -70,7 +73,8 @@ class OneWorker:
         self.workers = FixedWorkers()
         self.sends(rate)
         self.service = FixedService(100)
-        registry = FixedRegistry(FixedTasks(*tasks), self.service)
+        self.tasks = FixedTasks(*tasks)
+        registry = FixedRegistry(self.tasks, self.service)
         self.view = ServiceView(registry, self.counts, self.workers, self.clock)
 
     def sends(self, rate: float) -> None:
@@ -105,6 +109,27 @@ def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
     assert world.view.signals().of("high").drain_s == 50
     world.clock.advance(2)
     assert world.view.signals().of("high").drain_s == 25
+
+
+def test_tasks_that_cannot_end_are_counted_once_a_minute() -> None:
+    world = OneWorker(20.0)
+    stuck, busy, lacking = (
+        IdleTask(task_view(name, 5), idle_ms) for name, idle_ms in (("a", STUCK_MS), ("b", 0), ("c", 0))
+    )
+    world.tasks.idle = [stuck, busy, lacking._replace(lacking="main:7:0")]
+    assert "fairlane_stuck_tasks 2.0" in exposed(ServiceCollector(world.view))
+    world.tasks.idle = []
+    world.clock.advance(59)
+    assert "fairlane_stuck_tasks 2.0" in exposed(ServiceCollector(world.view))
+    world.clock.advance(1)
+    assert "fairlane_stuck_tasks 0.0" in exposed(ServiceCollector(world.view))
+
+
+def test_targets_whose_outcome_is_late_are_shown() -> None:
+    stats = EngineStats()
+    assert "fairlane_worker_unrecorded_targets 0.0" in exposed(EngineCollector(stats, CallTimes(), "1"))
+    stats.late_records = LateRecords(since_s=1.0, targets=700, tasks=["a"])
+    assert "fairlane_worker_unrecorded_targets 700.0" in exposed(EngineCollector(stats, CallTimes(), "1"))
 
 
 @pytest.mark.parametrize("trouble", [Unreachable("Redis is gone."), NotReady("The view is being rebuilt.")])
