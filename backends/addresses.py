@@ -40,12 +40,17 @@ def as_address(value: Any, validate: ValidatorFunctionWrapHandler) -> Address:
     return value if isinstance(value, Address) and value == text else Address(text)
 
 
+def as_given(text: str) -> Address:
+    """Return the address, whether its server runs or not."""
+    return text if isinstance(text, Address) else Address(text)
+
+
 def usable(server: str, text: str | None, missing: Iterable[tuple[str, str]]) -> Address:
     """Return the address of a server. Raise NotConfigured, naming all missing settings, if there is none; Unreachable
     if the server has ended."""
     if text is None:
         raise not_configured(missing)
-    address = text if isinstance(text, Address) else Address(text)
+    address = as_given(text)
     if address.stopped:
         raise Unreachable(f"{server} of the local stack ({address}) is not running.", "Run `fairlane stack up`.")
     return address

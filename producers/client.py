@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -13,14 +13,14 @@ from backends.redis.registry.task_rows import TASK_MESSAGE, TASK_VIEW
 from backends.redis.registry.tasks import TaskSelection
 from dispatcher.analysis.why import Why
 from dispatcher.model.cap_state import CapState
-from dispatcher.model.errors import InvalidInput
+from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.service_settings import Setting, globals_after
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view import STATES, Globals, TaskView, WorkerBeat
 from dispatcher.wire.invalid import InvalidTarget
 from producers.connection import Connection
-from producers.control.change import change_service
+from producers.control.change import Stored, change_service, log_deferred
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.explaining import channel_trouble, explain
 from producers.control.service_controls import Put, ServiceControls
@@ -61,7 +61,7 @@ class PushClient:
         self._connection = connection
         self._channels = ChannelCheck(connection.workers.workers)
         self._controls = Controls(connection.services)
-        self._service = self._service_controls(lambda settings: change_service(connection.services(), settings))
+        self._service = self._service_controls(self._store)
         self._dead_letters = connection.dead_letters(self.submit)
         self._steering = BulkChanges(connection.services, connection.registry.tasks, connection.known_tasks)
 
@@ -175,9 +175,11 @@ class PushClient:
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
         """Return a handle of any submitted task.
 
-        Raises NotFound, or NotReady if the view is being rebuilt and does not know the task yet.
+        Raises NotFound, or NotReady if the view is being rebuilt and does not know the task yet. While Redis is gone,
+        the handle is returned for any id, so that the task can be paused or cancelled: its methods raise NotFound.
         """
-        self._connection.known_tasks.task(id)
+        with suppress(Unreachable):
+            self._connection.known_tasks.task(id)
         return self._handle(id)
 
     def tasks(
@@ -333,9 +335,15 @@ class PushClient:
         """
         self._service.limit_app(app, tasks, targets)
 
-    def change_service(self, change: Callable[[ServiceControls], None]) -> None:
-        """Make one or several of the changes above in one call of a function that receives the ServiceControls."""
-        change(self._service)
+    def change_service(self, change: Callable[[ServiceControls], None]) -> str:
+        """Make one or several of the changes above in one call of a function that receives the ServiceControls.
+
+        Return why they take effect only when Redis is back; an empty text if they are in force. (The methods above log
+        it as a warning.) Raises Unreachable if Pulsar is gone.
+        """
+        lacking = list[str]()
+        change(self._service_controls(lambda settings: lacking.append(self._changed(settings).lacks_redis)))
+        return next(filter(None, lacking), "")
 
     def globals(self, after: Callable[[ServiceControls], None] | None = None) -> Globals:
         """Return the settings of the whole service.
@@ -370,9 +378,14 @@ class PushClient:
         """
         return self._connection.invalid_targets(chosen, repeats=repeats)
 
+    def _store(self, settings: Sequence[Setting]) -> None:
+        log_deferred(self._changed(settings))
+
+    def _changed(self, settings: Sequence[Setting]) -> Stored:
+        return change_service(self._connection.services(), settings)
+
     def _service_controls(self, put: Put) -> ServiceControls:
-        service = self._connection.registry.service
-        return ServiceControls(put, service.now_ms, service.flow_entries)
+        return ServiceControls(put, self._connection.now_ms, self._connection.flow_entries)
 
     def live_tasks(self) -> list[TaskView]:
         """Return all tasks that have not ended, newest first."""

@@ -1,7 +1,7 @@
 """Assemble a client: Pulsar, Redis, and the services a submission needs of them."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import Unreachable
+from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view_home import held_elsewhere
 from dispatcher.wire.invalid import InvalidTarget
@@ -47,7 +48,7 @@ class Connection:
         if settings.redis.url is None:
             require_addresses(settings.pulsar, settings.redis)
         self._settings = settings
-        self._view = open_view(settings.redis)
+        self._view = open_view(settings.redis, must_run=False)
         self._lock = threading.RLock()
         self._opened = ExitStack()
         self._pulsar: PulsarConnection | None = None
@@ -97,6 +98,20 @@ class Connection:
         records = self._connected().earlier_views(epoch.id if epoch else "", after)
         if records.is_elsewhere(self._view.address) and not (epoch and epoch.adopted):
             raise held_elsewhere(records.address, self._view.address)
+
+    def now_ms(self) -> int:
+        """Return Redis' time; this machine's if Redis is gone."""
+        try:
+            return self.registry.service.now_ms()
+        except Unreachable:
+            return SystemClock().wall_ms()
+
+    def flow_entries(self) -> Mapping[str, FlowPause]:
+        """Return the last entry of each flow; as the control topic has it if Redis is gone. Raises as `services`."""
+        try:
+            return self.registry.service.flow_entries()
+        except Unreachable:
+            return self.services().known.stored_flows()
 
     def failures(self, task: str) -> Iterator[Failure]:
         """Return the task's failed targets so far. Nothing is read while its counts show none. Raises as `services`."""

@@ -26,8 +26,9 @@ _OUTAGE_S = 60.0
 class TaskHandle:
     """A handle of one task. A task can have any number of handles, in any process.
 
-    Controls return once the view holds the change; workers follow within 200 ms. They raise TaskEnded, NotFound,
-    InvalidInput, or Unreachable. A small low task that shares its lane gets its own lane.
+    Controls return once the view holds the change; workers follow within 200 ms. While Redis is gone they store the
+    change in Pulsar, where it takes effect when Redis is back, and log a warning. They raise TaskEnded, NotFound,
+    InvalidInput, or Unreachable if Pulsar is gone. A small low task that shares its lane gets its own lane.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ import redis
 from redis import exceptions
 from redis.connection import ConnectionPool
 
-from backends.addresses import Address
+from backends.addresses import Address, as_given, usable
 from backends.redis.faults import IsCluster, NotPrimary, ServerFault
 from backends.redis.keys import CONSTANTS
 from backends.redis.pools import OnConnect, copy_of, open_pool
@@ -45,11 +45,19 @@ class RedisClient(redis.Redis):
         if self.closed:
             raise Refused("This client is closed.", "Connect again.")
 
+    def check_running(self) -> None:
+        """Raise Unreachable if this is the local stack's Redis and it has ended: another program may answer there."""
+        usable("Redis", self.address, ())
 
-def connect(settings: RedisSettings, on_connect: OnConnect | None = None) -> RedisClient:
+
+def connect(settings: RedisSettings, on_connect: OnConnect | None = None, *, must_run: bool = True) -> RedisClient:
     """Return a thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable
-    URL, NotConfigured if there is none, and Unreachable if the local stack's Redis has ended."""
-    return _client(open_pool(settings, on_connect), settings.address)
+    URL, NotConfigured if there is none, and Unreachable if the local stack's Redis has ended.
+
+    must_run: False to raise the last only when the client is used.
+    """
+    address = settings.address if must_run or settings.url is None else as_given(settings.url)
+    return _client(open_pool(settings, address, on_connect), address)
 
 
 def _client(pool: ConnectionPool, address: Address) -> RedisClient:
@@ -69,6 +77,7 @@ def translated(client: redis.Redis) -> Iterator[None]:
     client's address."""
     if isinstance(client, RedisClient):
         client.check()
+        client.check_running()
     try:
         yield
     except exceptions.RedisError as error:

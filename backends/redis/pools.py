@@ -60,9 +60,8 @@ _KINDS: Mapping[type, type] = {
 }
 
 
-def open_pool(settings: RedisSettings, on_connect: OnConnect | None) -> ConnectionPool:
-    """Return a pool; nothing is sent yet. Raises InvalidInput, NotConfigured, and Unreachable."""
-    address = str(settings.address)
+def open_pool(settings: RedisSettings, address: str, on_connect: OnConnect | None) -> ConnectionPool:
+    """Return a pool for the address of the settings; nothing is sent yet. Raises InvalidInput."""
     common: Options = {
         "decode_responses": False,
         "protocol": 2,

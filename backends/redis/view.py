@@ -139,11 +139,15 @@ class ViewPart:
 
 
 def open_view(
-    settings: RedisSettings, *, claim_max_ms: int = CLAIM_MAX_MS, observe: Observe | None = None
+    settings: RedisSettings,
+    *,
+    claim_max_ms: int = CLAIM_MAX_MS,
+    observe: Observe | None = None,
+    must_run: bool = True,
 ) -> RedisView:
-    """Return the view under the settings' prefix; nothing is sent yet."""
+    """Return the view under the settings' prefix; nothing is sent yet. must_run: as for `connect`."""
     keys = Keys(settings.prefix)
-    client = connect(settings, restart_guard(keys, claim_max_ms))
+    client = connect(settings, restart_guard(keys, claim_max_ms), must_run=must_run)
     scripts = Scripts(client, lua_folder("backends.redis"), observe=observe)
     return RedisView(client, keys, scripts, _address_of(client, keys.prefix))
 

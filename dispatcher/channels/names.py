@@ -6,7 +6,7 @@ NO_CHANNEL: Final = (
     "is missing; name fcm, apns, http or a channel of your own (for trials, log only writes into the workers' log and "
     "null does nothing)"
 )
-"""What to say about a task without a channel. There is no default: a forgotten channel would send to nobody."""
+"""The message about a task without a channel. There is no default: a forgotten channel would send to nobody."""
 _TRIALS: Final = {"null": "its targets count as sent", "log": "its targets are written into the workers' log"}
 
 

@@ -1,6 +1,7 @@
 """The one path of a change of tasks or of the service: the control topic, then the view, then lanes that are
 missing."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -14,6 +15,16 @@ from producers.ports import Services
 _BATCH = 500
 """The number of tasks changed in one round trip; a batch takes some ms of Redis' time."""
 _LANE_MAKERS = 16
+_log = logging.getLogger(__name__)
+
+
+class Stored(NamedTuple):
+    """Records in the control topic."""
+
+    positions: list[str]
+    """Their positions."""
+    lacks_redis: str = ""
+    """Why the view does not hold them yet: workers apply them when Redis is back. Empty if it does."""
 
 
 class TaskChange(NamedTuple):
@@ -31,8 +42,8 @@ class TaskChange(NamedTuple):
 
 def change_tasks(
     services: Services, changes: Sequence[TaskChange], on_stored: Callable[[int], None] | None = None
-) -> list[str]:
-    """Change tasks in batches and return the positions of the records. Return once the view holds the changes.
+) -> Stored:
+    """Change tasks in batches. Return once the view holds the changes, or Redis turns out to be gone.
 
     The lanes of tasks that leave a shared one are created last: a broker creates some hundred topics a second, and a
     pause should not wait for that. A worker that needs a missing lane waits for it; one that moves an envelope there
@@ -41,43 +52,46 @@ def change_tasks(
     on_stored: called after each batch with the number of tasks changed so far. Raises FairlaneError at the first batch
     that fails; those before it are changed.
     """
-    positions, stored, failure = list[str](), 0, None
+    positions, lacks_redis, stored, failure = list[str](), "", 0, None
     while stored < len(changes) and failure is None:
         batch = changes[stored : stored + _BATCH]
         try:
-            positions += _store(services, [record for change in batch for record in _records(services, change)])
+            batch_stored = _store(services, [record for change in batch for record in _records(services, change)])
         except FairlaneError as error:
             failure = error
         else:
+            positions += batch_stored.positions
+            lacks_redis = lacks_redis or batch_stored.lacks_redis
             stored += len(batch)
             if on_stored is not None:
                 on_stored(stored)
     _create_lanes(services, [change.task for change in changes[:stored] if change.leaves_shared_lane])
     if failure is not None:
         raise failure
-    return positions
+    return Stored(positions, lacks_redis)
 
 
-def change_service(services: Services, settings: Sequence[Setting]) -> None:
-    """Change settings of the service. Workers follow within 200 ms. Raises Unreachable."""
+def change_service(services: Services, settings: Sequence[Setting]) -> Stored:
+    """Change settings of the service. Workers follow within 200 ms. Raises Unreachable if Pulsar is gone."""
     now_ms = services.clock.wall_ms()
-    _store(services, [setting.record(now_ms) for setting in settings])
+    return _store(services, [setting.record(now_ms) for setting in settings])
 
 
-def _store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> list[str]:
-    """Store the records in this order in one batch and return their positions.
-
-    Raises Unreachable; the error says so if the records are stored all the same.
-    """
+def _store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> Stored:
+    """Store the records in this order in one batch. Raises Unreachable if Pulsar is gone."""
     positions = services.control.append_many(records)
     try:
         services.registry.control.apply_all(list(zip(positions, records, strict=True)))
     except Unreachable as error:
-        raise Unreachable(
-            f"The change is stored in Pulsar, but not yet in Redis: {error.cause}",
-            "It takes effect on its own once Redis is back.",
-        ) from error
-    return positions
+        return Stored(positions, f"The change is stored in Pulsar and takes effect when Redis is back: {error.cause}")
+    return Stored(positions)
+
+
+def log_deferred(stored: Stored) -> Stored:
+    """Return the same. Log it if the records take effect only when Redis is back."""
+    if stored.lacks_redis:
+        _log.warning(stored.lacks_redis)
+    return stored
 
 
 def _records(services: Services, change: TaskChange) -> Iterator[ControlChange]:

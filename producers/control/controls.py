@@ -8,14 +8,14 @@ from functools import cache
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from dispatcher.channels.submission.task_message import edited_message
-from dispatcher.model.errors import TaskEnded
+from dispatcher.model.errors import TaskEnded, Unreachable
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.task import Message
 from dispatcher.model.task_control import Control, Override
 from dispatcher.model.view import InFlight
 from dispatcher.wire.envelope import decode_message
 from dispatcher.wire.submission import Submission
-from producers.control.change import TaskChange, change_tasks
+from producers.control.change import Stored, TaskChange, change_tasks, log_deferred
 from producers.control.known_tasks import no_such_task
 from producers.control.task_changes import Changes
 from producers.ports import Services
@@ -37,7 +37,7 @@ class Cancelled:
     sent: int
     """How many of these targets were sent after all, as far as is known."""
     settled: bool
-    """Whether nothing of the task is in flight any more."""
+    """Whether nothing of the task is in flight any more. False also if Redis is gone, and nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class Edit:
     latest: int
     """The number of the edit now in force. It differs if somebody else edited the message at the same time and was
     later."""
+    lacks_redis: str = ""
+    """Why the edit comes into force only when Redis is back; otherwise empty."""
 
 
 class Controls:
@@ -61,7 +63,8 @@ class Controls:
         """Change a task, including its queued targets. Targets in flight are not called back.
 
         A small low task that shares its lane gets its own lane, unless it is only resumed. Raises TaskEnded, NotFound,
-        InvalidInput, Unreachable.
+        InvalidInput; Unreachable if Pulsar is gone. Without Redis the change is stored, and takes effect when Redis is
+        back; a warning in the log says so.
         """
         self._change(self._open(task), changes.controls())
 
@@ -78,7 +81,10 @@ class Controls:
             _refuse_ended(submission)
             if changes.takes(submission):
                 self._change(submission, controls)
-        return self.follow([task], wait_s)
+        try:
+            return self.follow([task], wait_s)
+        except Unreachable:
+            return Cancelled(0, 0, settled=False)
 
     def follow(
         self, tasks: Sequence[str], wait_s: float, on_progress: Callable[[int], None] | None = None
@@ -110,10 +116,10 @@ class Controls:
         submission = self._open(task)
         record = submission.record
         checked = edited_message(record.channel, decode_message(record.message), checked)
-        positions = self._change(submission, (Control("override", Override(submission.edits + 1, checked)),))
-        now = self._services().known.submission(task) or submission
-        ours = now.edited_at in ("", positions[-1])
-        return Edit(now.edits if ours else submission.edits + 1, now.edits)
+        stored = self._change(submission, (Control("override", Override(submission.edits + 1, checked)),))
+        now = self._find(task) or submission
+        ours = now.edited_at in ("", stored.positions[-1])
+        return Edit(now.edits if ours else submission.edits + 1, now.edits, stored.lacks_redis)
 
     def _open(self, task: str) -> Submission:
         """Return a task that accepts changes."""
@@ -124,13 +130,21 @@ class Controls:
         return submission
 
     def _known(self, task: str) -> Submission:
-        submission = self._services().known.submission(task)
+        submission = self._find(task)
         if submission is None:
             raise no_such_task(task)
         return submission
 
-    def _change(self, submission: Submission, controls: tuple[Control, ...]) -> list[str]:
-        return change_tasks(self._services(), [TaskChange(submission.record.task, controls, submission.shared)])
+    def _find(self, task: str) -> Submission | None:
+        known = self._services().known
+        try:
+            return known.submission(task)
+        except Unreachable:
+            return known.stored([task]).get(task)
+
+    def _change(self, submission: Submission, controls: tuple[Control, ...]) -> Stored:
+        change = TaskChange(submission.record.task, controls, submission.shared)
+        return log_deferred(change_tasks(self._services(), [change]))
 
 
 def _total(counts: Mapping[str, InFlight]) -> InFlight:

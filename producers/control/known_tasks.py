@@ -3,7 +3,9 @@
 from backends.redis.epochs import REBUILD_STEP, Epochs
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.model.errors import NotFound, NotReady
-from dispatcher.model.view import TaskView
+from dispatcher.model.tier import MILLI
+from dispatcher.model.view import TargetCounts, TaskView
+from dispatcher.wire.submission import Submission
 
 
 class KnownTasks:
@@ -22,6 +24,34 @@ class KnownTasks:
         if self._epochs.ready():
             raise no_such_task(task)
         raise NotReady(f"The view in Redis does not know task {task}, and is not complete.", REBUILD_STEP)
+
+
+def as_stored(known: Submission) -> TaskView:
+    """Return a task as the control topic has it, without what only the view knows: outcomes, rate, present weight."""
+    record, targets = known.record, TargetCounts(total=known.published, pending=known.published)
+    return TaskView(
+        id=record.task,
+        app=record.app,
+        tier=str(record.tier),
+        channel=record.channel,
+        state=known.state,
+        sealed=known.sealed,
+        weight=record.weight / MILLI,
+        cap=record.cap,
+        targets=targets,
+        rate=0.0,
+        eta_s=None,
+        refused=0,
+        lane=known.lane,
+        shared=known.shared,
+        chunk=record.chunk,
+        expected_targets=record.expected_targets,
+        created_ms=record.created_ms,
+        start_ms=record.start_ms,
+        expires_ms=record.expires_ms,
+        first_outcome_ms=0,
+        finished_ms=int(known.ended),
+    )
 
 
 def no_such_task(task: str) -> NotFound:

@@ -1,16 +1,16 @@
 """Bulk changes: find tasks by a filter, preview the change, and make it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import TaskTable
-from dispatcher.model.errors import FairlaneError, InvalidInput
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, Unreachable
 from dispatcher.model.task_control import Control
 from dispatcher.model.view import TaskView
 from producers.control.change import TaskChange, change_tasks
-from producers.control.known_tasks import KnownTasks
+from producers.control.known_tasks import KnownTasks, as_stored, no_such_task
 from producers.control.task_changes import Changes, TaskFilter
 from producers.ports import Services
 
@@ -71,6 +71,8 @@ class BulkResult:
     rest."""
     lanes: int = 0
     """How many tasks left a shared lane."""
+    lacks_redis: str = ""
+    """Why the changes take effect only when Redis is back; empty if they are in force."""
 
 
 Progress = Callable[[int, int], None]
@@ -89,13 +91,17 @@ class BulkChanges:
         """Return the changes to be made.
 
         Raises InvalidInput, also for an empty filter; NotFound for an unknown id (NotReady while the view is being
-        rebuilt); Unreachable.
+        rebuilt); Unreachable. Tasks that are named by their ids alone are found without Redis, too.
         """
         changes.controls()
         if tasks.names_all:
             raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, or an app.")
-        accepting, refused = self._find(tasks, changes)
-        steps = [PlannedChange(task, changes.needed(task)) for task in accepting]
+        try:
+            accepting, refused = self._find(tasks, changes)
+            steps = [PlannedChange(task, changes.needed(task)) for task in accepting]
+        except (NotReady, Unreachable) as error:
+            accepting, refused = self._stored(tasks, changes, error)
+            steps = [PlannedChange(task, changes.controls()) for task in accepting]
         steps += [PlannedChange(task, ()) for task in refused if changes.is_done(task)]
         refused = [task for task in refused if not changes.is_done(task)]
         why = {task.id: f"Task {task.id} is {task.state} and accepts no more changes." for task in refused}
@@ -105,7 +111,7 @@ class BulkChanges:
         """Change the tasks of a plan. A server that fails or refuses midway raises nothing: the result lists the
         failures.
         """
-        changes, changed, failed = [step.stored for step in plan.changing], 0, dict(plan.refused)
+        changes, changed, failed, lacks_redis = [step.stored for step in plan.changing], 0, dict(plan.refused), ""
 
         def stored(count: int) -> None:
             nonlocal changed
@@ -115,12 +121,12 @@ class BulkChanges:
 
         try:
             if changes:
-                change_tasks(self._services(), changes, stored)
+                lacks_redis = change_tasks(self._services(), changes, stored).lacks_redis
         except FairlaneError as error:
             failed |= {change.task: str(error) for change in changes[changed:]}
         leaving = sum(change.leaves_shared_lane for change in changes[:changed])
         ids = tuple(change.task for change in changes[:changed])
-        return BulkResult(ids, len(plan.steps) - len(changes), failed, leaving)
+        return BulkResult(ids, len(plan.steps) - len(changes), failed, leaving, lacks_redis)
 
     def _find(self, filter_: TaskFilter, changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
         """Return the tasks that take the changes, and the named tasks that do not."""
@@ -130,6 +136,23 @@ class BulkChanges:
         ids = list(dict.fromkeys(filter_.ids))
         views = self._tasks.named(ids, TASK_VIEW)
         views += [self._known.task(task) for task in sorted(set(filter_.ids) - {view.id for view in views})]
-        matching = [view for view in views if filter_.takes(view)]
-        refused = [view for view in matching if not changes.takes(view)]
-        return [view for view in matching if changes.takes(view)], refused
+        return _divided([view for view in views if filter_.takes(view)], changes)
+
+    def _stored(
+        self, filter_: TaskFilter, changes: Changes, error: FairlaneError
+    ) -> tuple[list[TaskView], list[TaskView]]:
+        """Return the same for tasks that are named by their ids, as the control topic has them: Redis is gone, or does
+        not know them yet."""
+        if filter_ != TaskFilter(ids=filter_.ids):
+            raise type(error)(
+                error.cause, f"{error.next_step} Without it tasks are found by their ids only."
+            ) from error
+        submissions = self._services().known.stored(filter_.ids)
+        for task in filter_.ids:
+            if task not in submissions:
+                raise no_such_task(task)
+        return _divided([as_stored(submissions[task]) for task in dict.fromkeys(filter_.ids)], changes)
+
+
+def _divided(views: Sequence[TaskView], changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
+    return [view for view in views if changes.takes(view)], [view for view in views if not changes.takes(view)]

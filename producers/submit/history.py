@@ -1,13 +1,16 @@
 """The known state of a submission: from the registry or, while that is incomplete, from the control topic itself."""
 
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
 from dispatcher.model.errors import Malformed, NotReady, Unreachable
+from dispatcher.model.flow_pause import FLOW_PAUSED, FlowPause
+from dispatcher.model.service_settings import Setting
 from dispatcher.model.view import SubmitLease
 from dispatcher.ports import OpenReader, StoredRecord, records_to_end
-from dispatcher.wire.control import ControlRecord, TaskRecord
+from dispatcher.wire.control import ControlRecord, GlobalChange, TaskRecord
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import Submission, with_record
 
@@ -29,6 +32,36 @@ class KnownSubmissions:
     def submission(self, task: str) -> Submission | None:
         """Return the submission; None if the task does not exist. Raises Unreachable."""
         return self._known(task, self._registry.submissions.submission(task))
+
+    def stored(self, tasks: Collection[str]) -> dict[str, Submission]:
+        """Return the submissions of these tasks as the control topic alone has them, for when Redis is gone.
+
+        A task that ended 14 days ago or earlier is left out. Raises Unreachable if Pulsar is gone too.
+        """
+        found, read = dict[str, Submission](), set[str]()
+        for position, record in self._stored_records():
+            task = getattr(record, "task", "")
+            if task in tasks and position not in read:
+                read.add(position)
+                if (row := with_record(found.get(task), position, record)) is not None:
+                    found[task] = row
+        return found
+
+    def stored_flows(self) -> Mapping[str, FlowPause]:
+        """Return the last entry of each flow as the control topic has it. Raises Unreachable if Pulsar is gone."""
+        last = dict[str, tuple[str, Setting]]()
+        for position, record in self._stored_records():
+            if isinstance(record, GlobalChange) and record.field.startswith(f"{FLOW_PAUSED}:"):
+                with suppress(Malformed):
+                    setting = Setting.parse(record.field, record.value)
+                    if position >= last.get(setting.name, ("", setting))[0]:
+                        last[setting.name] = position, setting
+        return {flow: setting.value for flow, (_, setting) in last.items()}
+
+    def _stored_records(self) -> Iterator[tuple[str, ControlRecord]]:
+        for stored in records_to_end(self._control(None)):
+            with suppress(Malformed):
+                yield read_control(stored.position, stored.body)
 
     def counted(self, known: Submission) -> int:
         """Return how many targets of a task that has stopped get outcomes: what was published later is dropped."""

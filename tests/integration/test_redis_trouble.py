@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -89,6 +89,33 @@ def test_a_full_redis_refuses_new_tasks_and_sends_what_it_has(
             members.check_sent_once(late, audience(500, "l"), 60)
             paused.resume()
             members.check_sent_once(paused, audience(1_000, "p"), 60)
+
+
+@pytest.mark.timeout(240)
+def test_a_pause_while_redis_is_gone_holds_when_it_is_back(fresh_settings: Settings, tmp_path: Path) -> None:
+    durable = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
+    with redis_server.running(*durable) as server:
+        settings = on_redis(fresh_settings, server.url)
+        with crew(settings, tmp_path / "crew", "w1"), PushClient.connect(settings) as client:
+            client.set_capacity(CAPACITY)
+            going = client.submit(push(), audience(40_000, "g"))
+            eventually(lambda: going.progress().targets.sent > CAPACITY, 60, "it is in full swing")
+            server.kill()
+            client.task(going.id).pause()
+            client.pause_channel("other")
+            with pytest.raises(NotFound):
+                client.task("unknown").pause()
+            with redis_server.running(*durable, port=server.port):
+                paused = ("paused", frozenset(["other"]))
+                eventually(lambda: shown(client, going.id) == paused, 60, "the changes are folded")
+                assert going.progress().targets.pending > 0
+
+
+def shown(client: PushClient, task: str) -> tuple[str, frozenset[str]] | None:
+    """Return the task's state and the paused channels; None while Redis is away."""
+    with suppress(Unreachable):
+        return client.task(task).progress().state, client.globals().paused_channels
+    return None
 
 
 @contextmanager

@@ -59,8 +59,10 @@ def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceC
     """Change settings of the service and print `done`; with --dry-run only show what the change would do."""
     with client_of(ctx) as client:
         if not trial.dry_run:
-            client.change_service(change)
+            lacks_redis = client.change_service(change)
             say(done)
+            if lacks_redis:
+                say(lacks_redis)
             return
         before = situation(client)
         after = before._replace(settings=client.globals(after=change))

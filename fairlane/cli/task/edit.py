@@ -28,7 +28,8 @@ def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None
     """
     with client_of(ctx) as client:
         made = client.edit_message(task_id, read_message(message))
-    report = f"{task_id}: edit {made.number} is in force within 2 s, for all targets not sent yet"
+    start = "when Redis is back" if made.lacks_redis else "within 2 s"
+    report = f"{task_id}: edit {made.number} is in force {start}, for all targets not sent yet"
     if made.latest != made.number:
         report = f"{task_id}: edit {made.number} was replaced at once by edit {made.latest}, made at the same time"
     if output.as_json:

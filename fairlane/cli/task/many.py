@@ -164,6 +164,8 @@ def _tell(plan: "Plan", result: "BulkResult", done: str) -> None:
         say(f"{step.task.id} is already set")
     for reason in list(dict.fromkeys(result.failed.values()))[:_NAMED]:
         say(reason)
+    if result.lacks_redis:
+        say(result.lacks_redis)
     left = _left(plan, result)
     if left:
         say(f"{counted(left, 'task')} may be unchanged; run the same command again to change them")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dispatcher.model.errors import InvalidInput
+from dispatcher.model.errors import InvalidInput, Unreachable
 from fairlane.cli.base.arguments import Assignment
 from fairlane.cli.base.completion import task_ids
 from fairlane.cli.base.options import with_options
@@ -84,8 +84,12 @@ def _follow_in_flight(client: "PushClient", tasks: list[str], wait_s: float) -> 
     """
     from fairlane.cli.base.progress import counting
 
-    with counting("targets in flight") as on_progress:
-        report = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
+    try:
+        with counting("targets in flight") as on_progress:
+            report = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
+    except Unreachable as error:
+        say(f"The number of targets in flight is not known: {error.cause}")
+        return {}
     if report.settled:
         say(f"{report.in_flight:,} targets were in flight; {report.sent:,} of them were sent")
     else:

@@ -1,10 +1,10 @@
 """Settings of the whole service: stored under the fields that all read, refused where they make no sense."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from dispatcher.model.errors import InvalidInput, Unreachable
+from dispatcher.model.errors import InvalidInput
 from dispatcher.model.pools import Cap
 from dispatcher.model.service_settings import Setting
 from dispatcher.wire.control import GlobalChange
@@ -17,7 +17,10 @@ Change = Callable[[ServiceControls], None]
 
 
 def controls_of(world: FakeService) -> ServiceControls:
-    return ServiceControls(lambda settings: change_service(world.services(), settings), lambda: NOW_MS)
+    def put(settings: Sequence[Setting]) -> None:
+        change_service(world.services(), settings)
+
+    return ServiceControls(put, lambda: NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +119,3 @@ def test_what_makes_no_sense_is_refused_before_anything_is_stored(world: FakeSer
 def test_caps_that_cannot_be_read(text: str) -> None:
     with pytest.raises(InvalidInput, match="cap"):
         Cap.parse(text)
-
-
-def test_without_redis_a_setting_is_stored_and_the_caller_told_so(world: FakeService) -> None:
-    world.redis.gone = True
-    with pytest.raises(Unreachable, match=r"is stored.*on its own"):
-        controls_of(world).set_capacity(1)
-    assert len(world.records) == 1
