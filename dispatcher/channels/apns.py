@@ -6,7 +6,8 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from dispatcher.channels import apns_answers
-from dispatcher.channels.apns_rules import (
+from dispatcher.channels.push_message import CollapseText, PushMessage, read_message
+from dispatcher.channels.rules.apns import (
     COLLAPSE_ID,
     NUMBERS,
     PRIORITY,
@@ -16,7 +17,6 @@ from dispatcher.channels.apns_rules import (
     max_payload_bytes,
     payload_refusals,
 )
-from dispatcher.channels.push_message import CollapseText, PushMessage, read_message
 from dispatcher.channels.spec import (
     ChannelSpec,
     Handling,

@@ -9,9 +9,9 @@ import msgspec
 
 from dispatcher.channels import fcm_answers
 from dispatcher.channels.apns import aps_with_numbers
-from dispatcher.channels.apns_rules import COLLAPSE_ID
-from dispatcher.channels.fcm_rules import MAX_PAYLOAD_BYTES, MAX_TTL_S, TARGET_FIELDS, refusals, value_at
 from dispatcher.channels.push_message import PushMessage, read_message
+from dispatcher.channels.rules.apns import COLLAPSE_ID
+from dispatcher.channels.rules.fcm import MAX_PAYLOAD_BYTES, MAX_TTL_S, TARGET_FIELDS, refusals, value_at
 from dispatcher.channels.spec import ChannelSpec, Handling, Problem, Rendering, TargetRequest, compiled, merged
 from dispatcher.channels.template import TARGET, WholeNumber
 from dispatcher.model.tier import Tier

@@ -12,7 +12,7 @@ from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.provider import AppSettings, Authorization, Provider
 from dispatcher.channels import apns_answers
 from dispatcher.channels.apns import TOPIC_SUFFIXES, ApnsSpec, apns_id
-from dispatcher.channels.apns_rules import PRIORITY, PUSH_TYPE
+from dispatcher.channels.rules.apns import PRIORITY, PUSH_TYPE
 from dispatcher.channels.verdict_table import Answer
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope

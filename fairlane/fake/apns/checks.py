@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from dispatcher.channels.apns import TOPIC_SUFFIXES, ApnsSpec
-from dispatcher.channels.apns_rules import PUSH_TYPE, header_refusals, payload_refusals
+from dispatcher.channels.rules.apns import PUSH_TYPE, header_refusals, payload_refusals
 
 _TOPIC = re.compile(r"[A-Za-z0-9.-]{1,255}")
 _token_problem = ApnsSpec().check_target

@@ -7,7 +7,7 @@ import msgspec
 
 from dispatcher.channels.fcm import FcmSpec
 from dispatcher.channels.fcm_answers import TOKEN
-from dispatcher.channels.fcm_rules import TARGET_FIELDS, refusals
+from dispatcher.channels.rules.fcm import TARGET_FIELDS, refusals
 from dispatcher.channels.spec import NO_SUCH_FIELD
 from dispatcher.channels.verdict_table import Answer
 from dispatcher.model.errors import DECODING_ERRORS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.channels import apns_rules
+from dispatcher.channels.rules import apns as apns_rules
 from dispatcher.channels.spec import Handling, TargetRequest
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.submission.target_check import TargetCheck

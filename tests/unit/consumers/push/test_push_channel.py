@@ -12,8 +12,8 @@ import pytest
 
 from consumers.delivery.push.credentials import Credential, CredentialSource
 from dispatcher.channels.apns import apns_id
-from dispatcher.channels.apns_rules import PUSH_TYPES
 from dispatcher.channels.guards.trouble import Trouble
+from dispatcher.channels.rules.apns import PUSH_TYPES
 from dispatcher.channels.verdict_table import Effect
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import PauseKind

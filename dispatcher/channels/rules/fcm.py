@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.channels.apns_rules import header_refusals
+from dispatcher.channels.rules.apns import header_refusals
 from dispatcher.channels.spec import Problem, unknown_fields
 
 MAX_PAYLOAD_BYTES = 4_096

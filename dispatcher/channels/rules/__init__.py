@@ -1,0 +1,1 @@
+"""Rules by which providers refuse a final request. Submission and the fakes apply the same ones."""
