@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from dispatcher.channels.languages import languages, locale_key, parse_tag
 from dispatcher.channels.template import Template, WholeNumber
 from dispatcher.model.errors import InvalidInput
 
@@ -81,14 +82,6 @@ def read_message(message: Mapping[str, Any]) -> PushMessage:
         raise InvalidInput(f"message: {error}.", f"Its fields are: {known}.") from error
 
 
-def languages(language: object) -> list[str]:
-    """Return the language tags to look for, most special first: `zh-Hant-TW`, `zh-Hant`, `zh`."""
-    if not isinstance(language, str):
-        return []
-    parts = language.replace("_", "-").split("-")
-    return ["-".join(parts[:count]) for count in range(len(parts), 0, -1)]
-
-
 class CollapseText:
     """The collapse text of a message, which each target fills in for itself."""
 
@@ -117,7 +110,11 @@ class Templates:
 
     def __init__(self, default: Template, by_locale: Mapping[str, Template]) -> None:
         self._default = default
-        self._by_locale = {tag.lower(): template for tag, template in by_locale.items()}
+        self._by_locale = {locale_key(tag): template for tag, template in by_locale.items()}
+        for tag in map(parse_tag, by_locale):  # zh-TW is read by those of Hong Kong, too
+            if tag.script:
+                same_script = tag._replace(rest=()).full
+                self._by_locale.setdefault(same_script, self._by_locale[tag.full])
 
     def required_with(self, columns: Collection[str]) -> frozenset[str]:
         """Return the names of the variables that targets with these columns must have. Without a column for the
@@ -126,20 +123,29 @@ class Templates:
         return self._default.required.union(*(template.required for template in locales))
 
     @property
+    def has_locales(self) -> bool:
+        """Whether a target's language chooses its texts."""
+        return bool(self._by_locale)
+
+    @property
     def has_variables(self) -> bool:
         """Whether a target's variables change the document."""
         return bool(self._by_locale) or any(slot.name for slot in self._default.slots)
 
     def in_language(self, tag: str) -> Template:
         """Return the document of a locale of the message; the message's own for any other tag."""
-        return self._by_locale.get(tag.lower(), self._default)
+        return self._by_locale.get(locale_key(tag), self._default)
+
+    def has_text(self, tag: str) -> bool:
+        """Return whether a locale has the texts of a target's language."""
+        return any(name in self._by_locale for name in languages(tag))
 
     def of(self, variables: Mapping[str, Any] | None) -> Template:
         """Return the document for a target: that of its language, or of the language without its region, or the
         message's own."""
         if self._by_locale and variables:
-            for tag in languages(variables.get(LANGUAGE)):
-                template = self._by_locale.get(tag.lower())
-                if template is not None:
-                    return template
+            language = variables.get(LANGUAGE)
+            for tag in languages(language) if isinstance(language, str) else ():
+                if tag in self._by_locale:
+                    return self._by_locale[tag]
         return self._default

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, NamedTuple
 
+from dispatcher.channels.languages import locale_key
 from dispatcher.channels.push_message import CollapseText, PushMessage, Templates, read_message
 from dispatcher.channels.template import Template
 from dispatcher.channels.verdict_table import VerdictTable
@@ -187,6 +188,10 @@ def _common_problems(message: PushMessage) -> list[Problem]:
     if not (is_noticed or message.data or message.fcm or message.apns):
         text = "has neither title, body, data, sound nor badge"
         problems.append(Problem("message", text, "give at least one of them"))
+    first: dict[str, str] = {}
+    for tag in message.locales:
+        if (other := first.setdefault(locale_key(tag), tag)) != tag:
+            problems.append(Problem(f"message.locales.{tag}", f"is the same language as {other}", "leave one out"))
     return problems + _problem("message.collapse", lambda: CollapseText(message.collapse).of_fixed_part())
 
 

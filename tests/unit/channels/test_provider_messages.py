@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.channels.apns import ApnsSpec, apns_id
-from dispatcher.channels.apns_rules import ID_FORM
 from dispatcher.channels.fcm import FcmSpec
-from dispatcher.channels.push_message import languages
+from dispatcher.channels.rules.apns import ID_FORM
 from dispatcher.channels.spec import ChannelSpec, Handling, merged
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.tier import Tier
@@ -150,10 +149,6 @@ def test_variables_of_all_languages_are_required(spec: ChannelSpec) -> None:
     assert templates.required_with(["a"]) == frozenset({"a"})
     with pytest.raises(InvalidInput, match="variable"):
         spec.render({"body": "{{a"}, NOW)
-
-
-def test_tags_of_languages_get_shorter() -> None:
-    assert languages("zh_Hant-TW") == ["zh-Hant-TW", "zh-Hant", "zh"]
 
 
 def test_objects_are_merged_deeply() -> None:
