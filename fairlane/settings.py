@@ -168,7 +168,7 @@ def first_path(name: str, *sources: Values) -> Path | None:
 def file_values(named: Path | None) -> Values:
     """Return the values of the TOML file; none if no file was named and the default one does not exist."""
     file = named or Path(FILE_NAME)
-    if named is None and not file.is_file():
+    if named is None and not os.path.lexists(file):  # also false in a directory that may not be searched
         return {}
     try:
         return with_source(parse_toml(read_text(file, "The settings file")), f"from {file}")
