@@ -1,7 +1,8 @@
 """Shared parts of the audience readers: the target's column, and the conversion of rows to targets."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from producers.submit.cutter import Slab
 from producers.submit.validation import Unreadable
@@ -14,8 +15,40 @@ Items = tuple[list[object], Sequence[int]]
 Parse = Callable[[Slab], Items]
 Row = tuple[int, object]
 """The line a row begins on, and the row of CSV, value of JSON, or Unreadable."""
-Keep = Mapping[str, Sequence[str]]
-"""Column -> the accepted values of a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowRules:
+    """What becomes of the columns (CSV) or keys (JSON) of a row."""
+
+    keep: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The accepted values of a row, by column. These columns only select."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Fairlane's name by column."""
+    targets: Sequence[str] = TARGET_COLUMNS
+    """The names of the target's column; the first that is present is used."""
+    variables: Sequence[str] | None = None
+    """The columns of variables; None for all others."""
+    beside: Sequence[str] = ()
+    """The columns whose values come beside the target."""
+    delimiter: str | None = None
+    """That of CSV. None: the one with which the header has a target's column."""
+    as_given: bool = False
+    """Whether cells of CSV keep white space around them, and columns without a name are variables, as before 0.3."""
+
+    def is_variable(self, name: str, target: str) -> bool:
+        """Return whether the column is a variable. target: the name of the target's column."""
+        if self.variables is not None:
+            return name in self.variables
+        return name != target and name not in self.keep and name not in self.beside
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A target with the values of the columns `beside`; None where the row has none."""
+
+    target: object
+    values: tuple[Any, ...]
 
 
 def parser(make: Callable[..., object]) -> Parse:

@@ -1,83 +1,157 @@
 """Read an audience from CSV: rows with the line each begins on, and their conversion to targets."""
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Final, cast
+from typing import Any, Final, cast
 
+from dispatcher.channels.submission.address import BLANKS
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_VARIABLES_BYTES, Target
-from producers.files.audience_rows import TARGET_COLUMNS, Keep, Parse, Row, parser
-from producers.files.lines import Lines
+from dispatcher.model.values import counted
+from producers.files.audience_rows import Beside, Parse, Row, RowRules, parser
+from producers.files.lines import MAX_LINE_BYTES, Lines
 from producers.submit.validation import Unreadable
 
 DELIMITERS: Final = ",;\t|"
-_COLUMNS: Final = " or ".join(TARGET_COLUMNS)
+_NAMED_DELIMITER: Final = re.compile(r'"?sep=([^"\r\n])"?[;,\t|]*\s*', re.IGNORECASE)
+"""A first line by which Excel names the delimiter."""
 
 
-def delimiter_of(line: str) -> str | None:
-    """Return the delimiter that gives the header a target column; None if none of them does."""
-    return next((each for each in DELIMITERS if _target_column(_cells(line, each)) is not None), None)
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The columns of a CSV, and how its rows are separated into cells."""
+
+    columns: Sequence[str]
+    """By Fairlane's names; empty for a column without a name."""
+    target: int | None
+    """The index of the target's column; None if there is none."""
+    delimiter: str
+    named: bool = False
+    """Whether the first line only names the delimiter."""
+
+    def variables(self, rules: RowRules) -> list[tuple[int, str]]:
+        """Return index and name of each column of variables."""
+        target = self.columns[self.target or 0]
+        return [
+            (index, name)
+            for index, name in enumerate(self.columns)
+            if rules.is_variable(name, target) and (name or rules.as_given)
+        ]
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is unusual and was understood."""
+        if self.named:
+            yield f"the delimiter is {self.delimiter!r}, as its first line says"
+        if nameless := self.columns.count(""):
+            yield f"{counted(nameless, 'column')} without a name (trailing {self.delimiter!r}?) left out"
 
 
-def variable_columns(line: str, keep: Keep) -> list[str] | None:
-    """Return the columns that become variables, from a header; None if it has no target column."""
-    header = _cells(line, delimiter_of(line) or ",")
-    column = _target_column(header)
-    if column is None:
-        return None
-    return [name for index, name in enumerate(header) if index != column and name not in keep]
+def header_of(source: Lines, rules: RowRules) -> Header:
+    """Return the header of a CSV, without taking its line."""
+    named = _NAMED_DELIMITER.fullmatch(source.beginning())
+    line = source.beginning(2) if named else source.beginning()
+    return _best_header(line, named[1] if named else rules.delimiter or DELIMITERS, rules, named=named is not None)
 
 
-def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Row]], Parse]:
+def is_csv(line: str) -> bool:
+    """Return whether a text is the first line of a CSV: it names a target's column, or the delimiter."""
+    return bool(_NAMED_DELIMITER.fullmatch(line)) or _best_header(line, DELIMITERS, RowRules()).target is not None
+
+
+def dialect(delimiter: str, rules: RowRules) -> dict[str, Any]:
+    """Return how rows are written, for csv.reader. It raises csv.Error for a row that breaks this."""
+    return {"delimiter": delimiter, "strict": True, "skipinitialspace": not rules.as_given}
+
+
+def csv_rows(source: Lines, rules: RowRules, path: str) -> tuple[Iterator[Iterable[Row]], Parse]:
     """Return the rows in bursts, and the parser that makes targets of them.
 
     Raise InvalidInput if there is no target column.
     """
-    line = source.beginning()
-    bursts = _bursts(source, delimiter_of(line) or ",", path)
-    first = next(chain.from_iterable(bursts), None)
+    known = header_of(source, rules)
+    line = source.beginning(2 if known.named else 1)
+    bursts = _bursts(source, dialect(known.delimiter, rules), path)
+    rows = chain.from_iterable(bursts)
+    if known.named:
+        next((row for row in rows if row[1]), None)
+    first = next(rows, None)
     if first is None:
         return iter(()), parser(lambda _row: None)
     if isinstance(first[1], Unreadable):
         cause = first[1].reason.removeprefix("the line ")
         raise InvalidInput(f"targets: the first line of {path} {cause}.", "Correct it, or remove it.")
-    header = [cell.strip() for cell in cast("list[str]", first[1])]
-    column = _target_column(header)
-    if column is None:
-        raise _no_column(path, line if header else "")
-    twice = next((name for index, name in enumerate(header) if name in header[:index]), None)
+    header = _header(cast("list[str]", first[1]), known.delimiter, rules, named=known.named)
+    if header.target is None:
+        raise _no_column(path, line if header.columns else "", rules)
+    check_names(header, path)
+    return bursts, parser(_row_maker(header, rules, path))
+
+
+def check_names(header: Header, path: str) -> None:
+    """Raise InvalidInput if two columns have the same name."""
+    twice = next((name for name, count in Counter(header.columns).items() if name and count > 1), None)
     if twice is not None:
         raise InvalidInput(f"targets: {path} has two columns named {twice!r}.", "Give each column a name of its own.")
-    return bursts, parser(_row_maker(header, column, keep, path))
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
+def _best_header(line: str, delimiters: str, rules: RowRules, *, named: bool = False) -> Header:
+    """Return the header by the delimiter with which it has a target's column, or by the first one."""
+    headers = [
+        _header(_cells(line, dialect(delimiter, rules)), delimiter, rules, named=named) for delimiter in delimiters
+    ]
+    return next((header for header in headers if header.target is not None), headers[0])
+
+
+def _header(cells: Sequence[str], delimiter: str, rules: RowRules, *, named: bool) -> Header:
+    columns = [cell.strip(BLANKS) for cell in cells]
+    columns = [rules.names.get(name, name) for name in columns]
+    lower = [name.lower() for name in columns]
+    target = next((lower.index(name.lower()) for name in rules.targets if name.lower() in lower), None)
+    return Header(columns, target, delimiter, named)
+
+
+def _cells(line: str, written: Mapping[str, Any]) -> list[str]:
     try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+        return next(csv.reader([line], **written), [])
     except csv.Error:
         return []
 
 
-def _no_column(path: str, line: str) -> InvalidInput:
-    cells = max((_cells(line, delimiter) for delimiter in DELIMITERS), key=len)
+def _no_column(path: str, line: str, rules: RowRules) -> InvalidInput:
+    cells = [cell.strip(BLANKS) for cell in max((_cells(line, dialect(each, rules)) for each in DELIMITERS), key=len)]
     shown = ", ".join(repr(cell if len(cell) <= 40 else f"{cell[:37]}...") for cell in cells[:10])
     hint = "Name the column of the targets in the first line, or read it as one target a line"
     has = f"its first line has {shown}" if shown else "its first line is empty"
     return InvalidInput(
-        f"targets: {path} has no column named {_COLUMNS}: {has}.", f'{hint} (`--format lines`, format="lines").'
+        f"targets: {path} has no column named {' or '.join(rules.targets)}: {has}.",
+        f'{hint} (`--format lines`, format="lines").',
     )
 
 
-def _bursts(source: Lines, delimiter: str, path: str) -> Iterator[Iterator[Row]]:
+def _bursts(source: Lines, written: Mapping[str, Any], path: str) -> Iterator[Iterator[Row]]:
     """Yield rows with the lines they begin on; an Unreadable for a line that breaks the format.
 
     A quoted field that is not closed swallows the rows behind it, so none of these can be trusted: reading ends there.
     """
-    reader = csv.reader(source, delimiter=delimiter, strict=True)
+    before = 0
+    """The last line of the last whole row."""
+
+    def lines() -> Iterator[list[str]]:
+        row, size = 0, 0
+        while taken := source.take():
+            row, size = before, sum(map(len, taken)) + (size if row == before else 0)
+            if size > 2 * MAX_LINE_BYTES:
+                raise _not_closed(path, before + 1, reader.line_num)
+            yield taken
+
+    reader = csv.reader(chain.from_iterable(lines()), **written)
 
     def burst() -> Iterator[Row]:
-        before = reader.line_num
+        nonlocal before
         while source.taken > before or source.present():
             try:
                 row: object = next(reader)
@@ -96,35 +170,40 @@ def _check_span(row: object, first: int, last: int, path: str) -> None:
     """Raise InvalidInput if a row of several lines breaks the format, or is longer than variables may be."""
     too_long = isinstance(row, list) and any("\n" in cell and len(cell) > MAX_VARIABLES_BYTES for cell in row)
     if too_long or isinstance(row, Unreadable):
-        raise InvalidInput(
-            f"targets: in {path} a quoted field that begins on line {first:,} is not closed on it; it would take in "
-            f"the rows up to line {last:,}.",
-            'Close the quote, or write "" for a quote inside a quoted field.',
-        )
+        raise _not_closed(path, first, last)
 
 
-def _target_column(header: Sequence[str]) -> int | None:
-    names = [name.lower() for name in header]
-    return next((names.index(name) for name in TARGET_COLUMNS if name in names), None)
+def _not_closed(path: str, first: int, last: int) -> InvalidInput:
+    return InvalidInput(
+        f"targets: in {path} a quoted field that begins on line {first:,} is not closed on it; it would take in "
+        f"the rows up to line {last:,}.",
+        'Close the quote, or write "" for a quote inside a quoted field.',
+    )
 
 
-def _row_maker(header: list[str], column: int, keep: Keep, path: str) -> Callable[[list[str]], object]:
-    missing = [name for name in keep if name not in header]
+def _row_maker(header: Header, rules: RowRules, path: str) -> Callable[[list[str]], object]:
+    columns, target = header.columns, header.target or 0
+    missing = [name for name in rules.keep if name not in columns]
     if missing:
-        raise InvalidInput(f"filter: {path} has no column {', '.join(missing)}; it has {', '.join(header)}.")
-    kept_columns = [(header.index(name), frozenset(values)) for name, values in keep.items()]
-    others = [
-        (column_index, name) for column_index, name in enumerate(header) if column_index != column and name not in keep
-    ]
-    width = len(header)
+        raise InvalidInput(f"filter: {path} has no column {', '.join(missing)}; it has {', '.join(columns)}.")
+    kept_columns = [(columns.index(name), frozenset(values)) for name, values in rules.keep.items()]
+    nameless = [index for index, name in enumerate(columns) if not name and not rules.as_given]
+    others = header.variables(rules)
+    beside = [columns.index(name) if name in columns else None for name in rules.beside]
+    width = len(columns)
 
     def make(row: list[str]) -> object:
         if len(row) != width:
             return Unreadable(f"the line has {len(row)} columns, not {width}", ",".join(row))
+        if not rules.as_given:
+            row = list(map(str.strip, row))
         for column_index, values in kept_columns:
             if row[column_index] not in values:
                 return None
-        address = row[column].strip()
-        return Target(address, {name: row[column_index] for column_index, name in others}) if others else address
+        if nameless and any(row[column_index] for column_index in nameless):
+            return Unreadable("the line has a value in a column without a name", ",".join(row))
+        address = row[target].strip()
+        item: Any = Target(address, {name: row[column_index] for column_index, name in others}) if others else address
+        return Beside(item, tuple(None if i is None else row[i] for i in beside)) if beside else item
 
     return make

@@ -7,48 +7,55 @@ from typing import Any, Final, NoReturn, cast
 
 import msgspec
 
-from dispatcher.model.errors import InvalidInput
+from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.model.task import Target
-from producers.files.audience_rows import TARGET_COLUMNS, Items, Keep, Parse, Row, made, parser
-from producers.files.lines import Lines
+from producers.files.audience_rows import Beside, Items, Parse, Row, RowRules, made, parser
+from producers.files.lines import LONG_LINE, MAX_LINE_BYTES, Lines
 from producers.submit.cutter import Slab
 from producers.submit.validation import Unreadable
 
 _decode = msgspec.json.Decoder().decode
 
 
-def jsonl_items(slab: Slab, keep: Keep) -> Items:
+def jsonl_items(slab: Slab, rules: RowRules) -> Items:
     lines = map(str.strip, cast("list[str]", slab.items))
-    return made(enumerate(lines, slab.first_line), lambda text: _jsonl_item(text, keep))
+    return made(enumerate(lines, slab.first_line), lambda text: _jsonl_item(text, rules))
 
 
-def _jsonl_item(text: str, keep: Keep) -> object:
+def _jsonl_item(text: str, rules: RowRules) -> object:
     """Return the target on a line that is not blank; None if it is not wanted."""
     try:
         value = _decode(text.encode())
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except DECODING_ERRORS as error:
+        if text == LONG_LINE:
+            return Unreadable(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
         return Unreadable(f"the line is not JSON: {error}", text)
-    return _item(value, keep, text)
+    return _item(value, rules, text)
 
 
-def from_mapping(row: dict[str, Any], keep: Keep, text: str) -> object:
-    """Return the target that an object describes, or an Unreadable; None if `keep` does not select it."""
-    if any(str(row.get(name)) not in values for name, values in keep.items()):
+def from_mapping(row: dict[str, Any], rules: RowRules, text: str) -> object:
+    """Return the target that an object describes, or an Unreadable; None if the rules do not select it."""
+    if rules.names:
+        row = {rules.names.get(name, name): value for name, value in row.items()}
+    if any(str(row.get(name)) not in values for name, values in rules.keep.items()):
         return None
-    column = next((name for name in TARGET_COLUMNS if name in row), None)
+    column = next((name for name in rules.targets if name in row), None)
     if column is None:
-        return Unreadable(f"the object has no {' or '.join(TARGET_COLUMNS)}", text)
+        return Unreadable(f"the object has no {' or '.join(rules.targets)}", text)
     variables = row.get("variables")
     if "variables" not in row:
-        variables = {name: value for name, value in row.items() if name != column and name not in keep}
-    return Target(row[column], variables or None)
+        variables = {name: value for name, value in row.items() if rules.is_variable(name, column)}
+    elif rules.variables is not None and isinstance(variables, dict):
+        variables = {name: value for name, value in variables.items() if name in rules.variables}
+    item = Target(row[column], variables or None)
+    return Beside(item, tuple(map(row.get, rules.beside))) if rules.beside else item
 
 
-def _item(value: object, keep: Keep, text: str) -> object:
+def _item(value: object, rules: RowRules, text: str) -> object:
     if isinstance(value, dict):
-        return from_mapping(value, keep, text)
+        return from_mapping(value, rules, text)
     if isinstance(value, str):
-        return None if keep else value
+        return None if rules.keep else Beside(value, (None,) * len(rules.beside)) if rules.beside else value
     return Unreadable("the value is neither a text nor an object", text)
 
 
@@ -66,13 +73,13 @@ def _no_constant(name: str) -> NoReturn:
 _value_at = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
-def array_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterator[Row]], Parse]:
+def array_rows(source: Lines, rules: RowRules, path: str) -> tuple[Iterator[Iterator[Row]], Parse]:
     """Return the values of an array in bursts, and the parser that makes targets of them.
 
     Only a part of the array is in memory at a time. Raise InvalidInput at malformed JSON: the values behind it cannot
     be separated.
     """
-    return _Array(source, path).bursts(), parser(lambda item: _item(item[0], keep, item[1]))
+    return _Array(source, path).bursts(), parser(lambda item: _item(item[0], rules, item[1]))
 
 
 class _Array:

@@ -2,19 +2,29 @@
 
 import codecs
 import io
+import re
 import select
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import BinaryIO, Final
+
+from backends.text_files import BOM
 
 _READ: Final = 1 << 16
 _COUNTED: Final = 1 << 26
 """The number of bytes in which lines are counted."""
-_BOM: Final = b"\xef\xbb\xbf"
+MAX_LINE_BYTES: Final = 1 << 20
+LONG_LINE: Final = "\0" * (1 << 18)
+"""Replaces a line that is longer than MAX_LINE_BYTES. No format accepts it: it is too long for a target and a field of
+CSV, and is no JSON."""
+_LONG: Final = LONG_LINE.encode()
+_INVALID: Final = re.compile("[\udc80-\udcff]").search  # what surrogateescape makes of such bytes
+_LINE_END: Final = re.compile(rb"[\r\n]")
 
 
 class Lines:
-    """Lines with their line ends, decoded from UTF-8. Invalid bytes become unprintable characters.
+    """Lines with their line ends, decoded from UTF-8. Invalid bytes become unprintable characters, and a line of more
+    than MAX_LINE_BYTES becomes LONG_LINE.
 
     Iterate over it for all lines. `taken` is the number of lines handed out in lists so far.
     """
@@ -26,7 +36,7 @@ class Lines:
         self._poll = _poll_of(watched)
         self._read: list[bytes] = []
         self._ready: list[str] = []
-        self._begun = self._ended = False
+        self._begun = self._ended = self._is_long = False
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         """Decodes text that may end within a character."""
 
@@ -44,17 +54,24 @@ class Lines:
             self._read_on()
         return self._ready[0] if self._ready else ""
 
-    def beginning(self) -> str:
-        """Wait for the first line that is not blank. Return it, or the first part of a long one, without taking it.
+    def beginning(self, number: int = 1) -> str:
+        """Wait for the first (or second, …) line that is not blank. Return it, or the first part of a long one, without
+        taking it.
 
         Return an empty text if there is none in the first 64 KiB.
         """
-        while not self._ended and sum(map(len, chain(self._ready, self._read))) < _READ:
-            if line := next(filter(str.strip, self._ready), ""):
-                return line
+        while True:
+            lines = list(islice(filter(str.strip, self._ready), number))
+            if len(lines) == number:
+                return lines[-1]
+            if self._ended or sum(map(len, chain(self._ready, self._read))) >= _READ:
+                part = b"".join(self._read).decode(errors="replace").removeprefix("\ufeff")
+                return part if len(lines) == number - 1 else ""
             self._read_on()
-        part = b"".join(self._read).decode(errors="replace").removeprefix("\ufeff")
-        return next(filter(str.strip, self._ready), part)
+
+    def not_utf_8(self) -> tuple[int, int]:
+        """Return the number of lines read so far that are not UTF-8, and of all of these."""
+        return sum(bool(_INVALID(line)) for line in self._ready), len(self._ready)
 
     def text(self) -> str:
         """Wait for text, and take the available text, whole lines or not; empty at the end.
@@ -99,15 +116,25 @@ class Lines:
         """Read once from the system; keep the text behind the last line end."""
         data = self._read1()
         self._ended = not data
-        end = data.rfind(b"\n") + 1 if data else len(data)
+        end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1  # a last \r may be the first half of a line end
         if not data or end:
             lines_read = b"".join((*self._read, data[:end]))
+            if self._is_long:
+                self._is_long, lines_read = False, _LONG + _from_line_end(lines_read)
             self._read = []
             if lines_read and not self._begun:
-                self._begun, lines_read = True, lines_read.removeprefix(_BOM)
+                self._begun, lines_read = True, lines_read.removeprefix(BOM)
             self._ready += io.StringIO(lines_read.decode(errors="surrogateescape"), newline="").readlines()
         if data[end:]:
             self._read.append(data[end:])
+            if sum(map(len, self._read)) > MAX_LINE_BYTES:
+                self._is_long, self._read = True, [data[-1:]]
+
+
+def _from_line_end(data: bytes) -> bytes:
+    """Return what begins with the first line end."""
+    match = _LINE_END.search(data)
+    return data[match.start() :] if match else b""
 
 
 def count_lines(file: BinaryIO) -> int:

@@ -4,13 +4,16 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
 from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
 from dispatcher.model.errors import InvalidInput
-from producers.files.audience_rows import Items, Keep, Parse
-from producers.files.csv_audience import DELIMITERS, csv_rows, delimiter_of, variable_columns
+from producers.files.audience_rows import Items, Parse, RowRules
+from producers.files.csv_audience import DELIMITERS, Header, csv_rows, header_of, is_csv
 from producers.files.json_audience import array_rows, jsonl_items
 from producers.files.lines import Lines, count_lines
 from producers.files.standard_input import standard_input
@@ -21,6 +24,8 @@ STDIN = "-"
 _FORMATS: dict[str, Format] = {
     ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".txt": "lines",
 }  # fmt: skip
+_MAX_NOT_UTF_8 = 0.05
+"""The part of the first lines that may be damaged. With more, the file is in another encoding."""
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -28,10 +33,11 @@ class TargetsFile:
     """An audience in a file, or "-" for standard input, which can be read once. Pass it to `submit` directly.
 
     CSV: the header names a column target, token or address; other columns become variables of the target. The delimiter
-    (, ; tab |) is the one with which the header has such a column. JSON: an array of values or one value a line, each a
-    text, or an object with target and variables (or, without these, its other keys). Any other file: one target a line;
-    blank lines are skipped. gzip is recognised. where: take only rows whose column (key) has one of the values; such
-    columns only select and are not variables. limit: the maximum number of these rows to take.
+    (, ; tab |) is the one with which the header has such a column, or the one that a first line such as `sep=;` names.
+    White space around cells is removed, and columns without a name are left out. JSON: an array of values or one value
+    a line, each a text, or an object with target and variables (or, without these, its other keys). Any other file: one
+    target a line; blank lines are skipped. gzip is recognised. where: take only rows whose column (key) has one
+    of the values; such columns only select and are not variables. limit: the maximum number of these rows to take.
     """
 
     def __init__(
@@ -44,7 +50,8 @@ class TargetsFile:
         self.path = path
         self._name = "standard input" if str(path) == STDIN else str(path)
         self.format = format
-        self._keep: Keep = {name: [v] if isinstance(v, str) else list(v) for name, v in (where or {}).items()}
+        self.rules = RowRules(keep={name: [v] if isinstance(v, str) else list(v) for name, v in (where or {}).items()})
+        """What becomes of the columns."""
         self._limit = limit
         self._raw: BinaryIO | None = None
         """The file itself while it is being read."""
@@ -68,20 +75,39 @@ class TargetsFile:
     def columns(self) -> Sequence[str] | None:
         """The columns of variables, from the first line of a CSV. None for other files and for standard input, which
         can be read once."""
+        header = self.header
+        if header is None or header.target is None:
+            return None
+        return [name for _, name in header.variables(self.rules)]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is unusual in the first lines of a CSV and was understood."""
+        return [f"{self._name}: {note}" for note in self.header.notes()] if self.header is not None else []
+
+    @cached_property
+    def header(self) -> Header | None:
+        """The first line of a CSV. None for other files and for standard input."""
         if self.waits:
             return None
         with self._open() as lines:
-            return variable_columns(lines.beginning(), self._keep) if self._kind(lines) == "csv" else None
+            return header_of(lines, self.rules) if self.kind(lines) == "csv" else None
+
+    def as_given(self) -> "TargetsFile":
+        """Return the same audience as versions before 0.3 read it, to go on with a submission of theirs."""
+        earlier = copy(self)
+        earlier.rules = replace(self.rules, as_given=True)
+        return earlier
 
     def estimate(self) -> int | None:
         """Return the approximate number of targets: the file's lines, counted without parsing them.
 
         Return None where lines say nothing: a filter, an array, gzip, a pipe.
         """
-        if self.waits or self._keep:
+        if self.waits or self.rules.keep:
             return None
         with self._open() as lines:
-            kind = self._kind(lines)
+            kind = self.kind(lines)
             if self._packed or (kind == "json" and lines.beginning().lstrip().startswith("[")):
                 return None
             assert self._raw is not None
@@ -101,7 +127,7 @@ class TargetsFile:
         allow_empty: accept a file without rows. Standard input and pipes are not checked.
         """
         if not self.waits and next(self.slabs(1), None) is None and not allow_empty:
-            cause = "no rows that the filter keeps" if self._keep else "no targets"
+            cause = "no rows that the filter keeps" if self.rules.keep else "no targets"
             raise InvalidInput(f"targets: {self._name} has {cause}; `--allow-empty` accepts that.")
 
     def slabs(self, unit: int) -> Iterator[Slab]:
@@ -125,22 +151,28 @@ class TargetsFile:
 
     def _rows(self, lines: Lines) -> tuple[Iterator[Iterable[object]], Parse]:
         """Return lines or rows in bursts, and the parser that makes targets of them."""
-        kind = self._kind(lines)
+        kind = self.kind(lines)
         if kind == "csv":
-            return csv_rows(lines, self._keep, self._name)
+            return csv_rows(lines, self.rules, self._name)
         if kind == "json" and lines.beginning().lstrip().startswith("["):
-            return array_rows(lines, self._keep, self._name)
+            return array_rows(lines, self.rules, self._name)
         if kind in ("json", "jsonl"):
-            return lines.bursts(), lambda slab: jsonl_items(slab, self._keep)
-        if self._keep:
+            return lines.bursts(), lambda slab: jsonl_items(slab, self.rules)
+        if self.rules.keep:
             raise InvalidInput(f"targets: {self._name} has one target a line, and no columns to filter by.")
         return lines.bursts(), _line_items
 
-    def _kind(self, lines: Lines) -> Format:
+    def kind(self, lines: Lines) -> Format:
         if "\0" in lines.beginning():  # UTF-16, a spreadsheet, Parquet
             raise InvalidInput(
                 f"targets: {self._name} is not a text in UTF-8: its first line has NUL characters.",
                 "Save it as UTF-8, as CSV or one target a line; `fairlane ingest` reads Parquet.",
+            )
+        bad, count = lines.not_utf_8()
+        if bad > 1 and bad > _MAX_NOT_UTF_8 * count:
+            raise InvalidInput(
+                f"targets: {self._name} is not a text in UTF-8: {bad:,} of its first {count:,} lines are not.",
+                "Save it as UTF-8; it may be in Latin-1 or Windows-1252.",
             )
         if self.format != "auto":
             return self.format
@@ -176,9 +208,9 @@ def _binary(path: str | Path) -> Iterator[BinaryIO]:
 
 def _guess(line: str) -> Format:
     """Guess the format of a file without a known suffix from its first line."""
-    if _is_json(line) or (line.lstrip().startswith('"') and "," not in line and delimiter_of(line) is None):
+    if _is_json(line) or (line.lstrip().startswith('"') and "," not in line and not is_csv(line)):
         return "json"
-    return "csv" if delimiter_of(line) or any(each in line.strip() for each in DELIMITERS) else "lines"
+    return "csv" if is_csv(line) or any(each in line.strip() for each in DELIMITERS) else "lines"
 
 
 def _is_json(line: str) -> bool:

@@ -13,6 +13,7 @@ from backends.text_files import read_text
 from backends.yaml_loader import BoundedLoader
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_TARGETS, PushTask
+from producers.files.audience_rows import RowRules
 from producers.files.json_audience import from_mapping
 from producers.files.targets_file import STDIN, TargetsFile
 
@@ -194,7 +195,7 @@ def _audience(fields: Mapping[str, Any], folder: Path, *, allow_empty: bool) -> 
             raise InvalidInput("filter, limit: are for targets in a file.")
         if not targets and not allow_empty:
             raise InvalidInput("targets: is an empty list; `--allow-empty` accepts that.")
-        return [from_mapping(item, {}, repr(item)) if isinstance(item, dict) else item for item in targets]
+        return [from_mapping(item, RowRules(), repr(item)) if isinstance(item, dict) else item for item in targets]
     if not isinstance(targets, str) or not targets:
         raise InvalidInput("targets: is missing; give a list, or the name of a file.")
     file = TargetsFile(targets if targets == STDIN else folder / targets, where=_where(where), limit=_rows(limit))

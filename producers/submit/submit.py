@@ -123,6 +123,8 @@ class _Run:
         self._check = check = _target_check(task, targets)
         self._known = services.known.submission(self._id) if task.id is not None else None
         self._canonical = self._known is None or self._known.record.canonical
+        if not self._canonical:
+            targets = getattr(targets, "as_given", lambda: targets)()
         form = address_form(task.channel, canonical=self._canonical)
         self._intake = Intake(targets, self._report.refuse, rules.duplicates, check, form)
         self._sealed = False

@@ -169,7 +169,7 @@ def _checked_variables(variables: object, form: AddressForm) -> tuple[Variables,
         accepted = plain if form.trims else dict(variables)  # targets of 0.2 keep the digest that they had
         return accepted or None, _size_complaint(accepted)
     except UnicodeEncodeError:
-        return None, "the variables contain text that is not UTF-8"
+        return None, "the variables contain text that is not UTF-8: save the file as UTF-8"
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         return None, f"the variables cannot be encoded: {error}"
 

@@ -194,6 +194,8 @@ def _submit(
 
     if task.start_at is not None and task.start_at > datetime.now(UTC):  # a start too far in the past is refused
         say(f"{task.id or 'the task'} starts at {task.start_at.isoformat(timespec='seconds')}")
+    for note in getattr(audience, "notes", ()):
+        _warn(note)
     with submission(task, audience) as on_progress:
         handle = client.submit(
             task,

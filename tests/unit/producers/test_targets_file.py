@@ -113,7 +113,7 @@ def test_bad_lines_are_refused_with_their_line(
     ("name", "data", "line", "reason"),
     [
         ("a.txt", b"one\n\xff\xfe\ntwo\n", 2, "one that cannot be printed"),
-        ("a.csv", b"target,name\none,Jos\xe9\ntwo,Ann\nthree,\n", 2, "the variables contain text that is not UTF-8"),
+        ("a.csv", b"target,name\none,Jos\xe9\ntwo,Ann\nthree,\n", 2, "text that is not UTF-8: save the file as UTF-8"),
         (
             "a.csv",
             b"target\none\n%b\ntwo\n" % (b"x" * 200_000),
@@ -233,3 +233,107 @@ def test_a_large_array_is_read_in_parts(tmp_path: Path, separator: str) -> None:
     tracemalloc.stop()
     assert count == 120_000
     assert peak < path.stat().st_size / 2
+
+
+@pytest.mark.parametrize(
+    ("text", "items", "notes"),
+    [
+        ("token, name, lang\none, Ann, de\n", [Target("one", {"name": "Ann", "lang": "de"})], []),
+        ("token,name\n one ,\t Ann \n", [Target("one", {"name": "Ann"})], []),
+        ('token,name\none, "Lee, Ann"\n', [Target("one", {"name": "Lee, Ann"})], []),
+        ("sep=;\r\ntoken;name\r\none;Ann\r\n", [Target("one", {"name": "Ann"})], ["the delimiter is ';'"]),
+        ('"sep=,"\ntoken,name\none,"a;b"\n', [Target("one", {"name": "a;b"})], ["the delimiter is ','"]),
+        ("SEP=\t\ntoken\tname\none\tAnn\n", [Target("one", {"name": "Ann"})], [r"the delimiter is '\t'"]),
+        ("\ufeffsep=:\ntoken:name\none:Ann\n", [Target("one", {"name": "Ann"})], ["the delimiter is ':'"]),
+        ("sep=;\ntoken\none\n", ["one"], ["the delimiter is ';'"]),
+        ("token;name;;\none;Ann;;\n", [Target("one", {"name": "Ann"})], ["2 columns without a name"]),
+        (",token,name\n,one,Ann\n", [Target("one", {"name": "Ann"})], ["1 column without a name"]),
+        (
+            "sep=;\ntoken;;name\none; ;Ann\n",
+            [Target("one", {"name": "Ann"})],
+            ["the delimiter is ';'", "1 column without a name"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "guess"])
+def test_what_spreadsheets_add_to_a_table_is_left_out_and_noted(
+    tmp_path: Path, name: str, text: str, items: list[object], notes: list[str]
+) -> None:
+    source = TargetsFile(written(tmp_path, name, text))
+    assert list(source) == items
+    assert [note.partition(": ")[2][: len(start)] for note, start in zip(source.notes, notes, strict=True)] == notes
+
+
+def test_a_value_in_a_column_without_a_name_refuses_its_row(tmp_path: Path) -> None:
+    source = TargetsFile(written(tmp_path, "a.csv", "token;name;\none;Lee;Ann\ntwo;Bob;\n"))
+    cutter = Cutter(1)
+    (refusal,) = refused(source, cutter)
+    assert (refusal.line, refusal.reason) == (2, "the line has a value in a column without a name")
+    assert cutter.targets == 1
+
+
+def test_an_audience_as_given_is_read_as_versions_before_read_it(tmp_path: Path) -> None:
+    source = TargetsFile(written(tmp_path, "a.csv", "token, name,\n one, Ann,\n"))
+    assert list(source.as_given()) == [Target("one", {"name": " Ann", "": ""})]
+    assert list(source) == [Target("one", {"name": "Ann"})]
+
+
+@pytest.mark.parametrize(("bad", "count", "is_refused"), [(8, 50, True), (2, 3, True), (1, 3, False), (2, 60, False)])
+def test_a_file_in_another_encoding_is_refused_before_any_target_is_sent(
+    tmp_path: Path, bad: int, count: int, is_refused: bool
+) -> None:
+    rows = ["José" if number < bad else "Ann" for number in range(count)]
+    text = "token,name\n" + "".join(f"t{number},{name}\n" for number, name in enumerate(rows))
+    (tmp_path / "a.csv").write_bytes(text.encode("latin-1"))
+    if is_refused:
+        with pytest.raises(InvalidInput, match=rf"{bad} of its first {count + 1} lines are not\. Save it as UTF-8"):
+            list(TargetsFile(tmp_path / "a.csv"))
+    else:
+        assert len(refused(TargetsFile(tmp_path / "a.csv"))) == bad
+
+
+LONG_LINES = {
+    "a.csv": (b"token,name\none,", b"\ntwo,Bob\n", "field larger"),
+    "b.csv": (b"token,name\none,Ann", b"\ntwo,Bob\n", "field larger"),
+    "a.txt": (b"one\n", b"\ntwo\n", "longer than 1,024"),
+    "a.jsonl": (b'"one"\n"', b'"\n"two"\n', "the line is longer than 1,048,576 bytes"),
+    "r.txt": (b"one\r", b"\rtwo\r", "longer than 1,024"),
+}
+
+
+@pytest.mark.parametrize("name", LONG_LINES)
+@pytest.mark.parametrize("unit", [b"x" * (1 << 20), b"x," * (1 << 19), b" " * (1 << 20), b"[" * (1 << 20)])
+def test_a_line_of_any_length_is_refused_in_little_memory(tmp_path: Path, name: str, unit: bytes) -> None:
+    head, tail, reason = LONG_LINES[name]
+    with gzip.open(tmp_path / f"{name}.gz", "wb", compresslevel=1) as file:
+        file.writelines([head, *[unit] * 32, tail])
+    cutter = Cutter(1)
+    tracemalloc.start()
+    try:
+        (refusal,) = refused(TargetsFile(tmp_path / f"{name}.gz"), cutter)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+    assert reason in refusal.reason
+    assert cutter.targets == (1 if name.endswith("csv") else 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", 'token,name\none,"x' + '\n","' * 600_000, "a quoted field that begins on line 2 is not closed"),
+        ("a.csv", "x" * 3_000_000, "first line of .* is not CSV: field larger"),
+        ("a.json", '["one", "' + "x" * 3_000_000, "no value of at most 1,048,576 characters"),
+        ("a.json", "[" * 3_000_000, "nested too deeply"),
+    ],
+)
+def test_a_row_without_end_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        list(TargetsFile(written(tmp_path, name, text)))
+
+
+def test_a_line_of_json_that_is_nested_too_deeply_is_refused_and_the_others_are_not(tmp_path: Path) -> None:
+    text = '"one"\n' + "[" * 3_000 + "\n" + '{"target": "two", "n": ' + "[" * 3_000 + "]" * 3_000 + '}\n"three"\n'
+    cutter = Cutter(1)
+    assert [refusal.line for refusal in refused(TargetsFile(written(tmp_path, "a.jsonl", text)), cutter)] == [2, 3]
+    assert cutter.targets == 2
