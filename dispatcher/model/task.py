@@ -27,6 +27,7 @@ from dispatcher.model.pools import MAX_CAP
 from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, Tier
 from dispatcher.model.values import parse_duration_s
 from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
+from dispatcher.wire.nesting import complaint_of
 from dispatcher.wire.topics import NAME_PATTERN, OWN_LANE_ABOVE, TASK_PATTERN
 
 MAX_MESSAGE_BYTES = 16 * 1024
@@ -57,7 +58,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     address: str
     """1 to 1,024 printable characters, no whitespace."""
     variables: Mapping[str, Any] | None = None
-    """At most 2 KiB encoded; keys are text."""
+    """At most 2 KiB encoded; keys are text, and lists and objects are nested at most 32 levels deep."""
 
 
 class ChunkRow(NamedTuple):
@@ -122,6 +123,8 @@ def _short_enough(message: dict[str, JsonValue]) -> dict[str, JsonValue]:
         raise ValueError(f"cannot be encoded: {error}") from error
     if size > MAX_MESSAGE_BYTES:
         raise ValueError(f"is {size:,} bytes encoded; at most {MAX_MESSAGE_BYTES:,} are possible")
+    if problem := complaint_of([message]):
+        raise ValueError(f"cannot be read by a worker: {problem}")
     return message
 
 

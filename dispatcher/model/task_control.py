@@ -18,6 +18,7 @@ from dispatcher.model.tier import MILLI, TIERS, Tier, in_milli
 from dispatcher.wire import field_checks as check
 from dispatcher.wire.control import FORMAT, ControlChange
 from dispatcher.wire.envelope import encode_message
+from dispatcher.wire.nesting import complaint_of
 from dispatcher.wire.outcome import sound_text
 
 MAX_EDITS = 10**9
@@ -154,6 +155,7 @@ def _override(record: ControlChange) -> Override:
     except DECODING_ERRORS as error:
         raise Malformed(f"its message is not readable: {error}") from error
     check.need(size <= MAX_MESSAGE_BYTES, "message's size", size)
+    check.need(not complaint_of([message]), "message", message)
     return Override(edit, message)
 
 

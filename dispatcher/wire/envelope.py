@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed, NewerFormat
 from dispatcher.wire.groups import MAX_TRIES, Groups, TargetGroup, Time, partition_of
+from dispatcher.wire.nesting import TOO_DEEP, complaint_of, complaint_of_encoded
 from dispatcher.wire.positions import mask_of, pack_positions
 from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
@@ -35,6 +36,8 @@ MAX_READABLE_BYTES = MAX_ENVELOPE_BYTES + 16 * 1024
 MAX_CAUSE = 200
 """Maximum characters of a decoder's message in an error."""
 MAX_WRITER_LENGTH = 64
+_DAMAGE = 1
+"""The type of the extension that takes the place of variables that cannot be read. Older versions cannot read it."""
 _WRITER_PATTERN = f"[A-Za-z0-9._-]{{1,{MAX_WRITER_LENGTH}}}"
 
 
@@ -96,6 +99,16 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return decode_message(self.message)
 
     @property
+    def damage(self) -> str:
+        """Why nothing of it can be sent; empty if it can. See dispatcher/wire/damage.py."""
+        variables: Any = self.variables
+        return (
+            ""
+            if variables is None or type(variables) is list
+            else variables.data.partition(b"\0")[0].decode("utf-8", "replace")
+        )
+
+    @property
     def identity(self) -> Identity:
         """The identity that distinguishes it from every other envelope."""
         return Identity(self.task, self.writer, self.sequence, self.attempt)
@@ -130,7 +143,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
             self,
             targets=[self.targets[i] for i in indexes],
             positions=[self.position(i) for i in indexes],
-            variables=None if self.variables is None else [self.variables[i] for i in indexes],
+            variables=self.variables if not isinstance(self.variables, list) else [self.variables[i] for i in indexes],
         )
 
 
@@ -163,6 +176,18 @@ encode_envelope = _encoder.encode
 """Envelope -> bytes (msgpack)."""
 
 
+def damaged(envelope: Envelope, why: str, lost: bytes) -> Envelope:
+    """Return the envelope in a form that no reader takes for a whole one. `lost`: the bytes that cannot be read, or the
+    damage of an envelope that is in this form."""
+    try:
+        unreadable: Any = msgspec.msgpack.decode(lost, type=msgspec.msgpack.Ext)
+    except DECODING_ERRORS:
+        unreadable = None
+    if unreadable is None or unreadable.code != _DAMAGE:
+        unreadable = msgspec.msgpack.Ext(_DAMAGE, why.encode() + b"\0" + lost)
+    return msgspec.structs.replace(envelope, variables=unreadable)
+
+
 def decode_envelope(body: bytes, previous: Envelope | None = None) -> Envelope:
     """Decode an envelope.
 
@@ -190,6 +215,8 @@ def decode_envelope(body: bytes, previous: Envelope | None = None) -> Envelope:
         _check_counts(envelope)
     if envelope.format != FORMAT or envelope.groups is not None:
         _check_groups(envelope)
+    if previous is None or envelope.message != previous.message:
+        _check_values(complaint_of_encoded(bytes(envelope.message)))
     return envelope
 
 
@@ -208,8 +235,15 @@ def _check_counts(envelope: Envelope) -> None:
         raise _malformed(f"it has {count} of {size} targets in attempt {envelope.attempt}")
     if positions is not None and not _positions_fit(positions, count, size):
         raise _malformed("its positions do not fit its targets")
-    if variables is not None and len(variables) != count:
-        raise _malformed(f"it has {len(variables)} variables for {count} targets")
+    if variables is not None:
+        if len(variables) != count:
+            raise _malformed(f"it has {len(variables)} variables for {count} targets")
+        _check_values(complaint_of(variables))
+
+
+def _check_values(problem: str) -> None:
+    if problem:
+        raise _malformed(problem)
 
 
 def _check_groups(envelope: Envelope) -> None:
@@ -234,7 +268,7 @@ def _unreadable(body: bytes, error: Exception) -> Malformed | NewerFormat:
     try:
         head = _decode_head(body)
     except DECODING_ERRORS:
-        return _malformed(str(error)[:MAX_CAUSE])
+        return _malformed(TOO_DEEP if isinstance(error, RecursionError) else str(error)[:MAX_CAUSE])
     return NewerFormat(
         f"An envelope has format {head.format}; this version reads {ROUNDS_FORMAT}.", "Upgrade the remaining workers."
     )

@@ -10,6 +10,7 @@ from dispatcher.model.pools import MAX_CAP, Cap
 from dispatcher.model.task import MAX_MESSAGE_BYTES
 from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, TIERS, Tier
 from dispatcher.wire.groups import MAX_TIME_MS
+from dispatcher.wire.nesting import complaint_of
 from dispatcher.wire.outcome import MAX_REASON_BYTES
 from dispatcher.wire.topics import TASK_PATTERN
 
@@ -88,6 +89,7 @@ def message(raw: bytes | msgspec.Raw) -> None:
     """Check a message encoded as in an envelope."""
     need(len(bytes(raw)) <= MAX_MESSAGE_BYTES, "message's size", len(bytes(raw)))
     try:
-        msgspec.json.encode(msgspec.msgpack.decode(raw, type=dict[str, Any]))
+        msgspec.json.encode(message := msgspec.msgpack.decode(raw, type=dict[str, Any]))
     except DECODING_ERRORS as error:
         raise Malformed(f"its message is not readable: {error}") from error
+    need(not complaint_of([message]), "message", message)

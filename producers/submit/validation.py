@@ -1,6 +1,7 @@
 """Check targets by the slab: a good slab costs a few calls at C speed; only a bad one is checked target by target."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
@@ -9,12 +10,15 @@ from dispatcher.channels.submission.address import AddressForm
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.channels.value_texts import are_plain, plain_variables
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
+from dispatcher.wire.nesting import TOO_DEEP, complaint_after_decoding
 
 _GRAPHIC = bytes(range(0x21, 0x7F))
 _SEPARATOR = " "
 _Address = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TARGET_LENGTH)]
 _Addresses = Annotated[list[_Address], msgspec.Meta(min_length=1)]
 _SHOWN_LENGTH = 80
+_READ_BACK = {str, int, float, bool, NoneType}
+"""Types whose values every reader takes. Others are decoded as a worker does it."""
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _TRIMMED = AddressForm()
 
@@ -127,7 +131,7 @@ def _with_variables(slab: Sequence[object], form: AddressForm) -> Accepted | Non
     plain = _plain([target.address for target in targets], form)
     given = [target.variables for target in targets if target.variables]
     try:
-        if plain is None or not are_plain(given) or any(map(_size_complaint, given)):
+        if plain is None or not are_plain(given) or any(map(_encoding_complaint, given)):
             return None
     except (AttributeError, TypeError, UnicodeEncodeError):  # some are no mappings, or hold no texts
         return None
@@ -167,16 +171,21 @@ def _checked_variables(variables: object, form: AddressForm) -> tuple[Variables,
     try:
         plain = plain_variables(variables)
         accepted = plain if form.trims else dict(variables)  # targets of 0.2 keep the digest that they had
-        return accepted or None, _size_complaint(accepted)
+        return accepted or None, _encoding_complaint(accepted)
     except UnicodeEncodeError:
         return None, "the variables contain text that is not UTF-8: save the file as UTF-8"
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        return None, f"the variables cannot be encoded: {error}"
+        problem = TOO_DEEP if isinstance(error, RecursionError) else error
+        return None, f"the variables cannot be encoded: {problem}"
 
 
-def _size_complaint(variables: Mapping[str, Any]) -> str:
-    too_large = len(_encode(variables)) > MAX_VARIABLES_BYTES
-    return f"the variables are larger than {MAX_VARIABLES_BYTES:,} bytes (encoded)" if too_large else ""
+def _encoding_complaint(variables: Mapping[str, Any]) -> str:
+    """Return why the variables are too large, or why a worker could not read them; empty if it could."""
+    encoded = _encode(variables)
+    if len(encoded) > MAX_VARIABLES_BYTES:
+        return f"the variables are larger than {MAX_VARIABLES_BYTES:,} bytes (encoded)"
+    problem = "" if set(map(type, variables.values())) <= _READ_BACK else complaint_after_decoding(encoded)
+    return f"the variables cannot be read by a worker: {problem}" if problem else ""
 
 
 def _variables_text(variables: Variables) -> bytes:

@@ -9,6 +9,7 @@ import msgspec
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.channels.value_texts import plain_value
 from dispatcher.model.task import MAX_VARIABLES_BYTES
+from dispatcher.wire.nesting import complaint_of
 from producers.submit.validation import Refusal, Unreadable, Variables, check_each, check_slab
 from spark_jobs.source.columns import Columns
 
@@ -67,7 +68,7 @@ def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0, che
             accepted, refusals = check_each(addresses, row_of, check)
         return Rows(accepted.addresses, None, digest_of(accepted.addresses, None), refusals)
     encoded = encode_each(variables)
-    has_bad = check is not None and not check.are_good(accepted.addresses, variables)
+    has_bad = complaint_of(variables) or (check is not None and not check.are_good(accepted.addresses, variables))
     if refusals or has_bad or max(map(len, encoded), default=0) > MAX_VARIABLES_BYTES:
         pairs = [item if item is NULL_TARGET else (item, own) for item, own in zip(addresses, variables, strict=True)]
         accepted, refusals = check_each(pairs, row_of, check)
