@@ -27,6 +27,8 @@ class Delivery(msgspec.Struct, gc=False):
     """Used by the lane to ack it."""
     received_s: float
     """Monotonic."""
+    damage: str = ""
+    """Why none of it can be sent; empty if it can."""
 
 
 class LaneInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -113,7 +115,8 @@ class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only
     invalid are named in outcome records instead (dispatcher.wire.invalid); letters of 0.2 and before have them too.
 
     A message that cannot be sent has a body and no targets. It is an envelope of an unknown task; or it is not an
-    envelope at all, and then `task` is empty.
+    envelope at all, and then `task` is empty. A letter with targets and a body is of an envelope that was set apart:
+    its variables may be lost, so its targets are not sent again.
 
     Letters are written before the outcome record that makes the failure final, so none is lost. Copies have the same
     (task, writer, sequence, position, part).
@@ -143,6 +146,11 @@ class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only
     """One entry per target, None for a target without variables; None if no target has any."""
     first_call_ms: Time = 0
     """Wall time of the earliest first call of these targets; 0 if it is not known."""
+
+    @property
+    def is_set_apart(self) -> bool:
+        """Whether its envelope could not be read or settled."""
+        return bool(self.targets) and bool(self.body)
 
 
 class DeadLetters(Protocol):

@@ -15,7 +15,7 @@ from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.ports import DeadLetter, Delivery
 from dispatcher.retry import NextStep
 from dispatcher.rounds import groups_after, open_indexes, retry_wait, steps_after
-from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.envelope import Envelope, encode_envelope
 from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.outcome import (
     ALL_SENT,
@@ -48,6 +48,8 @@ _NAMED: dict[NamedTargets, frozenset[int]] = {
     "all": frozenset(map(int, Outcome)),
 }
 _NEVER_MS = 1 << 62
+MAX_SAMPLE_BYTES = 2_000
+"""Maximum bytes of an envelope that was set apart in its dead letter."""
 MAX_NAMED_CHARACTERS = 700_000
 """Maximum characters of named targets in one record, so that it stays below 4 MiB. Targets beyond it are not named; an
 envelope whose targets are within their limits always fits, so no invalid one is left out (`Settling.reported`)."""
@@ -114,6 +116,20 @@ class Draft:
         codes = bytes((code,)) * part.open
         for delivery in part.deliveries:
             self._add_mixed(delivery.envelope, codes)
+
+    def set_apart(self, part: EnvelopeRun, report: Report | None, reason: str, at_ms: int) -> None:
+        """Add an envelope that cannot be read or settled. What the provider answered for good stays; the rest fails."""
+        envelope = part.deliveries[0].envelope
+        codes = _final_codes(part, report)
+        failed = [i for i, code in enumerate(codes) if code == _FAILED]
+        self._add_part(part)
+        for code in set(codes):
+            self._count(code, codes.count(code))
+        self._add_mixed(envelope, bytes(codes))
+        self._name(envelope, [i for i, code in enumerate(codes) if code == _INVALID], None)
+        if failed:
+            self.letters.append(_letter_apart(envelope, failed, reason, at_ms))
+            self.error = SendError(reason, len(failed), at_ms, envelope.attempt + 1, 0).after(self.error)
 
     def finish(self, at_ms: int) -> Self:
         """Set the wall time of the record. Nothing may be added any more: the steps are to be taken now."""
@@ -277,6 +293,44 @@ def letter_of(envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextSt
         variables=None if envelope.variables is None else [envelope.variables[i] for i in indexes],
         first_call_ms=min((steps[i].state.first_ms for i in indexes if steps[i].state.first_ms), default=0),
     )
+
+
+def _final_codes(part: EnvelopeRun, report: Report | None) -> list[int]:
+    """Return the outcome of each target of one envelope: the provider's, if it is final, or FAILED."""
+    codes = [_FAILED] * len(part.deliveries[0].envelope.targets)
+    if report is not None:
+        exceptions = report.exceptions or {}
+        for number, index in enumerate(part.called()):
+            code = exceptions.get(number, report.verdict).code
+            codes[index] = _FAILED if code in OPEN_NAMES else code
+    return codes
+
+
+def _letter_apart(envelope: Envelope, failed: Sequence[int], reason: str, at_ms: int) -> DeadLetter:
+    """Return the dead letter of an envelope that was set apart. Its body is the beginning of the envelope."""
+    return DeadLetter(
+        format=FORMAT,
+        task=envelope.task,
+        writer=envelope.writer,
+        sequence=envelope.sequence,
+        attempt=envelope.attempt,
+        at_ms=at_ms,
+        channel=envelope.channel,
+        positions=[envelope.position(i) for i in failed],
+        targets=[envelope.targets[i] for i in failed],
+        outcomes=[_FAILED] * len(failed),
+        reasons=[reason] * len(failed),
+        app=envelope.app,
+        body=encoded_or_name(envelope)[:MAX_SAMPLE_BYTES],
+    )
+
+
+def encoded_or_name(envelope: Envelope) -> bytes:
+    """Return the encoded envelope, or the name of the error if it cannot be encoded."""
+    try:
+        return encode_envelope(envelope)
+    except Exception as error:
+        return type(error).__name__.encode()
 
 
 def match(

@@ -145,7 +145,7 @@ class Connection:
             letters,
             self.registry.tasks,
             lambda: Replays(letters(), SystemClock(), send_again, self._definition),
-            LetterIndex(self._view).set_without_task,
+            LetterIndex(self._view).set_counts,
         )
 
     def invalid_targets(self, chosen: InvalidFilter, *, repeats: bool) -> Iterator[InvalidTarget]:

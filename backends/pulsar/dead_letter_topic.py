@@ -11,18 +11,19 @@ import pulsar
 
 from backends.pulsar.record_producer import RecordProducer
 from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
-from backends.redis.letter_index import LetterSpan, block_of
+from backends.redis.letter_index import LetterSpan, block_of, counter_of
 from dispatcher.letters.book import SeenTargets
 from dispatcher.letters.marks import MARK_KEY, LetterMark, encode_mark, read_mark
 from dispatcher.letters.marks import parts_of as marks_parts
 from dispatcher.model.errors import DECODING_ERRORS, FairlaneError
 from dispatcher.ports import DeadLetter, Done, StoredRecord, records_to_end
 from dispatcher.wire.letters import is_sound, keys_of, parts_of, with_rows, without_texts
+from dispatcher.wire.nesting import complaint_of
 from dispatcher.wire.topics import Topics
 
-OTHER_LANES = "other lanes"
-_MAX_LANES = 20
-"""Maximum number of lanes counted by name."""
+OTHERS = "others"
+_MAX_COUNTERS = 20
+"""Maximum number of lanes and tasks counted by name."""
 _APPEND_S = 30.0
 """How long storing a part of a mark may take."""
 _encode = msgspec.msgpack.Encoder().encode
@@ -42,15 +43,15 @@ class DeadLetterTopic:
         self._lock = threading.Lock()
 
     def publish(self, letter: DeadLetter, done: Done) -> None:
-        if not letter.task:
-            self._count(letter.lane)
+        if name := counter_of(letter):
+            self._count(name, max(1, len(letter.targets)))
         parts = parts_of(letter)
         receipts = _Receipts(len(parts), done)
         for part in parts:
             self._producer.publish(_encode(part), partial(self._answered, part, receipts), key=part.task)
 
-    def without_task(self) -> Mapping[str, int]:
-        """Return the number of letters without a task, by lane."""
+    def counts(self) -> Mapping[str, int]:
+        """Return the letters that `doctor` names, by counter of the view."""
         with self._lock:
             return dict(self._counts)
 
@@ -71,10 +72,10 @@ class DeadLetterTopic:
         """Wait for receipts. Return False if some were still missing and were given up."""
         return self._producer.close(timeout_s)
 
-    def _count(self, lane: str) -> None:
+    def _count(self, name: str, letters: int) -> None:
         with self._lock:
-            known = lane in self._counts or len(self._counts) < _MAX_LANES
-            self._counts[lane if known else OTHER_LANES] += 1
+            known = name in self._counts or len(self._counts) < _MAX_COUNTERS
+            self._counts[name if known else name.partition(":")[0] + ":" + OTHERS] += letters
 
     def _answered(self, letter: DeadLetter, receipts: "_Receipts", error: Exception | None, position: str) -> None:
         """Publish a refused letter again without its texts, in a new thread: this may run in a thread of the client,
@@ -178,7 +179,7 @@ class LetterTopic:
 def _letter(record: StoredRecord) -> DeadLetter | None:
     try:
         letter = _decode(record.body)
-        problem = "" if is_sound(letter) else "its columns do not fit together"
+        problem = complaint_of(letter.variables or ()) if is_sound(letter) else "its columns do not fit together"
     except DECODING_ERRORS as error:
         problem = str(error)
     if problem:

@@ -173,7 +173,12 @@ class LanePublisher:
         producer = lane.producer
         while producer is not None and lane.waiting:
             envelopes, done = lane.waiting[0]
-            bodies = [encode_envelope(envelope) for envelope in envelopes]
+            try:
+                bodies = [encode_envelope(envelope) for envelope in envelopes]
+            except Exception as error:  # others do not wait for it
+                lane.waiting.popleft()
+                done(error)
+                continue
             try:
                 if not producer.offer(bodies, partial(self._answered, name, lane, done)):
                     return

@@ -8,7 +8,8 @@ the whole topic if any are missing.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from backends.redis.view import WITHOUT_TASK, ViewPart
+from backends.redis.view import LETTER_COUNTERS, SET_APART, WITHOUT_TASK, ViewPart
+from dispatcher.ports import DeadLetter
 
 BLOCK_ENTRIES = 64
 """Number of topic entries per block. An entry holds one worker's letters of one millisecond."""
@@ -32,18 +33,20 @@ class LetterIndex(ViewPart):
         if pairs:
             self._view.call("note_letters", *pairs)
 
-    def set_without_task(self, counts: Mapping[str, int]) -> None:
-        """Store the number of letters without a task, by lane, in the place of the present numbers.
+    def set_counts(self, counts: Mapping[str, int], scope: str = LETTER_COUNTERS) -> None:
+        """Store the counters of letters that `doctor` names, in the place of the present ones. `scope`: the counter, or
+        the beginning of those, to replace.
 
         A worker that counts one at the same moment may be overwritten: its letter is then listed, and not counted.
         """
         stats = self._view.keys.stats
         fields: list[bytes] = self._view.command("HKEYS", stats)
-        counted = {field.decode() for field in fields if field.startswith(WITHOUT_TASK.encode())}
-        for lane, count in counts.items():
-            self._view.command("HSET", stats, f"{WITHOUT_TASK}{lane}", count)
-        gone = counted - {f"{WITHOUT_TASK}{lane}" for lane in counts}
-        if gone:
+        is_one = not scope.endswith((":", "_"))
+        names = [field.decode() for field in fields]
+        counted = {name for name in names if name == scope or (name.startswith(scope) and not is_one)}
+        for name, count in counts.items():
+            self._view.command("HSET", stats, name, count)
+        if gone := counted - set(counts):
             self._view.command("HDEL", stats, *gone)
 
     def spans(self, task: str) -> list[LetterSpan]:
@@ -56,6 +59,13 @@ class LetterIndex(ViewPart):
                 span = LetterSpan(spans.pop().after, span.before)
             spans.append(span)
         return spans
+
+
+def counter_of(letter: DeadLetter) -> str:
+    """Return the view's counter of a letter that `doctor` names; "" for others."""
+    if letter.is_set_apart:
+        return SET_APART + letter.task
+    return "" if letter.task else WITHOUT_TASK + letter.lane
 
 
 def block_of(position: str) -> str:

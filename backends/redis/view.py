@@ -31,6 +31,9 @@ from backends.settings import RedisSettings
 
 WITHOUT_TASK = "letters_without_task:"
 """Prefix of a lane's counter of messages that were not envelopes and became dead letters."""
+SET_APART = "letters_set_apart:"
+"""Prefix of a task's counter of targets whose envelopes could not be read or settled."""
+LETTER_COUNTERS = "letters_"
 CLAIM_MAX_MS = 13_000
 """Longest possible claim, unless a channel's timeout is above 10 s: that timeout, a lease of 2 s, and a margin."""
 INFO = (("INFO", "server"), ("INFO", "replication"), ("INFO", "cluster"))

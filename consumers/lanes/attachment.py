@@ -19,6 +19,7 @@ from consumers.lanes.opening import OK, Opener, Opening, batch_messages, ignore
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Malformed, NewerFormat
 from dispatcher.ports import Delivery
+from dispatcher.wire.damage import salvaged
 from dispatcher.wire.envelope import MAX_CHUNK, Envelope, decode_envelope
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class Attachment:
                 break
             message = messages.popleft()
             self._armed = False
+            damage = ""
             try:
                 envelope = decode_envelope(message.data(), envelope)
             except NewerFormat:
@@ -112,12 +114,15 @@ class Attachment:
                     break
                 continue
             except Malformed as error:
-                self._context.undecodable(self, message, error)
-                room -= MAX_CHUNK  # its letter may be large: few per turn
-                continue
+                left = salvaged(message.data())
+                if left is None:
+                    self._context.undecodable(self, message, error)
+                    room -= MAX_CHUNK  # its letter may be large: few per turn
+                    continue
+                envelope, damage = left, left.damage
             room -= len(envelope.targets) or 1
             if not lacks(envelope.channel):
-                deliveries.append(Delivery(envelope, message, now_s))
+                deliveries.append(Delivery(envelope, message, now_s, damage))
             elif not self._leave_to_others(message, envelope):
                 messages.appendleft(message)
                 break

@@ -91,6 +91,11 @@ class EnvelopeRun:
         return len(self.deliveries)
 
     @property
+    def damage(self) -> str:
+        """Why none of it can be sent; empty if it can. Such a run has one envelope."""
+        return self.deliveries[0].damage
+
+    @property
     def targets(self) -> int:
         return len(self.deliveries) * self.size
 
@@ -195,6 +200,7 @@ class EnvelopeRun:
             and other.hold_s == self.hold_s
             and other.groups is None
             and self.groups is None
+            and not (self.damage or other.damage)
             and len(other.deliveries) + len(self.deliveries) <= LONGEST_RUN
         )
 
@@ -229,12 +235,13 @@ def envelope_runs(deliveries: Sequence[Delivery]) -> tuple[list[EnvelopeRun], in
             and room
             and envelope.groups is None
             and last.groups is None
+            and not delivery.damage
         ):
             last.deliveries.append(delivery)
             room -= 1
         else:
             last = EnvelopeRun(delivery)
             runs.append(last)
-            room = LONGEST_RUN - 1
+            room = 0 if delivery.damage else LONGEST_RUN - 1
         following = envelope.sequence + 1
     return runs, total

@@ -73,7 +73,11 @@ class Sending(EnginePart):
     # ------------------------------------------------------------- credit
     def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Add granted envelopes to the credit. `part` carries its claim and use-by. One without a target that may be
-        sent is settled at once."""
+        sent is settled at once, as is one that is damaged."""
+        if part.damage:
+            self._working.take_out(lane, part)
+            self._settling.set_apart(lane, part, part.damage)
+            return
         if part.groups is not None and not part.called():
             self._working.take_out(lane, part)
             self._settling.reported(lane, part, [ALL_SENT] * part.count)

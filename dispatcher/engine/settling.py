@@ -1,6 +1,5 @@
 """Carry out the plans of settle.py in order. Each step starts once the one before is stored; the ack comes last."""
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,17 +11,17 @@ from dispatcher.engine.events import Stored
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.shared import EnginePart, Shared
+from dispatcher.engine.suspects import OpenRecord, RecordSuspects, Result, SetApart
 from dispatcher.engine.unrecorded import LateRecords, UnrecordedOutcomes
-from dispatcher.model.errors import FairlaneError, NotFound
+from dispatcher.model.errors import FairlaneError, Malformed, NotFound
 from dispatcher.ports import DeadLetter, Delivery, Done
 from dispatcher.rounds import retry_wait
-from dispatcher.settle import Draft, letter_of
+from dispatcher.settle import Draft, encoded_or_name, letter_of
 from dispatcher.wire.envelope import MAX_CHUNK, Envelope, encode_envelope
 from dispatcher.wire.lease import Piece
 from dispatcher.wire.outcome import ALL_SENT, Outcomes, Report, reads_back
 
 Publish = Callable[[Done], None]
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +40,10 @@ class _Job:
     draft: Draft | None = None
     record: Publish | None = None
     """The step that stores the outcomes."""
+    source: OpenRecord | None = None
+    """The outcomes in the record, until it is stored."""
+    is_abandoned: bool = False
+    """Whether its envelopes are settled by other jobs."""
     sent_s: float = 0.0
 
 
@@ -53,16 +56,6 @@ class _Receipt:
     wait_s: float = 0.0
 
 
-@dataclass(slots=True, eq=False)
-class _OpenRecord:
-    """Outcomes of one task from one lane under one claim, collected for one record."""
-
-    lane: LaneBuffer
-    draft: Draft
-    since_s: float
-    due_s: float
-
-
 class Settling(EnginePart):
     """Settles envelopes that were sent, or need no sending. Deliveries passed to it count as out of their lane."""
 
@@ -70,9 +63,10 @@ class Settling(EnginePart):
         super().__init__(shared)
         self._working = working
         self._errors = shared.errors
-        self._open_records: dict[tuple[str, str, str, str], _OpenRecord] = {}
+        self._open_records: dict[tuple[str, str, str, str], OpenRecord] = {}
         self._receipts: dict[int, _Receipt] = {}
         self._unrecorded = UnrecordedOutcomes()
+        self._suspects = RecordSuspects(self, shared.stats)
         self._token = 0
         # A run may have many envelopes, and a record that names all their targets may exceed the size of a message.
         settings = shared.settings
@@ -90,9 +84,8 @@ class Settling(EnginePart):
 
     def _report(self, lane: LaneBuffer, part: EnvelopeRun, reports: Sequence[Report]) -> None:
         open_record = self._open_record_of(lane, part)
-        open_record.draft.add(part, reports, self._clock.wall_ms())
         self._count_unsettled(part.task, part.targets)
-        self._start_if_full(open_record)
+        self._add(open_record, part, reports)
 
     def closed(self, lane: LaneBuffer, part: EnvelopeRun, code: int) -> None:
         """Settle envelopes claimed without a lease: all targets get the outcome `code` (cancelled, expired)."""
@@ -101,8 +94,17 @@ class Settling(EnginePart):
             piece = part.take(min(self._settings.settle_envelopes, max(1, self._closed_targets // max(1, part.size))))
             is_last = piece is part
             open_record = self._open_record_of(lane, piece)
-            open_record.draft.add_all(piece, code)
             self._count_unsettled(piece.task, piece.targets)
+            self._add(open_record, piece, code)
+
+    def _add(self, open_record: OpenRecord, part: EnvelopeRun, result: Result) -> None:
+        """Add outcomes to an open record, and settle it if it is full."""
+        try:
+            open_record.add(part, result, self._clock.wall_ms())
+        except Exception as error:
+            self._close_record(open_record)
+            self._suspect(open_record, error)
+        else:
             self._start_if_full(open_record)
 
     def flush(self, now_s: float, *, everything: bool = False) -> None:
@@ -121,68 +123,93 @@ class Settling(EnginePart):
             return None
         return next(iter(self._open_records.values())).due_s
 
-    def _open_record_of(self, lane: LaneBuffer, part: EnvelopeRun) -> _OpenRecord:
+    def _open_record_of(self, lane: LaneBuffer, part: EnvelopeRun) -> OpenRecord:
         key = (lane.name, part.task, part.claim, part.channel)
         open_record = self._open_records.get(key)
         if open_record is not None and len(open_record.draft.acks) + part.count > self._settings.settle_envelopes:
             self._settle(self._open_records.pop(key))
             open_record = None
         if open_record is None:
-            app = part.deliveries[0].envelope.app
-            draft = Draft(part.task, part.claim, part.channel, app, self._settings.named_targets)
-            now_s, linger_s = self._clock.monotonic_s(), self._settings.settle_linger_s
-            open_record = self._open_records[key] = _OpenRecord(lane, draft, now_s, now_s + linger_s)
-            self._unrecorded.add(draft, now_s)
+            open_record = self._open_records[key] = self._new_record(lane, part)
         return open_record
 
-    def _start_if_full(self, open_record: _OpenRecord) -> None:
-        draft, settings = open_record.draft, self._settings
-        if len(draft.acks) >= settings.settle_envelopes or draft.named_characters >= settings.settle_named_characters:
-            record = draft.record
-            del self._open_records[open_record.lane.name, record.task, record.claim, record.channel]
+    def _new_record(self, lane: LaneBuffer, part: EnvelopeRun) -> OpenRecord:
+        app = part.deliveries[0].envelope.app
+        draft = Draft(part.task, part.claim, part.channel, app, self._settings.named_targets)
+        now_s = self._clock.monotonic_s()
+        self._unrecorded.add(draft, now_s)
+        return OpenRecord(lane, draft, now_s, now_s + self._settings.settle_linger_s)
+
+    def settle_alone(self, lane: LaneBuffer, part: EnvelopeRun, result: Result, apart: SetApart | None = None) -> None:
+        """Settle one envelope, which is counted as unsettled, in a record of its own."""
+        open_record = self._new_record(lane, part)
+        open_record.apart = apart
+        try:
+            open_record.add(part, result, self._clock.wall_ms())
+        except Exception as error:
+            self._suspect(open_record, error)
+        else:
             self._settle(open_record)
 
-    def _settle(self, open_record: _OpenRecord) -> None:
-        ports, lane = self._ports, open_record.lane
-        draft = open_record.draft.finish(self._clock.wall_ms())
+    def _close_record(self, open_record: OpenRecord) -> None:
+        record = open_record.draft.record
+        del self._open_records[open_record.lane.name, record.task, record.claim, record.channel]
+
+    def _start_if_full(self, open_record: OpenRecord) -> None:
+        draft, settings = open_record.draft, self._settings
+        if len(draft.acks) >= settings.settle_envelopes or draft.named_characters >= settings.settle_named_characters:
+            self._close_record(open_record)
+            self._settle(open_record)
+
+    def _settle(self, open_record: OpenRecord) -> None:
+        try:
+            job = self._job_of(open_record)
+        except Exception as error:
+            self._suspect(open_record, error)
+            return
+        draft = open_record.draft
         if draft.error is not None:
             self._errors.note(draft.task, draft.record.channel, draft.error)
-        stored = _readable(draft.record)
-        if stored is None:
-            self._unrecorded.forget(draft)
-            self._give_up(lane, draft)
-            return
-        again: list[Publish] = [
-            partial(ports.publisher.publish, ports.topics.retry_lane(lane.tier, delay_s), envelopes)
-            for delay_s, envelopes in draft.next_attempts.items()
-        ]
+        self._advance(job)
+
+    def _job_of(self, open_record: OpenRecord) -> _Job:
+        """Return the steps for the outcomes. Raises whatever one of its envelopes makes an encoder raise."""
+        ports, lane = self._ports, open_record.lane
+        draft = open_record.draft.finish(self._clock.wall_ms())
+        if (stored := _readable(draft.record)) is None:
+            raise Malformed("No reader could take its outcome record.")
+        again: list[Publish] = []
+        for delay_s, envelopes in draft.next_attempts.items():
+            for envelope in envelopes:
+                encode_envelope(envelope)
+            again.append(partial(ports.publisher.publish, ports.topics.retry_lane(lane.tier, delay_s), envelopes))
         letters: list[Publish] = [partial(ports.dead_letters.publish, letter) for letter in draft.letters]
         record: Publish = partial(ports.outcomes.publish, draft.task, stored)
-        self._advance(
-            _Job(
-                lane=lane,
-                task=draft.task,
-                steps=[step for step in (letters, [record], again) if step],
-                acks=draft.acks,
-                targets=draft.targets,
-                draft=draft,
-                record=record,
-                sent_s=open_record.since_s,
-            )
+        return _Job(
+            lane=lane,
+            task=draft.task,
+            steps=[step for step in (letters, [record], again) if step],
+            acks=draft.acks,
+            targets=draft.targets,
+            draft=draft,
+            record=record,
+            source=open_record,
+            sent_s=open_record.since_s,
         )
 
-    def _give_up(self, lane: LaneBuffer, draft: Draft) -> None:
-        """Leave the envelopes unacked for the next worker: no fold could read their record, and its outcomes would be
-        lost. This is a bug; other envelopes continue."""
-        _log.error(
-            "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
-            "This is a bug in Fairlane; please report it.",
-            len(draft.acks),
-            draft.task,
-            lane.name,
-        )
-        self._count_unsettled(draft.task, -draft.targets)
-        self._working.ack(lane, [], draft.targets)
+    def set_apart(self, lane: LaneBuffer, part: EnvelopeRun, reason: str) -> None:
+        """Settle one envelope that cannot be read: its targets fail, and its task goes on to its end."""
+        self._count_unsettled(part.task, part.targets)
+        self._suspects.set_apart(lane, SetApart(part, reason, None))
+
+    def _suspect(self, open_record: OpenRecord, error: Exception) -> None:
+        self._unrecorded.forget(open_record.draft)
+        self._suspects.accuse(open_record, error)
+
+    def leave(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
+        """Leave envelopes that were not settled to the next worker, unacked."""
+        self._count_unsettled(part.task, -part.targets)
+        self._working.ack(lane, [], part.targets)
 
     def late_records(self, now_s: float) -> LateRecords | None:
         """Return the outcomes that have waited too long for their record; None if there are none."""
@@ -232,23 +259,16 @@ class Settling(EnginePart):
 
     def unknown(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Store envelopes of an unknown task as dead letters; never send them."""
-        self._dead_letter(lane, part, [])
-
-    def refused(self, lane: LaneBuffer, part: EnvelopeRun, reason: str) -> None:
-        """Store envelopes that the ledger cannot judge as dead letters, with the reason; never send them."""
-        self._dead_letter(lane, part, [reason])
-
-    def _dead_letter(self, lane: LaneBuffer, part: EnvelopeRun, reasons: list[str]) -> None:
         letters: list[Publish] = [
-            partial(self._ports.dead_letters.publish, self._letter(lane, delivery.envelope, reasons))
+            partial(self._ports.dead_letters.publish, self._letter(lane, delivery.envelope))
             for delivery in part.deliveries
         ]
         self._stats.dead_lettered += part.count
         self._start(lane, [letters], part)
 
-    def _letter(self, lane: LaneBuffer, envelope: Envelope, reasons: list[str]) -> DeadLetter:
-        letter, body = letter_of(envelope, [], [], self._clock.wall_ms()), encode_envelope(envelope)
-        return msgspec.structs.replace(letter, reasons=reasons, body=body, lane=lane.name, variables=None)
+    def _letter(self, lane: LaneBuffer, envelope: Envelope) -> DeadLetter:
+        letter, body = letter_of(envelope, [], [], self._clock.wall_ms()), encoded_or_name(envelope)
+        return msgspec.structs.replace(letter, body=body, lane=lane.name, variables=None)
 
     def _start(
         self, lane: LaneBuffer, steps: list[list[Publish]], part: EnvelopeRun, *, may_be_refused: bool = False
@@ -283,6 +303,7 @@ class Settling(EnginePart):
             return
         if receipt.publish is receipt.job.record and receipt.job.draft is not None and not _may_be_stored(event.error):
             self._unrecorded.forget(receipt.job.draft)
+            receipt.job.source = None
         if event.error is not None:
             self._publish_again(event.token, receipt)
             return
@@ -301,6 +322,8 @@ class Settling(EnginePart):
             self._token += 1
             self._receipts[self._token] = _Receipt(job, publish)
             self._publish(self._token)
+            if job.is_abandoned:
+                return
 
     def _publish(self, token: int) -> None:
         inbox = self._inbox
@@ -308,10 +331,25 @@ class Settling(EnginePart):
         def done(error: Exception | None) -> None:
             inbox.put(Stored(token, error))
 
+        receipt = self._receipts.get(token)
+        if receipt is None:
+            return
         try:
-            self._receipts[token].publish(done)
+            receipt.publish(done)
         except FairlaneError as error:
             done(error)
+        except Exception as error:
+            if (source := receipt.job.source) is None:
+                done(error)
+                return
+            self._abandon(receipt.job)
+            self._suspect(source, error)
+
+    def _abandon(self, job: _Job) -> None:
+        """Forget a job whose outcomes are not recorded. Late receipts are ignored."""
+        job.is_abandoned = True
+        for token in [token for token, receipt in self._receipts.items() if receipt.job is job]:
+            del self._receipts[token]
 
     def _publish_again(self, token: int, receipt: _Receipt) -> None:
         settings = self._settings

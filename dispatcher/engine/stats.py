@@ -75,6 +75,8 @@ class EngineStats:
     """Envelopes."""
     dead_lettered: int = 0
     """Envelopes."""
+    set_apart: int = 0
+    """Envelopes that could not be read or settled."""
     stored_again: int = 0
     """Things published again because a receipt was missing."""
     lease_calls: int = 0

@@ -1,18 +1,25 @@
-"""Repeat a lease call that the ledger could not carry out in halves, until one item is left."""
+"""Find the envelope at fault in a lease call or an outcome record that could not be carried out."""
 
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from dispatcher.engine.buffers import LaneBuffer
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.runs import EnvelopeRun
-from dispatcher.engine.settling import Settling
 from dispatcher.engine.stats import EngineStats
+from dispatcher.settle import Draft
+from dispatcher.verdicts import error_text
 from dispatcher.wire.lease import GivenBack
-from dispatcher.wire.outcome import sound_text
+from dispatcher.wire.outcome import Report, Verdict, sound_text
 
+if TYPE_CHECKING:
+    from dispatcher.engine.settling import Settling
+
+Result = Sequence[Report] | int
+"""A report for each envelope of a run, or the outcome of all its targets."""
 _log = logging.getLogger(__name__)
 
 
@@ -42,14 +49,15 @@ class SuspectGroup:
 
 
 class Suspects:
-    """Groups of envelopes and returned credit whose ledger call failed, asked about again in calls of their own.
+    """Groups of envelopes and returned credit whose ledger call failed, asked about again in calls of their own. A call
+    is repeated in halves, until one item is left.
 
     After a call that failed, an empty call is made. If that fails too, the ledger is at fault, and everything returns
-    to its lane. Otherwise the group is split in half. An item that fails alone is given up: an envelope goes to the
-    dead letters, and returned credit is forgotten (its claim expires by itself). Envelopes in a group count as held.
+    to its lane. Otherwise the group is split in half. An item that fails alone is given up: an envelope is set apart,
+    and returned credit is forgotten (its claim expires by itself). Envelopes in a group count as held.
     """
 
-    def __init__(self, working: WorkingSet, settling: Settling, stats: EngineStats) -> None:
+    def __init__(self, working: WorkingSet, settling: "Settling", stats: EngineStats) -> None:
         self._working = working
         self._settling = settling
         self._stats = stats
@@ -125,12 +133,88 @@ class Suspects:
             _log.error("The ledger does not accept returned credit, which is dropped: %s. %s", given, self._reason)
         for lane, part in single.parts:
             if not lane.closing:
-                _log.error(
-                    "Envelope %d of task %s (lane %s) goes to the dead letters: %s",
-                    part.first,
-                    part.task,
-                    lane.name,
-                    self._reason,
-                )
                 self._working.take_out(lane, part)
-                self._settling.refused(lane, part, self._reason)
+                self._settling.set_apart(lane, part, self._reason)
+
+
+class SetApart(NamedTuple):
+    """An envelope that cannot be read or settled."""
+
+    part: EnvelopeRun
+    reason: str
+    report: Report | None
+    """What its provider answered, or the outcome of all its targets."""
+
+
+@dataclass(slots=True, eq=False)
+class OpenRecord:
+    """Outcomes of one task from one lane under one claim, collected for one record."""
+
+    lane: LaneBuffer
+    draft: Draft
+    since_s: float
+    due_s: float
+    results: list[tuple[EnvelopeRun, Result]] = field(default_factory=list)
+    """What was added to the draft."""
+    apart: SetApart | None = None
+    """Its only envelope, if that was set apart."""
+
+    def add(self, part: EnvelopeRun, result: Result, at_ms: int) -> None:
+        """Add outcomes to the draft. Raises whatever an envelope makes it raise; nothing may be added any more then."""
+        self.results.append((part, result))
+        if isinstance(result, int):
+            self.draft.add_all(part, result)
+        elif self.apart is not None:
+            self.draft.set_apart(part, self.apart.report, f"set apart: {self.apart.reason}", at_ms)
+        else:
+            self.draft.add(part, result, at_ms)
+
+
+class RecordSuspects:
+    """Envelopes of a record that could not be carried out, each settled in a record of its own.
+
+    One that cannot be settled alone is set apart: what its provider answered for good is recorded, and its other
+    targets fail. If that cannot be settled either, all of them fail.
+    """
+
+    def __init__(self, settling: "Settling", stats: EngineStats) -> None:
+        self._settling = settling
+        self._stats = stats
+
+    def accuse(self, record: OpenRecord, error: Exception) -> None:
+        """Settle the envelopes of a record one by one."""
+        if record.apart is not None:
+            self._accuse_again(record.lane, record.apart, error)
+            return
+        pieces = [
+            (part.take(1), result if isinstance(result, int) else result[index : index + 1])
+            for part, result in record.results
+            for index in range(part.count)
+        ]
+        for part, result in pieces:
+            if len(pieces) > 1:
+                self._settling.settle_alone(record.lane, part, result)
+            else:
+                report = Report(Verdict(result)) if isinstance(result, int) else result[0]
+                self.set_apart(record.lane, SetApart(part, error_text(error), report))
+
+    def set_apart(self, lane: LaneBuffer, apart: SetApart) -> None:
+        """Settle an envelope, which is counted as unsettled, without what cannot be read or settled of it."""
+        part = apart.part
+        self._stats.set_apart += 1
+        _log.error("Envelope %d of task %s (lane %s) is set apart: %s", part.first, part.task, lane.name, apart.reason)
+        self._settling.settle_alone(lane, part, [], apart)
+
+    def _accuse_again(self, lane: LaneBuffer, apart: SetApart, error: Exception) -> None:
+        if apart.report is not None:
+            self._settling.settle_alone(lane, apart.part, [], apart._replace(report=None))
+            return
+        _log.error(
+            "The outcomes of envelope %d of task %s (lane %s) cannot be recorded; it stays in the lane. "
+            "This is a bug in Fairlane; please report it.",
+            apart.part.first,
+            apart.part.task,
+            lane.name,
+            exc_info=error,
+        )
+        self._settling.leave(lane, apart.part)

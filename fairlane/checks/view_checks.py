@@ -8,7 +8,7 @@ from backends.redis.keys import MAX_SKIPPED_RECORDS
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import IDLE_TASK, IdleTask
 from backends.redis.skipped_records import SkippedRecord, SkippedRecords
-from backends.redis.view import WITHOUT_TASK, open_view
+from backends.redis.view import SET_APART, WITHOUT_TASK, open_view
 from backends.redis.workers import Workers
 from dispatcher.analysis.finding import Finding
 from dispatcher.analysis.served import Served, waiting_tasks
@@ -53,7 +53,9 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             yield from lacking_findings(idle)
             yield from flow_findings(settings_now, [one.task for one in idle])
             yield from skipped_findings(SkippedRecords(view).by_topic(settings.pulsar.outcome_partitions))
-            yield letter_finding(view.stats())
+            counters = view.stats()
+            yield letter_finding(counters)
+            yield from apart_findings(counters)
     except FairlaneError:
         return
 
@@ -193,6 +195,22 @@ def skipped_findings(skipped: Mapping[str, Sequence[SkippedRecord]]) -> Iterator
             "A newer version that can read them will apply them. If no newer version wrote them, another program "
             "writes to the topic: check who is allowed to.",
         )
+
+
+def apart_findings(counters: Mapping[str, int]) -> Iterator[Finding]:
+    """Report the tasks with envelopes that were set apart. Reads the counters of the view."""
+    counts = {name.removeprefix(SET_APART): count for name, count in counters.items() if name.startswith(SET_APART)}
+    if not counts:
+        return
+    tasks = sorted(counts, key=lambda task: -counts[task])
+    yield Finding(
+        "warn",
+        f"{sum(counts.values()):,} targets failed because their envelopes could not be read or settled, in tasks "
+        f"{listed([f'{task} ({counts[task]:,})' for task in tasks], _SHOWN_TASKS)}",
+        "An older version accepted them, or another program wrote them: only Fairlane may write to its topics. "
+        "`fairlane dead-letters show --task ID` lists targets and reasons; `fairlane dead-letters drop --task ID` ends "
+        "this warning.",
+    )
 
 
 def letter_finding(counters: Mapping[str, int]) -> Finding:

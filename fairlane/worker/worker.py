@@ -14,7 +14,7 @@ from backends.pulsar.lane_publisher import LanePublisher
 from backends.pulsar.missing_lanes import create_missing_lane
 from backends.redis.feed import Feed
 from backends.redis.letter_index import LetterIndex
-from backends.redis.view import CLAIM_MAX_MS, WITHOUT_TASK
+from backends.redis.view import CLAIM_MAX_MS
 from consumers.delivery.channel_registry import ChannelContext, load_channels
 from consumers.delivery.courier import ChannelCourier, ClockLoop
 from consumers.delivery.fleet_gate import FleetGate
@@ -245,16 +245,16 @@ class Worker:
         self._note_letters()
 
     def _note_letters(self) -> None:
-        """Store where tasks have dead letters, and count those without a task for `doctor`.
+        """Store where tasks have dead letters, and count those that `doctor` names.
 
         Raises Unreachable; it is then done the next time.
         """
         self._dead_letters.index(LetterIndex(self._redis.view).add)
-        for lane, letters in self._dead_letters.without_task().items():
-            new = letters - self._letters_counted.get(lane, 0)
+        for name, letters in self._dead_letters.counts().items():
+            new = letters - self._letters_counted.get(name, 0)
             if new:
-                self._redis.view.count(WITHOUT_TASK + lane, new)
-                self._letters_counted[lane] = letters
+                self._redis.view.count(name, new)
+                self._letters_counted[name] = letters
 
     def _lane_settings(self) -> LiveLaneSettings:
         worker = self._settings.worker

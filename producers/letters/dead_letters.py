@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import islice
 
+from backends.redis.letter_index import counter_of
 from backends.redis.registry.tasks import TaskTable
+from backends.redis.view import LETTER_COUNTERS, SET_APART, WITHOUT_TASK
 from dispatcher.letters.book import LetterBook, LetterState
 from dispatcher.model.errors import InvalidInput
 from producers.letters.replay import LetterRecords, OnProgress, Replay, Replays, is_replayable
@@ -22,8 +24,8 @@ from producers.letters.selection import (
 
 MAX_LIMIT = 10**12
 """More than there are letters."""
-StoreWithoutTask = Callable[[Counter[str]], None]
-"""Stores the number of open letters without a task, by lane."""
+StoreCounts = Callable[[Counter[str], str], None]
+"""Stores the numbers of open letters that `doctor` names, by counter. The second argument says which are replaced."""
 
 
 class DeadLetterBox:
@@ -38,12 +40,12 @@ class DeadLetterBox:
         records: Callable[[], LetterRecords],
         tasks: TaskTable,
         replays: Callable[[], Replays],
-        store_without_task: StoreWithoutTask,
+        store_counts: StoreCounts,
     ) -> None:
         self._records = records
         self._tasks = tasks
         self._replays = replays
-        self._store_without_task = store_without_task
+        self._store_counts = store_counts
         self._app_of = lru_cache(maxsize=10_000)(self._app)
 
     def groups(self, chosen: LetterFilter = LetterFilter(), state: str = "open") -> list[LetterGroup]:
@@ -82,14 +84,18 @@ class DeadLetterBox:
         """Mark the open letters as not needed any more, and return their number. limit: the maximum number."""
         check_limit(limit)
         dropped = self._replays().drop(islice(in_state(self._rows(chosen), LetterState.OPEN), limit))
-        if chosen.without_task or (chosen.task is None and chosen.app is None):
-            self._count_without_task()
+        if chosen.app is None or chosen.without_task:
+            self._count(chosen)
         return dropped
 
-    def _count_without_task(self) -> None:
-        """Count the open letters without a task again, for `fairlane doctor`. A drop that died before is repaired."""
-        rows = in_state(self._rows(LetterFilter(without_task=True)), LetterState.OPEN)
-        self._store_without_task(Counter(row.letter.lane for row in rows if row.letter.part == 0))
+    def _count(self, dropped: LetterFilter) -> None:
+        """Count the open letters that `fairlane doctor` names again. A drop that died before is repaired."""
+        scope = WITHOUT_TASK if dropped.without_task else SET_APART + dropped.task if dropped.task else LETTER_COUNTERS
+        rows = in_state(
+            self._rows(LetterFilter(task=dropped.task, without_task=dropped.without_task)), LetterState.OPEN
+        )
+        named = (counter_of(row.letter) for row in rows if row.letter.part == 0)
+        self._store_counts(Counter(name for name in named if name), scope)
 
     def _rows(self, chosen: LetterFilter) -> Iterator[LetterRow]:
         records, since_ms = self._records(), chosen.since_ms

@@ -196,9 +196,11 @@ class _Chosen:
 
 
 def is_replayable(row: LetterRow) -> bool:
-    """Return whether the row is a failed target with an address. A letter that the broker refused has none."""
+    """Return whether the row is a failed target with an address, whose variables are known. A letter that the broker
+    refused has no addresses."""
     letter = row.letter
-    return bool(letter.targets) and bool(letter.targets[row.at]) and letter.outcomes[row.at] == _FAILED
+    has_address = bool(letter.targets) and bool(letter.targets[row.at])
+    return has_address and letter.outcomes[row.at] == _FAILED and not letter.is_set_apart
 
 
 def _results(steps: Iterable[Callable[[], Replay | None]]) -> list[Replay]:

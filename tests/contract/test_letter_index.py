@@ -1,7 +1,7 @@
 """Where a task's dead letters are, as Redis keeps it."""
 
 from backends.redis.letter_index import BLOCK_ENTRIES, LetterIndex, LetterSpan, block_of
-from backends.redis.view import WITHOUT_TASK, RedisView
+from backends.redis.view import SET_APART, WITHOUT_TASK, RedisView
 from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.registry_records import position
 
@@ -19,19 +19,22 @@ def test_blocks_become_the_parts_of_the_topic_that_are_to_be_read(view: RedisVie
     assert index.spans("nobody") == []
 
 
-def test_the_number_of_letters_without_a_task_is_replaced(view: RedisView) -> None:
+def test_the_numbers_of_letters_that_doctor_names_are_replaced(view: RedisView) -> None:
     stats = view.keys.stats
-    for field, count in (("a", 3), ("b", 2)):
-        view.command("HSET", stats, f"{WITHOUT_TASK}{field}", count)
-    view.command("HSET", stats, "repeats", 7)
-    LetterIndex(view).set_without_task({"b": 1, "c": 4})
-    assert {name.decode(): int(count) for name, count in view.command("HGETALL", stats).items()} == {
-        f"{WITHOUT_TASK}b": 1,
-        f"{WITHOUT_TASK}c": 4,
-        "repeats": 7,
-    }
-    LetterIndex(view).set_without_task({})
-    assert set(view.command("HKEYS", stats)) == {b"repeats"}
+    lane, task = f"{WITHOUT_TASK}a", f"{SET_APART}t"
+    for field in (lane, task, f"{task}2", "repeats"):
+        view.command("HSET", stats, field, 7)
+
+    def stored() -> dict[str, int]:
+        return {name.decode(): int(count) for name, count in view.command("HGETALL", stats).items()}
+
+    index = LetterIndex(view)
+    index.set_counts({}, task)
+    assert stored() == {lane: 7, f"{task}2": 7, "repeats": 7}
+    index.set_counts({f"{WITHOUT_TASK}b": 4}, WITHOUT_TASK)
+    assert stored() == {f"{WITHOUT_TASK}b": 4, f"{task}2": 7, "repeats": 7}
+    index.set_counts({task: 1})
+    assert stored() == {task: 1, "repeats": 7}
 
 
 def test_it_is_kept_as_long_as_an_ended_task(view: RedisView) -> None:

@@ -2,7 +2,8 @@
 
 Everything counts that is not named in IGNORED (statistics, clocks, virtual times of sharing, which only choose among
 lanes that are both served) or RELATIVE_S (times of the monotonic clock: what counts is how far
-ahead they are; of what is neither granted nor asked for, nothing), but for spent credit and timers that never come.
+ahead they are; of what is neither granted nor asked for, nothing), but for spent credit, timers that never come, and
+what is kept of a record in case that it cannot be settled.
 What is shared counts as shared, closures and partial functions by what they hold.
 """
 
@@ -60,7 +61,7 @@ IGNORED = frozenset((
     "hold_s", "delay_s", "first_call_ms", "message", "demand_ms", "_number", "_asked_s", "_rhythm",
     "_horizon",
     "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "delivered", "stats", "_receipts",
-    "_clocks", "_under_way", "now_ms", "claim_ms", "_record", "latency_ms", "_oldest_ms",
+    "_clocks", "_under_way", "now_ms", "claim_ms", "_record", "latency_ms", "_oldest_ms", "results", "source",
 ))
 # fmt: on
 RELATIVE_S = frozenset(("use_by_s", "_first_asked_s"))

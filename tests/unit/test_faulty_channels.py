@@ -183,5 +183,5 @@ def test_a_record_that_cannot_be_read_is_not_published_and_others_are(
     world.run(within_s=1.0)
     assert world.counts("bad") == {}
     assert [len(world.broker.open(lanes[task])) for task in ("good", "bad")] == [0, TARGETS // CHUNK]
-    assert "cannot be recorded; they stay in the lane" in caplog.text
+    assert "cannot be recorded; it stays in the lane" in caplog.text
     assert worker.engine.stats.unsettled_targets == 0

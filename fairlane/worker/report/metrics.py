@@ -23,7 +23,7 @@ from fairlane.worker.report.families import durations, labelled
 from fairlane.worker.report.service_view import ServiceView
 
 _CALL_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_ENVELOPE_EVENTS = ("received", "acked", "republished", "moved", "dropped", "dead_lettered")
+_ENVELOPE_EVENTS = ("received", "acked", "republished", "moved", "dropped", "dead_lettered", "set_apart")
 _GAUGES = {
     "lanes": "Lanes that this worker is attached to",
     "parked_lanes": "Lanes that this worker leaves alone because their task is paused, held or closing",

@@ -7,8 +7,9 @@ import pulsar
 import pytest
 
 from backends.pulsar import dead_letter_topic
-from backends.pulsar.dead_letter_topic import OTHER_LANES, DeadLetterTopic, read_dead_letters
+from backends.pulsar.dead_letter_topic import OTHERS, DeadLetterTopic, read_dead_letters
 from backends.redis.letter_index import BLOCK_ENTRIES, LetterSpan
+from backends.redis.view import SET_APART, WITHOUT_TASK
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.topics import Topics
@@ -63,13 +64,16 @@ def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> No
     assert "too big" in rest.reasons[0]
 
 
-def test_letters_without_a_task_are_counted_by_lane() -> None:
+def test_letters_without_a_task_are_counted_by_lane_and_those_set_apart_by_task() -> None:
     topic = DeadLetterTopic(Client(), Topics())
     for lane in ("x", "x", *map(str, range(30))):
         topic.publish(dead_letter("", lane=lane), lambda _: None)
-    counts = topic.without_task()
-    assert (counts["x"], sum(counts.values()), len(counts)) == (2, 32, 21)
-    assert counts[OTHER_LANES] == 11
+    topic.publish(dead_letter("t", ["a", "b"], body=b"its envelope"), lambda _: None)
+    topic.publish(dead_letter("t", ["c"]), lambda _: None)
+    counts = topic.counts()
+    assert (counts[WITHOUT_TASK + "x"], sum(counts.values()), len(counts)) == (2, 34, 22)
+    assert counts[WITHOUT_TASK + OTHERS] == 11
+    assert counts[SET_APART + OTHERS] == 2
 
 
 class Topic(fakes.Topic):

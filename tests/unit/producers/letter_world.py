@@ -89,7 +89,7 @@ class LetterWorld:
     def box(self) -> DeadLetterBox:
         """As a client has it."""
         tasks = cast("TaskTable", SimpleNamespace(task=lambda _: None))
-        return DeadLetterBox(lambda: self, tasks, self.operator, lambda _: None)
+        return DeadLetterBox(lambda: self, tasks, self.operator, lambda _counts, _scope: None)
 
     def rows(self, chosen: LetterFilter = LetterFilter(), book: LetterBook | None = None) -> list[Any]:
         """Return the rows that match; book: as the operator read it, before others went on."""
