@@ -4,6 +4,8 @@ Source: Apple's pages "Handling notification responses from APNs" and "Establish
 and its staff's answers on which errors show a dead token.
 """
 
+import re
+
 from dispatcher.channels.answer_body import json_object, text
 from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row, VerdictTable, strange_rows
 from dispatcher.wire.groups import MAX_TIME_MS
@@ -14,12 +16,13 @@ TOKEN_UPDATE_S = 1_200.0
 """Apple refuses provider tokens that change more often than this."""
 _TELLING = frozenset({403, 413, 429})
 """Statuses below 500 that mean the same without a reason."""
+_is_uuid = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}").fullmatch
 
 
 TABLE = VerdictTable(
     (
         *strange_rows(
-            "The answer has a body and no apns-id, so it is not one of APNs: check url and proxy of the app.",
+            "The answer has no apns-id, so it is not one of APNs: check url and proxy of the app.",
             "The answer names no reason, so it is not one of APNs: check url and proxy of the app.",
         ),
         Row(status=200, effect=Effect.SENT, note="Taken by APNs."),
@@ -73,7 +76,7 @@ TABLE = VerdictTable(
 
 def read_answer(status: int, body: bytes, apns_id: str = "") -> Answer:
     """Read an answer to a notification. Any body can be read; one that is not of APNs has no code."""
-    if status == 200 and (apns_id or not body):
+    if status == 200 and is_id(apns_id):
         return Answer(status=status, reference=apns_id)
     if 200 <= status < 300:
         return Answer(status=200, detail=STRANGE_BODY, reason=f"HTTP {status}")
@@ -86,6 +89,11 @@ def read_answer(status: int, body: bytes, apns_id: str = "") -> Answer:
         reason=code or f"HTTP {status}",
         died_ms=_time(fields.get("timestamp")),
     )
+
+
+def is_id(apns_id: str) -> bool:
+    """Return whether the header apns-id holds an id, as each notification that APNs took has one."""
+    return _is_uuid(apns_id) is not None
 
 
 def _time(value: object) -> int:

@@ -7,6 +7,7 @@ others for tokens that are malformed, unregistered or missing.
 and 502 and 504 are of a gateway that may have passed the request on: FCM may have taken these messages.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -85,21 +86,23 @@ _TELLING = frozenset({401, 403, 404, 429})
 
 class _Taken(msgspec.Struct, gc=False):
     name: str = ""
+    error: msgspec.Raw = msgspec.Raw()
 
 
+_is_name = re.compile(r"projects/[^/]+/messages/[^/]+").fullmatch
 _decode_taken = msgspec.json.Decoder(_Taken).decode
 
 
 def read_answer(status: int, body: bytes, retry_after_s: float | None = None) -> Answer:
     """Read an answer of `messages:send`. Any body can be read; one that is not FCM's has no code."""
-    fields = json_object(body)
-    if status == 200 and names_message(body):
-        return Answer(status=status, reference=text(fields.get("name")))
+    name = message_name(body)
+    if status == 200 and name:
+        return Answer(status=status, reference=text(name))
     if 200 <= status < 300:
         return Answer(status=200, detail=STRANGE_BODY, reason=f"HTTP {status}", retry_after_s=retry_after_s)
-    error = fields.get("error")
+    error = json_object(body).get("error")
     if not isinstance(error, Mapping):
-        is_strange = 400 <= status < 500 and status not in _TELLING
+        is_strange = 300 <= status < 500 and status not in _TELLING
         detail = STRANGE_BODY if is_strange else ""
         return Answer(status=status, detail=detail, reason=f"HTTP {status}", retry_after_s=retry_after_s)
     details = objects(error.get("details"))
@@ -114,18 +117,14 @@ def read_answer(status: int, body: bytes, retry_after_s: float | None = None) ->
     )
 
 
-def names_message(body: bytes) -> bool:
-    """Return whether an answer with status 200 can be one of FCM. Quick: every target that is sent comes by here."""
-    return b'"name"' in body
-
-
 def message_name(body: bytes) -> str:
     """Return the name of the message in an answer that FCM took it, such as projects/shop/messages/0:1500; empty if
-    there is none."""
+    the body does not have this form. Quick: every target that is sent comes by here."""
     try:
-        return _decode_taken(body).name
+        taken = _decode_taken(body)
     except DECODING_ERRORS:
         return ""
+    return taken.name if _is_name(taken.name) and not taken.error else ""
 
 
 def _detail(details: list[Mapping[str, Any]], reason: str) -> str:

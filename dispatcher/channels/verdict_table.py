@@ -84,11 +84,11 @@ class Row:
         )
 
 
-def strange_rows(success: str, error: str) -> tuple[Row, Row]:
-    """Return the first rows of a table: answers 200 and 4xx that are not the provider's, with the note of each."""
+def strange_rows(success: str, error: str) -> tuple[Row, ...]:
+    """Return the first rows of a table: answers 200, 3xx and 4xx that are not the provider's, with the note of each."""
     return (
         Row(status=200, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, may_be_taken=True, note=success),
-        Row(status=4, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, note=error),
+        *(Row(status=status, detail=STRANGE_BODY, effect=Effect.DOWN, wait_s=60.0, note=error) for status in (3, 4)),
     )
 
 

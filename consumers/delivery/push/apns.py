@@ -82,7 +82,7 @@ class ApnsProvider(Provider):
         return apns_answers.read_answer(response.status, response.body, response.header("apns-id") or "")
 
     def took(self, response: HttpResponse) -> bool:
-        return not response.body or response.header("apns-id") is not None
+        return apns_answers.is_id(response.header("apns-id") or "")
 
     def id_in(self, response: HttpResponse) -> str:
         return response.header("apns-id") or ""

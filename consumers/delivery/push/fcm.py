@@ -57,7 +57,7 @@ class FcmProvider(Provider):
         return fcm_answers.read_answer(response.status, response.body, retry_after_s(headers, time.time()))
 
     def took(self, response: HttpResponse) -> bool:
-        return fcm_answers.names_message(response.body)
+        return bool(fcm_answers.message_name(response.body))
 
     def id_in(self, response: HttpResponse) -> str:
         return fcm_answers.message_name(response.body)
