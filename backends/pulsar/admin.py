@@ -12,8 +12,9 @@ import urllib3
 from urllib3.util import Retry, Timeout
 
 from backends.addresses import Address
+from backends.bounded import PULSAR_BYTES, Bounds, open_http
 from backends.settings import PulsarSettings
-from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
+from dispatcher.model.errors import DECODING_ERRORS, FairlaneError, NotFound, Refused, Unreachable
 from dispatcher.wire.topics import SUBSCRIPTION, lane_of_topic
 
 _EARLIEST = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
@@ -262,7 +263,7 @@ class PulsarAdmin:
         body = self._call("GET", path, root=root)
         try:
             return msgspec.convert(json.loads(body.strip() or if_empty), kind)
-        except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        except DECODING_ERRORS as error:
             cause = f"Pulsar at {self.address.named()}: GET {path} was answered with something that Pulsar does not say"
             raise Unreachable(f"{cause}: {error}.", WAIT) from error
 
@@ -321,7 +322,7 @@ def _failure(address: Address, what: str, status: int, body: bytes) -> FairlaneE
 def _reason(body: bytes) -> str:
     """Return the reason the broker gives, without error pages and stack traces."""
     text = ""
-    with suppress(ValueError, KeyError, TypeError):
+    with suppress(*DECODING_ERRORS, KeyError, TypeError):
         text = str(json.loads(body)["reason"])
     return text.strip().splitlines()[0][:200] if text.strip() else "no reason given"
 
@@ -347,7 +348,8 @@ def make_pool(settings: PulsarSettings, maxsize: int = 16) -> urllib3.PoolManage
             "key_file": None if settings.tls_key is None else str(settings.tls_key),
             "assert_hostname": None if settings.tls_verify_hostname else False,
         }
-    return urllib3.PoolManager(
+    return open_http(
+        Bounds(PULSAR_BYTES, settings.operation_timeout_s),
         maxsize=maxsize,
         headers={} if token is None else {"Authorization": f"Bearer {token.get_secret_value()}"},
         timeout=Timeout(connect=settings.connect_timeout_s, read=settings.operation_timeout_s),

@@ -10,9 +10,10 @@ from queue import Empty, Queue
 from typing import Any
 
 import redis
-from redis import exceptions
+from redis._parsers import _RESP2Parser
 from redis.sentinel import SentinelConnectionPool
 
+from backends.bounded import SENTINEL_BYTES, BoundedSocket, Bounds
 from backends.redis.faults import NoPrimary
 
 _log = logging.getLogger(__name__)
@@ -23,6 +24,8 @@ OTHERS_S = 0.5
 State = Mapping[str, Any]
 """A Sentinel's answer about a service, by the names of `SENTINEL MASTER`."""
 _UNKNOWN_SERVICE = "No such master"
+_MAX_HOST = 255
+"""Maximum characters of a host's name."""
 
 
 @dataclass(frozen=True, order=True, kw_only=True)
@@ -89,7 +92,7 @@ class Sentinels:
         try:
             state = self._ask(host, port)
             _primary_of(state)
-        except (exceptions.RedisError, OSError, LookupError, ValueError, TypeError) as error:
+        except Exception as error:  # another server may answer anything
             state = error
         put((f"{host}:{port}", state))
 
@@ -147,15 +150,39 @@ def _watch(pool_ref: "weakref.ref[FollowingPool]", closed: threading.Event) -> N
 
 
 def _primary_of(state: State) -> Primary:
-    return Primary(host=str(state["ip"]), port=int(state["port"]), config_epoch=int(state.get("config-epoch", 0)))
+    host, port = str(state["ip"]), int(state["port"])
+    if not (host.isprintable() and 0 < len(host) <= _MAX_HOST and 0 < port < 1 << 16):
+        raise ValueError("it names no address")
+    return Primary(host=host, port=port, config_epoch=int(state.get("config-epoch", 0)))
+
+
+class _Bounded(redis.Connection):
+    """A connection to a Sentinel, whose answers are bounded."""
+
+    def __init__(self, **options: Any) -> None:
+        """The parser in C would make room for each list at the length that it announces."""
+        super().__init__(parser_class=_RESP2Parser, **options)  # type: ignore[no-untyped-call]  # the vendor's
+
+    def _connect(self) -> Any:
+        sock = super()._connect()  # type: ignore[no-untyped-call]  # the vendor's
+        return BoundedSocket(sock, Bounds(SENTINEL_BYTES, sock.gettimeout()))
+
+
+class _BoundedTls(_Bounded, redis.SSLConnection):
+    pass
 
 
 def asker(service: str, options: Mapping[str, Any]) -> Callable[[str, int], State]:
     """Return a function that asks a Sentinel for the state of a service, over a connection that is kept."""
     clients: dict[tuple[str, int], redis.Redis] = {}
+    kind = _BoundedTls if options.get("ssl") else _Bounded
+    given = {name: value for name, value in options.items() if name != "ssl"}
 
     def ask(host: str, port: int) -> State:
-        client = clients.get((host, port)) or clients.setdefault((host, port), redis.Redis(host, port, **options))
+        client = clients.get((host, port))
+        if client is None:
+            pool = redis.ConnectionPool(connection_class=kind, host=host, port=port, **given)
+            client = clients.setdefault((host, port), redis.Redis(connection_pool=pool))
         state: dict[str, Any] = client.execute_command("SENTINEL MASTER", service)  # type: ignore[no-untyped-call]
         # During a failover this command is the first to name the new primary.
         named = client.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", service)  # type: ignore[no-untyped-call]

@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from socket import gethostname
 from typing import Any, Self
 
-import urllib3
-
-from backends.pulsar.estate.asking import Question, ask_all
+from backends.bounded import PULSAR_BYTES, Bounds, open_http
+from backends.pulsar.estate.asking import LIMIT_S, Question, ask_all
 from backends.pulsar.estate.questions import Depth
 from dispatcher.model.errors import FairlaneError, Malformed
 from dispatcher.model.view import WorkerBeat
@@ -141,7 +140,7 @@ def _service_stages(settings: Settings) -> list[ServiceStage]:
     with suppress(FairlaneError):
         beats = _live_workers(settings)
     questions = [Question((beat.id, "metrics"), _metrics_url(beat)) for beat in beats if beat.metrics_port > 0]
-    http = urllib3.PoolManager()
+    http = open_http(Bounds(PULSAR_BYTES, LIMIT_S))
     replies = ask_all(http, questions) if questions else {}
     http.clear()
     return [stage for (worker, _), reply in replies.items() for stage in _stages_in(worker, reply.body)]

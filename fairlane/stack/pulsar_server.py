@@ -6,6 +6,7 @@ from pathlib import Path
 
 import urllib3
 
+from backends.bounded import NODE, open_http
 from fairlane.stack import pulsar_conf
 from fairlane.stack.homes import Home
 from fairlane.stack.java import Java
@@ -133,7 +134,7 @@ def is_ready(web_port: int) -> bool:
 
 def answer_of(url: str) -> bytes | None:
     """Return the body of an answer with status 200; None if there is none."""
-    http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=1, read=5))
+    http = open_http(NODE, retries=False, timeout=urllib3.Timeout(connect=1, read=5))
     try:
         response = http.request("GET", url)
         return response.data if response.status == 200 else None

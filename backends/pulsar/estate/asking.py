@@ -9,8 +9,6 @@ import urllib3
 
 LIMIT_S = 2.0
 """How long an answer may take, from the first connection to its last byte."""
-MAX_BYTES = 64 << 20
-"""Maximum size of an answer: the statistics of a hundred thousand lanes."""
 _CHUNK = 1 << 16
 
 
@@ -60,7 +58,7 @@ def ask_all(
 ) -> dict[tuple[str, str], Reply]:
     """Return a reply to each question after at most `limit_s`.
 
-    allowance: cut long answers to it. Without one, an answer of more than MAX_BYTES fails.
+    allowance: cut long answers to it.
 
     Threads that are still waiting then are left behind; they end with their connections, and not with the program.
     """
@@ -113,7 +111,7 @@ def _get(http: urllib3.PoolManager, question: Question, end_s: float, allowance:
 
 
 def _body(answer: urllib3.BaseHTTPResponse, end_s: float, allowance: Allowance | None) -> Reply:
-    """Return the body. Raises ValueError with the reason if it is not read to its end."""
+    """Return the body; the pool bounds its bytes. Raises ValueError with the reason if it is not read to its end."""
     parts, size = [], 0
     for part in answer.stream(_CHUNK):
         kept = part if allowance is None else part[: allowance.take(min(len(part), allowance.each - size))]
@@ -121,8 +119,6 @@ def _body(answer: urllib3.BaseHTTPResponse, end_s: float, allowance: Allowance |
         size += len(kept)
         if len(kept) < len(part):
             return Reply(b"".join(parts), cut=True)
-        if size > MAX_BYTES:
-            raise ValueError(f"an answer of more than {MAX_BYTES >> 20} MB")
         if time.monotonic() > end_s:
             raise ValueError("an answer that does not end")
     return Reply(b"".join(parts))

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 import urllib3
 
+from backends.bounded import NODE, open_http
 from backends.pulsar.estate.asking import LIMIT_S, Question, ask_all
 from backends.pulsar.estate.questions import bookie_url
-from dispatcher.model.errors import Refused, Unreachable
+from dispatcher.model.errors import DECODING_ERRORS, Refused, Unreachable
 
 ANSWER_S = 5.0
 """How long a change may take; a slow bookie took 0.9 s."""
@@ -20,7 +21,7 @@ class BookieSwitch:
         """bookie_http: address of the bookies' HTTP interfaces with {host}. Raises InvalidInput if it is none."""
         bookie_url(bookie_http, "host:0")
         self._template = bookie_http
-        self._http = urllib3.PoolManager(retries=False)
+        self._http = open_http(NODE, retries=False)
 
     def close(self) -> None:
         self._http.clear()
@@ -63,6 +64,6 @@ class BookieSwitch:
 def _names(body: bytes) -> set[str] | None:
     try:
         listed = json.loads(body)
-    except ValueError:
+    except DECODING_ERRORS:
         return None
     return {str(name) for name in listed} if isinstance(listed, dict) else None

@@ -9,6 +9,7 @@ from typing import Any
 import pulsar
 import urllib3
 
+from backends.bounded import NODE, open_http
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import connect, translated
 from backends.pulsar.estate.questions import bookie_url, settings_at
@@ -84,7 +85,7 @@ class BookieProbe:
         """template: address of the bookies' HTTP interfaces with {host}. Raises InvalidInput if it is none."""
         self._url = f"{bookie_url(template, bookie)}/api/v1/bookie/is_ready"
         self._what = f"probe bookie {bookie}"
-        self._http = urllib3.PoolManager(retries=False, timeout=PROBE_LIMIT_S)
+        self._http = open_http(NODE, retries=False, timeout=PROBE_LIMIT_S)
 
     def once(self) -> float:
         """Return the seconds until it answered. Raises Unreachable."""

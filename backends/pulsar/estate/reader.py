@@ -14,7 +14,7 @@ from backends.pulsar.estate.asking import LIMIT_S, Question, Reply, ask_all
 from backends.pulsar.estate.metrics_text import parse_metrics
 from backends.pulsar.estate.questions import CLUSTER, METRICS, Depth, broker_url
 from backends.settings import PulsarSettings
-from dispatcher.model.errors import Malformed
+from dispatcher.model.errors import DECODING_ERRORS, Malformed
 from dispatcher.wire.topics import Topics
 
 Replies = Mapping[tuple[str, str], Reply]
@@ -161,5 +161,5 @@ def _parsed(body: bytes) -> Any:
     text = body.decode(errors="replace")
     try:
         return json.loads(text)
-    except ValueError:
+    except DECODING_ERRORS:
         return text.strip()

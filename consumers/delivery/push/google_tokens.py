@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from backends.bounded import ISSUER, open_http
 from backends.extras import require_packages
 from consumers.delivery.push.credentials import GOOGLE_DEFAULT, GOOGLE_FILE, Credential
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Unreachable
@@ -16,8 +17,11 @@ SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 ISSUER_TIMEOUT_S = 10.0
 MAX_CAUSE = 300
 """Maximum characters of an issuer's own words."""
-_UNWELL = frozenset({408, 429, *range(500, 600)})
-"""Statuses of an issuer, or of a gateway before it, that say nothing about the credential."""
+_TELLING = frozenset(range(400, 500)) - {408, 429}
+"""Statuses of an issuer that say something about the credential. Other answers, also a success without a token, come
+from one that is unwell, or from a gateway or a portal before it."""
+_NONSENSE = (*DECODING_ERRORS, TypeError, LookupError, AttributeError)
+"""Errors of google-auth for answers that it does not expect."""
 _AWS = "urn:ietf:params:aws:token-type:aws4_request"
 _NEXT_STEPS = {
     "service_account": "Check that the key of this service account exists and is enabled, or create a new one.",
@@ -57,7 +61,9 @@ class GoogleTokens:
         with self._explained(kind):
             credentials, project = self._credentials(kind, info)
             self._refresh(credentials)
-        return AccessToken(token=str(credentials.token), left_s=_seconds_left(credentials.expiry), project=project)
+            if not credentials.token or not isinstance(credentials.token, str):
+                raise ValueError("it names no token")
+        return AccessToken(token=credentials.token, left_s=_seconds_left(credentials.expiry), project=project)
 
     def _credentials(self, kind: str, info: dict[str, Any]) -> tuple[Any, str | None]:
         """Return google-auth's object, and the project."""
@@ -85,7 +91,7 @@ class GoogleTokens:
         options: dict[str, Any] = {
             "ca_certs": self._ca_file or certifi.where(),
             "timeout": ISSUER_TIMEOUT_S,
-            "retries": 1,
+            "retries": urllib3.Retry(1, redirect=0, raise_on_redirect=False),  # a request holds a signed proof
         }
         proxy = self._proxy if proxied else None
         if proxy and proxy.startswith("socks"):
@@ -93,7 +99,7 @@ class GoogleTokens:
                 "FCM's access tokens cannot be got through a SOCKS proxy.",
                 "Name a proxy with an address http:// or https://.",
             )
-        with urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options) as pool:
+        with open_http(ISSUER, proxy=proxy, **options) as pool:
             yield self._noted(google.auth.transport.urllib3.Request(pool))
 
     @contextmanager
@@ -105,11 +111,11 @@ class GoogleTokens:
             yield
         except google.auth.exceptions.TransportError as error:
             raise _unreachable(error) from error
-        except (google.auth.exceptions.GoogleAuthError, ValueError, TypeError, KeyError) as error:
+        except (google.auth.exceptions.GoogleAuthError, *_NONSENSE) as error:
             inner = error.args[0] if error.args else None
             if isinstance(inner, google.auth.exceptions.TransportError) and not _is_answered(inner):
                 raise _unreachable(inner) from error
-            if self._status in _UNWELL:
+            if self._status and self._status not in _TELLING:
                 cause = f"The issuer of FCM's access tokens answers with HTTP {self._status}: {_cause(error)}."
                 raise Unreachable(cause, "Wait. If it goes on, check the proxy.") from error
             raise InvalidInput(f"No access token for FCM's credential: {_cause(error)}.", _NEXT_STEPS[kind]) from error
