@@ -49,6 +49,8 @@ class NextStep(NamedTuple):
     """As in Verdict."""
     provider_id: str = ""
     """As in Verdict."""
+    put_back: bool = False
+    """Whether the provider was not asked: a pause, a cap, or no connection."""
 
 
 def next_step(envelope: Envelope, state: TargetState, verdict: Verdict, at_ms: int) -> NextStep:
@@ -78,7 +80,7 @@ def next_step(envelope: Envelope, state: TargetState, verdict: Verdict, at_ms: i
     due_ms = at_ms + delay_ms(envelope, _delay_step(envelope, state, code, verdict), verdict.retry_after_s)
     if envelope.expires_ms:
         due_ms = min(due_ms, max(at_ms, envelope.expires_ms + 1))
-    return NextStep(code, reason, after._replace(due_ms=due_ms))
+    return NextStep(code, reason, after._replace(due_ms=due_ms), put_back=unsent and not verdict.refused)
 
 
 def _is_too_old(envelope: Envelope, since_ms: int, at_ms: int) -> bool:

@@ -256,10 +256,17 @@ class Draft:
         """Note the reasons of targets that were not sent. Those that were not due have none."""
         errors = [step for step in steps if step.code in _ERRORS and (step.reason or step.code != UNSENT)]
         if errors:
-            retry_ms = max(step.state.due_ms for step in errors)
-            last = errors[-1]
-            attempt = last.state.tries + (last.code == UNSENT)
-            error = SendError(last.reason, len(errors), at_ms, attempt, retry_ms)
+            failed, put_back = ([step for step in errors if step.put_back == put_back] for put_back in (False, True))
+            error = SendError(
+                reason=failed[-1].reason if failed else "",
+                count=len(failed),
+                at_ms=at_ms if failed else 0,
+                attempt=failed[-1].state.tries + (failed[-1].code == UNSENT) if failed else 0,
+                retry_ms=max(step.state.due_ms for step in errors),
+                unsent=len(put_back),
+                unsent_ms=at_ms if put_back else 0,
+                unsent_reason=put_back[-1].reason if put_back else "",
+            )
             self.error = error.after(self.error)
 
 

@@ -203,7 +203,7 @@ def _is_plain(verdict: Verdict) -> bool:
     if type(verdict.code) is not int or verdict.code not in _CODES or type(reason) is not str:
         return False
     wait = seconds is None or (type(seconds) is float and 0 <= seconds < math.inf)
-    wait = wait and type(verdict.paused) is bool
+    wait = wait and type(verdict.paused) is type(verdict.refused) is bool
     plain_id = verdict.provider_id == "" or _is_plain_id(verdict.provider_id)
     return wait and verdict.died_ms == 0 and len(reason) <= MAX_REASON_BYTES and reason.isascii() and plain_id
 
@@ -232,6 +232,7 @@ def _sound(verdict: object, fault: Fault) -> Verdict:
         died_ms=_died_ms(verdict.died_ms, fault),
         paused=verdict.paused is True,
         provider_id=_provider_id(verdict.provider_id, fault),
+        refused=verdict.refused is True,
     )
 
 

@@ -10,22 +10,46 @@ MAX_TASKS = 1_000
 
 
 class SendError(msgspec.Struct, frozen=True):
-    """The last error of a task, and the number of errors."""
+    """The last error of a task, and the number of errors. Apart from these: the targets that were put back unsent."""
 
     reason: str
     """The channel's own text."""
     count: int
-    """Targets not sent because of an error; one that fails three times counts three times."""
+    """Targets that the provider refused or did not answer for; one that fails three times counts three times."""
     at_ms: int
-    """Wall time of the last error."""
+    """Wall time of the last error; 0: there was none."""
     attempt: int
     """The attempt that failed, from 1."""
     retry_ms: int
     """Wall time when the next attempt is due; 0 if there is none."""
 
+    unsent: int = 0
+    """Targets that were put back without asking the provider, each time counted: a pause, a cap, no connection."""
+    unsent_ms: int = 0
+    """Wall time at which the last of these were put back; 0: there were none."""
+    unsent_reason: str = ""
+    """Why these were put back."""
+
+    @property
+    def last_ms(self) -> int:
+        """Wall time of the last error or put-back."""
+        return max(self.at_ms, self.unsent_ms)
+
     def after(self, earlier: "SendError | None") -> "SendError":
-        """Return this error with the count of earlier ones added."""
-        return self if earlier is None else msgspec.structs.replace(self, count=self.count + earlier.count)
+        """Return this error with the counts of earlier ones added. A put-back leaves the last error as it was."""
+        if earlier is None:
+            return self
+        failed, unsent = (self if self.count else earlier), (self if self.unsent else earlier)
+        return SendError(
+            reason=failed.reason,
+            count=self.count + earlier.count,
+            at_ms=failed.at_ms,
+            attempt=failed.attempt,
+            retry_ms=self.retry_ms,
+            unsent=self.unsent + earlier.unsent,
+            unsent_ms=unsent.unsent_ms,
+            unsent_reason=unsent.unsent_reason,
+        )
 
 
 class SendErrors:

@@ -212,7 +212,7 @@ def _sent_now(task: TaskView, counted: Counted, now_ms: int) -> str:
     error = task.last_error
     if task.ended or not task.targets.pending:
         return ""
-    if error is not None and error.retry_ms > now_ms and counted.span.to_ms <= error.at_ms:
+    if error is not None and error.retry_ms > now_ms and counted.span.to_ms <= error.last_ms:
         return RETRY_WAIT
     is_recent = now_ms - counted.span.to_ms <= COVERED_MS
     return PROVIDER if is_recent and counted.last == PROVIDER else ""
@@ -244,8 +244,8 @@ def _after(task: TaskView, counted: Counted, span: TimeSpan) -> Iterable[tuple[s
         return
     error = task.last_error
     if error is not None and error.retry_ms > span.from_ms:
-        yield PROVIDER, [TimeSpan(span.from_ms, min(error.at_ms, span.from_ms + COVERED_MS))]
-        yield RETRY_WAIT, [TimeSpan(max(span.from_ms, error.at_ms), error.retry_ms)]
+        yield PROVIDER, [TimeSpan(span.from_ms, min(error.last_ms, span.from_ms + COVERED_MS))]
+        yield RETRY_WAIT, [TimeSpan(max(span.from_ms, error.last_ms), error.retry_ms)]
     if not task.sealed and not task.targets.pending:
         yield AUDIENCE, [span]
     elif span.to_ms - span.from_ms <= COVERED_MS:

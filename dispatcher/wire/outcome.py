@@ -66,6 +66,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     somebody ends the pause."""
     provider_id: str = ""
     """With SENT: the provider's id of the message, to be kept in the outcome record; cut at 200 characters."""
+    refused: bool = False
+    """With UNSENT: the provider answered and refused the target. Otherwise nothing was asked of it."""
 
 
 SENT = Verdict(int(Outcome.SENT))

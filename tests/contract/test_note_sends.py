@@ -1,5 +1,6 @@
 """Notes of workers about their sends are kept with the task: its errors, and how long it has been in its channel."""
 
+import msgspec
 import pytest
 
 from backends.redis.registry.registry import Registry
@@ -14,6 +15,10 @@ AT_MS = 1_700_000_000_000
 
 def failed(reason: str, count: int, at_ms: int = AT_MS, attempt: int = 1) -> SendError:
     return SendError(reason, count, at_ms, attempt, at_ms + 5_000)
+
+
+def put_back(reason: str, count: int, at_ms: int) -> SendError:
+    return SendError("", 0, 0, 0, at_ms + 60, count, at_ms, reason)
 
 
 @pytest.fixture
@@ -36,6 +41,19 @@ def test_a_task_shows_its_last_error_and_their_number(ledger: RedisLedger, regis
     assert task_of(registry).last_error == failed("HTTP 429", 120, AT_MS + 1, 2)
     ledger.note_sends({"t1": failed("HTTP 500", 3)}, {})
     assert task_of(registry).last_error == failed("HTTP 429", 123, AT_MS + 1, 2), "a late worker's is counted"
+
+
+def test_targets_put_back_are_counted_apart_and_leave_the_last_error_as_it_was(
+    ledger: RedisLedger, registry: Registry
+) -> None:
+    ledger.note_sends({"t1": put_back("paused", 7, AT_MS - 1)}, {})
+    assert task_of(registry).last_error == put_back("paused", 7, AT_MS - 1)
+    ledger.note_sends({"t1": failed("HTTP 503", 2)}, {})
+    ledger.note_sends({"t1": put_back("the cap", 3_000, AT_MS + 9)}, {})
+    expected = SendError("HTTP 503", 2, AT_MS, 1, AT_MS + 69, 3_007, AT_MS + 9, "the cap")
+    assert task_of(registry).last_error == expected
+    ledger.note_sends({"t1": put_back("late", 1, AT_MS - 5)}, {})
+    assert task_of(registry).last_error == msgspec.structs.replace(expected, unsent=3_008)
 
 
 def test_errors_of_a_task_that_is_not_known_leave_nothing(ledger: RedisLedger, view: RedisView) -> None:

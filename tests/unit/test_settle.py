@@ -211,6 +211,24 @@ def test_what_is_not_due_is_recorded_as_unsent_and_waits_on() -> None:
     assert (plan.error.count, plan.error.reason) == (1, "busy")
 
 
+def test_targets_put_back_are_counted_apart_and_the_last_error_is_the_providers() -> None:
+    (first,) = deliveries(0, [4])
+    answers = {0: Verdict(UNSENT, "429", 60.0, refused=True), 1: Verdict(RETRY, "503")}
+    plan, _ = settle([EnvelopeRun(first)], [Report(Verdict(UNSENT, "the cap", 1.0), answers)])
+    assert plan.error is not None
+    assert (plan.error.count, plan.error.reason, plan.error.unsent, plan.error.unsent_reason) == (
+        2,
+        "503",
+        2,
+        "the cap",
+    )
+    (second,) = deliveries(1, [3])
+    later, _ = settle([EnvelopeRun(second)], [Report(Verdict(UNSENT, "the cap", 1.0))])
+    assert later.error is not None
+    after = later.error.after(plan.error)
+    assert (after.count, after.reason, after.unsent, after.retry_ms) == (2, "503", 5, later.error.retry_ms)
+
+
 def test_a_target_that_was_lost_too_often_fails_without_a_call() -> None:
     part = in_round([group("1", 3, is_lost=True), group("e", 2)])
     part.choose_due(NOW_MS)

@@ -33,8 +33,8 @@ LIVE_FIELDS = (
 VIEW_FIELDS = (
     *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
     "created_ms", "first_outcome_ms", "finished_ms", "reason", "sealed_pos", "closed",
-    "error", "errors", "error_ms", "error_attempt", "retry_ms", "close", "why_ms",
-    "first", "paused_pos", "lacking",
+    "error", "errors", "error_ms", "error_attempt", "retry_ms", "unsent", "unsent_ms", "unsent_reason",
+    "close", "why_ms", "first", "paused_pos", "lacking",
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
@@ -252,7 +252,7 @@ def _lacking(noted: str, now_ms: int) -> str:
 
 
 def _last_error(row: Row) -> SendError | None:
-    if not row.number("error_ms"):
+    if not row.number("error_ms") and not row.number("unsent_ms"):
         return None
     return SendError(
         row.text("error"),
@@ -260,6 +260,9 @@ def _last_error(row: Row) -> SendError | None:
         row.number("error_ms"),
         row.number("error_attempt"),
         row.number("retry_ms"),
+        row.number("unsent"),
+        row.number("unsent_ms"),
+        row.text("unsent_reason"),
     )
 
 

@@ -23,13 +23,14 @@ def verdict_on(row: Row, answer: Answer, pause_s: float) -> Verdict:
     wait_s = wait_of(row, answer) or (pause_s if code == UNSENT else 0.0)
     died_ms = answer.died_ms if row.effect is Effect.DEAD else 0
     wait = wait_s if code in _OPEN and wait_s else None
-    return Verdict(code, reason_of(row, answer), wait, died_ms, paused=row.effect is Effect.CREDENTIALS)
+    paused = row.effect is Effect.CREDENTIALS
+    return Verdict(code, reason_of(row, answer), wait, died_ms, paused=paused, refused=code == UNSENT)
 
 
 def suspected(row: Row, answer: Answer, pause_s: float) -> Verdict:
     """Return the verdict on a target that the provider calls dead while that is doubted."""
     reason = f"not counted, since the environment is suspected: {reason_of(row, answer)}"
-    return Verdict(UNSENT, reason, pause_s, paused=True)
+    return Verdict(UNSENT, reason, pause_s, paused=True, refused=True)
 
 
 def reason_of(row: Row, answer: Answer) -> str:

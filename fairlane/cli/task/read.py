@@ -16,8 +16,7 @@ from fairlane.cli.base.connect import client_of, settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.options import task_filters
 from fairlane.cli.base.output import Output, output_option, rows_option, say
-from fairlane.cli.task.why import error_text, go_text
-from fairlane.screen.times import local_moment
+from fairlane.cli.task.why import due_text, go_text, say_error
 
 _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "channel", "reason")
 """Fields that the table of one task shows first."""
@@ -84,9 +83,9 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
     if trouble:
         say(f"{view.id} waits: {trouble}")
     if view.last_error is not None:
-        say(error_text(view.id, view.last_error))
-        if view.last_error.retry_ms > time.time() * 1000:
-            say(f"{view.id}: retry {view.last_error.attempt} is due at {local_moment(view.last_error.retry_ms)}")
+        say_error(view.id, view.last_error, is_live=not view.ended)
+        if not view.ended and view.last_error.retry_ms > time.time() * 1000:
+            say(f"{view.id}: {due_text(view.last_error)}")
 
 
 @click.command()

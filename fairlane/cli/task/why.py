@@ -22,6 +22,7 @@ from dispatcher.analysis.why import (
 )
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, duration, percent
+from dispatcher.model.view import ENDED_STATES
 from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, output_option, say
@@ -89,7 +90,7 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
     elif explained.now:
         say(f"{explained.task} waits now: {_now(explained)}")
     if explained.last_error is not None:
-        say(error_text(explained.task, explained.last_error))
+        say_error(explained.task, explained.last_error, is_live=explained.state not in ENDED_STATES)
     for worker in explained.unrecorded:
         say(
             f"{explained.task}: worker {worker.worker} holds outcomes of it that Pulsar has not stored "
@@ -111,7 +112,7 @@ def _row(part: Part, explained: Why) -> dict[str, Any]:
 def _now(explained: Why) -> str:
     error = explained.last_error
     if explained.now == RETRY_WAIT and error is not None:
-        return f"retry {error.attempt} is due at {local_moment(error.retry_ms)}"
+        return due_text(error)
     text = _NOW[explained.now].format(channel=explained.channel, app=explained.app)
     return f"{text} ({pause})" if explained.now == FLOW_PAUSED and (pause := explained.flow_pause) else text
 
@@ -125,10 +126,20 @@ def go_text(task: str, first: int) -> str:
     )
 
 
-def error_text(task: str, error: SendError) -> str:
-    """Return a line on the last error of a task's sends."""
-    sends, reason = counted(error.count, "send"), error.reason or "no reason given"
-    return f"{task}: {sends} failed so far, the last at {local_moment(error.at_ms)}: {reason}"
+def say_error(task: str, error: SendError, *, is_live: bool) -> None:
+    """Print a line on the last error of a task's sends, and one on what was put back unsent while the task is live."""
+    if error.count:
+        at, reason = local_moment(error.at_ms), error.reason or "no reason given"
+        say(f"{task}: {counted(error.count, 'send')} failed so far, the last at {at}: {reason}")
+    if error.unsent and is_live:
+        at, targets = local_moment(error.unsent_ms), counted(error.unsent, "target")
+        say(f"{task}: {targets} put back unsent so far, to be sent later, the last at {at}: {error.unsent_reason}")
+
+
+def due_text(error: SendError) -> str:
+    """Return when the next try of the targets is due."""
+    named = f"retry {error.attempt}" if error.at_ms >= error.unsent_ms else "the next try"
+    return f"{named} is due at {local_moment(error.retry_ms)}"
 
 
 def _advice(cause: str, explained: Why) -> str:

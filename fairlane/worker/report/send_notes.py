@@ -55,23 +55,32 @@ class SendNotes:
             self._warn(task, channel, error)
 
     def _warn(self, task: str, channel: str, error: SendError) -> None:
-        """Warn of a kind of error, at most once a minute."""
-        key = (channel, kind_of(error.reason))
+        """Warn of errors; targets that were put back are worth a line only."""
+        next_step = "tried again" if error.retry_ms else "given up"
+        if error.count:
+            what = f"task {task}, attempt {error.attempt}"
+            self._log(logging.WARNING, channel, error.reason, what, error.count, next_step)
+        if error.unsent:
+            self._log(logging.INFO, channel, error.unsent_reason, f"task {task}", error.unsent, "put back unsent")
+
+    def _log(self, level: int, channel: str, reason: str, what: str, targets: int, next_step: str) -> None:
+        """Log a kind of error, at most once a minute."""
+        key = (channel, kind_of(reason))
         if key not in self._kinds and len(self._kinds) >= MAX_KINDS:
             key = (channel, "")
         kind = self._kinds.setdefault(key, _Kind())
-        kind.targets += error.count
+        kind.targets += targets
         now_s = self._clock.monotonic_s()
         if now_s < kind.warn_at_s:
             return
-        _log.warning(
-            "Channel %s: %s (task %s, attempt %d; %d targets, %s). Logged at most once a minute.",
+        _log.log(
+            level,
+            "Channel %s: %s (%s; %d targets, %s). Logged at most once a minute.",
             channel,
-            error.reason or "no reason given",
-            task,
-            error.attempt,
+            reason or "no reason given",
+            what,
             kind.targets,
-            "tried again" if error.retry_ms else "given up",
+            next_step,
         )
         kind.warn_at_s, kind.targets = now_s + WARN_EVERY_S, 0
 

@@ -2,7 +2,8 @@
 -- Stores errors and waits of a worker's sends: the errors by task, and how long tasks have been in their channels.
 --
 -- KEYS[1] prefix
--- ARGV[1] msgpack of {task, reason, count, at_ms, attempt, retry_ms}...; [2] msgpack of {task, ms}...
+-- ARGV[1] msgpack of {task, reason, count, at_ms, attempt, retry_ms,
+--   unsent, unsent_ms, unsent_reason}...; [2] msgpack of {task, ms}...
 -- Returns 0
 
 -- include: why.lua
@@ -14,12 +15,20 @@ local now = now_ms()
 
 local function note_error(error)
   local key = task_key(error[1])
-  local values = redis.call('HMGET', key, 'lane', 'error_ms')
+  local values = redis.call('HMGET', key, 'lane', 'error_ms', 'unsent_ms')
   if not values[1] then return end
+  local failed_ms, unsent_ms = int(values[2]), int(values[3])
   redis.call('HINCRBY', key, 'errors', int_text(error[3]))
-  if int(values[2]) > error[4] then return end
-  redis.call('HSET', key, 'error', error[2], 'error_ms', int_text(error[4]), 'error_attempt', int_text(error[5]))
-  redis.call('HSET', key, 'retry_ms', int_text(error[6]))
+  redis.call('HINCRBY', key, 'unsent', int_text(error[7]))
+  if error[3] > 0 and failed_ms <= error[4] then
+    redis.call('HSET', key, 'error', error[2], 'error_ms', int_text(error[4]), 'error_attempt', int_text(error[5]))
+  end
+  if error[7] > 0 and unsent_ms <= error[8] then
+    redis.call('HSET', key, 'unsent_reason', error[9], 'unsent_ms', int_text(error[8]))
+  end
+  if math.max(failed_ms, unsent_ms) <= math.max(error[4], error[8]) then
+    redis.call('HSET', key, 'retry_ms', int_text(error[6]))
+  end
 end
 
 local function note_wait(id, ms)

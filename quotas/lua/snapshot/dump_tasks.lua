@@ -12,6 +12,7 @@
 local MAX_BYTES, MAX_OPEN, COPY_KEPT_MS = 262144, 5000, 600000
 local VOLATILE = {
   claims = true, cap_bucket = true, cap_us = true, cap_rate = true, why_ms = true, error = true, errors = true,
+  unsent = true, unsent_ms = true, unsent_reason = true,
   error_ms = true, error_attempt = true, retry_ms = true, lane_counted = true,
   weight_counted = true, rate = true, rate_n = true, rate_ms = true,
 }

@@ -47,6 +47,18 @@ def test_each_kind_of_error_is_warned_of_once_a_minute_with_its_task(caplog: pyt
     assert lines[3].startswith("Channel http: HTTP 429: slow down (task sale, attempt 1; 600 targets, given up)")
 
 
+def test_targets_put_back_are_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    notes = Notes()
+    notes.errors.note("sale", "fcm", SendError("429: slow down", 28, 1, 1, 9))
+    notes.errors.note("sale", "fcm", SendError("", 0, 0, 0, 9, 3_000, 2, "the cap has not let it through in time"))
+    with caplog.at_level("INFO"):
+        notes.store()
+    warning, line = caplog.records
+    assert (warning.levelname, line.levelname) == ("WARNING", "INFO")
+    assert "429: slow down (task sale, attempt 1; 28 targets, tried again)" in warning.getMessage()
+    assert "in time (task sale; 3000 targets, put back unsent)" in line.getMessage()
+
+
 def test_kinds_without_number_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     notes = Notes()
     for number in range(3 * MAX_KINDS):
