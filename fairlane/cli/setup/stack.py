@@ -80,8 +80,14 @@ def down(invocation: Invocation, *, wipe: bool) -> None:
     from fairlane.cli.base.steps import steps
 
     with steps() as progress:
-        stopped = _local_stack(invocation.settings()).down(progress, wipe=wipe)
+        local = _local_stack(invocation.settings())
+        stopped = local.down(progress, wipe=wipe)
     say(("stopped" if stopped else "nothing was running") + (", data deleted" if wipe else ""))
+    if wipe and (kept := [name for name in _KEPT if (local.home / name).is_dir()]):
+        say(f"kept in {local.home}, as they may be of another Pulsar: {', '.join(kept)}")
+
+
+_KEPT = ("captures", "moves", "tables")
 
 
 @stack.command()

@@ -206,6 +206,15 @@ def test_on_a_full_disk_the_data_can_be_deleted(home: Path, cli: CommandLine, mo
     assert Settings().redis.url is None
 
 
+def test_a_wipe_names_what_it_keeps_since_that_may_be_of_another_pulsar(home: Path, cli: CommandLine) -> None:
+    started(home, pulsar=False, redis=False)
+    (home / "captures").mkdir()
+    assert f"kept in {home}, as they may be of another Pulsar: captures" in " ".join(
+        cli(["stack", "down", "--wipe"]).err.split()
+    )
+    assert (home / "captures").is_dir()
+
+
 def test_data_behind_a_link_to_another_disk_is_deleted_too(home: Path, tmp_path: Path, cli: CommandLine) -> None:
     started(home, pulsar=False, redis=False)
     disk = tmp_path / "disk"
