@@ -217,13 +217,13 @@ def _blind(estate: Estate) -> set[str]:
     unread = {f"{name} could not be listed: {reason}" for name, reason in estate.unread.items() if name in _LISTS}
     silent = {f"broker {one.name} does not answer: {one.failure}" for one in estate.brokers if not one.answered}
     answered = [one for one in estate.brokers if one.answered]
-    if answered and not any(one.bookies_p99_ms for one in answered):
+    keeping = all(_FIGURES.items() <= one.settings.items() for one in answered)
+    if answered and not keeping and not any(one.bookies_p99_ms for one in answered):
         unread.add(_NO_FIGURES)
     return unread | silent
 
 
 _LISTS = ("brokers", "bookies")
-_NO_FIGURES = (
-    "no broker has figures of single bookies: none was written to, or bookkeeperClientExposeStatsToPrometheus=true "
-    "and bookkeeperClientLimitStatsLogging=false are missing"
-)
+_FIGURES = {"bookkeeperClientExposeStatsToPrometheus": "true", "bookkeeperClientLimitStatsLogging": "false"}
+"""Settings with which brokers keep figures of single bookies. There are none without traffic either."""
+_NO_FIGURES = "no broker has figures of single bookies; they need " + " and ".join(map("=".join, _FIGURES.items()))

@@ -10,7 +10,8 @@ class SeenBrokers(ViewPart):
 
     def read(self) -> dict[str, int]:
         """Return the Unix ms, by Redis' clock, at which each broker last answered."""
-        return {name: int(at_ms) for name, at_ms in self._view.texts(self._view.keys.seen_brokers).items()}
+        stored = self._view.texts(self._view.keys.seen_brokers)
+        return {name: int(at_ms) for name, at_ms in stored.items() if at_ms.isdecimal()}
 
     def note(self, answering: Iterable[str], missing: int) -> Mapping[str, int]:
         """Note the brokers that answer now. Return those that do not: the `missing` ones that were seen last.

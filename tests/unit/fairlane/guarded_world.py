@@ -34,6 +34,10 @@ class EstateInMemory:
     bookies: int = 4
     brokers: int = 3
     ensemble: int = 2
+    figures: dict[str, float] = field(default_factory=lambda: {"b1:1": 1.0})
+    """Times of bookies that each broker has."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Those of each broker."""
     bookie_ms: dict[str, float] = field(default_factory=dict)
     """p99 as brokers see it."""
     probe_ms: dict[str, float] = field(default_factory=dict)
@@ -63,7 +67,8 @@ class EstateInMemory:
         space = NamespaceState(name="t/s", ensemble=self.ensemble, write_quorum=2, ack_quorum=2, bundles=1)
         return Estate(
             brokers=tuple(
-                BrokerLoad(name=f"k{number}:1", bookies_p99_ms={"b1:1": 1.0}) for number in range(1, self.brokers + 1)
+                BrokerLoad(name=f"k{number}:1", bookies_p99_ms=self.figures, settings=self.settings)
+                for number in range(1, self.brokers + 1)
             ),
             bookies=tuple(self._bookie(name) for name in names),
             namespaces=(space,),
