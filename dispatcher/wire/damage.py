@@ -24,7 +24,8 @@ _COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 
 def salvaged(body: bytes) -> Envelope | None:
-    """Return a damaged envelope without its variables; None if it cannot be known whose it is.
+    """Return a damaged envelope without its variables; None if it cannot be known whose it is, or if its variables can
+    be read and no version accepts them.
 
     Encoded again, it is damaged for every reader. Its damage says what cannot be read.
     """
@@ -47,8 +48,8 @@ def salvaged(body: bytes) -> Envelope | None:
             except Malformed:
                 continue
             field, lost = ("variables", body[variables_at:end]) if readable is message else ("message", message)
-            why = complaint_after_decoding(lost) or "they do not fit its targets"
-            return damaged(envelope, f"its {field} cannot be read: {why}", lost)
+            why = complaint_after_decoding(lost) or ("fields are missing" if count < fields else "")
+            return damaged(envelope, f"its {field} cannot be read: {why}", lost) if why else None
     return None
 
 
