@@ -42,7 +42,11 @@ def show(ctx: click.Context, output: Output) -> None:
 @dry_run_option
 @click.pass_context
 def set_capacity(ctx: click.Context, trial: Trial, rate: Cap) -> None:
-    """Set the capacity to RATE targets/s, with bursts of up to BURST (default: RATE / 4); 0 means unlimited."""
+    """Set the capacity to RATE targets/s, with bursts of up to BURST (default: RATE / 4); 0 means unlimited.
+
+    It bounds what workers are granted. They send it within 2 s, so a provider may see 1.4 times RATE in a
+    single second, and more after a stall. For a limit that holds at the provider, use `fairlane channel cap`.
+    """
     done = f"capacity {rate.rate:,} targets/s" if rate.rate else "capacity unlimited"
     done += f", {rate.burst:,} at once" if rate.burst else ""
     change_service(ctx, trial, lambda service: service.set_capacity(*rate), done)
