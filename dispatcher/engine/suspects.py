@@ -143,7 +143,7 @@ class SetApart(NamedTuple):
     part: EnvelopeRun
     reason: str
     report: Report | None
-    """What its provider answered, or the outcome of all its targets."""
+    """The answer of its provider, or the outcome of all its targets."""
 
 
 @dataclass(slots=True, eq=False)
@@ -155,7 +155,7 @@ class OpenRecord:
     since_s: float
     due_s: float
     results: list[tuple[EnvelopeRun, Result]] = field(default_factory=list)
-    """What was added to the draft."""
+    """The results in the draft."""
     apart: SetApart | None = None
     """Its only envelope, if that was set apart."""
 

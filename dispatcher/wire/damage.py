@@ -1,4 +1,4 @@
-"""Read what is left of a damaged envelope, so that its targets end with an outcome.
+"""Read what is left of a damaged envelope, so that its targets end with an outcome, and of a damaged dead letter.
 
 An older version may have accepted variables that no reader can take. The fields before them tell whose targets they
 are.
@@ -51,6 +51,17 @@ def salvaged(body: bytes) -> Envelope | None:
             why = complaint_after_decoding(lost) or ("fields are missing" if count < fields else "")
             return damaged(envelope, f"its {field} cannot be read: {why}", lost) if why else None
     return None
+
+
+def without_field(body: bytes, index: int) -> tuple[bytes, bytes]:
+    """Return an encoded array with nil in the place of one element, and the bytes of that element. Raises Malformed."""
+    try:
+        _, first = _array_header(body)
+        start = _end(body, first, index)
+        end = _end(body, start, 1)
+    except (IndexError, KeyError):
+        raise Malformed("It is no array, or is cut off.") from None
+    return body[:start] + _NIL + body[end:], body[start:end]
 
 
 def _array_header(body: bytes) -> tuple[int, int]:

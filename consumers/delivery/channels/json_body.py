@@ -2,7 +2,6 @@
 
 import msgspec
 
-from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.verdicts import error_text
 from dispatcher.wire.envelope import Envelope, decode_message
 from dispatcher.wire.outcome import Outcome, Report, Verdict
@@ -26,5 +25,5 @@ def json_or_failed(envelope: Envelope, tier: str, **more: str) -> bytes | Report
             "targets": envelope.targets,
         }
         return _encode(fields if envelope.variables is None else {**fields, "variables": envelope.variables})
-    except (*DECODING_ERRORS, TypeError) as error:
+    except Exception as error:
         return Report(Verdict(int(Outcome.FAILED), f"cannot be written as JSON: {error_text(error)}"))

@@ -13,11 +13,14 @@ from backends.redis.view import SET_APART, WITHOUT_TASK
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.topics import Topics
+from producers.letters.replay import is_replayable
+from producers.letters.selection import LetterRow
 from tests.contract.registry_records import position
 from tests.records import dead_letter
 from tests.unit.backends.raw_client import Client
 from tests.unit.consumers import fakes
 from tests.unit.consumers.fakes import eventually
+from tests.unit.test_nesting import UNREADABLE, at
 
 
 def test_one_that_cannot_be_read_is_passed_over(
@@ -34,6 +37,21 @@ def test_one_that_cannot_be_read_is_passed_over(
     assert list(read_dead_letters(None, Topics(), "t")) == [letter]
     assert "A dead letter at 1 cannot be read and is skipped" in caplog.text
     assert "A dead letter at 2 cannot be read and is skipped: its columns do not fit together" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["33 lists", "33 maps", "985 lists", "2,000 lists", "an extension", "a key that is none"]
+)
+def test_one_whose_variables_cannot_be_read_is_shown_without_them_and_not_replayed(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    whole = dead_letter("t", ["a", "b"], variables=[None, {"name": UNREADABLE[name]}], first_call_ms=7)
+    records = [StoredRecord("1", msgspec.msgpack.encode(whole), "t")]
+    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_, **__: fakes.Topic(records).open(None))
+    (letter,) = at(400, lambda: list(read_dead_letters(None, Topics(), "t")))
+    assert msgspec.structs.replace(letter, body=b"") == msgspec.structs.replace(whole, variables=None)
+    assert letter.is_set_apart
+    assert not is_replayable(LetterRow(letter, 0, 0, "no", None))
 
 
 def letters_of(client: Client) -> list[DeadLetter]:
