@@ -65,6 +65,7 @@ class Intake:
         self,
         audience: Iterable[object] | SlabSource,
         on_refusals: Callable[[list[Refusal]], None],
+        clock_s: Callable[[], float],
         duplicates: Duplicates = "keep",
         check: TargetCheck | None = None,
         form: AddressForm = AddressForm(),
@@ -75,6 +76,8 @@ class Intake:
         self.working = threading.Lock()
         self._audience = audience
         self._on_refusals = on_refusals
+        self._clock_s = clock_s
+        self._awaited_since_s = clock_s()
         self._filling: _Filling | None = None
         self._late: list[Refusal] = []
         self._any = False
@@ -104,6 +107,10 @@ class Intake:
         finally:
             self.working.release()
 
+    def awaited_s(self) -> float:
+        """Return how long the audience has been awaited. Call this with `working` held."""
+        return self._clock_s() - self._awaited_since_s
+
     def early(self) -> Accepted | None:
         """Return the items of a slab that is being filled. Call this with `working` held."""
         filling = self._filling
@@ -129,6 +136,7 @@ class Intake:
         self._filling = _Filling(slab)
 
     def _next(self, slabs: Iterator[Slab]) -> Slab | None:
+        self._awaited_since_s = self._clock_s()
         self.working.release()
         try:
             slab = next(slabs, None)

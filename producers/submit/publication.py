@@ -20,6 +20,8 @@ from producers.submit.windows import Window, WindowCutter
 
 _HELP_S: Final = 0.005
 """How often the helper looks."""
+_AWAITED_S: Final = 0.005
+"""An audience that is awaited for less comes at full speed: short windows would only cost time."""
 
 
 class Publication:
@@ -184,7 +186,7 @@ class Helper:
                     self._intake.working.release()
 
     def _help(self) -> None:
-        if self._windows.may_close():
+        if self._windows.may_close() and self._intake.awaited_s() >= _AWAITED_S:
             early = self._intake.early()
             for window in self._windows.add(early) if early is not None else ():
                 self._publication.put(window)

@@ -126,7 +126,8 @@ class _Run:
         if not self._canonical:
             targets = getattr(targets, "as_given", lambda: targets)()
         form = address_form(task.channel, canonical=self._canonical)
-        self._intake = Intake(targets, self._report.refuse, rules.duplicates, check, form)
+        clock_s = services.clock.monotonic_s
+        self._intake = Intake(targets, self._report.refuse, clock_s, rules.duplicates, check, form)
         self._sealed = False
 
     def run(self) -> SubmitResult:

@@ -300,7 +300,7 @@ def breaking(items: Iterable[T], error: BaseException) -> Iterator[T]:
 
 def cut(audience: object, cutter: Cutter, on_refusals: Callable[[list[Refusal]], None]) -> Iterator[Block]:
     """Blocks of an audience."""
-    intake = Intake(audience, on_refusals)  # type: ignore[arg-type]
+    intake = Intake(audience, on_refusals, lambda: 0.0)  # type: ignore[arg-type]
     for accepted in intake.accepted(cutter.chunk):
         yield from cutter.add(accepted)
     yield from cutter.rest()
