@@ -6,6 +6,7 @@ from zlib import crc32
 
 import msgspec
 
+from dispatcher.channels.submission.address import AddressForm
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.channels.value_texts import plain_value
 from dispatcher.model.task import MAX_VARIABLES_BYTES
@@ -48,10 +49,16 @@ class Rows(NamedTuple):
     refusals: list[Refusal]
 
 
-def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0, check: TargetCheck | None = None) -> Rows:
+def read_rows(
+    batch: "pa.RecordBatch",
+    columns: Columns,
+    first_row: int = 0,
+    check: TargetCheck | None = None,
+    form: AddressForm = AddressForm(),
+) -> Rows:
     """Check the rows of a batch. first_row: the number of rows before it; a refusal has its row, counted from 1.
 
-    check: that of the task's channel, if it has one.
+    check, form: those of the task's channel, if it has a check.
     """
 
     def row_of(index: int) -> int:
@@ -62,16 +69,16 @@ def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0, che
     if targets.null_count:
         addresses = [NULL_TARGET if address is None else address for address in addresses]
     variables = variables_of(batch, columns)
-    accepted, refusals = check_slab(addresses, row_of)
+    accepted, refusals = check_slab(addresses, row_of, None, form)
     if variables is None:
         if check is not None and not check.are_good(accepted.addresses, None):
-            accepted, refusals = check_each(addresses, row_of, check)
+            accepted, refusals = check_each(addresses, row_of, check, form)
         return Rows(accepted.addresses, None, digest_of(accepted.addresses, None), refusals)
     encoded = encode_each(variables)
     has_bad = complaint_of(variables) or (check is not None and not check.are_good(accepted.addresses, variables))
     if refusals or has_bad or max(map(len, encoded), default=0) > MAX_VARIABLES_BYTES:
         pairs = [item if item is NULL_TARGET else (item, own) for item, own in zip(addresses, variables, strict=True)]
-        accepted, refusals = check_each(pairs, row_of, check)
+        accepted, refusals = check_each(pairs, row_of, check, form)
         variables = accepted.variables
         encoded = encode_each(variables or [])
     return Rows(accepted.addresses, variables, digest_of(accepted.addresses, encoded or None), refusals)

@@ -4,9 +4,11 @@ The seal makes a task's writers count. Without a seal, the caller gets a text ab
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.tasks import TaskSelection
 from dispatcher.model.errors import AudienceMismatch, FairlaneError, InvalidInput, NotReady
 from dispatcher.model.task_control import Control
 from dispatcher.model.values import listed
@@ -16,12 +18,13 @@ from producers.control.change import TaskChange, change_tasks
 from producers.ports import Services
 from producers.submit.acceptance import task_digest
 from spark_jobs.source.rows import AudienceDigest
-from spark_jobs.source.task_options import LANGUAGE
+from spark_jobs.source.task_options import LANGUAGE, TaskOptions
 from spark_jobs.source.writing import WriteTarget, Written, WrittenPart
 
 _log = logging.getLogger(__name__)
 _SEALED_AT_ONCE = 500
-_LISTED = 3
+_LISTED = 12
+_MAX_TASKS = 100_000
 
 
 @dataclass(slots=True)
@@ -69,19 +72,42 @@ def commit(services: Services, target: WriteTarget, attempts: Sequence[Written])
     for task, gathered in tasks.items():
         _compare(gathered, _known(services, task), strict=not target.first_stays)
     refused = sum(gathered.refused for gathered in tasks.values()) + sum(attempt.unassigned for attempt in attempts)
+    refused += options.refused if options.split else 0
     committed = Committed(tuple(tasks), sum(gathered.digest.targets for gathered in tasks.values()), refused)
     _log.info("%s is sealed: targets %s, tasks %s, rows refused %s", base, committed.targets, len(tasks), refused)
     return committed
 
 
-def cancel_left_over(services: Services, target: WriteTarget, live: Iterable[str], committed: Committed) -> list[str]:
-    """Cancel the live tasks of discarded attempts only: unsealed parts of this write that are not in the commit.
+def tasks_of(services: Services, options: TaskOptions, base: str, *, live: bool = False) -> list[str]:
+    """Return the tasks that may be of jobs with these options. live: only those that have not ended."""
+    if not options.split:
+        return [base]
+    page = services.registry.tasks.page(TaskSelection(live=live, id_prefix=f"{base}."), TASK_VIEW, _MAX_TASKS)
+    return sorted(task.id for task in page.tasks)
 
-    Returns them.
-    """
-    tasks = [task for task in live if task not in committed.tasks and _is_left_over(services, target, task)]
+
+def left_tasks(services: Services, options: TaskOptions, base: str) -> list[str]:
+    """Return the tasks that jobs with these options have left unsealed. Raises Unreachable."""
+    tasks = tasks_of(services, options, base, live=True)
+    return [task for task in tasks if _is_left_over(services, options, base, task)]
+
+
+def cancel_left(services: Services, options: TaskOptions, base: str, kept: Collection[str] = ()) -> list[str]:
+    """Cancel the tasks that jobs with these options have left unsealed, but for those to be kept. Returns them."""
+    tasks = [task for task in left_tasks(services, options, base) if task not in kept]
     change_tasks(services, [TaskChange(task, (Control("cancelled", value=True),)) for task in tasks])
     return tasks
+
+
+def left_text(tasks: Sequence[str], drop: str = "fairlane task cancel") -> str:
+    """Return what is said of tasks that a failed job left unsealed. drop: the command that ends them."""
+    if not tasks:
+        return ""
+    which = "them" if len(tasks) > 1 else "it"
+    return (
+        f"Nothing is sent of {_listed(tasks)}: a task is held until its seal, which this job did not write. "
+        f"Run the job again to complete {which}, or drop {which}: `{drop}`."
+    )
 
 
 def state_of_tasks(services: Services, target: WriteTarget, attempts: Iterable[Written] = ()) -> str:
@@ -93,19 +119,14 @@ def state_of_tasks(services: Services, target: WriteTarget, attempts: Iterable[W
     tasks = sorted({task for attempt in attempts for task in attempt.parts} | (set() if split else {base}))
     submissions = {task: known for task in tasks if (known := services.known.submission(task)) is not None}
     sealed = [task for task, known in submissions.items() if known.sealed]
-    held = [task for task in submissions if task not in sealed]
+    held = sorted({*submissions, *left_tasks(services, target.options, base)} - {*sealed})
     sentences = []
     if sealed:
         sentences.append(f"Complete and sent: {_listed(sealed)}.")
-    if held or split:
-        which = _listed(held) if held else f"tasks it may have created under {base}"
-        sentences.append(f"Nothing is sent of {which}: a task is held until its seal, which this job did not write.")
+    if held:
+        sentences.append(left_text(held))
     elif not sealed:
-        sentences.append(f"Nothing was created of task {base}.")
-    if held or not sealed:
-        sentences.append(
-            "Run the job again to complete it" + (", or drop it with `fairlane task cancel`." if held else ".")
-        )
+        sentences.append(f"Nothing was created of task {base}. Run the job again to complete it.")
     return " ".join(sentences)
 
 
@@ -176,21 +197,21 @@ def _compare(gathered: GatheredTask, sealed: Submission, *, strict: bool) -> Non
     _log.warning("%s The first stays; nothing of this one is sent.", cause)
 
 
-def _is_left_over(services: Services, target: WriteTarget, task: str) -> bool:
+def _is_left_over(services: Services, options: TaskOptions, base: str, task: str) -> bool:
     known = services.known.submission(task)
     if known is None or known.sealed or known.stopped or not known.record.hold_until_sealed:
         return False
-    return known.record.digest in _digests(target, known.record)
+    return known.record.digest in _digests(options, base, known.record)
 
 
-def _digests(target: WriteTarget, record: TaskRecord) -> set[str]:
+def _digests(options: TaskOptions, base: str, record: TaskRecord) -> set[str]:
     """Return the possible digests of a part of this write with this record's app, tier and channel."""
     split = {"app": record.app, "tier": str(record.tier), "channel": record.channel}
     made = set()
-    for language in ("", *target.options.messages):
-        values = [language if name == LANGUAGE else split.get(name, "") for name in target.options.split]
+    for language in ("", *options.messages):
+        values = [language if name == LANGUAGE else split.get(name, "") for name in options.split]
         try:
-            made.add(task_digest(target.options.push_task(target.base, values)))
+            made.add(task_digest(options.push_task(base, values)))
         except FairlaneError:
             continue  # no part has these values
     return made

@@ -24,13 +24,11 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from backends.redis.registry.task_rows import TASK_VIEW
-from backends.redis.registry.tasks import TaskSelection
 from dispatcher.channels.names import sends_nothing
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
 from spark_jobs.source.columns import columns_of
-from spark_jobs.source.sealing import cancel_left_over, commit, state_of_tasks
+from spark_jobs.source.sealing import cancel_left, commit, state_of_tasks
 from spark_jobs.source.task_options import check_task, parse_options
 from spark_jobs.source.writing import WriteTarget, Written, write
 
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 FORMAT = "fairlane"
 _BATCH = "streaming.sql.batchId"
 _DESCRIPTION = "spark.job.description"
-_LIVE = ("running", "scheduled", "paused")
-_MAX_LIVE = 100_000
 
 _log = logging.getLogger("fairlane.spark")
 
@@ -154,10 +150,7 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written]) -> None:
         services = connection.services()
         committed = commit(services, target, attempts)
         if target.options.split:
-            ours = [TaskSelection(state=state, id_prefix=f"{target.base}.") for state in _LIVE]
-            pages = [connection.registry.tasks.page(selection, TASK_VIEW, _MAX_LIVE) for selection in ours]
-            live = [task.id for page in pages for task in page.tasks]
-            cancel_left_over(services, target, live, committed)
+            cancel_left(services, target.options, target.base, committed.tasks)
 
 
 def _log_state_of_tasks(target: WriteTarget, attempts: Sequence[Written]) -> None:

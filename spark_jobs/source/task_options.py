@@ -59,6 +59,10 @@ class TaskOptions:
         """Return the channel of the task; None where a split column gives it."""
         return None if "channel" in self.split else self.fields.get("channel")
 
+    def channel_of(self, values: Sequence[str | None]) -> str:
+        """Return the channel of rows with these values in the split columns; it may be none at all."""
+        return dict(zip(self.split, values, strict=True)).get("channel") or self.fields.get("channel", "")
+
     def push_task(self, base: str, values: Sequence[str] = ()) -> PushTask:
         """Return the task of rows with these values in the split columns.
 
@@ -77,9 +81,14 @@ class TaskOptions:
         None if their channel has none, or if these values make no task.
         """
         try:
-            task = self.push_task("task", [value or "" for value in values])
+            return self.task_check("task", [value or "" for value in values])
         except InvalidInput:
             return None
+
+    def task_check(self, base: str, values: Sequence[str] = ()) -> TargetCheck | None:
+        """Return the check of targets with these values, if their channel has one. Raises InvalidInput if these values
+        make no task."""
+        task = self.push_task(base, values)
         return TargetCheck.of(task.channel, task.complete_message)
 
     def probe(self, base: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from dispatcher.channels.submission.address import address_form
 from dispatcher.clock import Clock
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotReady, TaskEnded
 from dispatcher.model.task import PushTask
@@ -136,17 +137,25 @@ class _Attempt:
 
     def add(self, batch: "pa.RecordBatch") -> None:
         for values, some in split_batch(batch, self._target.columns.split):
-            check = self._target_check(values)
-            rows = read_rows(some, self._target.columns, self._rows, check)
-            self._rows += some.num_rows
+            rows = self._read(values, some)
             self._take(rows.refusals)
             if values not in self._streams:
-                self._streams[values] = self._open(values, some)
+                self._streams[values] = stream = self._open(values, some)
+                if stream is not None and not stream.record.canonical:
+                    rows = self._read(values, some)
+            self._rows += some.num_rows
             stream = self._streams[values]
             if stream is None:
                 self._unassigned += some.num_rows
             else:
                 self._lanes.send(stream.record, stream.add(rows))
+
+    def _read(self, values: tuple[str | None, ...], some: "pa.RecordBatch") -> Rows:
+        """Check the rows of a task, whose record is known once its stream is open."""
+        stream = self._streams.get(values)
+        canonical = stream is None or stream.record.canonical
+        form = address_form(self._target.options.channel_of(values), canonical=canonical)
+        return read_rows(some, self._target.columns, self._rows, self._target_check(values), form)
 
     def finish(self) -> Written:
         streams = [stream for stream in self._streams.values() if stream is not None]

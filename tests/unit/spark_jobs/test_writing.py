@@ -10,7 +10,7 @@ from dispatcher.wire.envelope import Envelope, decode_message
 from producers.ports import Services
 from spark_jobs.source import sealing, source
 from spark_jobs.source.columns import Columns
-from spark_jobs.source.sealing import cancel_left_over, commit, state_of_tasks
+from spark_jobs.source.sealing import cancel_left, commit, state_of_tasks
 from spark_jobs.source.writing import OPEN_LANES, Written, write
 from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, people, table, target
@@ -203,8 +203,7 @@ def test_a_part_that_only_a_dead_attempt_made_is_left_over() -> None:
     job.attempt([{"target": "a", "kind": "dead"}])
     found = job.write([{"target": "a", "kind": "alive"}])
     Job(world=job.world, id="sale.other", message="Not ours").attempt(people(0, 1))
-    live = ["sale.dead", "sale.alive", "sale.other"]
-    assert cancel_left_over(job.services, job.to, live, found) == ["sale.dead"]
+    assert cancel_left(job.services, job.to.options, job.to.base, found.tasks) == ["sale.dead"]
     assert [record.task for record in job.world.records if isinstance(record, ControlChange)] == ["sale.dead"]
 
 
@@ -214,7 +213,7 @@ def test_a_part_in_a_language_is_left_over_though_there_is_no_message_without_on
     job = Job(columns, split="language", message="", **messages)
     job.attempt([{"target": "a", "language": "de"}])
     found = job.write([{"target": "a", "language": "fr"}])
-    assert cancel_left_over(job.services, job.to, ["sale.de", "sale.fr"], found) == ["sale.de"]
+    assert cancel_left(job.services, job.to.options, job.to.base, found.tasks) == ["sale.de"]
 
 
 @pytest.mark.parametrize("step", ["append TaskRecord", "apply TaskRecord", "append Sealed", "apply Sealed"])
