@@ -7,8 +7,8 @@ seal, which is written last: a job that ends earlier has sent nothing, and runni
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotConfigured, Refused, Unreachable
 from dispatcher.model.flow_pause import FlowPause
+from dispatcher.model.tier import Tier
 from producers.connection import Connection
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
+from spark_jobs.ingest.left import is_of_0_2, naming_left_tasks
 from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
+from spark_jobs.ingest.suppression import SUPPRESSED_TARGET, ListCount, Suppressed, SuppressOptions, suppressed_targets
 from spark_jobs.journal.tables import invalid_targets, reading
+from spark_jobs.session.addresses import canonical, quoted
 from spark_jobs.session.folders import delete_folder
+from spark_jobs.session.frames import map_batches
 from spark_jobs.session.servers import flow_entries
 from spark_jobs.session.stage_progress import Progress, watched
 from spark_jobs.source.columns import columns_of
@@ -32,7 +37,7 @@ from spark_jobs.source.writing import WriteTarget, Written, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
 ATTEMPT = "fairlane_attempt"
@@ -50,8 +55,7 @@ class IngestOptions:
     audience: TableSource
     tables: Path
     """The folder of all tables, which the driver and executors share."""
-    suppress: tuple[TableSource, ...] = ()
-    """Tables of targets to leave out, with a column target (and a column channel, for targets of one channel only)."""
+    suppress: SuppressOptions = field(default_factory=SuppressOptions)
     invalid_targets: bool = True
     """Whether to leave out targets that the journal knows to be dead as well."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -96,11 +100,19 @@ class Ingested:
     """The number of rows left out, by reason."""
     rejects: str
     """The folder of the rows left out; empty if there are none."""
+    lists: tuple[ListCount, ...] = ()
+    """The suppress lists."""
 
     @classmethod
-    def of(cls, by_reason: Mapping[str, int], tasks: Iterable[str] = (), rejects: str = "") -> "Ingested":
+    def of(
+        cls,
+        by_reason: Mapping[str, int],
+        lists: tuple[ListCount, ...],
+        tasks: Iterable[str] = (),
+        rejects: str = "",
+    ) -> "Ingested":
         left_out = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
-        return cls(tuple(sorted(tasks)), Counts.of(by_reason), left_out, rejects)
+        return cls(tuple(sorted(tasks)), Counts.of(by_reason), left_out, rejects, lists)
 
 
 def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None" = None) -> "DataFrame":
@@ -110,7 +122,7 @@ def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
     missing, of a wrong type or there twice.
     """
     prepared, rules = _prepared(table, options, suppressed)
-    return prepared.mapInArrow(partial(checked, rules=rules), _checked_schema(prepared))
+    return map_batches(prepared, partial(checked, rules=rules), _checked_schema(prepared))
 
 
 def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
@@ -123,28 +135,34 @@ def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
         flows = _flows(spark, options)
     except (Unreachable, NotConfigured):
         flows = {}
-    with reading(options.tables):
-        table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options, flows))
+    with reading(options.tables), suppression(spark, options, flows) as suppressed:
+        table = transform(read_table(spark, options.audience), options, suppressed.targets)
         counts = table.groupBy(REASON).count().collect()
     by_reason = {row[REASON] or _GOOD: row["count"] for row in counts}
     if not by_reason:
         raise no_rows()
-    return Ingested.of(by_reason)
+    return Ingested.of(by_reason, suppressed.lists)
 
 
 def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[[Progress], None]) -> Ingested:
     """Fill the task and seal it. on_progress: called twice a second, in a thread of its own.
 
     Raises InvalidInput (the table), Refused (more bad rows than max_refused; nothing is sent, the rejects are written),
-    AudienceMismatch (the task was sealed with another audience), TaskEnded, LimitReached, Unreachable, JobFailed.
+    AudienceMismatch (the task was sealed with another audience), TaskEnded, LimitReached, Unreachable, JobFailed. Each
+    says which tasks are left unsealed.
     """
+    with naming_left_tasks(options.task):
+        return _ingest(spark, options, on_progress)
+
+
+def _ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[[Progress], None]) -> Ingested:
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     read = Observation("read")
-    with reading(options.tables):
+    with reading(options.tables), suppression(spark, options, _flows(spark, options)) as suppressed:
         table = read_table(spark, options.audience).observe(read, f.count(f.lit(1)).alias("rows"))
-        prepared, rules = _prepared(table, options, suppressed_targets(spark, options, _flows(spark, options)))
+        prepared, rules = _prepared(table, options, suppressed.targets, as_given=is_of_0_2(options.task))
         done = _load(spark, prepared, rules, options, on_progress)
         reports = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
         attempts: list[Written] = [written for written, _ in reports]
@@ -153,11 +171,9 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
         _check_sum(counts, _rows_read(read))
         rejects = _keep_rejects(spark, done, counts, options)
     _check_part(counts, options, rejects)
-    # With a split, each part counts only its own refusals.
-    task = options.task if options.task.split else replace(options.task, refused=counts.refused)
-    target = WriteTarget(task, rules.columns, task.task)
+    target = WriteTarget(replace(options.task, refused=counts.refused), rules.columns, options.task.task)
     commit_write(target, attempts)
-    return Ingested.of(by_reason, {name for attempt in attempts for name in attempt.parts}, rejects)
+    return Ingested.of(by_reason, suppressed.lists, {name for attempt in attempts for name in attempt.parts}, rejects)
 
 
 def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPause]:
@@ -165,47 +181,57 @@ def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPa
     return flow_entries(spark, options.task.servers) if options.invalid_targets else {}
 
 
-def suppressed_targets(
+@contextmanager
+def suppression(
     spark: "SparkSession", options: IngestOptions, flows: Mapping[str, FlowPause]
-) -> "DataFrame | None":
-    """Return the targets that must not get the message; None if no table and no journal is to be used.
+) -> "Iterator[Suppressed]":
+    """Yield the targets that must not get the message, valid within the block. Raises as `suppressed_targets`.
 
-    Each is one row, with the column SUPPRESSED_FLAG. Where a table has a column `channel`, only rows of the task's
-    channel, or of none, count.
     flows: the pauses of apps on channels, by channel and app: while a provider calls too many targets dead, its reports
     do not count.
     """
+    dead = invalid_targets(spark, options.tables, flows=flows) if options.invalid_targets else None
+    with suppressed_targets(spark, options.task, options.suppress, options.forms, dead) as suppressed:
+        yield suppressed
+
+
+def _prepared(
+    table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None", *, as_given: bool = False
+) -> "tuple[DataFrame, Rules]":
+    """Return only the columns needed, with targets in their canonical form unless they are to stay as given.
+
+    All rows of a target are in one part, so that duplicates meet there.
+    """
     from pyspark.sql import functions as f
 
-    suppressed: DataFrame | None = None
-    given = [(source.path, with_targets(read_table(spark, source))) for source in options.suppress]
-    if options.invalid_targets:
-        given.append(("the journal", invalid_targets(spark, options.tables, flows=flows)))
-    for path, table in given:
-        if options.task.target not in table.columns and "target" not in table.columns:
-            raise InvalidInput(f"{path} has no column target; it has {', '.join(table.columns)}.")
-        name = "target" if "target" in table.columns else options.task.target
-        if "channel" in table.columns and options.task.channel is not None:
-            table = table.where(f.col("channel").isNull() | (f.col("channel") == options.task.channel))
-        some = table.select(f.col(name).cast("string").alias(options.task.target))
-        suppressed = some if suppressed is None else suppressed.unionByName(some)
-    return None if suppressed is None else suppressed.dropDuplicates().withColumn(SUPPRESSED_FLAG, f.lit(True))
-
-
-def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None") -> "tuple[DataFrame, Rules]":
-    """Return only the columns needed. All rows of a target are in one part, so that duplicates meet there."""
     task = options.task
     table = with_targets(renamed(table, options.names), task.target)
     columns = columns_of(table.schema, task, _MAP)
     if not columns.whole:
         task.check_columns(columns.variables)
-    selected = dict.fromkeys(
-        [columns.target, *columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))]
-    )
-    table = table.select(*(f"`{name}`" for name in selected)).repartition(f"`{columns.target}`")
+    target = f.col(quoted(columns.target))
+    if not as_given:
+        target = canonical(target, task.channel or f.col(quoted("channel")))
+    others = dict.fromkeys([*columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))])
+    others.pop(columns.target, None)
+    table = table.select(target.alias(columns.target), *(quoted(name) for name in others))
+    table = table.repartition(quoted(columns.target))
     if suppressed is not None:
-        table = table.join(suppressed, columns.target, "left")
+        is_suppressed = f.col(quoted(columns.target)) == f.col(SUPPRESSED_TARGET)
+        table = table.join(suppressed, is_suppressed, "left").drop(SUPPRESSED_TARGET)
+    if set(columns.split) - {"app", "channel"}:
+        table = table.sortWithinPartitions(*_order(columns.split))
     return table, Rules(columns, task, options.forms)
+
+
+def _order(split: Sequence[str]) -> "list[Column]":
+    """Return the order in which a target's rows are looked at: the task of its first row keeps it, in each run. That of
+    the highest tier comes first."""
+    from pyspark.sql import functions as f
+
+    names = sorted(split, key=lambda name: name != "tier")
+    ranks = f.array(*(f.lit(tier.name.lower()) for tier in Tier))
+    return [f.array_position(ranks, f.col("tier")) if name == "tier" else f.col(quoted(name)) for name in names]
 
 
 def _load(
@@ -224,7 +250,7 @@ def _load(
     load = partial(_load_part, rules=rules, rows=rows)
     folder = f"{options.rejects}.attempts"
     with watched(spark, f"ingest {options.task.task}", lambda: rows.value, on_progress):
-        prepared.mapInArrow(load, schema).write.mode("overwrite").parquet(folder)
+        map_batches(prepared, load, schema).write.mode("overwrite").parquet(folder)
     return spark.read.schema(schema).parquet(folder)
 
 

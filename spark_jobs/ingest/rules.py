@@ -1,13 +1,15 @@
 """Check the rows of an audience batch by batch: a row is good, or refused with a reason."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.channels.specs import SPECS
+from dispatcher.channels.submission.address import address_form
+from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES
 from producers.submit.validation import Variables, check_each
 from spark_jobs.source.columns import Columns
@@ -40,13 +42,16 @@ class Rules:
 
 
 class Checker:
-    """Checks the rows of one part of the table. All rows of a target are in one part, so it finds duplicates."""
+    """Checks the rows of one part of the table. All rows of a target are in one part, so it finds duplicates: rows with
+    the same target, app and channel, whichever their tasks."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._forms = {channel: re.compile(form) for channel, form in rules.forms.items()}
+        self._forms = {channel: compiled_form(channel, form) for channel, form in rules.forms.items()}
         self._seen: set[object] = set()
-        self._target_check = cache(rules.task.target_check)
+        self._complaint_of = cache(self._complaint)
+        self._flow = [index for index, name in enumerate(rules.columns.split) if name in ("app", "channel")]
+        """The split columns that make two targets differ."""
 
     def check(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         """Return the batch with a column of reasons (and without the flag of the join)."""
@@ -61,13 +66,14 @@ class Checker:
             reasons[index] = reasons[index] or reason
         if self._forms:
             self._match_forms(batch, reasons, targets)
-        if channel is None or channel in SPECS:  # others have no checks of their own
-            self._match_channel(reasons, targets, keys, variables_of(batch, columns) or repeat(None, len(targets)))
+        if parts or channel in SPECS:  # all other tasks are known to be good, and other channels have no checks
+            self._match_task(reasons, targets, keys, variables_of(batch, columns) or repeat(None, len(targets)))
         if SUPPRESSED_FLAG in batch.schema.names:
             for index in _indexes(batch.column(SUPPRESSED_FLAG)):
                 reasons[index] = reasons[index] or SUPPRESSED
             batch = batch.drop_columns([SUPPRESSED_FLAG])
-        self._mark_duplicates(reasons, list(zip(targets, keys, strict=True)) if parts else targets)
+        flows = [tuple(key[index] for index in self._flow) for key in keys]
+        self._mark_duplicates(reasons, list(zip(targets, flows, strict=True)) if self._flow else targets)
         return batch.append_column(REASON, pa.array(reasons, pa.string()))
 
     def _match_forms(self, batch: "pa.RecordBatch", reasons: list[str | None], targets: Sequence[Any]) -> None:
@@ -78,7 +84,7 @@ class Checker:
             if form is not None and reasons[index] is None and not form.fullmatch(target):
                 reasons[index] = OTHER_FORM
 
-    def _match_channel(
+    def _match_task(
         self,
         reasons: list[str | None],
         targets: Sequence[Any],
@@ -87,9 +93,19 @@ class Checker:
     ) -> None:
         """Check the rows against the channel and the message of their task. keys: their values in split columns."""
         for index, (target, own, key) in enumerate(zip(targets, variables, keys, strict=True)):
-            check = self._target_check(key) if reasons[index] is None else None
-            if check is not None:
-                reasons[index] = check.complaint(target, own) or None
+            if reasons[index] is None:
+                reasons[index] = self._complaint_of(key)(target, own) or None
+
+    def _complaint(self, key: tuple[str, ...]) -> Callable[[str, Variables], str]:
+        """Return what says why a row with these values in the split columns is refused."""
+        try:
+            check = self._rules.task.task_check(self._rules.task.task, key)
+        except InvalidInput as error:
+            # Without the value, which the table of rejects has: there are few reasons, however many values.
+            lines = [line.removeprefix("task: ").partition(" (given: ")[0] for line in error.cause.splitlines()]
+            reason = f"the row makes no task: {'; '.join(lines)}"
+            return lambda _target, _own: reason
+        return check.complaint if check is not None else lambda _target, _own: ""
 
     def _mark_duplicates(self, reasons: list[str | None], keys: Sequence[object]) -> None:
         seen = self._seen
@@ -99,6 +115,11 @@ class Checker:
                     reasons[index] = DUPLICATE
                 else:
                     seen.add(key)
+
+
+def compiled_form(channel: str, form: str) -> re.Pattern[str]:
+    """Return the pattern of a channel's targets, which are matched in their canonical form."""
+    return re.compile(form, re.IGNORECASE if address_form(channel).folds_case else 0)
 
 
 def checked(batches: "Iterable[pa.RecordBatch]", rules: Rules) -> "Iterator[pa.RecordBatch]":

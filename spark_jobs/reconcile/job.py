@@ -14,6 +14,7 @@ from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from spark_jobs.journal.tables import closes, outcomes, reading, tasks
 from spark_jobs.reconcile.differences import DIFFERENCE_COLUMNS, differences
+from spark_jobs.session.addresses import canonical, quoted
 from spark_jobs.session.failures import translated
 from spark_jobs.session.folders import folder_name
 
@@ -103,6 +104,8 @@ def reconcile(
         chosen = _chosen(spark, scope)
         sums = _sums(spark, scope, chosen)
         rows = _rows_of(spark, scope, chosen)
+        if audience is not None:  # records of 0.2 have targets as they were given
+            rows = rows.withColumn("target", canonical(f.col("target"), f.col("channel")))
         note = _unnamed(sums) if audience is not None else ""
         given = None if audience is None or note else audience.select(f.lit(scope.task).alias("task"), "target")
         part = f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}"
@@ -179,7 +182,8 @@ def _unnamed(sums: Sequence[TaskSum]) -> str:
 
 
 def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task: str) -> "DataFrame":
-    """Return the targets that an ingestion took from a table (with a column target), without those it left out.
+    """Return the targets that an ingestion took from a table (with a column target), without those it left out, in
+    their canonical form.
 
     Targets that occur twice in the table occur twice in the result. Raises InvalidInput for a table without targets.
     """
@@ -195,7 +199,9 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task
             f"The column target is of type {kind.simpleString()}; the target must be text.",
             "Name another one with --map COLUMN=target.",
         )
-    rows = table.select("target").where("target is not null")
+    known = tasks(spark, tables).where(f.col("task") == task).select("channel").collect()
+    channel = (known[0]["channel"] if known else None) or ""
+    rows = table.select(canonical(f.col("target"), channel).alias("target")).where("target is not null")
     with translated():
         if rows.isEmpty():
             raise InvalidInput("The audience has no rows with a target.", "Check its path, and --map COLUMN=target.")
@@ -204,7 +210,8 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task
         return rows
     rejects = spark.read.parquet(str(folder)).where(f.col("reason") != "duplicate")
     column = rejects.columns[0]  # it has the name that the task's option `target` gives
-    left_out = rejects.groupBy(f.col(f"`{column}`").alias("target")).agg(f.count(f.lit(1)).alias("left_out"))
+    target = canonical(f.col(quoted(column)), channel).alias("target")
+    left_out = rejects.groupBy(target).agg(f.count(f.lit(1)).alias("left_out"))
     counted = rows.join(left_out, "target").groupBy("target", "left_out").count()
     bad = counted.where("count <= left_out").select("target")  # with more rows, one was good
     return rows.join(bad, "target", "left_anti")

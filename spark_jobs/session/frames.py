@@ -1,7 +1,8 @@
 """Schemas and caching of DataFrames, for all jobs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +17,25 @@ def spark_schema(schema: pa.Schema) -> "StructType":
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema, prefer_timestamp_ntz=False)
+
+
+def map_batches(
+    frame: "DataFrame",
+    function: "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]",
+    schema: "StructType | str",
+) -> "DataFrame":
+    """Return frame.mapInArrow(function, schema), whatever letters the names of columns have: Spark itself takes a dot
+    for a field of a struct there."""
+    plain = frame.toDF(*(f"column_{index}" for index in range(len(frame.columns))))
+    return plain.mapInArrow(partial(_with_names, function, frame.columns), schema)
+
+
+def _with_names(
+    function: "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]",
+    names: Sequence[str],
+    batches: "Iterator[pa.RecordBatch]",
+) -> "Iterator[pa.RecordBatch]":
+    return function(batch.rename_columns(list(names)) for batch in batches)
 
 
 @contextmanager

@@ -6,19 +6,24 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pulsar
 import pytest
+from msgspec import structs
 
-from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, Refused
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, Refused, TaskEnded
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
+from producers.connection import Connection
+from producers.submit.acceptance import accept
 from spark_jobs.ingest.audience import TableSource
-from spark_jobs.ingest.job import Counts, Ingested, IngestOptions, ingest
+from spark_jobs.ingest.job import Counts, Ingested, IngestOptions, dry_run, ingest
+from spark_jobs.ingest.left import abandon
+from spark_jobs.ingest.suppression import SuppressOptions
 from spark_jobs.session.servers import values_of
 from spark_jobs.source.task_options import parse_options
 from tests.integration.pulsar_helpers import Tenant, stored_in
@@ -57,7 +62,9 @@ def test_a_table_becomes_a_task_without_its_bad_rows_and_doubles(
     optout = tmp_path / "optout.csv"
     optout.write_text("target\ndevice-7\ndevice-8\n")
     audience = store(spark, tmp_path / "people", bad=5, doubles=20)
-    chosen = options(fresh_settings, audience, tmp_path / "tables", suppress=(TableSource(str(optout)),))
+    chosen = options(
+        fresh_settings, audience, tmp_path / "tables", suppress=SuppressOptions(lists=(TableSource(str(optout)),))
+    )
     done = run(spark, chosen)
     # device-7 and device-8 are there twice
     assert done.counts == Counts(rows=ROWS + 25, accepted=ROWS - 2, duplicates=18, suppressed=4, refused=5)
@@ -96,7 +103,12 @@ def test_a_task_that_is_there_already_is_compared(
     with pytest.raises(AudienceMismatch, match="1,000 targets then, 999 now"):
         run(
             spark,
-            options(fresh_settings, audience, tmp_path / "tables", suppress=(TableSource(str(optout)),)),
+            options(
+                fresh_settings,
+                audience,
+                tmp_path / "tables",
+                suppress=SuppressOptions(lists=(TableSource(str(optout)),)),
+            ),
         )
     assert api.task("sale").progress().targets.total == ROWS
 
@@ -109,6 +121,84 @@ def test_a_table_without_rows_makes_no_task(
     with pytest.raises(InvalidInput, match="no rows"):
         run(spark, options(fresh_settings, TableSource(str(empty)), tmp_path / "tables"))
     assert api.tasks() == []
+
+
+def split_by_tier(spark: "SparkSession", settings: Settings, folder: Path, bad: int, **given: Any) -> IngestOptions:
+    """Store 200 rows in each of two tiers and bad ones in a third that does not exist."""
+    tiers = "case when id < 200 then 'high' when id < 400 then 'low' else 'urgent' end"
+    table = spark.range(400 + bad).selectExpr("concat('device-', id) target", f"{tiers} tier")
+    table.write.mode("overwrite").parquet(str(folder / "people"))
+    task = parse_options({**values_of(settings), **TASK, "tier": "", "split": "tier", "variables": ""})
+    return IngestOptions(task=task, audience=TableSource(str(folder / "people")), tables=folder / "tables", **given)
+
+
+def test_bad_split_values_are_refused_and_a_failed_run_names_what_it_left(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
+) -> None:
+    assert abandon(split_by_tier(spark, fresh_settings, tmp_path, bad=0).task) == []
+    chosen = split_by_tier(spark, fresh_settings, tmp_path, bad=100)
+    with pytest.raises(
+        Refused, match=r"100 of 500 rows .*tasks sale\.high, sale\.low: .*`fairlane ingest .*--abandon`"
+    ):
+        run(spark, chosen)
+    assert dry_run(spark, chosen).counts == Counts(rows=500, accepted=400, duplicates=0, suppressed=0, refused=100)
+    assert abandon(chosen.task) == ["sale.high", "sale.low"]
+    assert [api.task(name).progress().state for name in ("sale.high", "sale.low")] == ["cancelled", "cancelled"]
+    with pytest.raises(TaskEnded):
+        run(spark, split_by_tier(spark, fresh_settings, tmp_path, bad=1))
+
+
+def test_few_bad_split_values_are_left_out(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
+) -> None:
+    done = run(spark, split_by_tier(spark, fresh_settings, tmp_path, bad=4))
+    assert (done.tasks, done.counts.accepted, done.counts.refused) == (("sale.high", "sale.low"), 400, 4)
+    rejects = spark.read.parquet(done.rejects).collect()
+    assert {(row.tier, row.reason.partition(":")[0]) for row in rejects} == {("urgent", "the row makes no task")}
+    assert abandon(split_by_tier(spark, fresh_settings, tmp_path, bad=4).task) == []
+    assert [task.state for task in api.tasks()] == ["running", "running"]
+
+
+def test_what_0_2_began_to_ingest_goes_on_with_its_targets_as_they_were_given(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
+) -> None:
+    tokens = ["AB" * 32, "ab" * 32, "cd" * 32]
+    spark.createDataFrame([(token,) for token in tokens], "target string").write.parquet(str(tmp_path / "people"))
+    made: dict[str, IngestOptions] = {}
+    for name in ("old", "new"):
+        fields = {"id": name, "channel": "apns", "variables": ""}
+        task = parse_options({**values_of(fresh_settings), **TASK, **fields})
+        made[name] = IngestOptions(
+            task=task, audience=TableSource(str(tmp_path / "people")), tables=tmp_path / "tables"
+        )
+    begin_as_0_2(made["old"])
+    for _ in range(2):  # completed, then compared
+        assert run(spark, made["old"]).counts.accepted == 3
+        assert run(spark, made["new"]).counts == Counts(rows=3, accepted=2, duplicates=1, suppressed=0, refused=0)
+    assert api.task("old").progress().targets.total == 3
+
+
+def begin_as_0_2(chosen: IngestOptions) -> None:
+    with closing(Connection(chosen.task.servers)) as connection:
+        services = connection.services()
+        task, now_ms = chosen.task.push_task(chosen.task.task), services.clock.wall_ms()
+        record = structs.replace(accept(task, chosen.task.task, None, now_ms, services.topics), canonical=False)
+        services.registry.control.apply(services.control.append(record), record)
+
+
+def test_columns_of_any_name_are_ingested(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
+) -> None:
+    columns = "`to.``ken` string, `na.me` string, `ti.er` string"
+    rows = [(f"device-{number}", "Ann", "x.y") for number in range(20)] + [("bad one", "Ann", "x.y")]
+    spark.createDataFrame(rows, columns).write.parquet(str(tmp_path / "people"))
+    fields = {"target": "to.`ken", "variables": "na.me", "split": "ti.er"}
+    task = parse_options({**values_of(fresh_settings), **TASK, **fields})
+    done = run(
+        spark, IngestOptions(task=task, audience=TableSource(str(tmp_path / "people")), tables=tmp_path / "tables")
+    )
+    assert (done.counts.accepted, done.counts.refused) == (20, 1)
+    assert spark.read.parquet(done.rejects).columns == ["to.`ken", "ti.er", "na.me", "reason"]
 
 
 @pytest.mark.timeout(300)

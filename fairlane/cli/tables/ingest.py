@@ -15,7 +15,7 @@ from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.output import Output, output_option, say
 from fairlane.cli.tables.backlog import tables_option
 from fairlane.cli.tables.spark_session import SparkOptions, spark_options
-from fairlane.cli.tables.table_source import names_of, source_of, source_options
+from fairlane.cli.tables.table_source import names_of, source_of, source_options, suppress_of
 
 if TYPE_CHECKING:
     from fairlane.settings import Settings
@@ -34,7 +34,17 @@ _SHOWN_REASONS = 10
 )
 @source_options
 @click.option(
-    "--suppress", metavar="PATH", multiple=True, help="Leave these targets out: a table with a column target."
+    "--suppress",
+    metavar="PATH",
+    multiple=True,
+    help="Leave these targets out: a table with a column target. --option and --map count for it, too; with names like "
+    "suppress.delimiter only for it.",
+)
+@click.option(
+    "--min-matched",
+    type=FRACTION,
+    default="50%",
+    help="Send nothing if less than this part of the rows of a --suppress table can be targets of the channel.",
 )
 @click.option(
     "--invalid-targets/--no-invalid-targets", default=True, help="Leave out targets that providers reported as invalid."
@@ -46,6 +56,7 @@ _SHOWN_REASONS = 10
     "--strict", is_flag=True, help="Refuse a task whose channel no live worker serves; without it, only warn."
 )
 @click.option("--dry-run", is_flag=True, help="Only report what would be accepted and left out. Needs no servers.")
+@click.option("--abandon", is_flag=True, help="End the tasks of TASKFILE that failed runs have left incomplete.")
 @tables_option
 @spark_options
 @output_option
@@ -58,6 +69,7 @@ def ingest(
     taskfile: Path,
     *,
     dry_run: bool,
+    abandon: bool,
     strict: bool,
     **given: Any,
 ) -> None:
@@ -67,7 +79,8 @@ def ingest(
     ttl_s, ...) and optionally `targets` (the table), `variables` (columns that are sent with each target; default:
     all others) and `split` (columns; each combination of their values becomes a task). Every row is checked;
     duplicates and suppressed targets are left out. Rows left out are written to the table rejects/ with the reason.
-    The task is held until the whole table is stored. A run that ended early has sent nothing; run it again to finish.
+    The task is held until the whole table is stored. A run that ended early has sent nothing; run it again to finish,
+    or end what it left with --abandon.
 
     \b
     fairlane ingest sale.yaml --audience people.parquet
@@ -75,6 +88,9 @@ def ingest(
 
     Below about a million rows `fairlane task submit` does the same without Spark.
     """
+    if abandon:
+        _abandon(settings, taskfile, output)
+        return
     from spark_jobs.session.session import require_spark
 
     require_spark()
@@ -96,6 +112,21 @@ def ingest(
     output.emit_record({"tasks": ", ".join(result.tasks), **asdict(result.counts), "rejects": result.rejects})
 
 
+def _abandon(settings: "Settings", taskfile: Path, output: Output) -> None:
+    from spark_jobs.ingest.left import abandon
+    from spark_jobs.ingest.task import read_task
+    from spark_jobs.session.servers import values_of
+
+    task = read_task(taskfile, values_of(settings)).options
+    tasks = abandon(task)
+    if not tasks:
+        say(
+            f"No task of {taskfile} is incomplete. Tasks with other options than it has now are left alone: "
+            f"`fairlane task list --id-prefix {task.task}`."
+        )
+    output.emit_record({"abandoned": ", ".join(tasks), "count": len(tasks)})
+
+
 def _check_channel(settings: "Settings", channel: str, *, strict: bool) -> None:
     """Warn if no live worker has the channel. With `strict`, raise Refused instead."""
     from producers.client import PushClient
@@ -106,7 +137,6 @@ def _check_channel(settings: "Settings", channel: str, *, strict: bool) -> None:
 
 
 def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any], *, needs_servers: bool) -> "IngestOptions":
-    from spark_jobs.ingest.audience import TableSource
     from spark_jobs.ingest.job import IngestOptions
     from spark_jobs.ingest.task import read_task
     from spark_jobs.session.servers import values_of, values_without_servers
@@ -115,11 +145,12 @@ def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any], *, 
     audience = given["audience"] or task.audience
     if not audience:
         raise click.UsageError(f"Give the table: --audience PATH, or `targets` in {taskfile}.")
+    source = source_of(audience, given)
     return IngestOptions(
         task=task.options,
-        audience=source_of(audience, given),
+        audience=source,
         tables=given["tables"] or settings.tables_folder,
-        suppress=tuple(map(TableSource, given["suppress"])),
+        suppress=suppress_of(source, given),
         invalid_targets=given["invalid_targets"],
         names=names_of(given),
         forms=_forms(settings.token_forms),
@@ -137,6 +168,8 @@ def _forms(forms: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _tell(result: "Ingested") -> None:
+    for one in result.lists:
+        say(f"suppress list {one}")
     reasons = sorted(result.reasons.items(), key=lambda item: -item[1])
     for reason, count in reasons[:_SHOWN_REASONS]:
         say(f"{count:,} left out: {reason}")

@@ -1,7 +1,7 @@
 """Common parts of commands that read a user's table: how it is read, and the names of its columns."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -10,6 +10,10 @@ from fairlane.cli.base.options import F, with_options
 
 if TYPE_CHECKING:
     from spark_jobs.ingest.audience import TableSource
+    from spark_jobs.ingest.suppression import SuppressOptions
+
+_SUPPRESS: Final = "suppress."
+"""Prefix of the names in --option and --map that are for suppress lists only."""
 
 
 def source_options(command: F) -> F:
@@ -38,10 +42,37 @@ def source_of(path: str, given: Mapping[str, Any]) -> "TableSource":
     """Return the table at a path, with the given options."""
     from spark_jobs.ingest.audience import TableSource
 
-    reader = named_values("--option", given["reader"], may_be_empty=True)  # `quote=` turns quotes off
-    return TableSource(path, given["table_format"] or "", reader)
+    return TableSource(path, given["table_format"] or "", _parted(_reader(given))[0])
 
 
 def names_of(given: Mapping[str, Any]) -> dict[str, str]:
     """Return the new names of columns, by column."""
-    return named_values("--map", given["names"])
+    return _parted(named_values("--map", given["names"]))[0]
+
+
+def suppress_of(audience: "TableSource", given: Mapping[str, Any]) -> "SuppressOptions":
+    """Return the suppress lists. The options of the audience's reader count for lists of its format."""
+    from spark_jobs.ingest.audience import TableSource
+    from spark_jobs.ingest.suppression import SuppressOptions
+
+    names, own_names = _parted(named_values("--map", given["names"]))
+    own = _parted(_reader(given))[1]
+    kinds = {path: TableSource(path).kind for path in given["suppress"]}
+    return SuppressOptions(
+        lists=tuple(
+            TableSource(path, options={**(audience.options if kind == audience.kind else {}), **own})
+            for path, kind in kinds.items()
+        ),
+        names={**names, **own_names},
+        min_matched=given["min_matched"],
+    )
+
+
+def _reader(given: Mapping[str, Any]) -> dict[str, str]:
+    return named_values("--option", given["reader"], may_be_empty=True)  # `quote=` turns quotes off
+
+
+def _parted(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the values for the audience and those for suppress lists only."""
+    own = {name.removeprefix(_SUPPRESS): value for name, value in values.items() if name.startswith(_SUPPRESS)}
+    return {name: value for name, value in values.items() if not name.startswith(_SUPPRESS)}, own

@@ -8,7 +8,8 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput
 from spark_jobs.ingest.audience import TableSource, read_table
-from spark_jobs.ingest.job import Counts, IngestOptions, dry_run, suppressed_targets, transform
+from spark_jobs.ingest.job import Counts, IngestOptions, dry_run, suppression, transform
+from spark_jobs.ingest.suppression import SuppressOptions
 from spark_jobs.source.task_options import parse_options
 from tests.unit.spark_jobs.tables import TASK
 
@@ -26,6 +27,10 @@ TEN = [
 def options(path: Path, task: Mapping[str, str] = {}, **given: Any) -> IngestOptions:
     made = parse_options({**TASK, "variables": "name", **task})
     return IngestOptions(task=made, audience=TableSource(str(path)), tables=path.parent / "tables", **given)
+
+
+def lists(*paths: Path, **given: Any) -> SuppressOptions:
+    return SuppressOptions(lists=tuple(TableSource(str(path)) for path in paths), **given)
 
 
 def stored(spark: "SparkSession", path: Path, columns: str = "target string, name string, age int") -> Path:
@@ -56,11 +61,12 @@ def test_targets_may_be_called_token_or_address_as_in_a_file_for_submit(spark: "
     (tmp_path / "optout.csv").write_text("token\ndevice-3\n")
     chosen = options(
         stored(spark, tmp_path / "people", "address string, name string, age int"),
-        suppress=(TableSource(str(tmp_path / "optout.csv")),),
+        suppress=lists(tmp_path / "optout.csv"),
     )
-    out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen, {}))
-    assert out.columns == ["target", "name", "reason"]
-    assert [row.target for row in out.collect() if row.reason == "suppressed"] == ["device-3"]
+    with suppression(spark, chosen, {}) as suppressed:
+        out = transform(read_table(spark, chosen.audience), chosen, suppressed.targets)
+        assert out.columns == ["target", "name", "reason"]
+        assert [row.target for row in out.collect() if row.reason == "suppressed"] == ["device-3"]
     own = options(tmp_path / "people", {"target": "address"})
     assert transform(read_table(spark, own.audience), own).columns == ["address", "name", "reason"]
 
@@ -71,9 +77,10 @@ def test_suppressed_targets_of_the_channel_are_left_out(spark: "SparkSession", t
     (tmp_path / "optout.csv").write_text("target\ndevice-3\ndevice-3\nunknown\n")
     chosen = options(
         stored(spark, tmp_path / "people"),
-        suppress=(TableSource(str(tmp_path / "optout.csv")), TableSource(str(tmp_path / "dead"))),
+        suppress=lists(tmp_path / "optout.csv", tmp_path / "dead"),
     )
-    out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen, {})).collect()
+    with suppression(spark, chosen, {}) as suppressed:
+        out = transform(read_table(spark, chosen.audience), chosen, suppressed.targets).collect()
     assert len(out) == len(TEN)
     assert sorted(row.target for row in out if row.reason == "suppressed") == ["device-1", "device-3", "device-4"]
 
@@ -99,6 +106,26 @@ def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Pat
     assert found.counts == Counts(rows=10, accepted=7, duplicates=1, suppressed=0, refused=2)
     assert sum(found.reasons.values()) == 3
     assert not (tmp_path / "tables").exists()
+
+
+def test_a_dry_run_refuses_what_the_run_would(spark: "SparkSession", tmp_path: Path) -> None:
+    rows = [(f"device-{number}", tier) for number in range(8) for tier in ("low", "high")] + [("device-8", "urgent")]
+    spark.createDataFrame(rows, "target string, tier string").write.parquet(str(tmp_path / "people"))
+    chosen = options(tmp_path / "people", {"tier": "", "split": "tier", "variables": ""})
+    found = dry_run(spark, chosen)
+    assert found.counts == Counts(rows=17, accepted=8, duplicates=8, suppressed=0, refused=1)
+    out = transform(read_table(spark, chosen.audience), chosen).collect()
+    assert {row.tier for row in out if row.reason is None} == {"high"}  # of a target's tasks that of the highest tier
+
+
+def test_columns_may_have_any_letters_in_their_names(spark: "SparkSession", tmp_path: Path) -> None:
+    (tmp_path / "optout.csv").write_text("to.`ken\ndevice-3\n")
+    spark.createDataFrame(TEN, "`to.``ken` string, `na.me` string, `a ``g``.e` int").write.parquet(str(tmp_path / "p"))
+    task = {"target": "to.`ken", "variables": "na.me,a `g`.e", "message": "Hi {{na.me}}"}
+    chosen = options(tmp_path / "p", task, suppress=lists(tmp_path / "optout.csv"))
+    assert dry_run(spark, chosen).counts == Counts(rows=10, accepted=6, duplicates=1, suppressed=1, refused=2)
+    by_age = options(tmp_path / "p", {**task, "split": "a `g`.e", "variables": "na.me"})
+    assert dry_run(spark, by_age).counts.accepted == 7
 
 
 @pytest.mark.parametrize(

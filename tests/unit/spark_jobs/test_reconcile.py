@@ -98,6 +98,19 @@ def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: 
     assert spark.read.parquet(found.folder).count() == 3
 
 
+def test_targets_are_compared_in_their_canonical_form(spark: "SparkSession", tmp_path: Path) -> None:
+    token, other = "ab" * 32, "cd" * 32
+    recorded = outcomes(*named(0, [token.upper(), other]), channel="apns")  # 0.2 kept the spelling that was given
+    topic = landed(tmp_path, recorded)
+    say(topic, task_record("t", channel="apns"), sealed("t", 2), finished("t", 2, at_ms=AT_MS))
+    table = people(spark, f" {token}", other.upper(), "ef" * 32)
+    spark.createDataFrame([("EF" * 32, "suppressed")], "target string, reason string").write.parquet(
+        str(tmp_path / "rejects" / "task=t")
+    )
+    given = given_audience(spark, table, tmp_path, "t")
+    assert reconcile(spark, ReconcileScope(tmp_path, "t"), given).differences == []
+
+
 def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "SparkSession", tmp_path: Path) -> None:
     log = journal(tmp_path, 3, outcomes(ran(first=7, size=3))).log
     state = log.read()

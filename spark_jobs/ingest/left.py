@@ -1,0 +1,45 @@
+"""The tasks of earlier runs of an ingestion: those left unsealed are named and ended, those of 0.2 go on as begun."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from dispatcher.model.errors import FairlaneError
+from producers.connection import Connection
+from spark_jobs.source.sealing import cancel_left, left_tasks, left_text, tasks_of
+from spark_jobs.source.task_options import TaskOptions
+
+_DROP = "fairlane ingest TASKFILE --abandon"
+
+
+@contextmanager
+def naming_left_tasks(options: TaskOptions) -> Iterator[None]:
+    """Add to any error within the block which tasks are left unsealed, and how to go on."""
+    try:
+        yield
+    except FairlaneError as error:
+        raise type(error)(error.cause, f"{error.next_step} {_left(options)}".strip()) from error
+    except BaseException as error:
+        error.add_note(_left(options))
+        raise
+
+
+def abandon(options: TaskOptions) -> list[str]:
+    """End the tasks that runs with these options left unsealed, and return them. Raises Unreachable."""
+    with closing(Connection(options.servers)) as connection:
+        return cancel_left(connection.services(), options, options.task)
+
+
+def is_of_0_2(options: TaskOptions) -> bool:
+    """Return whether 0.2 began one of the tasks. Their targets stay as given, or they differ from what is stored."""
+    with closing(Connection(options.servers)) as connection:
+        services = connection.services()
+        found = (services.known.submission(task) for task in tasks_of(services, options, options.task))
+        return any(known is not None and not known.record.canonical for known in found)
+
+
+def _left(options: TaskOptions) -> str:
+    try:
+        with closing(Connection(options.servers)) as connection:
+            return left_text(left_tasks(connection.services(), options, options.task), _DROP)
+    except FairlaneError:
+        return "Nothing is sent of tasks that it left unsealed; they cannot be listed now."
