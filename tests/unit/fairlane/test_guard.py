@@ -187,16 +187,16 @@ def test_without_an_address_of_bookies_slow_ones_are_named_and_none_is_isolated(
     assert len(messages(caplog, "stays in use: estate.bookie_http is not set")) == 1
 
 
-@pytest.mark.parametrize(("limited", "said"), [("false", 0), ("true", 1)])
+@pytest.mark.parametrize(("limited", "reports"), [("false", 0), ("true", 1)])
 def test_missing_figures_of_bookies_are_reported_if_a_setting_of_the_brokers_is_the_cause(
-    limited: str, said: int, caplog: pytest.LogCaptureFixture
+    limited: str, reports: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without traffic there are none either."""
     settings = {"bookkeeperClientExposeStatsToPrometheus": "true", "bookkeeperClientLimitStatsLogging": limited}
     world = GuardedWorld(EstateInMemory(figures={}, settings=settings))
     world.member("g1")
     world.go_on(6)
-    assert len(messages(caplog, "no broker has figures of single bookies; they need bookkeeperClientExpose")) == said
+    assert len(messages(caplog, "no broker has figures of single bookies; they need bookkeeperClientExpose")) == reports
 
 
 def test_a_bookie_that_somebody_made_read_only_is_left_to_them(world: GuardedWorld) -> None:
