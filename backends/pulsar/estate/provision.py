@@ -118,7 +118,7 @@ def _number_of_brokers(admin: PulsarAdmin, namespace: str, configured: int | Non
             number = max(before, len(admin.brokers()))
     if number != before:
         admin.set_properties(namespace, {BROKERS_PROPERTY: str(number)})
-        advice = "" if configured else f"; set estate.brokers = {number} to fix the number"
+        advice = "" if configured or number == 1 else f"; to state it in your settings: estate.brokers = {number}"
         yield f"{counted(number, 'broker')}: `fairlane doctor` fails if fewer answer{advice}"
 
 
