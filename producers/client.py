@@ -131,7 +131,8 @@ class PushClient:
         `handle.result.refusals`) and does not stop the rest. After a failure, the same call with the same id and
         audience continues from the last checkpoint. Once the submission is complete, the call only verifies the
         audience. on_progress: called about twice a second and at the end. on_warning: called before anything is created
-        if no live worker has the task's channel; without it, the warning is logged. strict: raise Refused in that case.
+        if no live worker has the task's channel, or the channel ignores a field of the message; without it, the warning
+        is logged. strict: raise Refused in that case.
         allow_empty: accept an audience without any accepted target. Otherwise such an audience is refused before
         anything is created. duplicates: "keep" submits a target as often as it occurs. "count" also counts the repeated
         targets among the first 100,000 (`handle.result.duplicates`). "remove" submits the first occurrence of each and
@@ -146,7 +147,7 @@ class PushClient:
 
         watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates, first)
         services = self._connection.services()
-        self._channels.check(task.channel, strict=strict, on_warning=on_warning)
+        self._channels.check(task.channel, strict=strict, on_warning=on_warning, message=task.complete_message)
         result = submit(services, task, targets, watchers, rules)
         return self._handle(result.task, result)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -65,7 +66,6 @@ class ApnsSpec(ChannelSpec):
 
     table = apns_answers.TABLE
     folds_case = True
-    example_target = "0" * 64
 
     def own_problems(self, message: PushMessage) -> list[Problem]:
         problems = []
@@ -91,14 +91,9 @@ class ApnsSpec(ChannelSpec):
 
     def render(self, message: Mapping[str, Any], handling: Handling) -> Rendering:
         parsed = read_message(message)
-        collapse = CollapseText(parsed.collapse)
-        return Rendering(
-            headers=_headers(parsed, handling),
-            templates=compiled(parsed, _payload),
-            max_body_bytes=self.max_payload_bytes(parsed),
-            collapse_header=COLLAPSE_ID,
-            collapse=collapse if collapse.has_variables else None,
-        )
+        text, maximum = CollapseText(parsed.collapse), self.max_payload_bytes(parsed)
+        rendering = Rendering(_headers(parsed, handling), compiled(parsed, _payload), maximum)
+        return replace(rendering, collapse_header=COLLAPSE_ID, collapse=text) if text.has_variables else rendering
 
 
 def aps_with_numbers(aps: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,6 @@ class FcmSpec(ChannelSpec):
     """The rules of FCM. Its limit applies to the message without its target."""
 
     table = fcm_answers.TABLE
-    example_target = "a-registration-token-of-a-device"
 
     def own_problems(self, message: PushMessage) -> list[Problem]:
         return [
@@ -45,12 +44,12 @@ class FcmSpec(ChannelSpec):
         data = (message.data, *(texts.data or {} for texts in message.locales.values()))
         return b"{{" in _encode([message.fcm, *map(list, data)])
 
-    def warnings(self, message: PushMessage, /) -> list[Problem]:
-        if any(message.localized(language).is_shown for language in ("", *message.locales)):
+    def ignored(self, message: PushMessage, /) -> list[str]:
+        if any(_is_shown(message.localized(language)) for language in ("", *message.locales)):
             return []
-        given = [name for name in ("sound", "badge", "category") if getattr(message, name) not in ("", None)]
-        text = "has no effect on Android devices, since the message has neither title nor body"
-        return [Problem(f"message.{name}", text) for name in given]
+        given = _given({"sound": message.sound, "badge": message.badge, "category": message.category})
+        why = "has no effect on Android devices, since the message has neither title nor body"
+        return [f"{name} {why}" for name in given]
 
     def document(self, message: PushMessage) -> dict[str, Any]:
         # With every field that depends on the moment of sending.
@@ -81,11 +80,16 @@ def _fields(message: PushMessage, tier: Tier, ttl_s: int | None) -> dict[str, An
     android: dict[str, Any] = {"priority": _PRIORITY[tier]}
     if ttl_s is not None:
         android["ttl"] = f"{ttl_s}s"
-    android |= _given({"collapse_key": message.collapse, "notification": _given(shown) if notification else {}})
+    android |= _given({"collapse_key": message.collapse, "notification": _given(shown) if _is_shown(message) else {}})
     aps = _given({"category": message.category, "sound": message.sound, "badge": message.badge_value})
     ios = _given({"headers": _given({COLLAPSE_ID: message.collapse}), "payload": _given({"aps": aps})})
     fields = {"android": android, **_given({"notification": notification, "data": message.data, "apns": ios})}
     return _with_numbers(merged(fields, message.fcm))
+
+
+def _is_shown(message: PushMessage) -> bool:
+    """Return whether Android shows something."""
+    return bool(message.is_shown or message.image or "notification" in message.fcm)
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
@@ -96,12 +100,11 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
 def _with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
     """Make numbers of the variables and texts in the fields that are numbers on devices."""
     aps = value_at(fields, "message.apns.payload.aps")
-    if isinstance(aps, Mapping):
-        fields = merged(fields, {"apns": {"payload": {"aps": aps_with_numbers(aps)}}})
     count = value_at(fields, "message.android.notification.notification_count")
+    numbers: dict[str, Any] = {"apns": {"payload": {"aps": aps_with_numbers(aps)}}} if isinstance(aps, Mapping) else {}
     if isinstance(count, str):
-        fields = merged(fields, {"android": {"notification": {"notification_count": WholeNumber(count)}}})
-    return fields
+        numbers["android"] = {"notification": {"notification_count": WholeNumber(count)}}
+    return merged(fields, numbers)
 
 
 def _field(message: PushMessage, path: str, language: str) -> str:

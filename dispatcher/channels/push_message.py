@@ -123,11 +123,6 @@ class Templates:
         return self._default.required.union(*(template.required for template in locales))
 
     @property
-    def has_locales(self) -> bool:
-        """Whether a target's language chooses its texts."""
-        return bool(self._by_locale)
-
-    @property
     def has_variables(self) -> bool:
         """Whether a target's variables change the document."""
         return bool(self._by_locale) or any(slot.name for slot in self._default.slots)
@@ -136,9 +131,14 @@ class Templates:
         """Return the document of a locale of the message; the message's own for any other tag."""
         return self._by_locale.get(locale_key(tag), self._default)
 
-    def has_text(self, tag: str) -> bool:
-        """Return whether a locale has the texts of a target's language."""
-        return any(name in self._by_locale for name in languages(tag))
+    @property
+    def has_locales(self) -> bool:
+        """Whether a target's language chooses its texts."""
+        return bool(self._by_locale)
+
+    def lacks(self, tag: str) -> bool:
+        """Return whether no locale is for a target's language."""
+        return self._by_locale.keys().isdisjoint(languages(tag))
 
     def of(self, variables: Mapping[str, Any] | None) -> Template:
         """Return the document for a target: that of its language, or of the language without its region, or the

@@ -58,6 +58,7 @@ class TargetRequest(NamedTuple):
     body: bytes
 
 
+_EXAMPLE_TARGET = "0" * 64
 EXAMPLE = Handling(Tier.HIGH, now_ms=0, expires_ms=0)
 """The handling of final requests that are checked and not sent."""
 
@@ -88,22 +89,10 @@ class Rendering:
         return TargetRequest({**self.headers, **dict(self.own_headers(variables))}, body)
 
 
-@dataclass(frozen=True)
-class Limited:
-    """The parts of a message that are checked with the variables of a target."""
-
-    templates: Templates
-    """The documents that the limit of the payload applies to."""
-    max_bytes: int
-    collapse: CollapseText
-
-
 class ChannelSpec(ABC):
     """Limits, checks, rendering and the meaning of answers of a provider: all that needs no connection."""
 
     table: ClassVar[VerdictTable]
-    example_target: ClassVar[str]
-    """A target that the provider may have."""
     targets_per_request: ClassVar[int] = 1
     folds_case: ClassVar[bool] = False
     """Whether the provider takes targets that differ only in case for the same; their canonical form is lower case."""
@@ -113,15 +102,10 @@ class ChannelSpec(ABC):
         that is not one of this channel."""
         parsed = read_message(message)
         problems = [*self.own_problems(parsed), *_common_problems(parsed)]
-        return problems or self._size_problems(parsed) or self._final_problems(message, parsed)
+        return problems or self._language_problems(message, parsed)
 
-    def limited(self, message: Mapping[str, Any]) -> Limited:
-        """Return what is checked with the variables of each target. Raises InvalidInput."""
-        parsed = read_message(message)
-        return Limited(compiled(parsed, self.document), self.max_payload_bytes(parsed), CollapseText(parsed.collapse))
-
-    def warnings(self, _message: PushMessage, /) -> list[Problem]:
-        """Return the fields that have no effect, or not on all devices."""
+    def ignored(self, _message: PushMessage, /) -> list[str]:
+        """Return, as sentences, which fields have no effect, or not on all devices."""
         return []
 
     def depends_on_variables(self, _message: PushMessage, /) -> bool:
@@ -155,53 +139,47 @@ class ChannelSpec(ABC):
     def render(self, message: Mapping[str, Any], handling: Handling) -> Rendering:
         """Prepare a message's requests. Raises InvalidInput."""
 
-    def _size_problems(self, message: PushMessage) -> list[Problem]:
-        """Return the languages whose document is too large even without its variables."""
-        problems = []
-        templates, maximum = compiled(message, self.document), self.max_payload_bytes(message)
-        for language in ("", *message.locales):
-            size = templates.in_language(language).fixed_bytes
+    def _language_problems(self, message: Mapping[str, Any], parsed: PushMessage) -> list[Problem]:
+        """Return what the provider would refuse in each language: a document that is too large even without its
+        variables, or a part of a final request."""
+        rendering, maximum = self.render(message, EXAMPLE), self.max_payload_bytes(parsed)
+        sizes, problems = compiled(parsed, self.document), list[Problem]()
+        for language in ("", *parsed.locales):
+            size, template = sizes.in_language(language).fixed_bytes, rendering.templates.in_language(language)
             if size > maximum:
                 field = f"message.locales.{language}" if language else "message"
                 text = f"has {size:,} bytes for this provider, even without variables; at most {maximum:,} are possible"
                 problems.append(Problem(field, text, "shorten its texts or its data"))
-        return problems
-
-    def _final_problems(self, message: Mapping[str, Any], parsed: PushMessage) -> list[Problem]:
-        """Return what the provider would refuse in the final requests, one for each language."""
-        rendering = self.render(message, EXAMPLE)
-        problems: list[Problem] = []
-        for language in ("", *parsed.locales):
-            template = rendering.templates.in_language(language)
-            body = template.fill(self.example_target, dict.fromkeys(template.required, "1"))
+                continue
+            body = template.fill(_EXAMPLE_TARGET, dict.fromkeys(template.required, "1"))
             found = self.request_problems(parsed, TargetRequest(rendering.headers, body), language)
             problems += [problem for problem in found if problem not in problems]
         return problems
 
 
 def _common_problems(message: PushMessage) -> list[Problem]:
-    """Return what every provider refuses: an empty message, a badge that is no number, a long collapse text."""
+    """Return what every provider refuses: an empty message, a badge that is no number, a long collapse text, two
+    locales of one language."""
     problems = []
-    if isinstance(message.badge, str):
-        problems += _problem("message.badge", lambda: Template(message.badge_value))
+    for field, check in (
+        ("message.badge", lambda: Template(message.badge_value)),
+        ("message.collapse", lambda: CollapseText(message.collapse).of_fixed_part()),
+    ):
+        try:
+            check()
+        except ValueError as error:
+            problems.append(Problem(field, str(error)))
     is_noticed = message.is_shown or message.sound or message.badge is not None
     if not (is_noticed or message.data or message.fcm or message.apns):
         text = "has neither title, body, data, sound nor badge"
         problems.append(Problem("message", text, "give at least one of them"))
-    first: dict[str, str] = {}
-    for tag in message.locales:
-        if (other := first.setdefault(locale_key(tag), tag)) != tag:
-            problems.append(Problem(f"message.locales.{tag}", f"is the same language as {other}", "leave one out"))
-    return problems + _problem("message.collapse", lambda: CollapseText(message.collapse).of_fixed_part())
-
-
-def _problem(field: str, check: Callable[[], object]) -> list[Problem]:
-    """Return a check's ValueError as a problem of the field."""
-    try:
-        check()
-    except ValueError as error:
-        return [Problem(field, str(error))]
-    return []
+    first = {locale_key(tag): tag for tag in reversed(message.locales)}
+    others = {tag: first[locale_key(tag)] for tag in message.locales}
+    return problems + [
+        Problem(f"message.locales.{tag}", f"is the same language as {other}", "leave one out")
+        for tag, other in others.items()
+        if tag != other
+    ]
 
 
 def compiled(message: PushMessage, document: Callable[[PushMessage], object]) -> Templates:

@@ -75,7 +75,7 @@ def plain_value(value: object) -> Any:
         return {name: plain_value(getattr(value, name)) for name in names}
     if type(value).__name__ == "NAType":  # of pandas, which needs no import to be recognized
         return None
-    raise TypeError(f"a value of type {type(value).__name__} has no form as text")
+    raise TypeError(f"a value of type {type(value).__name__} is neither text nor JSON: convert it first")
 
 
 def exact_text(text: str) -> str:
@@ -138,10 +138,6 @@ def _numpy_value(value: Any) -> Any:
     return plain_value(value.astype("m8[us]").item() if kind == "m" else value.item())
 
 
-def _refused(value: object) -> None:
-    raise TypeError(f"a value of type {type(value).__name__} is no text: decode it first")
-
-
 _FORMS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
     ((Enum,), lambda value: plain_value(value.value)),
     ((str,), exact_text),
@@ -154,7 +150,6 @@ _FORMS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
     ((datetime, date, time), _moment),
     ((timedelta,), _duration),
     ((UUID,), str),
-    ((bytes, bytearray, memoryview), _refused),
 )
 """By types, the first that fit: how a value of them is written."""
 _EXACT: Final = {kind: form for kinds, form in _FORMS for kind in kinds}

@@ -2,14 +2,17 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any, TypeAlias
 
 from dispatcher.analysis.served import Served
 from dispatcher.channels.names import sends_nothing
+from dispatcher.channels.submission.task_message import ignored_fields
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.model.view import WorkerBeat
 
+Warn: TypeAlias = Callable[[str], None] | None
 _log = logging.getLogger(__name__)
 _KEPT_S = 1.0
 """Workers beat once a second. Submissions in quick succession share one read."""
@@ -23,14 +26,15 @@ class ChannelCheck:
         self._seen: tuple[float, Served] | None = None
         self._logged: set[str] = set()
 
-    def check(self, channel: str, *, strict: bool, on_warning: Callable[[str], None] | None) -> None:
-        """Warn if the channel sends nothing or no live worker has it: by on_warning, or, if it is None, in the log once
-        per channel.
+    def check(self, channel: str, *, strict: bool, on_warning: Warn, message: Mapping[str, Any] | None = None) -> None:
+        """Warn if the channel sends nothing, ignores a field of the message, or no live worker has it: by on_warning,
+        or, if it is None, in the log once per channel.
 
         strict: raise Refused if no worker has it, and Unreachable if Redis does not answer, which is ignored otherwise.
         """
         trial = sends_nothing(channel)
-        warnings = [warning for warning in (trial, self._no_worker(channel, strict=strict)) if warning]
+        ignored = ignored_fields(channel, message or {})
+        warnings = [warning for warning in (trial, self._no_worker(channel, strict=strict), *ignored) if warning]
         if on_warning is None and warnings and channel not in self._logged:
             self._logged.add(channel)
             on_warning = partial(_log.warning, "channel %s: %s", channel)

@@ -6,8 +6,13 @@ workers of every version pass it on.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from dispatcher.channels.push_message import read_message
+from dispatcher.channels.spec import Problem
 from dispatcher.channels.specs import SPECS
 from dispatcher.model.errors import InvalidInput
 
@@ -43,6 +48,7 @@ class ProviderFields(NamedTuple):
         return path if first in self.given() else field
 
 
+_encode = msgspec.msgpack.Encoder().encode
 NO_PROVIDER_FIELDS = ProviderFields()
 
 
@@ -65,10 +71,18 @@ def check_message(channel: str, message: Mapping[str, Any], delivery: ProviderFi
 
     delivery: fields that the user gave outside of the message; errors name them so.
     """
-    spec = SPECS.get(channel)
-    problems = spec.check_message(message) if spec is not None else []
+    problems = _problems(channel, _encode(message)) if channel in SPECS else ()
     if problems:
         raise InvalidInput("\n".join(str(replace(one, field=delivery.field_of(one.field))) for one in problems))
+
+
+def ignored_fields(channel: str, message: Mapping[str, Any]) -> list[str]:
+    """Return, as sentences, which fields of a message have no effect over its channel, or not on all devices."""
+    spec = SPECS.get(channel)
+    if spec is None:
+        return []
+    others = [f"options.{name} has no effect over {channel}" for name in SPECS if name != channel and message.get(name)]
+    return [*others, *spec.ignored(read_message(message))]
 
 
 def edited_message(channel: str, submitted: Mapping[str, Any], edited: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,6 +94,11 @@ def edited_message(channel: str, submitted: Mapping[str, Any], edited: Mapping[s
     message = {**kept, **edited}
     check_message(channel, message)
     return message
+
+
+@lru_cache(64)  # a submission asks several times
+def _problems(channel: str, message: bytes) -> tuple[Problem, ...]:
+    return tuple(SPECS[channel].check_message(msgspec.msgpack.decode(message)))
 
 
 def _complaints(channel: str, message: Mapping[str, Any], delivery: ProviderFields) -> Iterator[str]:

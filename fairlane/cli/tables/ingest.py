@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fairlane.settings import Settings
     from spark_jobs.ingest.job import Ingested, IngestOptions
     from spark_jobs.session.stage_progress import Progress
+    from spark_jobs.source.task_options import TaskOptions
 
 _SHOWN_REASONS = 10
 
@@ -101,7 +102,7 @@ def ingest(
         require_addresses(settings.pulsar, settings.redis)  # Spark takes seconds to start
     options = _options(settings, taskfile, given, needs_servers=not dry_run)
     if not dry_run and options.task.channel is not None:
-        _check_channel(settings, options.task.channel, strict=strict)
+        _check_channel(settings, options.task, strict=strict)
     with spark.session("fairlane ingest") as session:
         if dry_run:
             result = job.dry_run(session, options)
@@ -127,13 +128,15 @@ def _abandon(settings: "Settings", taskfile: Path, output: Output) -> None:
     output.emit_record({"abandoned": ", ".join(tasks), "count": len(tasks)})
 
 
-def _check_channel(settings: "Settings", channel: str, *, strict: bool) -> None:
-    """Warn if no live worker has the channel. With `strict`, raise Refused instead."""
+def _check_channel(settings: "Settings", task: "TaskOptions", *, strict: bool) -> None:
+    """Warn if no live worker has the channel, or it ignores a field. With `strict`, raise Refused without a worker."""
     from producers.client import PushClient
     from producers.submit.channel_check import ChannelCheck
 
+    message = None if task.split else task.push_task(task.task).complete_message
     with PushClient.connect(settings) as client:
-        ChannelCheck(client.workers).check(channel, strict=strict, on_warning=lambda text: say(f"Warning: {text}"))
+        check = ChannelCheck(client.workers).check
+        check(task.channel or "", strict=strict, on_warning=lambda text: say(f"Warning: {text}"), message=message)
 
 
 def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any], *, needs_servers: bool) -> "IngestOptions":

@@ -6,6 +6,7 @@ import pytest
 
 from dispatcher.channels.languages import languages, parse_tag
 from dispatcher.channels.push_message import Templates
+from dispatcher.channels.spec import EXAMPLE
 from dispatcher.channels.specs import SPECS
 
 TEXTS = ("he", "id", "yi", "nb", "zh", "zh-Hant", "pt-BR", "de", "sr", "sr-Latn", "fil", "en-GB", "ca-valencia")
@@ -13,7 +14,7 @@ TEXTS = ("he", "id", "yi", "nb", "zh", "zh-Hant", "pt-BR", "de", "sr", "sr-Latn"
 
 def templates(*locales: str) -> Templates:
     message: dict[str, Any] = {"body": "default", "locales": {tag: {"body": tag} for tag in locales}}
-    return SPECS["apns"].limited(message).templates
+    return SPECS["apns"].render(message, EXAMPLE).templates
 
 
 def text(of: Templates, tag: object) -> str:

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatcher.channels.push_message import read_message
+from dispatcher.channels.spec import compiled
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import InvalidInput
@@ -70,6 +72,6 @@ texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.integers() | st.
 @given(texts, texts)
 def test_the_size_is_that_of_the_filled_document(first: object, second: object) -> None:
     message = {"title": "{{a}}", "body": "Hi {{b|you}}", "data": {"k": "{{a}}"}}
-    template = SPECS["apns"].limited(message).templates.of(None)
+    template = compiled(read_message(message), SPECS["apns"].document).of(None)
     variables = {"a": first, "b": second}
     assert template.size(variables) == len(template.fill("", variables))

@@ -1,6 +1,7 @@
 """A task whose channel no live worker has: the submitter hears of it, or is refused."""
 
 import logging
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -65,3 +66,24 @@ def test_many_submissions_in_a_row_cost_one_look_and_one_line_in_the_log(caplog:
             check.check("sms", strict=False, on_warning=None)
     workers.assert_called_once()
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("channel", "message", "ignored"),
+    [
+        ("fcm", {"data": {"k": "v"}, "sound": "s", "badge": 0, "category": "c"}, ["sound", "badge", "category"]),
+        ("fcm", {"title": "Hi", "sound": "s", "badge": 3, "category": "c", "collapse": "x"}, []),
+        ("fcm", {"data": {"k": "v"}, "sound": "s", "locales": {"de": {"title": "Hallo"}}}, []),
+        ("fcm", {"sound": "s", "fcm": {"notification": {"title": "Hi"}}}, []),
+        ("fcm", {"title": "Hi", "apns": {"aps": {"badge": 1}}}, ["options.apns"]),
+        ("apns", {"title": "Hi", "sound": "s", "badge": 3, "category": "c", "fcm": {"android": {}}}, ["options.fcm"]),
+        ("http", {"badge": 3}, []),
+    ],
+)
+def test_a_submission_warns_of_each_field_that_its_channel_ignores(
+    channel: str, message: dict[str, Any], ignored: list[str]
+) -> None:
+    heard: list[str] = []
+    check = ChannelCheck(lambda: [beat("serving", channel)])
+    check.check(channel, strict=False, on_warning=heard.append, message=message)
+    assert [warning.partition(" has no effect ")[0] for warning in heard] == ignored
