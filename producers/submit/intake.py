@@ -89,6 +89,11 @@ class Intake:
         """Return the number of repeated targets so far; None if they are not counted."""
         return self._duplicates.found
 
+    @property
+    def without_text(self) -> dict[str, int]:
+        """Return the accepted targets by their languages that have no text in the message, the most first."""
+        return {} if self._check is None else dict(self._check.without_text.most_common())
+
     def accepted(self, unit: int) -> Generator[Accepted, None, None]:
         """Yield good targets in the audience's order, a multiple of `unit` at a time where possible.
 
@@ -120,7 +125,7 @@ class Intake:
         filling.taken += len(items)
         accepted, refusals = check_slab(items, lambda i: filling.slab.line_of(first + i), self._check, self._form)
         self._late += refusals
-        accepted = self._duplicates(accepted)
+        accepted = self._kept(accepted)
         return accepted if accepted.addresses else None
 
     def _bursts(self, audience: Iterable[object], unit: int) -> Iterator[Iterable[object]]:
@@ -152,4 +157,11 @@ class Intake:
         accepted, refusals = check_slab(items, lambda i: slab.line_of(taken + i), self._check, self._form)
         if refusals:
             self._on_refusals(refusals)
-        return self._duplicates(accepted)
+        return self._kept(accepted)
+
+    def _kept(self, accepted: Accepted) -> Accepted:
+        """Return the targets without duplicates, with their languages noted."""
+        kept = self._duplicates(accepted)
+        if self._check is not None:
+            self._check.note_languages(kept.variables)
+        return kept

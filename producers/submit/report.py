@@ -1,7 +1,7 @@
 """Report a submission to its caller: progress, refused targets, result."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from dispatcher.clock import Clock
 from dispatcher.model.errors import InvalidInput
@@ -48,6 +48,8 @@ class SubmitResult:
     """The duration of the call."""
     duplicates: int | None = None
     """Repeated targets, removed or counted (among the first 100,000); None: not counted."""
+    without_text: Mapping[str, int] = field(default_factory=dict)
+    """By language, the targets for which `locales` has no text. They get the texts of the message itself."""
 
 
 @dataclass(frozen=True, slots=True)

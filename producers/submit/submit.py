@@ -134,7 +134,7 @@ class _Run:
         known = self._known
         try:
             result = self._begin() if known is None else self._go_on(known)
-            return replace(result, duplicates=self._intake.duplicates)
+            return replace(result, duplicates=self._intake.duplicates, without_text=self._intake.without_text)
         finally:
             self._lease.close(done=self._sealed)
 

@@ -4,11 +4,13 @@ The seal makes a task's writers count. Without a seal, the caller gets a text ab
 """
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import TaskSelection
+from dispatcher.channels.submission.target_check import languages_text
 from dispatcher.model.errors import AudienceMismatch, FairlaneError, InvalidInput, NotReady
 from dispatcher.model.task_control import Control
 from dispatcher.model.values import listed
@@ -75,6 +77,9 @@ def commit(services: Services, target: WriteTarget, attempts: Sequence[Written])
     refused += options.refused if options.split else 0
     committed = Committed(tuple(tasks), sum(gathered.digest.targets for gathered in tasks.values()), refused)
     _log.info("%s is sealed: targets %s, tasks %s, rows refused %s", base, committed.targets, len(tasks), refused)
+    without_text = sum((Counter(attempt.without_text) for attempt in attempts), Counter[str]())
+    if without_text:
+        _log.warning("%s: %s", base, languages_text(without_text))
     return committed
 
 

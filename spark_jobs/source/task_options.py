@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from dispatcher.channels.languages import languages, locale_key
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import InvalidInput
@@ -70,7 +71,9 @@ class TaskOptions:
         """
         split = dict(zip(self.split, values, strict=True))
         fields = {**self.fields, **{name: split[name] for name in SPLIT_FIELDS if name in split}}
-        message = self.messages.get(split.get(LANGUAGE, "").lower())
+        language = split.get(LANGUAGE, "")
+        tags = (language.lower(), *languages(language))
+        message = next((self.messages[tag] for tag in tags if tag in self.messages), None)
         if message is not None:
             fields["message"] = _message(message)
         return PushTask.model_validate({**fields, "id": task_id(base, values), "hold_until_sealed": True})
@@ -191,14 +194,16 @@ def _check_held(text: str) -> None:
 
 def _messages(options: Mapping[str, str]) -> dict[str, str]:
     """Return the messages by language: from `message.de`, and from `messages`, a JSON object of them."""
-    messages = {name.partition(".")[2]: text for name, text in options.items() if name.startswith("message.")}
+    messages = {
+        locale_key(name.partition(".")[2]): text for name, text in options.items() if name.startswith("message.")
+    }
     if not options.get("messages"):
         return messages
     by_language = _message(options["messages"], "messages")
     if not isinstance(by_language, dict):
         raise InvalidInput("messages: must be a mapping from a language to its message.")
     texts = {
-        name.lower(): text if isinstance(text, str) else msgspec.json.encode(text).decode()
+        locale_key(name): text if isinstance(text, str) else msgspec.json.encode(text).decode()
         for name, text in by_language.items()
     }
     return {**texts, **messages}

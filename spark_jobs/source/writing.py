@@ -5,7 +5,8 @@ Each attempt has a writer of its own, so its envelopes count only if the job's c
 
 import logging
 import secrets
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
@@ -61,6 +62,8 @@ class Written:
     """The number of refused rows that belong to no task."""
     refusals: tuple[Refusal, ...] = ()
     """The first refusals."""
+    without_text: Mapping[str, int] = field(default_factory=dict)
+    """By language, the targets for which the message has no text."""
 
 
 class WriteTarget(NamedTuple):
@@ -147,8 +150,11 @@ class _Attempt:
             stream = self._streams[values]
             if stream is None:
                 self._unassigned += some.num_rows
-            else:
-                self._lanes.send(stream.record, stream.add(rows))
+                continue
+            self._lanes.send(stream.record, stream.add(rows))
+            check = self._target_check(values)
+            if check is not None:
+                check.note_languages(rows.variables)
 
     def _read(self, values: tuple[str | None, ...], some: "pa.RecordBatch") -> Rows:
         """Check the rows of a task, whose record is known once its stream is open."""
@@ -163,7 +169,9 @@ class _Attempt:
             self._lanes.send(stream.record, stream.rest())
         self._lanes.flush()
         parts = {stream.record.task: stream.part() for stream in streams}
-        return Written(self._target.base, parts, self._rows, self._unassigned, tuple(self._refusals))
+        checks = [check for check in map(self._target_check, self._streams) if check is not None]
+        without_text = sum((check.without_text for check in checks), Counter[str]())
+        return Written(self._target.base, parts, self._rows, self._unassigned, tuple(self._refusals), without_text)
 
     def _open(self, values: tuple[str | None, ...], rows: "pa.RecordBatch") -> "_Stream | None":
         """Open the stream of the task for these values; None if rows with these values belong to no task."""

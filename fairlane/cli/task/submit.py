@@ -190,6 +190,7 @@ def _task(options: dict[str, Any]) -> "PushTask":
 def _submit(
     client: "PushClient", task: "PushTask", audience: "Audience", rules: "AudienceRules", channels: dict[str, Any]
 ) -> "SubmitResult":
+    from dispatcher.channels.submission.target_check import languages_text
     from fairlane.cli.base.progress import submission
 
     if task.start_at is not None and task.start_at > datetime.now(UTC):  # a start too far in the past is refused
@@ -213,7 +214,7 @@ def _submit(
     more = handle.result.refused - len(handle.result.refusals)
     if more > 0:
         say(f"{handle.id}: {more:,} more targets were refused")
-    for line in _duplicates(handle.result, rules):
+    for line in (*_duplicates(handle.result, rules), *filter(None, (languages_text(handle.result.without_text),))):
         say(f"{handle.id}: {line}")
     if rules.first is not None:
         first = counted(rules.first, "target")

@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
+from dispatcher.channels.submission.target_check import languages_text
 from dispatcher.model.errors import AudienceMismatch, InvalidInput
 from dispatcher.model.task import PushTask, Target
 from dispatcher.wire.envelope import decode_message
 from producers.files.targets_file import TargetsFile
+from producers.submit.intake import AudienceRules
 from tests.unit.producers import test_submit
 from tests.unit.producers.fake_service import LANE, FakeService
 from tests.unit.producers.test_submit import run
 
+UNIQUE = AudienceRules(duplicates="remove")
 TOKEN, OTHER = "ab" * 32, "cd" * 32
 
 
@@ -57,3 +60,32 @@ def test_the_message_travels_with_the_tasks_fields_for_delivery(world: FakeServi
 def test_other_channels_take_any_target_and_message(world: FakeService) -> None:
     result = run(world, push(channel="http", message={"text": "{{x y}}"}), ["short", TOKEN])
     assert (result.accepted, result.refused) == (2, 0)
+
+
+def test_a_submission_says_how_many_targets_have_a_language_without_a_text(world: FakeService) -> None:
+    tags = ["de-AT", "fr", "fr_FR", "fr", "it", "", None, "iw", 7]
+    targets = [(f"{number:064x}", {"name": "Ann", "lang": tag}) for number, tag in enumerate(tags)]
+    locales: Any = {"de": "Hallo", "he": "Shalom"}
+    result = run(world, push(locales=locales), [*targets, ("bad", {"lang": "es"}), targets[1]], rules=UNIQUE)
+    assert result.without_text == {"fr": 2, "fr_FR": 1, "it": 1, "7": 1}
+    assert languages_text(result.without_text) == (
+        "5 targets with a language without a text (fr 2, fr_FR 1, it 1, 7 1): they get the texts of the message itself"
+    )
+
+
+@pytest.mark.parametrize("targets", [[TOKEN], [(TOKEN, {"name": "Ann", "lang": "fr"})]])
+def test_without_locales_no_language_lacks_a_text(world: FakeService, targets: Any) -> None:
+    result = run(world, push(message="Hi"), targets)
+    assert result.without_text == {}
+    assert languages_text(result.without_text) == ""
+
+
+def test_a_request_that_the_provider_would_refuse_leaves_nothing_behind(
+    world: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = push(message="Hi")
+    monkeypatch.setattr("dispatcher.channels.rules.apns.MAX_PAYLOAD_BYTES", 5)
+    monkeypatch.setattr("dispatcher.channels.submission.task_message._problems", lambda *_: ())
+    with pytest.raises(InvalidInput, match="message: has 31 bytes; at most 5 are possible"):
+        run(world, task, [TOKEN])
+    assert world.records == []

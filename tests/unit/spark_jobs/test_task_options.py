@@ -129,3 +129,12 @@ def test_the_document_names_every_option() -> None:
     table = text.partition("## Options")[2].partition("## ")[0]
     named = {name.lower() for name in re.findall(r"`([\w.]+)`", table)}
     assert {*TASK_FIELDS, *OWN_OPTIONS} <= named
+
+
+@pytest.mark.parametrize(
+    ("value", "body"), [("iw", "he"), ("he-IL", "he"), ("zh_TW_#Hant", "hant"), ("zh-HK", "hant"), ("NO", "nb")]
+)
+def test_a_language_of_a_split_column_may_be_spelled_in_any_way(value: str, body: str) -> None:
+    texts = {"message.he": "he", "message.zh-tw": "hant", "messages": '{"zh-Hant": "hant", "no": {"body": "nb"}}'}
+    options = parse_options({**TASK, **texts, "split": "language"})
+    assert options.push_task("sale", [value]).message == {"body": body}

@@ -316,3 +316,11 @@ def test_what_stands_is_told_if_it_can_be(
     assert "The job failed." in caplog.text
     assert message in caplog.text
     assert connected.closed
+
+
+def test_a_commit_says_how_many_targets_have_a_language_without_a_text(caplog: pytest.LogCaptureFixture) -> None:
+    columns = Columns("target", ("lang",), "", ())
+    job = Job(columns, channel="apns", locales='{"de": "Hallo"}')
+    rows = [{"target": f"{number:064x}", "lang": tag} for number, tag in enumerate(["de-AT", "fr", "fr", None, "it"])]
+    job.commit(job.attempt(rows[:2]), job.attempt(rows[2:]))
+    assert "3 targets with a language without a text (fr 2, it 1)" in caplog.text
