@@ -99,7 +99,8 @@ class ApnsSpec(ChannelSpec):
 def aps_with_numbers(aps: Mapping[str, Any]) -> dict[str, Any]:
     """Return an `aps` whose numbers are numbers, also those that a variable or a text gives."""
     return {
-        name: WholeNumber(value) if name in NUMBERS and isinstance(value, str) else value for name, value in aps.items()
+        name: WholeNumber(value, name) if name in NUMBERS and isinstance(value, str) else value
+        for name, value in aps.items()
     }
 
 

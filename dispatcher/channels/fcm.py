@@ -103,7 +103,7 @@ def _with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
     count = value_at(fields, "message.android.notification.notification_count")
     numbers: dict[str, Any] = {"apns": {"payload": {"aps": aps_with_numbers(aps)}}} if isinstance(aps, Mapping) else {}
     if isinstance(count, str):
-        numbers["android"] = {"notification": {"notification_count": WholeNumber(count)}}
+        numbers["android"] = {"notification": {"notification_count": WholeNumber(count, "notification_count")}}
     return merged(fields, numbers)
 
 

@@ -57,7 +57,7 @@ class PushMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     @property
     def badge_value(self) -> int | WholeNumber | None:
         """The badge as a document has it."""
-        return WholeNumber(self.badge) if isinstance(self.badge, str) else self.badge
+        return WholeNumber(self.badge, "badge") if isinstance(self.badge, str) else self.badge
 
     @property
     def is_shown(self) -> bool:

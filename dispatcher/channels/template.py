@@ -21,6 +21,8 @@ class WholeNumber(msgspec.Struct, frozen=True):
 
     text: str
     """One variable, such as `{{unread}}` or `{{unread|0}}`, or digits."""
+    field: str
+    """Its name in the document."""
 
 
 VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:\|([^{}]*))?\}\}")
@@ -138,7 +140,7 @@ def _parts(value: object) -> Iterator[bytes | Slot]:
             before = b","
         yield b"]" if value else b"[]"
     elif isinstance(value, WholeNumber):
-        yield _number_part(value.text)
+        yield _number_part(value.text, value.field)
     elif value is TARGET:
         yield from (b'"', Slot("", None), b'"')
     else:
@@ -162,11 +164,11 @@ def _fixed(text: str, part: str) -> bytes:
     return _encode(part)[1:-1]
 
 
-def _number_part(text: str) -> bytes | Slot:
+def _number_part(text: str, field: str) -> bytes | Slot:
     match = VARIABLE.fullmatch(text.strip())
     digits = whole_number(text if match is None else match[2] or "")
     if match is not None and (match[2] is None or digits is not None):
         return Slot(match[1], None if digits is None else digits.encode(), is_number=True)
     if digits is None:
-        raise ValueError(f"{text[:40]!r} is no whole number: write a number, {{{{name}}}} or {{{{name|0}}}}")
+        raise ValueError(f"{field} is no whole number ({text[:40]!r}): write a number, {{{{name}}}} or {{{{name|0}}}}")
     return digits.encode()

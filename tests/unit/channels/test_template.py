@@ -60,19 +60,19 @@ def test_no_text_is_taken_for_a_slot(text: str) -> None:
     [(7, 7), ("7", 7), (" 07 ", 7), (7.0, 7), ("7.00", 7), (0, 0), ("", 1), (None, 1), (float("nan"), 1)],
 )
 def test_a_variable_becomes_a_number_where_the_document_has_one(value: object, number: int) -> None:
-    assert filled({"badge": WholeNumber("{{n|1}}")}, n=value) == {"badge": number}
+    assert filled({"badge": WholeNumber("{{n|1}}", "badge")}, n=value) == {"badge": number}
 
 
 @pytest.mark.parametrize("value", ["seven", -1, "7.5", 7.5, True, [7], "1e3", "\u0667", 10**16, "7}"])
 def test_a_value_that_is_no_whole_number_is_refused_where_the_document_has_one(value: object) -> None:
     with pytest.raises(ValueError, match="the variable n must be a whole number"):
-        Template(WholeNumber("{{n|1}}")).fill("", {"n": value})
+        Template(WholeNumber("{{n|1}}", "badge")).fill("", {"n": value})
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "1.5", "{{n|few}}", "{{n|}}", "{{n}}{{m}}", "about {{n}}"])
 def test_a_text_that_can_be_no_number_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no whole number: write a number"):
-        Template(WholeNumber(text))
+    with pytest.raises(ValueError, match=r"badge is no whole number \(.*\): write a number"):
+        Template(WholeNumber(text, "badge"))
 
 
 PLAIN = st.text(st.characters(exclude_characters="{}", exclude_categories=["Cs"]), max_size=20)
