@@ -25,7 +25,7 @@ class WholeNumber(msgspec.Struct, frozen=True):
     """Its name in the document."""
 
 
-VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:\|([^{}]*))?\}\}")
+_VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:\|([^{}]*))?\}\}")
 _WHOLE = re.compile(r"\s*0*([0-9]{1,15})(?:\.0+)?\s*", re.ASCII)
 _encode = msgspec.json.Encoder().encode
 
@@ -150,7 +150,7 @@ def _parts(value: object) -> Iterator[bytes | Slot]:
 def _text_parts(text: str) -> Iterator[bytes | Slot]:
     yield b'"'
     end = 0
-    for match in VARIABLE.finditer(text):
+    for match in _VARIABLE.finditer(text):
         yield _fixed(text, text[end : match.start()])
         yield Slot(match[1], None if match[2] is None else _encode(match[2])[1:-1])
         end = match.end()
@@ -165,7 +165,7 @@ def _fixed(text: str, part: str) -> bytes:
 
 
 def _number_part(text: str, field: str) -> bytes | Slot:
-    match = VARIABLE.fullmatch(text.strip())
+    match = _VARIABLE.fullmatch(text.strip())
     digits = whole_number(text if match is None else match[2] or "")
     if match is not None and (match[2] is None or digits is not None):
         return Slot(match[1], None if digits is None else digits.encode(), is_number=True)

@@ -38,7 +38,7 @@ def are_plain(each: Iterable[Mapping[Any, Any]]) -> bool:
     """Return whether all variables of some targets are scalars of JSON with names, so that they stay as they are."""
     values = list(chain.from_iterable([variables.values() for variables in each]))
     kinds = set(map(type, values))
-    if not kinds <= _SCALARS or set(map(type, chain.from_iterable(each))) != {str}:
+    if not kinds <= _SCALARS or not {str}.issuperset(map(type, chain.from_iterable(each))):
         return False
     if int in kinds and not all(value in _INTEGERS for value in values if type(value) is int):
         return False
@@ -54,7 +54,7 @@ def plain_variables(variables: Mapping[Any, Any]) -> dict[str, Any]:
             raise TypeError("variables must be a mapping from text to values")
         try:
             form = plain_value(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             raise TypeError(f"{name}: {error}") from error
         if form is not None or value is None:
             plain[exact_text(name)] = form
