@@ -36,21 +36,27 @@ def salvaged(body: bytes) -> Envelope | None:
         variables_at = _end(body, targets_at, _VARIABLES - _MESSAGE - 1)
     except (IndexError, KeyError):
         return None
-    ends = [(len(body), _VARIABLES + 1)]
-    with suppress(IndexError, KeyError):
-        ends.insert(0, (_end(body, variables_at, 1), fields))
+    end, kept = _end_of_variables(body, variables_at, fields)
     before, message, targets = body[first:message_at], body[message_at:targets_at], body[targets_at:variables_at]
     for readable in (message, _NO_MESSAGE):
-        for end, count in ends:
-            head = b"\xdc" + count.to_bytes(2) + before + readable + targets + _NIL
-            try:
-                envelope = decode_envelope(head + body[end:])
-            except Malformed:
-                continue
-            field, lost = ("variables", body[variables_at:end]) if readable is message else ("message", message)
-            why = complaint_after_decoding(lost) or ("fields are missing" if count < fields else "")
-            return damaged(envelope, f"its {field} cannot be read: {why}", lost) if why else None
+        try:
+            envelope = decode_envelope(b"\xdc" + kept.to_bytes(2) + before + readable + targets + _NIL + body[end:])
+        except Malformed:
+            continue
+        field, lost = ("variables", body[variables_at:end]) if readable is message else ("message", message)
+        why = complaint_after_decoding(lost) or ("fields are missing" if kept < fields else "")
+        return damaged(envelope, f"its {field} cannot be read: {why}", lost) if why else None
     return None
+
+
+def _end_of_variables(body: bytes, start: int, fields: int) -> tuple[int, int]:
+    """Return where the variables end, and the number of fields that are kept: those behind them are lost if it is not
+    known where the variables end."""
+    with suppress(IndexError, KeyError):
+        end = _end(body, start, 1)
+        if _end(body, end, fields - _VARIABLES - 1) == len(body):
+            return end, fields
+    return len(body), _VARIABLES + 1
 
 
 def without_field(body: bytes, index: int) -> tuple[bytes, bytes]:

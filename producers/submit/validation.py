@@ -19,6 +19,7 @@ _Addresses = Annotated[list[_Address], msgspec.Meta(min_length=1)]
 _SHOWN_LENGTH = 80
 _READ_BACK = {str, int, float, bool, NoneType}
 """Types whose values every reader takes. Others are decoded as a worker does it."""
+_UNREADABLE = "the variables cannot be read by a worker"
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _TRIMMED = AddressForm()
 
@@ -174,9 +175,10 @@ def _checked_variables(variables: object, form: AddressForm) -> tuple[Variables,
         return accepted or None, _encoding_complaint(accepted)
     except UnicodeEncodeError:
         return None, "the variables contain text that is not UTF-8: save the file as UTF-8"
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        problem = TOO_DEEP if isinstance(error, RecursionError) else error
-        return None, f"the variables cannot be encoded: {problem}"
+    except RecursionError:
+        return None, f"{_UNREADABLE}: {TOO_DEEP}"
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        return None, f"the variables cannot be encoded: {error}"
 
 
 def _encoding_complaint(variables: Mapping[str, Any]) -> str:
@@ -185,7 +187,7 @@ def _encoding_complaint(variables: Mapping[str, Any]) -> str:
     if len(encoded) > MAX_VARIABLES_BYTES:
         return f"the variables are larger than {MAX_VARIABLES_BYTES:,} bytes (encoded)"
     problem = "" if set(map(type, variables.values())) <= _READ_BACK else complaint_after_decoding(encoded)
-    return f"the variables cannot be read by a worker: {problem}" if problem else ""
+    return f"{_UNREADABLE}: {problem}" if problem else ""
 
 
 def _variables_text(variables: Variables) -> bytes:

@@ -136,6 +136,19 @@ def test_a_later_round_that_an_older_worker_published_ends_too(world: EngineWorl
     assert once(world)
 
 
+@pytest.mark.parametrize("step", range(1, 22, 2))
+def test_a_worker_that_dies_at_any_step_changes_nothing(world: EngineWorld, step: int) -> None:
+    lane = world.add_task("t", 6, chunk=2, publish=False)
+    world.broker.publish(lane, [damaged("t", 0), damaged("t", 1)])
+    world.publish("t", lane, 2, chunk=2, first=2)
+    world.worker().wire.dies_at = step
+    world.worker()
+    world.run_out("t")
+    counts = world.counts("t")
+    assert (sum(counts.values()), counts["sent"] + counts["failed"]) == (6, 6)
+    assert counts["failed"] >= 4
+
+
 def test_a_copy_of_a_damaged_envelope_changes_nothing(world: EngineWorld) -> None:
     world.worker()
     world.worker()
