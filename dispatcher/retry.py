@@ -61,7 +61,7 @@ def next_step(envelope: Envelope, state: TargetState, verdict: Verdict, at_ms: i
     """
     unsent = verdict.code == UNSENT
     after = TargetState(state.tries + (not unsent), 0, state.first_ms if unsent else state.first_ms or at_ms)
-    after = after._replace(waits_for_flow=unsent and verdict.paused)
+    after = after._replace(waits_for_flow=verdict.paused and verdict.code in (UNSENT, UNKNOWN))
     if verdict.code in _OUTCOMES:
         return NextStep(verdict.code, verdict.reason, after, verdict.died_ms, verdict.provider_id)
     reason, code = verdict.reason, verdict.code

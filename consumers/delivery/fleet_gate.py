@@ -58,8 +58,10 @@ class FleetGate:
         self.outbox: queue.Queue[Trouble | Renewed] = queue.Queue()
         self._clock = clock
         self._fleet: Mapping[str, _Closed] = {}
-        self._ended: frozenset[str] = frozenset()
-        """Flows of which the last pause was ended by somebody, and did not run out."""
+        self._ended_at_s: Mapping[str, float] = {}
+        """When the last pause of a flow was ended by somebody; of those that ran out there is none."""
+        self._met_s: dict[str, float] = {}
+        """When this worker last met trouble of a flow: no earlier end of a pause is that of its pause."""
         self._confirmed: frozenset[str] = frozenset()
         """Flows whose dead targets are dead, as an operator says."""
         self._local: dict[str, _Closed] = {}
@@ -98,9 +100,10 @@ class FleetGate:
 
     def report(self, trouble: Trouble) -> None:
         """Note what a channel reports, often many times for one cause. The first report of a trouble is passed on."""
+        now_s, here_s = self._clock.monotonic_s(), trouble.for_s
+        self._met_s[trouble.flow] = now_s
         if self.closed(trouble.flow) is not None:
             return
-        now_s, here_s = self._clock.monotonic_s(), trouble.for_s
         if trouble.kind is PauseKind.DOWN:
             here_s = self._breaker.pause_s(trouble.flow, trouble.for_s)
             trouble = msgspec.structs.replace(trouble, for_s=here_s)
@@ -204,7 +207,8 @@ class FleetGate:
 
     def is_reopened(self, flow: str) -> bool:
         """Return whether the flow's last pause was ended before its time, by hand or by new credentials."""
-        return flow in self._ended and flow not in self._local
+        ended_s = self._ended_at_s.get(flow)
+        return ended_s is not None and ended_s >= self._met_s.get(flow, -math.inf) and flow not in self._local
 
     # ------------------------------------------------------------- the watcher's thread
     def update(self, entries: Mapping[str, FlowPause], now_ms: int) -> None:
@@ -220,7 +224,7 @@ class FleetGate:
         for flow in self._fleet.keys() - before.keys():
             if self._fleet[flow].trouble.kind is PauseKind.DOWN:
                 self._breaker.note(flow, self._fleet[flow].until_s - now_s)
-        self._ended = frozenset(flow for flow, entry in entries.items() if not entry.kind.stops)
+        self._ended_at_s = {flow: entered_s[flow] for flow, entry in entries.items() if not entry.kind.stops}
         self._confirmed = frozenset(flow for flow, entry in entries.items() if entry.confirms(now_ms))
         for flow, local in list(self._local.items()):
             entry = entries.get(flow)

@@ -62,8 +62,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     died_ms: int = 0
     """With INVALID: wall time from which on the provider knows that the target is gone; 0 if it does not say so."""
     paused: bool = False
-    """With UNSENT: it waits for the end of a pause of its flow (an app on a channel), so `retry_after_s` is over once
-    somebody ends the pause."""
+    """With UNSENT or UNKNOWN: it waits for the end of a pause of its flow (an app on a channel), so `retry_after_s` is
+    over once somebody ends the pause."""
     provider_id: str = ""
     """With SENT: the provider's id of the message, to be kept in the outcome record; cut at 200 characters."""
     refused: bool = False

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Iterator
 
+import msgspec
+
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
@@ -355,8 +357,11 @@ class CallRun:
             self._note_trouble(row, answer, access)
         elif access is not None:
             self._sender.health.answered(self._clock.monotonic_s())
-        judged = verdict_on if counts else suspected
-        verdict = self._later_if_unknown(judged(row, answer, RECHECKED_AFTER_S))
+        if counts:
+            verdict = verdict_on(row, answer, RECHECKED_AFTER_S, is_paused=self._is_paused())
+        else:
+            verdict = suspected(row, answer, RECHECKED_AFTER_S)
+        verdict = self._later_if_unknown(verdict)
         self._sender.answered(item.results.envelope.task, row.effect, verdict.reason)
         item.results.report(item.index, verdict)
 
@@ -382,11 +387,16 @@ class CallRun:
             access.connections.renew()
             self._gate.report(self._sender.trouble(PauseKind.DOWN, pause_s, failure.reason))
         code = UNKNOWN if failure.fate is Fate.UNKNOWN else UNSENT
-        item.results.report(item.index, self._later_if_unknown(Verdict(code, failure.reason)))
+        verdict = Verdict(code, failure.reason, paused=code == UNSENT and self._is_paused())
+        item.results.report(item.index, self._later_if_unknown(verdict))
+
+    def _is_paused(self) -> bool:
+        """Return whether the flow is paused, if only here and for a moment."""
+        return self._gate.closed(self._sender.flow) is not None
 
     def _later_if_unknown(self, verdict: Verdict) -> Verdict:
         """Let a target that may be taken wait while the provider does not work, so that its tries outlast that."""
         wait_s = self._sender.health.unknown_wait_s(self._clock.monotonic_s()) if verdict.code == UNKNOWN else None
         if wait_s is None:
             return verdict
-        return Verdict(verdict.code, verdict.reason, max(wait_s, verdict.retry_after_s or 0.0))
+        return msgspec.structs.replace(verdict, retry_after_s=max(wait_s, verdict.retry_after_s or 0.0))
