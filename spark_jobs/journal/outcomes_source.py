@@ -24,7 +24,7 @@ from spark_jobs.journal.first_outcomes import final_pieces
 from spark_jobs.journal.outcome_rows import ROWS, RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, reached, read_span
 from spark_jobs.session.frames import spark_schema
-from spark_jobs.session.servers import NAMES, servers_of
+from spark_jobs.session.servers import NAMES, check_configured, servers_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +102,9 @@ class OutcomesSource(DataSource):
         return StreamReader(self._options())
 
     def _options(self) -> SourceOptions:
-        return parse_options({**self.servers, **{name.lower(): text for name, text in self.options.items()}})
+        options = parse_options({**self.servers, **{name.lower(): text for name, text in self.options.items()}})
+        check_configured(options.pulsar)
+        return options
 
 
 class SpanReader:
@@ -113,6 +115,8 @@ class SpanReader:
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         pulsar, span = self._options.pulsar, partition.value
+        if span is None:  # Spark makes one partition of none
+            return
         builder = RowBuilder(span.topic)
         with connected(pulsar) as client:
             for stored in chain.from_iterable(read_span(client, pulsar, span)):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from backends.addresses import Address, usable
 from backends.settings import PulsarSettings, RedisSettings
+from dispatcher.model.errors import NotConfigured
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.flow_pause import FlowPause
 from producers.settings import ConnectionSettings, ProducerOptions
@@ -40,12 +41,33 @@ class Servers:
     producer: ProducerOptions
 
 
+def check_configured(*groups: PulsarSettings | RedisSettings) -> None:
+    """Raise NotConfigured, on the driver, for addresses that a session was not given.
+
+    A session of the user's own looks for no local stack, unlike commands.
+    """
+    names = [setting for group in groups for _, setting in group.missing()]
+    if names:
+        raise NotConfigured(
+            f"The Spark session was not given {', '.join(names)}, and it looks for no local stack by itself.",
+            "Call `spark_jobs.register(spark, fairlane.Settings())`, which finds what commands find, or set "
+            f"{CONF_PREFIX}{names[0]} and so on in its configuration, or {_variable(names[0])} and so on.",
+        )
+
+
+def session_values(spark: "SparkSession", given: Mapping[str, str] | ConnectionSettings | None) -> Values:
+    """Return the settings of the servers for a session. given: as in `register`."""
+    if given is None:
+        return given_values(dict(spark.sparkContext.getConf().getAll()))
+    return dict(given) if isinstance(given, Mapping) else values_of(given)
+
+
 def given_values(conf: Mapping[str, str], env: Mapping[str, str] = os.environ) -> Values:
     """Return a session's settings of the servers.
 
     spark.fairlane.pulsar.url in its configuration wins over FAIRLANE_PULSAR_URL in the driver's environment.
     """
-    from_env = {name: env.get(ENV_PREFIX + name.replace(".", "_").upper(), "") for name in NAMES}
+    from_env = {name: env.get(_variable(name), "") for name in NAMES}
     from_conf = {name: conf.get(CONF_PREFIX + name, "") for name in NAMES}
     return {name: text for name in NAMES if (text := from_conf[name] or from_env[name])}
 
@@ -90,7 +112,8 @@ def flow_entries(spark: "SparkSession", servers: Servers | None = None) -> Mappi
     from producers.connection import Connection
 
     if servers is None:
-        servers = servers_of(given_values(dict(spark.sparkContext.getConf().getAll())))
+        servers = servers_of(session_values(spark, None))
+        check_configured(servers.redis)
     with closing(Connection(servers)) as connection:
         return connection.registry.service.flow_entries()
 
@@ -101,6 +124,10 @@ def _read(model: type[BaseModel], values: Mapping[str, str], group: str) -> Base
         return model.model_validate(given)
     except ValidationError as error:
         raise invalid_input(error, f"option {group}") from None
+
+
+def _variable(name: str) -> str:
+    return ENV_PREFIX + name.replace(".", "_").upper()
 
 
 def _text(value: object) -> str:

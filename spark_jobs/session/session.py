@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backends.extras import Missing, require_packages
+from producers.settings import ConnectionSettings
 from spark_jobs.session import python_daemon
 from spark_jobs.session.failures import failure_of
 from spark_jobs.session.package import ship
-from spark_jobs.session.servers import given_values
+from spark_jobs.session.servers import session_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,8 +61,8 @@ class SessionSettings:
 
     Its errors include those of tasks that are retried; an error that ends a job is an exception anyway.
     """
-    servers: Mapping[str, str] | None = None
-    """As spark_jobs.session.servers.values_of returns them. None: as `register` finds them."""
+    servers: Mapping[str, str] | ConnectionSettings | None = None
+    """As in `register`."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """More settings, which override all others."""
 
@@ -129,16 +130,17 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     return spark
 
 
-def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
+def register(spark: "SparkSession", servers: Mapping[str, str] | ConnectionSettings | None = None) -> None:
     """Register the formats "fairlane" (to write) and "fairlane-outcomes" (to read) with a session.
 
-    servers: as spark_jobs.session.servers.values_of returns them. None: taken from the session's configuration
+    servers: `fairlane.Settings()`, which has the servers that commands use, those of a local stack too; or as
+    spark_jobs.session.servers.values_of returns them. None: taken from the session's configuration
     (spark.fairlane.pulsar.url, …) and the environment (FAIRLANE_PULSAR_URL, …).
     """
     from spark_jobs.journal.outcomes_source import OutcomesSource
     from spark_jobs.source.source import FairlaneSource
 
-    values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
+    values = session_values(spark, servers)
 
     class TaskSource(FairlaneSource):  # pickled by value, so that it carries the servers along
         servers = values

@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 from dispatcher.channels.names import sends_nothing
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
+from spark_jobs.session.servers import check_configured
 from spark_jobs.source.columns import columns_of
 from spark_jobs.source.sealing import cancel_left, commit, state_of_tasks
 from spark_jobs.source.task_options import check_task, parse_options
@@ -77,6 +78,7 @@ class FairlaneSource(DataSource):
 
     def _target(self, schema: "StructType") -> WriteTarget:
         options = parse_options({**self.servers, **{name.lower(): text for name, text in self.options.items()}})
+        check_configured(options.servers.pulsar, options.servers.redis)
         return WriteTarget(options, columns_of(schema, options), options.task)
 
 

@@ -9,9 +9,11 @@ from spark_jobs.journal.outcome_topics import TopicSpan, reached, read_span
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql.datasource import InputPartition
+
 from backends.settings import PulsarSettings
 from spark_jobs.journal.outcome_rows import ROWS
-from spark_jobs.journal.outcomes_source import OutcomesSource, parse_options
+from spark_jobs.journal.outcomes_source import BatchReader, OutcomesSource, parse_options
 
 
 def test_options_name_the_servers_and_the_place_to_begin() -> None:
@@ -31,6 +33,10 @@ def test_options_name_the_servers_and_the_place_to_begin() -> None:
 def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         parse_options(options)
+
+
+def test_nothing_is_read_where_nothing_is_stored() -> None:
+    assert list(BatchReader(parse_options({})).read(InputPartition(None))) == []
 
 
 def test_the_columns_that_spark_is_told_are_those_of_the_rows() -> None:

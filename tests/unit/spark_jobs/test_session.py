@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backends.extras import Missing, require_packages
+from dispatcher.model.errors import NotConfigured
+from fairlane.settings import Settings
 from spark_jobs.session import class_archive, session
+from spark_jobs.session.failures import translated
 from spark_jobs.session.package import pack
 from spark_jobs.session.python_daemon import without_zips
+from spark_jobs.session.servers import session_values
 from spark_jobs.session.session import (
     QUICKLY_COMPILED_ROWS,
     archive,
@@ -32,6 +36,24 @@ def test_the_name_of_a_session_may_be_given_by_position_as_in_0_2() -> None:
     from spark_jobs import SessionSettings
 
     assert SessionSettings("vip", log_level="INFO") == SessionSettings(app_name="vip", log_level="INFO")
+
+
+def test_a_session_takes_its_servers_from_settings_as_commands_do(spark: "SparkSession") -> None:
+    settings = Settings(home=Path("/none"), redis={"url": "redis://redis.example:6379/0", "prefix": "mine"})
+    given = {"redis.url": "redis://redis.example:6379/0", "redis.prefix": "mine"}
+    assert session_values(spark, settings) == session_values(spark, given) == given
+
+
+def test_a_session_without_addresses_names_them_on_the_driver(spark: "SparkSession") -> None:
+    from spark_jobs.session.session import register
+
+    register(spark, {"redis.url": "redis://redis.example:6379/0"})
+    task = {"id": "t", "app": "shop", "tier": "high", "channel": "log", "message": "Hi"}
+    table = spark.createDataFrame([("a",)], "target string").write.format("fairlane").mode("append").options(**task)
+    says = r"not given pulsar\.url, pulsar\.admin_url, and it looks for no local stack.*register\(spark, fairlane"
+    for use in (table.save, lambda: spark.read.format("fairlane-outcomes").load().count()):
+        with pytest.raises(NotConfigured, match=says), translated():
+            use()
 
 
 def test_a_missing_package_is_named_with_what_installs_it() -> None:
