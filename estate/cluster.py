@@ -194,6 +194,8 @@ class Estate:
     namespaces: tuple[NamespaceState, ...] = ()
     broker_number: int | None = None
     """Brokers that the cluster has when none is lost; None if nobody said or stored it."""
+    broker_names: tuple[str, ...] = ()
+    """The brokers that the last provisioning found, if none was lost then."""
     leader: str | None = None
     """host:port of the REST address of the broker that leads; None if unknown."""
     auditor: str | None = None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from backends.pulsar.estate.answers import BROKERS_PROPERTY, EstateAnswer, Metrics, NodeAnswer
+from backends.pulsar.estate.answers import BROKERS_PROPERTY, NAMES_PROPERTY, EstateAnswer, Metrics, NodeAnswer
 from dispatcher.wire.topics import SUBSCRIPTION
 from estate.cluster import (
     BookieMode,
@@ -52,7 +52,8 @@ def estate_of(answer: EstateAnswer) -> Estate:
         brokers=brokers,
         bookies=tuple(_seen_by_brokers(bookie, brokers) for bookie in bookies),
         namespaces=tuple(_namespaces(cluster, settings)),
-        broker_number=_broker_number(cluster),
+        broker_number=whole(number_of(_property(cluster, BROKERS_PROPERTY))) or None,
+        broker_names=tuple(filter(None, _property(cluster, NAMES_PROPERTY).split(","))),
         leader=_text(cluster.documents.get("leader"), "brokerId") or _host(cluster.documents.get("leader")),
         auditor=next(filter(None, (_text(one, "auditorId") for one in _each(answer.bookies, "cluster_info"))), None),
         under_replicated=_under_replicated(answer.bookies),
@@ -283,11 +284,10 @@ def _namespaces(cluster: NodeAnswer, settings: Mapping[str, str]) -> Iterator[Na
         )
 
 
-def _broker_number(cluster: NodeAnswer) -> int | None:
-    """Return the number that `fairlane provision` stored."""
-    policies = (mapping(one) for name, one in cluster.documents.items() if name.startswith(_POLICIES))
-    stored = (whole(number_of(mapping(one.get("properties")).get(BROKERS_PROPERTY))) for one in policies)
-    return next((number for number in stored if number and number > 0), None)
+def _property(cluster: NodeAnswer, name: str) -> str:
+    """Return what `fairlane provision` stored under a name; empty if it did not."""
+    policies = (mapping(one) for document, one in cluster.documents.items() if document.startswith(_POLICIES))
+    return next((str(value) for one in policies if (value := mapping(one.get("properties")).get(name))), "")
 
 
 def _strays(answer: EstateAnswer) -> Iterator[StraySubscription]:

@@ -1,7 +1,6 @@
 """Looks at the estate that the settings name."""
 
-from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 
 from backends.pulsar.client import topics
@@ -26,7 +25,8 @@ def estate_reader(settings: Settings) -> EstateReader:
 
 
 def look_at(settings: Settings, reader: EstateReader, depth: Depth) -> Estate:
-    """Return what one look shows, with the brokers that an earlier command saw and the cluster does not list any more.
+    """Return what one look shows, with the lost brokers that the cluster does not list any more, as far as their names
+    are known.
 
     Raises InvalidInput if estate.bookie_http is no address.
     """
@@ -34,26 +34,32 @@ def look_at(settings: Settings, reader: EstateReader, depth: Depth) -> Estate:
     estate = replace(estate, broker_number=settings.estate.brokers or estate.broker_number)
     listed = {one.name for one in estate.brokers}
     gone = [
-        BrokerLoad(name=name, failure=f"last seen at {local_moment(at_ms)}", gone=True)
-        for name, at_ms in _note_brokers(settings, estate).items()
+        BrokerLoad(name=name, failure=f"last seen {since}", gone=True)
+        for name, since in _lost_brokers(settings, estate).items()
         if name not in listed
     ]
     return replace(estate, brokers=(*estate.brokers, *gone))
 
 
-def _note_brokers(settings: Settings, estate: Estate) -> Mapping[str, int]:
-    """Note in the view which brokers answer. Return when the lost ones last did; none if Redis does not answer."""
+def _lost_brokers(settings: Settings, estate: Estate) -> dict[str, str]:
+    """Note in the view which brokers answer. Return when the lost ones last did: those noted there, else those that
+    the last provisioning found."""
     from backends.redis.estate.seen_brokers import SeenBrokers
     from backends.redis.view import open_view
 
     if "brokers" in estate.unread:
         return {}
-    answering = [one.name for one in estate.brokers if one.answered]
-    try:
-        with closing(open_view(settings.redis)) as view:
-            return SeenBrokers(view).note(answering, max(0, (estate.broker_number or 0) - len(answering)))
-    except FairlaneError:  # whether Redis can be reached is a finding of its own
-        return {}
+    answering = {one.name for one in estate.brokers if one.answered}
+    missing = max(0, (estate.broker_number or 0) - len(answering))
+    lost: dict[str, str] = {}
+    with suppress(FairlaneError), closing(open_view(settings.redis)) as view:  # that Redis fails is another finding
+        silent = {one.name for one in estate.brokers} - answering
+        seen = SeenBrokers(view).note(answering, silent, missing)
+        lost = {name: f"at {local_moment(at_ms)}" for name, at_ms in seen.items()}
+    for name in estate.broker_names:
+        if len(lost) < missing and name not in answering:
+            lost.setdefault(name, "by `fairlane provision`")
+    return lost
 
 
 def expectations(settings: Settings) -> Expectations:

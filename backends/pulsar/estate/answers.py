@@ -9,6 +9,8 @@ from dispatcher.analysis.histogram import quantile
 
 BROKERS_PROPERTY = "fairlane-brokers"
 """Property of the system namespace: the number of brokers that the cluster has when none is lost."""
+NAMES_PROPERTY = "fairlane-broker-names"
+"""Property of the system namespace: the brokers when that number, or more, were there last. Separated by commas."""
 
 
 class Sample(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import topics
-from backends.pulsar.estate.answers import BROKERS_PROPERTY
+from backends.pulsar.estate.answers import BROKERS_PROPERTY, NAMES_PROPERTY
 from backends.pulsar.policies import includes
 from backends.settings import Copies, EstateSettings, OffloadSettings, PulsarSettings
 from dispatcher.model.errors import InvalidInput, NotFound, Refused
@@ -106,18 +106,20 @@ def _affinity(admin: PulsarAdmin, namespace: str) -> Iterator[str]:
 
 # ---------------------------------------------------------------- brokers
 def _number_of_brokers(admin: PulsarAdmin, namespace: str, configured: int | None) -> Iterator[str]:
-    """Store the number of brokers, in Pulsar, where nothing but another provisioning changes it.
+    """Store the number of brokers, and their names, in Pulsar, where nothing but another provisioning changes them.
 
     A number that was found only grows: a broker may be dead just now, and Pulsar forgets it with its session.
     """
-    stored = dict(admin.policies(namespace).get("properties") or {}).get(BROKERS_PROPERTY, "")
-    before = int(stored) if stored.isdecimal() else 0
-    number = configured or before
-    if configured is None:
-        with suppress(Refused):  # only an administrator may list brokers
-            number = max(before, len(admin.brokers()))
-    if number != before:
-        admin.set_properties(namespace, {BROKERS_PROPERTY: str(number)})
+    stored = dict(admin.policies(namespace).get("properties") or {})
+    before, listed = stored.get(BROKERS_PROPERTY, ""), list[str]()
+    with suppress(Refused):  # only an administrator may list brokers
+        listed = sorted(admin.brokers())
+    number = configured or max(int(before) if before.isdecimal() else 0, len(listed))
+    wanted = {BROKERS_PROPERTY: str(number)} if number else {}
+    if listed and len(listed) >= number:
+        wanted[NAMES_PROPERTY] = ",".join(listed)
+    if not includes(stored, wanted):
+        admin.set_properties(namespace, wanted)
         advice = "" if configured or number == 1 else f"; to state it in your settings: estate.brokers = {number}"
         yield f"{counted(number, 'broker')}: `fairlane doctor` fails if fewer answer{advice}"
 

@@ -13,15 +13,17 @@ class SeenBrokers(ViewPart):
         stored = self._view.texts(self._view.keys.seen_brokers)
         return {name: int(at_ms) for name, at_ms in stored.items() if at_ms.isdecimal()}
 
-    def note(self, answering: Iterable[str], missing: int) -> Mapping[str, int]:
-        """Note the brokers that answer now. Return those that do not: the `missing` ones that were seen last.
+    def note(self, answering: Iterable[str], silent: Iterable[str], missing: int) -> Mapping[str, int]:
+        """Note the brokers that answer now, and those that are listed and do not. Return the lost ones: of those that
+        do not answer, the `missing` ones that were seen last.
 
         Others have been replaced by brokers of another name, and are forgotten.
         """
-        key, now_ms, here = self._view.keys.seen_brokers, self._view.now_ms(), set(answering)
-        others = sorted(((at_ms, name) for name, at_ms in self.read().items() if name not in here), reverse=True)
-        if here:
-            self._view.command("HSET", key, *(part for name in sorted(here) for part in (name, now_ms)))
-        if replaced := [name for _, name in others[missing:]]:
-            self._view.command("HDEL", key, *replaced)
-        return {name: at_ms for at_ms, name in others[:missing]}
+        key, now_ms, here = self._view.keys.seen_brokers, self._view.now_ms(), dict.fromkeys(sorted(answering), 0)
+        seen = dict.fromkeys(silent, now_ms) | self.read() | dict.fromkeys(here, now_ms)
+        away = sorted(seen.keys() - here.keys(), key=lambda name: (-seen[name], name))
+        if kept := [*here, *away[:missing]]:
+            self._view.command("HSET", key, *(part for name in kept for part in (name, seen[name])))
+        if away[missing:]:
+            self._view.command("HDEL", key, *away[missing:])
+        return {name: seen[name] for name in away[:missing]}

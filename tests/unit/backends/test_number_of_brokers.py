@@ -4,47 +4,50 @@ from typing import Any
 
 import pytest
 
-from backends.pulsar.estate.answers import BROKERS_PROPERTY
+from backends.pulsar.estate.answers import BROKERS_PROPERTY, NAMES_PROPERTY
 from backends.pulsar.estate.provision import provision_estate
 from backends.settings import EstateSettings, PulsarSettings
 from tests.unit.backends.estate_site import POLICIES, serving
 
-CASES: list[tuple[str, str | None, int | None, Any, list[str]]] = [
-    ("the first time", None, None, ["a:1", "b:1"], ["2"]),
-    ("again", "2", None, ["a:1", "b:1"], []),
-    ("one is lost", "2", None, ["a:1"], []),
-    ("one is added", "2", None, ["a:1", "b:1", "c:1"], ["3"]),
-    ("one is removed for good", "3", 2, ["a:1", "b:1"], ["2"]),
-    ("the setting is more than there are", None, 3, ["a:1"], ["3"]),
-    ("the setting as stored", "3", 3, ["a:1"], []),
-    ("nonsense is stored", "many", None, ["a:1"], ["1"]),
-    ("the role may not list brokers", None, None, 403, []),
-    ("the role may not list brokers, and the number is set", None, 2, 403, ["2"]),
+A, B, C = "a:1", "b:1", "c:1"
+TWO = {BROKERS_PROPERTY: "2", NAMES_PROPERTY: "a:1,b:1"}
+CASES: list[tuple[str, dict[str, str], int | None, Any, dict[str, str]]] = [
+    ("the first time", {}, None, [B, A], TWO),
+    ("again", TWO, None, [A, B], {}),
+    ("one is lost", TWO, None, [A], {}),
+    ("one is added", TWO, None, [A, B, C], {BROKERS_PROPERTY: "3", NAMES_PROPERTY: "a:1,b:1,c:1"}),
+    ("one has another name", TWO, None, [A, C], {BROKERS_PROPERTY: "2", NAMES_PROPERTY: "a:1,c:1"}),
+    ("one is removed for good", {BROKERS_PROPERTY: "3", NAMES_PROPERTY: "a:1,b:1,c:1"}, 2, [A, B], TWO),
+    ("the setting is more than there are", {}, 3, [A], {BROKERS_PROPERTY: "3"}),
+    ("the setting as stored", {BROKERS_PROPERTY: "3"}, 3, [A], {}),
+    ("nonsense is stored", {BROKERS_PROPERTY: "many"}, None, [A], {BROKERS_PROPERTY: "1", NAMES_PROPERTY: A}),
+    ("the role may not list brokers", {}, None, 403, {}),
+    ("the role may not list brokers, and the number is set", {}, 2, 403, {BROKERS_PROPERTY: "2"}),
 ]
 
 
 @pytest.mark.parametrize(
-    ("stored", "configured", "brokers", "puts"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("stored", "configured", "brokers", "put"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_provisioning_stores_the_number_of_brokers(
-    stored: str | None, configured: int | None, brokers: Any, puts: list[str]
+def test_provisioning_stores_the_number_and_the_names_of_brokers(
+    stored: dict[str, str], configured: int | None, brokers: Any, put: dict[str, str]
 ) -> None:
     given: list[Any] = []
-    properties = {} if stored is None else {BROKERS_PROPERTY: stored}
 
-    def put(body: Any) -> str:
+    def store(body: Any) -> str:
         given.append(body)
         return ""
 
     answers = {
         "brokers": brokers,
-        "namespaces/fairlane/system": {**POLICIES, "properties": properties},
-        "PUT namespaces/fairlane/system/properties": put,
+        "namespaces/fairlane/system": {**POLICIES, "properties": {"theirs": "1", **stored}},
+        "PUT namespaces/fairlane/system/properties": store,
     }
     with serving(answers) as address:
         pulsar = PulsarSettings(url="pulsar://b:1", admin_url=f"http://{address}")
         changes = provision_estate(pulsar, EstateSettings(brokers=configured))
-    assert given == [{BROKERS_PROPERTY: number} for number in puts]
-    assert [change.partition(" ")[0] for change in changes] == puts
-    suggested = [] if configured else [f"estate.brokers = {number}" for number in puts if number != "1"]
-    assert [change.rpartition(": ")[2] for change in changes if "your settings" in change] == suggested
+    number, calls = put.get(BROKERS_PROPERTY, ""), int(bool(put))
+    assert given == [put] * calls
+    assert [change.partition(" ")[0] for change in changes] == [number] * calls
+    suggested = [f"estate.brokers = {number}" in change for change in changes]
+    assert suggested == [configured is None and number != "1"] * calls

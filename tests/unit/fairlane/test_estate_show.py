@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backends.pulsar.estate.answers import BROKERS_PROPERTY
+from backends.pulsar.estate.answers import BROKERS_PROPERTY, NAMES_PROPERTY
 from simulator.redis.server import MemoryRedis
 from simulator.world import view_in
 from tests.unit.backends.estate_site import BROKER_METRICS, bookie, broker, serve_estate
@@ -105,25 +105,56 @@ def lost_broker(cli: CommandLine) -> tuple[list[str], list[str]]:
     return [one["state"] for one in document["brokers"]], document["wrong"]
 
 
+COUNTED = ["brokers are lost (1 of 2 answer)", "no broker to spare (1 answers)"]
+
+
+def forget_second(*brokers: dict[str, Any]) -> str:
+    """Let Pulsar list the first broker only, since the session of the second one has ended. Return its name."""
+    first, second = brokers[0]["brokers"]
+    for one in brokers:
+        one["brokers"] = [first]
+    return str(second)
+
+
 def test_a_lost_broker_is_named_until_redis_is_emptied_and_counted_for_ever(
     site: Site, cli: CommandLine, redis: MemoryRedis
 ) -> None:
-    first, second = well(), well()
-    site(first, second)
+    brokers = well(), well()
+    site(*brokers)
     cli(["estate", "show"], 0)
-    lost = first["brokers"][1]
-    for one in (first, second):  # its session has ended: Pulsar lists the other one only
-        one["brokers"] = [first["brokers"][0]]
-    view = view_in(redis, "fairlane")
+    lost, view = forget_second(*brokers), view_in(redis, "fairlane")
     view.command("HSET", view.keys.seen_brokers, "a.broker:80", "nonsense")
-    counted = ["brokers are lost (1 of 2 answer)", "no broker to spare (1 answers)"]
     for _ in range(2):
         states, wrong = lost_broker(cli)
         assert states == ["up", "gone"]
         assert wrong[0].startswith(f"broker {lost} is gone (last seen at 2023-11-1")
-        assert wrong[1:] == counted
+        assert wrong[1:] == COUNTED
     view.wipe()
-    assert lost_broker(cli) == (["up"], counted)
+    assert lost_broker(cli) == (["up"], COUNTED)
+
+
+def test_a_broker_that_was_only_seen_dead_is_named_when_pulsar_has_forgotten_it(
+    site: Site, cli: CommandLine, redis: MemoryRedis
+) -> None:
+    brokers = well(), well(metrics=500)
+    site(*brokers)
+    assert sorted(lost_broker(cli)[0]) == ["no answer", "up"]
+    lost = forget_second(*brokers)
+    assert lost_broker(cli)[1][0].startswith(f"broker {lost} is gone (last seen at 2023-11-1")
+
+
+def test_a_lost_broker_that_no_command_saw_is_named_as_it_was_provisioned(site: Site, cli: CommandLine) -> None:
+    """There is no Redis."""
+    brokers = well(), well()
+    site(*brokers)
+    names = brokers[0]["brokers"]
+    lost = forget_second(*brokers)
+    for one in brokers:
+        properties = {BROKERS_PROPERTY: "2", NAMES_PROPERTY: ",".join(names)}
+        one["namespaces/fairlane/system"] = {**one["namespaces/fairlane/system"], "properties": properties}
+    states, wrong = lost_broker(cli)
+    assert states == ["up", "gone"]
+    assert wrong == [f"broker {lost} is gone (last seen by `fairlane provision`)", *COUNTED]
 
 
 def test_a_broker_of_another_name_takes_the_place_of_a_lost_one(
