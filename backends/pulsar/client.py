@@ -111,7 +111,7 @@ def close(client: pulsar.Client) -> None:
 
 def partitions_of(client: pulsar.Client, topic: str) -> list[str]:
     """Return the topics of a topic's partitions, or the topic itself if it has none. Raises Unreachable."""
-    return list(asked(f"look up {topic}", client, lambda: client.get_topic_partitions(topic)))
+    return list(ask(f"look up {topic}", client, lambda: client.get_topic_partitions(topic)))
 
 
 def record_producer(client: pulsar.Client, topic: str, send_timeout_ms: int = 0) -> Any:
@@ -136,7 +136,7 @@ def record_producer(client: pulsar.Client, topic: str, send_timeout_ms: int = 0)
 def make_producer(client: pulsar.Client, topic: str, **options: Any) -> Any:
     """Return a raw producer: the wrapper's checks cost more than the sending. Raises as `record_producer`."""
     what = f"create a producer for {topic}"
-    return asked(what, client, lambda: client.create_producer(topic, **options))._producer
+    return ask(what, client, lambda: client.create_producer(topic, **options))._producer
 
 
 def let_go(producer: Any) -> None:
@@ -244,7 +244,7 @@ def translated(what: str, client: object = None) -> Iterator[None]:
         raise error_of(type(error).__name__, what, client) from error
 
 
-def asked(what: str, client: object, call: Callable[[], Answer]) -> Answer:
+def ask(what: str, client: object, call: Callable[[], Answer]) -> Answer:
     """Return what a call to Pulsar returns. Make it again while the answer is Transient, for ASK_AGAIN_S.
 
     what: the attempted action, as in "create a producer for x". Raises Fairlane's errors.

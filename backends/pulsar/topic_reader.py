@@ -7,7 +7,7 @@ from typing import Any
 
 import pulsar
 
-from backends.pulsar.client import Answer, asked, message_id_from, position_of
+from backends.pulsar.client import Answer, ask, message_id_from, position_of
 from dispatcher.model.errors import FairlaneError
 from dispatcher.ports import StoredRecord
 
@@ -39,14 +39,14 @@ class TopicReader:
     def read(self, max_records: int, timeout_s: float) -> list[StoredRecord]:
         """Wait up to timeout_s for the first record, then return the records that have arrived, at most max_records.
         Raises Unreachable."""
-        records = self._asked(lambda: self._read(max_records, round(timeout_s * 1000)))
+        records = self._ask(lambda: self._read(max_records, round(timeout_s * 1000)))
         if records:
             self._after = records[-1].position
         return records
 
     def at_end(self) -> bool:
         """Ask the broker whether everything stored so far has been read. Raises Unreachable."""
-        return self._asked(lambda: not self._open().has_message_available())
+        return self._ask(lambda: not self._open().has_message_available())
 
     def close(self) -> None:
         reader, self._reader = self._reader, None
@@ -55,7 +55,7 @@ class TopicReader:
 
     def _open(self) -> Any:
         if self._reader is None:
-            self._reader = asked(f"read {self._topic}", self._client, self._create)
+            self._reader = ask(f"read {self._topic}", self._client, self._create)
         # The wrapper creates an object for each message, and a rebuild reads millions.
         return self._reader._reader
 
@@ -94,7 +94,7 @@ class TopicReader:
         except pulsar.Timeout:
             return None
 
-    def _asked(self, call: Callable[[], Answer]) -> Answer:
+    def _ask(self, call: Callable[[], Answer]) -> Answer:
         """Return what a call returns. After an error, the next attempt or the next read opens a new reader."""
 
         def attempt() -> Answer:
@@ -104,7 +104,7 @@ class TopicReader:
                 self.close()
                 raise
 
-        return asked(f"read {self._topic}", self._client, attempt)
+        return ask(f"read {self._topic}", self._client, attempt)
 
 
 def _close(reader: Any) -> None:
