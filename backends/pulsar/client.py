@@ -173,7 +173,7 @@ _BUG = "This is a bug in Fairlane; please report it."
 
 ASK_AGAIN_S = 5.0
 """How long a call is made again while its answer is Transient."""
-_WAITS = Backoff(0.05, 0.5)
+ASK_WAITS = Backoff(0.05, 0.5)
 
 
 class Transient(Unreachable):
@@ -255,7 +255,7 @@ def ask(what: str, client: object, call: Callable[[], Answer]) -> Answer:
             with translated(what, client):
                 return call()
         except Transient:
-            wait_s = _WAITS.after(wait_s)
+            wait_s = ASK_WAITS.after(wait_s)
             if time.monotonic() + wait_s > end_s:
                 raise
             time.sleep(wait_s)

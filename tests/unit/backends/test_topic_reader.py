@@ -10,6 +10,7 @@ import pytest
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.client import partitions_of, record_producer
 from backends.pulsar.topic_reader import TopicReader
+from dispatcher.backoff import Backoff
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import records_to_end
 
@@ -27,6 +28,11 @@ PASSING = (
     pulsar.ConsumerNotInitialized,
 )
 """Answers that a healthy Pulsar gives for a moment."""
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulsar_client, "ASK_WAITS", Backoff(0.001, 0.01))
 
 
 class SameNames:
