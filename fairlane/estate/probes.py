@@ -82,6 +82,9 @@ class ProbeThread:
         """End after the probe that is under way; nothing waits for it."""
         self._ended.set()
 
+    def join(self, deadline_s: float) -> None:
+        self._thread.join(max(0.0, deadline_s - self._clock.monotonic_s()))
+
     def _run(self) -> None:
         probe: NodeProbe | None = None
         while not self._ended.is_set():
@@ -138,4 +141,8 @@ class Probes:
         return {key: thread.take() for key, thread in self._threads.items()}
 
     def close(self) -> None:
+        """End all probes. Those under way get their time: the client aborts a process that ends during a call."""
+        threads, deadline_s = list(self._threads.values()), self._clock.monotonic_s() + PROBE_LIMIT_S
         self.follow_only({})
+        for thread in threads:
+            thread.join(deadline_s)

@@ -115,3 +115,14 @@ def test_metrics_have_states_probes_and_commands() -> None:
     assert 'fairlane_estate_probe_failures_total{broker="k1:1"} 1.0' in text
     assert 'fairlane_estate_commands_total{command="isolate",kind="bookie",result="done"} 1.0' in text
     assert 'broker="b2:1"' not in text
+
+
+def test_the_end_gives_a_probe_that_is_under_way_its_time() -> None:
+    """The process ends after it, and the Pulsar client aborts a process that ends during one of its calls."""
+    hung = threading.Event()
+    slow = Scripted(hung)
+    with probing(ProbeFigures(), slow=slow):
+        eventually(lambda: slow.made == 1, 10)
+        threading.Timer(0.2, hung.set).start()
+    assert hung.is_set()
+    assert slow.closed
