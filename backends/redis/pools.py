@@ -77,14 +77,20 @@ def open_pool(settings: RedisSettings, address: str, on_connect: OnConnect | Non
         options = dict(parse_url(address))  # type: ignore[no-untyped-call]  # the vendor's
     except ValueError as error:
         raise InvalidInput(
-            f"The Redis URL is not usable: {error}.", "Write redis://host:port/db or rediss://..."
+            f"The Redis URL is not usable: {str(error).rstrip('.')}.", "Write redis://host:port/db or rediss://..."
         ) from error
     if settings.sentinel_username or settings.sentinel_password:
         raise InvalidInput(
             "Credentials of Sentinels are set, but the Redis URL names none.",
             "Write redis+sentinel://host:port,host:port/SERVICE, or remove redis.sentinel_username and _password.",
         )
-    return _single({**options, **common}, settings)
+    pool = _single({**options, **common}, settings)
+    try:
+        pool.connection_class(**pool.connection_kwargs)  # connects to nothing
+    except (TypeError, ValueError, exceptions.RedisError) as error:
+        cause = f"An option of the Redis URL is not usable: {str(error).rstrip('.')}."
+        raise InvalidInput(cause, "Correct the part after its `?`.") from error
+    return pool
 
 
 def copy_of(pool: ConnectionPool, **changes: Any) -> ConnectionPool:

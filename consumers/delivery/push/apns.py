@@ -9,6 +9,7 @@ from backends.extras import require_packages
 from consumers.delivery.http2.port import Headers, HttpRequest, HttpResponse
 from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
+from consumers.delivery.push.mangled import kind_of
 from consumers.delivery.push.provider import AppSettings, Authorization, Provider
 from dispatcher.channels import apns_answers
 from dispatcher.channels.apns import TOPIC_SUFFIXES, ApnsSpec, apns_id
@@ -151,7 +152,8 @@ def _key(credential: Credential) -> Any:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != "secp256r1":
-        raise InvalidInput("APNs' credential is not a P-256 key.", "Use the .p8 file that Apple's console offers.")
+        cause = f"APNs' credential is not a P-256 key: {kind_of(credential.secret)}."
+        raise InvalidInput(cause, "Use the .p8 file that Apple's console offers.")
     return key
 
 

@@ -1,6 +1,7 @@
 """Credentials of apps: read from where the settings say, read again when they change, never shown."""
 
 import hashlib
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import cast
 
 from backends.text_files import BOM
+from consumers.delivery.push.mangled import restored
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.shown import hide, hide_named
 
 ENTRY_POINTS = "fairlane.credentials"
 """Group of the entry points for other places, such as vaults. The name is the scheme; the object takes what comes after
@@ -23,17 +26,31 @@ _log = logging.getLogger(__name__)
 
 
 class Credential:
-    """A secret and its version. Its text never shows the secret."""
+    """A secret and its version. Its text never shows the secret, and so does no other text of the process."""
 
     __slots__ = ("secret", "version")
 
     def __init__(self, secret: bytes) -> None:
-        self.secret = secret
-        self.version = hashlib.blake2b(secret, digest_size=6).hexdigest()
+        self.secret = restored(secret)
+        _hide(secret)
+        _hide(self.secret)
+        self.version = version_of(secret)
         """Differs whenever the secret does."""
 
     def __repr__(self) -> str:
         return f"Credential(version={self.version})"
+
+
+def version_of(secret: bytes) -> str:
+    return hashlib.blake2b(secret, digest_size=6).hexdigest()
+
+
+def _hide(secret: bytes) -> None:
+    text = secret.decode(errors="replace")
+    try:
+        hide_named(json.loads(text))
+    except (ValueError, RecursionError):
+        hide(text)
 
 
 class CredentialSource:
@@ -59,7 +76,7 @@ class CredentialSource:
             self._complain(error)
             return before
         self._complained = ""
-        if before is None or before.secret != secret:
+        if before is None or before.version != version_of(secret):
             self._current = Credential(secret)
         return cast("Credential", self._current)
 

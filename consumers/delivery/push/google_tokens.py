@@ -11,6 +11,7 @@ import msgspec
 from backends.bounded import ISSUER, open_http
 from backends.extras import require_packages
 from consumers.delivery.push.credentials import GOOGLE_DEFAULT, GOOGLE_FILE, Credential
+from consumers.delivery.push.mangled import kind_of
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Unreachable
 
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
@@ -23,6 +24,7 @@ from one that is unwell, or from a gateway or a portal before it."""
 _NONSENSE = (*DECODING_ERRORS, TypeError, LookupError, AttributeError)
 """Errors of google-auth for answers that it does not expect."""
 _AWS = "urn:ietf:params:aws:token-type:aws4_request"
+_OFFERED = "Use the file that the console offers for a service account."
 _NEXT_STEPS = {
     "service_account": "Check that the key of this service account exists and is enabled, or create a new one.",
     "external_account": "Check the provider that the configuration names, its source of identity, and that it may "
@@ -56,7 +58,9 @@ class GoogleTokens:
     def get(self, credential: Credential) -> AccessToken:
         """Ask for a new token. Raises InvalidInput if there is none for this credential, Unreachable."""
         info = _json(credential)
-        kind = str(info.get("type"))
+        if "type" not in info:
+            raise InvalidInput(f"FCM's credential has no `type`: {kind_of(credential.secret)}.", _OFFERED)
+        kind = str(info["type"])
         self._status = 0
         with self._explained(kind):
             credentials, project = self._credentials(kind, info)
@@ -170,9 +174,7 @@ def _json(credential: Credential) -> dict[str, Any]:
     try:
         return msgspec.json.decode(credential.secret, type=dict[str, Any])
     except DECODING_ERRORS as error:
-        raise InvalidInput(
-            "FCM's credential is not a JSON object.", "Use the file that the console offers for a service account."
-        ) from error
+        raise InvalidInput(f"FCM's credential is not a JSON object: {kind_of(credential.secret)}.", _OFFERED) from error
 
 
 def _seconds_left(expiry: Any) -> float:
