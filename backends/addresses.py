@@ -6,11 +6,11 @@ from typing import Any, Self
 from pydantic import ValidatorFunctionWrapHandler
 
 from dispatcher.model.errors import NotConfigured, Unreachable
-from dispatcher.model.shown import without_credentials
+from dispatcher.model.shown import bare, hide_in, without_credentials
 
 
 class Address(str):
-    """A server's address. Its repr hides credentials."""
+    """A server's address, without white space around it. Its repr hides credentials, and so does all of the process."""
 
     __slots__ = ("source", "stopped")
 
@@ -21,7 +21,7 @@ class Address(str):
     program."""
 
     def __new__(cls, text: str, source: str = "", *, stopped: bool = False) -> Self:
-        address = super().__new__(cls, text)
+        address = super().__new__(cls, hide_in(bare(text)))
         address.source, address.stopped = source, stopped
         return address
 
@@ -36,7 +36,7 @@ class Address(str):
 
 def as_address(value: Any, validate: ValidatorFunctionWrapHandler) -> Address:
     """Validate the text of an address; its source is kept."""
-    text = validate(value)
+    text = validate(bare(value) if type(value) is str else value)
     return value if isinstance(value, Address) and value == text else Address(text)
 
 

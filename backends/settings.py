@@ -19,27 +19,38 @@ from pydantic import (
 )
 
 from backends.addresses import Address, as_address, not_configured, usable
-from backends.sentinel_url import is_sentinel_url, sentinel_url
+from backends.redis_url import checked_redis_url
+from dispatcher.model.shown import hide, hide_in
 from dispatcher.wire.topics import NAME_PATTERN
 
 T = TypeVar("T", "PulsarSettings", "RedisSettings")
 
 PulsarUrl = Annotated[str, StringConstraints(pattern=r"^pulsar(\+ssl)?://[^/\s]+/?$"), WrapValidator(as_address)]
 """`pulsar://host:port` or `pulsar+ssl://host:port`; several hosts are separated by commas."""
-HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
+HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$"), AfterValidator(hide_in)]
 AdminUrl = Annotated[HttpUrl, WrapValidator(as_address)]
 
 
-def _checked_redis_url(text: str) -> str:
-    if is_sentinel_url(text):
-        sentinel_url(text)
-    return text
+def _read(secret: SecretStr) -> SecretStr:
+    return SecretStr(hide(secret.get_secret_value()))
 
 
+def _one_word(token: SecretStr) -> SecretStr:
+    text = token.get_secret_value()
+    text = hide(text[1:-1] if text[:1] in ("'", '"') and text[:1] == text[-1:] else text)
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise ValueError("it has white space, or characters that are not ASCII, inside; a token is one word")
+    return SecretStr(text)
+
+
+Secret = Annotated[SecretStr, AfterValidator(_read)]
+"""A secret setting. White space around it is removed, and no text of the process shows it."""
+User = Annotated[str, StringConstraints(strip_whitespace=True)]
+Token = Annotated[Secret, AfterValidator(_one_word)]
 RedisUrl = Annotated[
     str,
     StringConstraints(pattern=r"^(rediss?(\+sentinel)?|unix)://[^\s]+$"),
-    AfterValidator(_checked_redis_url),
+    AfterValidator(checked_redis_url),
     WrapValidator(as_address),
 ]
 """`redis://host:port/db`, with `rediss` for TLS; `unix://path`; or `redis+sentinel://host:port,host:port/SERVICE/DB`."""
@@ -56,7 +67,7 @@ def _both_or_none(settings: T) -> T:
 
 
 class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class PulsarSettings(_Group):
@@ -70,7 +81,7 @@ class PulsarSettings(_Group):
     admin_url: AdminUrl | None = Field(
         default=None, description="Pulsar's REST address, http:// or https://; default: the local stack's"
     )
-    token: SecretStr | None = Field(default=None, description="token (JWT) sent to Pulsar, for both addresses")
+    token: Token | None = Field(default=None, description="token (JWT) sent to Pulsar, for both addresses")
     tls_ca: Path | None = Field(
         default=None, description="PEM file of the authorities trusted to sign Pulsar's certificate"
     )
@@ -122,10 +133,10 @@ class RedisSettings(_Group):
         description="Redis address: redis://, rediss:// (TLS), unix://, or redis+sentinel://host:port,host:port/NAME "
         "(rediss+sentinel:// for TLS); default: the local stack's",
     )
-    username: str | None = Field(default=None, description="Redis user (ACL); overrides one in the address")
-    password: SecretStr | None = Field(default=None, description="Redis password; overrides one in the address")
-    sentinel_username: str | None = Field(default=None, description="user (ACL) of the Sentinels")
-    sentinel_password: SecretStr | None = Field(
+    username: User | None = Field(default=None, description="Redis user (ACL); overrides one in the address")
+    password: Secret | None = Field(default=None, description="Redis password; overrides one in the address")
+    sentinel_username: User | None = Field(default=None, description="user (ACL) of the Sentinels")
+    sentinel_password: Secret | None = Field(
         default=None, description="password of the Sentinels; that of Redis is never sent to them"
     )
     tls_ca: Path | None = Field(

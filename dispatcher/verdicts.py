@@ -16,7 +16,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import SupportsFloat, SupportsIndex, cast
 
-from dispatcher.model.shown import without_credentials
+from dispatcher.model.shown import KNOWN, without_credentials
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.groups import MAX_TIME_MS
 from dispatcher.wire.outcome import (
@@ -205,7 +205,8 @@ def _is_plain(verdict: Verdict) -> bool:
     wait = seconds is None or (type(seconds) is float and 0 <= seconds < math.inf)
     wait = wait and type(verdict.paused) is type(verdict.refused) is bool
     plain_id = verdict.provider_id == "" or _is_plain_id(verdict.provider_id)
-    return wait and verdict.died_ms == 0 and len(reason) <= MAX_REASON_BYTES and reason.isascii() and plain_id
+    plain = len(reason) <= MAX_REASON_BYTES and reason.isascii() and KNOWN.mask(reason) is reason
+    return wait and verdict.died_ms == 0 and plain and plain_id
 
 
 def _is_plain_id(provider_id: object) -> bool:
@@ -261,7 +262,7 @@ def _reason(reason: object, fault: Fault) -> str:
             return ""
         fault(f"the reason of a verdict is a {_type(reason)}, not a str")
     try:
-        return sound_text(reason)
+        return KNOWN.mask(sound_text(reason))
     except Exception:
         return "(the reason cannot be read)"
 

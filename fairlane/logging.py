@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from dispatcher.model.shown import escaped, without_credentials
+from dispatcher.model.shown import escaped, masked_document, without_credentials
 from fairlane.setting_groups import LogSettings
 
 PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -23,12 +23,12 @@ class JsonFormatter(logging.Formatter):
             "time": _utc(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": without_credentials(record.getMessage()),
+            "message": record.getMessage(),
             **extra,
         }
         if record.exc_info:
-            line["traceback"] = without_credentials(self.formatException(record.exc_info))
-        return json.dumps(line, default=str)
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(masked_document(line), default=lambda value: without_credentials(str(value)))
 
 
 class TextFormatter(logging.Formatter):

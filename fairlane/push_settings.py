@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
+from dispatcher.model.shown import bare, hide, hide_in
 from dispatcher.model.task import Name as AppName
 from fairlane.setting_groups import SettingGroup
 
@@ -36,8 +37,10 @@ class PushApp(SettingGroup):
     @field_validator("credentials")
     @classmethod
     def _is_reference(cls, value: SecretStr) -> SecretStr:
+        value = SecretStr(bare(value.get_secret_value()))
         scheme, colon, rest = value.get_secret_value().partition(":")
         if not colon or not rest or not scheme.replace("-", "").isalnum():
+            hide(value.get_secret_value())
             raise ValueError("it must be a reference such as file:/run/secrets/shop.json or env:NAME, not the secret")
         return value
 
@@ -52,9 +55,11 @@ class PushApp(SettingGroup):
     @field_validator("proxy")
     @classmethod
     def _is_proxy(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(_PROXIES):
+        if value is None:
+            return None
+        if not value.get_secret_value().startswith(_PROXIES):
             raise ValueError("it must be an address such as http://HOST:PORT")
-        return value
+        return SecretStr(hide_in(bare(value.get_secret_value())))
 
 
 class FcmApp(PushApp):

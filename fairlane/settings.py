@@ -18,6 +18,7 @@ from backends.addresses import Address
 from backends.settings import EstateSettings, Name, PulsarSettings, RedisSettings
 from backends.text_files import parse_toml, read_text
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.shown import hide_named
 from fairlane.push_settings import PUSH_CHANNELS, PushChannelSettings
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
 from fairlane.stack.addresses import addresses_in_force
@@ -44,6 +45,7 @@ class Settings(BaseSettings):
         env_nested_delimiter="_",
         env_nested_max_split=1,
         env_ignore_empty=True,
+        hide_input_in_errors=True,
     )
 
     config: Path | None = Field(
@@ -87,6 +89,8 @@ class Settings(BaseSettings):
             raise explained(error, values) from None
         for name in PUSH_CHANNELS.keys() & self.channels.keys() - self.worker.channels.keys():
             self._push[name] = self._read_push(name, values)
+        for name in self.channels.keys() - self._push.keys():
+            hide_named(self.channels[name])
 
     def _read_push(self, name: str, values: Values) -> PushChannelSettings:
         try:

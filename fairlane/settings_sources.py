@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -14,7 +13,7 @@ from pydantic_settings import EnvSettingsSource, SettingsError
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import in_words
-from dispatcher.model.shown import MASK, SECRET_NAME, without_credentials
+from dispatcher.model.shown import MASK, SECRET_NAME, masked_address, secrets_in_address
 from fairlane.push_settings import PUSH_CHANNELS
 from fairlane.settings import (
     ENV_PREFIX,
@@ -174,17 +173,7 @@ def _secrets(name: str, value: Any) -> Iterator[str]:
         for inner in value:
             yield from _secrets(name, inner)
     elif isinstance(value, str) and masked(name, value) != value:
-        yield from _credentials(value) if "://" in value else (value,)
-
-
-def _credentials(address: str) -> Iterator[str]:
-    """Yield the password and the values of the query of an address, as it has them and decoded."""
-    try:
-        parts = urlsplit(address)
-        found = [parts.password or "", *(value for _, value in parse_qsl(parts.query))]
-    except ValueError:
-        return
-    yield from (value for text in found for value in {text, unquote(text)} if value)
+        yield from secrets_in_address(value) if "://" in value else (value,)
 
 
 def _all_leaves(settings: Settings) -> Iterator[Leaf]:
@@ -216,8 +205,10 @@ def masked(name: str, value: Any) -> Any:
         return {key: masked(str(key), inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [masked(name, inner) for inner in value]
-    if isinstance(value, Path):
-        return str(value)
     if isinstance(value, str):
-        return MASK if SECRET_NAME.search(name) and not name.startswith("tls_") else without_credentials(value)
-    return value
+        return MASK if SECRET_NAME.search(name) and not name.startswith("tls_") else _without_password(name, value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def _without_password(name: str, text: str) -> str:
+    return masked_address(text) if "://" in text or name.endswith("url") else text

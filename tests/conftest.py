@@ -21,6 +21,7 @@ from xdist.scheduler import LoadFileScheduling
 from backends.extras import Missing
 from backends.settings import EstateSettings, PulsarSettings, RedisSettings
 from benchmarks.estate.servers import SHAPE, EstateServers
+from dispatcher.model import shown
 from fairlane.settings import Settings
 from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
@@ -124,6 +125,12 @@ def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("FAIRLANE_HOME", str(tmp_path / "no-stack"))
     monkeypatch.setenv("FAIRLANE_CACHE", str(cache_folder(GIVEN)))
+
+
+@pytest.fixture(autouse=True)
+def own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret that a test gives to this process is hidden in that test only."""
+    monkeypatch.setattr(shown.KNOWN, "_forms", ())
 
 
 @pytest.fixture(autouse=True)

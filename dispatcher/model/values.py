@@ -7,7 +7,7 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from dispatcher.model.shown import escaped
+from dispatcher.model.shown import KNOWN, escaped
 
 NOTHING = "-"
 """Shown for no cap, no limit, unset and unknown values."""
@@ -33,7 +33,7 @@ def text_of(value: Any) -> str:
         return ", ".join(f"{name}={text_of(inner)}" for name, inner in value.items()) or NOTHING
     if isinstance(value, list | tuple):
         return ", ".join(map(text_of, value)) or NOTHING
-    return escaped(str(value))
+    return escaped(KNOWN.mask(str(value)))
 
 
 def number(value: float) -> str:

@@ -3,18 +3,19 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from errno import EACCES, EDQUOT, ENOSPC, EROFS
 from typing import Any, NoReturn
 
 import click
 
 from dispatcher.model.errors import FairlaneError
-from dispatcher.model.shown import without_credentials
 from fairlane.cli.base import exit_codes
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import Invocation, options_of
 from fairlane.cli.base.output import say
 from fairlane.lazy import hidden_package
+from fairlane.masked_stream import masked
 
 COMMANDS = {
     "stack": "start, stop and show the local Pulsar and Redis",
@@ -108,6 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str], command: click.Command = cli, name: str = "fairlane") -> int:
     """Run a command line and return its exit code; errors go to stderr."""
+    with redirect_stderr(masked(sys.stderr)):
+        return _run(arguments, command, name)
+
+
+def _run(arguments: list[str], command: click.Command, name: str) -> int:
     try:
         result = command.main(args=arguments, prog_name=name, standalone_mode=False)
     except click.exceptions.Exit as error:
@@ -141,7 +147,7 @@ def _report(error: Exception, arguments: list[str]) -> int:
     if _wants_traceback(arguments):
         import traceback
 
-        say(without_credentials("".join(traceback.format_exception(error)).rstrip()))
+        say("".join(traceback.format_exception(error)).rstrip())
     if isinstance(error, FairlaneError):
         say(f"fairlane: {error.cause} {error.next_step}".rstrip())
         return error.exit_code
@@ -160,8 +166,7 @@ def _unexpected(error: Exception) -> str:
         return f"{what}. Check free space and permissions; FAIRLANE_HOME names another folder."
     if isinstance(error, UnicodeEncodeError) and error.encoding == "utf-8":
         return f"an argument is not text in UTF-8: {error.object!a}."
-    text = without_credentials(f"{type(error).__name__}: {error}")
-    return f"internal error: {text} (`fairlane --log-level debug ...` shows where)"
+    return f"internal error: {type(error).__name__}: {error} (`fairlane --log-level debug ...` shows where)"
 
 
 def _wants_traceback(arguments: list[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dispatcher.model.shown import escaped
+from dispatcher.model.shown import escaped, masked_document, without_credentials
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,7 +26,7 @@ class Output:
     def emit(self, data: Any, table: Callable[[], "RenderableType"]) -> None:
         """Print `data` as JSON, or the table that `table` returns."""
         if self.as_json:
-            click.echo(json.dumps(data, indent=2, default=str))
+            click.echo(json.dumps(masked_document(data), indent=2, default=_text))
         else:
             _print(table())
 
@@ -102,7 +102,11 @@ def report_option(shown: str) -> Callable[[F], F]:
 
 def say(message: str) -> None:
     """Print a message for the person at the terminal."""
-    click.echo(escaped(message, lines=True), err=True)
+    click.echo(escaped(without_credentials(message), lines=True), err=True)
+
+
+def _text(value: object) -> str:
+    return without_credentials(str(value))
 
 
 def _stacked(tables: Sequence["RenderableType"]) -> "RenderableType":

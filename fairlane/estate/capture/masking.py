@@ -1,15 +1,11 @@
 """Hides secrets in the texts of a capture: by name, by known value, and by form."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
 
-from dispatcher.model.shown import MASK, SECRET_NAME, without_credentials
+from dispatcher.model.shown import MASK, SECRET_NAME, Secrets, without_credentials
 
-MIN_SECRET = 4
-"""Shorter values are hidden where their name tells, and nowhere else: `a` is in every text."""
 _BETWEEN = re.compile(r"[:,;={}\"'\s]+")
 _MIN_PART = 8
 _MIN_LEARNED = 6
@@ -24,14 +20,6 @@ _HEADER_WORDS = ("authorization", "cookie", "x-api-key")
 _PLAIN = ("", "true", "false", "null", "none", "omitted", MASK)
 _NUMBER = re.compile(r"-?[\d.]+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w.-]*")
-_FORMS = (
-    ("eyj", re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?")),  # a JSON web token
-    ("akia", re.compile(r"\bAKIA[0-9A-Z]{16}\b")),
-    ("bearer ", re.compile(r"(?<=\bbearer )\s*[\w.~+/=-]{6,}", re.IGNORECASE)),
-    ("basic ", re.compile(r"(?<=\bbasic )\s*[\w+/=-]{6,}", re.IGNORECASE)),
-    ("private key", re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)),
-)
-"""Secrets by their form. The first word, in small letters, is in every such text: texts of megabytes have none."""
 _HEADER = re.compile(
     r"^(?P<name>(?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(?P<sign>\s*:\s*).+$", re.IGNORECASE | re.MULTILINE
 )
@@ -49,10 +37,9 @@ class Masker:
     """Hides secrets. Texts and documents come back as they were otherwise."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """secrets: known values, which are hidden wherever they occur, also as JSON and URLs write them."""
-        forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in _forms_of(secret)}
-        longest_first = sorted(forms, key=lambda form: (-len(form), form))
-        self._known = re.compile("|".join(map(re.escape, longest_first))) if forms else None
+        """secrets: values that are hidden wherever they occur, beside those that the process knows."""
+        self._secrets = Secrets()
+        self._secrets.add(secrets)
 
     def document(self, value: Any, name: str = "", *, hidden: bool = False) -> Any:
         """Return a JSON document with its secrets hidden. name: of its field. hidden: the value is part of a secret."""
@@ -67,17 +54,13 @@ class Masker:
 
     def text(self, text: str) -> str:
         """Return a text with its secrets hidden."""
-        if self._known is not None:
-            text = self._known.sub(MASK, text)
+        text = without_credentials(self._secrets.mask(text))
         small = text.lower()
-        for word, form in _FORMS:
-            if word in small:
-                text = form.sub(MASK, text)
         if any(word in small for word in _HEADER_WORDS):
             text = _HEADER.sub(rf"\g<name>\g<sign>{MASK}", text)
         if any(word in small for word in _SURE_WORDS):
             text = "".join(map(_masked_line, text.splitlines(keepends=True)))
-        return without_credentials(text) if "@" in text or "?" in text else text
+        return text
 
 
 def is_secret(name: str, value: Any) -> bool:
@@ -115,10 +98,6 @@ def _is_plain(value: Any) -> bool:
 def _hides_all(name: str) -> bool:
     """Return whether all fields below a name are secret. Names of topics are not names of settings."""
     return _IDENTIFIER.fullmatch(name) is not None and _SURE_NAME.search(name) is not None
-
-
-def _forms_of(secret: str) -> set[str]:
-    return {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], quote(secret, safe="")}
 
 
 def _masked_line(line: str) -> str:

@@ -15,8 +15,10 @@ from pathlib import Path
 from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, Hung
+from dispatcher.model.shown import KNOWN, Secrets
 from fairlane.lazy import hidden_package
 from fairlane.logging import configure_logging
+from fairlane.masked_stream import masked
 from fairlane.settings import Settings
 from fairlane.worker.process.stop_signal import stop_on_signals
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
@@ -53,14 +55,16 @@ def run_workers(settings: Settings) -> int:
 
     def start(name: str) -> BaseProcess:
         worker = settings.worker.model_copy(update={"metrics_port": ports[name]})
-        return spawned(run_child, name, settings.model_copy(update={"worker": worker}), name)
+        return spawned(run_child, name, settings.model_copy(update={"worker": worker}), name, KNOWN)
 
     limits = SupervisorSettings(drain_s=settings.worker.drain_timeout_s)
     return Supervisor(start, names, SystemClock(), limits).run(stop)
 
 
-def run_child(settings: Settings, name: str) -> None:
+def run_child(settings: Settings, name: str, secrets: Secrets) -> None:
     """Run a worker in a spawned process. It drains, too, when its supervisor has ended."""
+    KNOWN.join(secrets)
+    sys.stderr = masked(sys.stderr)
     configure_logging(settings.log)
     stop = stop_on_signals()
     threading.Thread(target=partial(_watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
