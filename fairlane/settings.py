@@ -6,13 +6,20 @@ The addresses of the servers have no default.
 """
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from backends.addresses import Address
 from backends.settings import EstateSettings, Name, PulsarSettings, RedisSettings
@@ -27,6 +34,12 @@ from producers.settings import ProducerOptions
 
 ENV_PREFIX = "FAIRLANE_"
 FILE_NAME = "fairlane.toml"
+
+_LINK = re.compile(
+    r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$|(?P<port>_PORT)$"
+)
+_LINK_TARGET = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
+"""Names of the variables of services. Those that end in _PORT alone, as settings do, are known by their value."""
 
 Values = dict[str, Any]
 """Settings as one source gives them: nested by group, not yet checked."""
@@ -110,10 +123,11 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources in their order; there is no .env file and no secrets directory."""
-        env = GivenSource(cls, lambda: with_source(env_settings(), "from the environment"))
+        environment = own_variables(cls)
+        env = GivenSource(cls, lambda: with_source(environment(), "from the environment"))
         given = (init_settings, env)
-        file = GivenSource(cls, lambda: file_values(first_path("config", init_settings(), env_settings())))
-        stack = GivenSource(cls, lambda: stack_values(first_path("home", init_settings(), env_settings(), file())))
+        file = GivenSource(cls, lambda: file_values(first_path("config", init_settings(), environment())))
+        stack = GivenSource(cls, lambda: stack_values(first_path("home", init_settings(), environment(), file())))
         return (*given, file, stack)
 
     @property
@@ -145,6 +159,21 @@ class Settings(BaseSettings):
         """Return, by channel name, the channel's settings as plain values, with secrets in clear text."""
         push = {name: settings.plain() for name, settings in self._push.items()}
         return {"http": self.http.plain(), **self.channels, **push}
+
+
+def own_variables(settings_cls: type[BaseSettings]) -> EnvSettingsSource:
+    """Return the environment without the variables of services, which Kubernetes puts into every pod.
+
+    A service `fairlane-redis` in the namespace would otherwise set FAIRLANE_REDIS_PORT, whoever made it.
+    """
+    source = EnvSettingsSource(settings_cls)
+    source.env_vars = {name: text for name, text in source.env_vars.items() if not _is_of_service(name, text or "")}
+    return source
+
+
+def _is_of_service(name: str, text: str) -> bool:
+    link = _LINK.search(name.upper())
+    return link is not None and (not link["port"] or _LINK_TARGET.match(text) is not None)
 
 
 class GivenSource(PydanticBaseSettingsSource):

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -22,6 +23,7 @@ from fairlane.settings import (
     Values,
     file_values,
     first_path,
+    own_variables,
     stack_values,
     with_source,
 )
@@ -71,9 +73,10 @@ def explained(error: ValidationError | SettingsError, options: Values, above: tu
 
 def _unreadable_variables() -> Iterator[str]:
     """Yield the variables that cannot be read, trying each alone."""
-    for name, value in os.environ.items():
+    read = own_variables(Settings).env_vars
+    for name in os.environ:
         source = EnvSettingsSource(Settings)
-        source.env_vars = {name.lower(): value}
+        source.env_vars = {name.lower(): read.get(name.lower())}
         try:
             source()
         except SettingsError:
@@ -84,7 +87,7 @@ class Sources:
     """The sources in their order; finds the source of a setting."""
 
     def __init__(self, options: Values) -> None:
-        env: Values = EnvSettingsSource(Settings)()
+        env: Values = own_variables(Settings)()
         config = first_path("config", options, env)
         file = file_values(config)
         stack = stack_values(first_path("home", options, env, file))
@@ -120,13 +123,25 @@ def _explain(fault: ErrorDetails, sources: Sources) -> str:
     if fault["type"] == "extra_forbidden":
         if name in REMOVED:
             return f"Setting {name} ({origin}) {REMOVED[name]}."
-        return f"There is no setting {name} ({origin})."
+        near = get_close_matches(name, _names(), 1)
+        return f"There is no setting {name} ({origin}).{f' The nearest is {near[0]}.' if near else ''}"
     field = _field(path)
     what = f" Its meaning: {field.description}." if field is not None and field.description else ""
     if fault["type"] == "missing":
         return f"Setting {name} {in_words(dict(fault))}.{what}"
     shown = "" if SECRET_NAME.search(name) else f" is {str(masked(path[-1], fault['input']))!r}, which"
     return f"Setting {name} ({origin}){shown} is not allowed: {in_words(dict(fault))}.{what}"
+
+
+def _names() -> list[str]:
+    """Return the names of all settings of groups."""
+    groups = [(name, info.annotation) for name, info in Settings.model_fields.items()]
+    return [
+        f"{group}.{info.alias or name}"
+        for group, model in groups
+        if isinstance(model, type) and issubclass(model, BaseModel)
+        for name, info in model.model_fields.items()
+    ]
 
 
 def _field(path: tuple[str, ...]) -> FieldInfo | None:

@@ -35,3 +35,8 @@ def test_the_settings_of_the_workers_are_settings() -> None:
         kind = groups[group].annotation
         assert kind is not None
         assert name in {field.alias or own for own, field in kind.model_fields.items()}, variable
+
+
+def test_pods_get_no_variables_of_services() -> None:
+    [deployment, _] = yaml.safe_load_all((DEPLOY / "keda" / "workers.yaml").read_text())
+    assert deployment["spec"]["template"]["spec"]["enableServiceLinks"] is False
