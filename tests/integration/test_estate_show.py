@@ -18,8 +18,10 @@ def states(rows: list[dict[str, Any]], kind: str) -> dict[str, str]:
 
 
 def test_all_nodes_are_shown_with_leader_and_auditor(estate_settings: Settings, estate: EstateServers) -> None:
-    with EstateViewer(estate_settings, with_stages=True) as viewer, steady_lanes(estate_settings.pulsar, LANES):
-        view = viewer.look()
+    with EstateViewer(estate_settings, with_stages=True) as viewer:
+        viewer.look()
+        with steady_lanes(estate_settings.pulsar, LANES):  # which writes to the metadata store
+            view = viewer.look()
     assert sorted(states(view.brokers, "broker").values()) == ["leader", "up"]
     assert set(states(view.bookies, "bookie")) == {estate.bookie_id(f"bookie-{number}") for number in (1, 2, 3)}
     assert view.metadata["leader"] in states(view.brokers, "broker")
