@@ -31,6 +31,8 @@ class RedisClient(redis.Redis):
     """A client that remembers its service address, for error messages."""
 
     address: Address
+    rule: str
+    """The command that gives its user the least rights that Fairlane needs."""
     closed = False
 
     def close(self) -> None:
@@ -57,18 +59,21 @@ def connect(settings: RedisSettings, on_connect: OnConnect | None = None, *, mus
     must_run: False to raise the last only when the client is used.
     """
     address = settings.address if must_run or settings.url is None else as_given(settings.url)
-    return _client(open_pool(settings, address, on_connect), address)
+    pool = open_pool(settings, address, on_connect)
+    user = pool.connection_kwargs.get("username") or "default"
+    prefix = settings.prefix  # as it is, too: the key of each script
+    return _client(pool, address, f"ACL SETUSER {user} ~{prefix} ~{prefix}:* +@all -@dangerous +info")
 
 
-def _client(pool: ConnectionPool, address: Address) -> RedisClient:
+def _client(pool: ConnectionPool, address: Address, rule: str) -> RedisClient:
     client = cast("RedisClient", RedisClient.from_pool(pool))
-    client.address = address
+    client.address, client.rule = address, rule
     return client
 
 
 def with_read_timeout(client: RedisClient, seconds: float) -> RedisClient:
     """Return a client of the same server, with its own connections, for commands that block up to this long."""
-    return _client(copy_of(client.connection_pool, socket_timeout=seconds), client.address)
+    return _client(copy_of(client.connection_pool, socket_timeout=seconds), client.address, client.rule)
 
 
 @contextmanager
@@ -81,9 +86,9 @@ def translated(client: redis.Redis) -> Iterator[None]:
     try:
         yield
     except exceptions.RedisError as error:
-        raise _translate(
-            error, f"Redis at {client.address.named()}" if isinstance(client, RedisClient) else "Redis"
-        ) from error
+        if not isinstance(client, RedisClient):
+            raise _translate(error, "Redis", "") from error
+        raise _translate(error, f"Redis at {client.address.named()}", client.rule) from error
 
 
 _OUT_OF_MEMORY = (
@@ -108,7 +113,7 @@ _ANSWERS: dict[str, tuple[str, str]] = {
     "BUSY": ("{redis} is busy with a script.", "Wait: Fairlane continues on its own."),
     "NOPERM": (
         "The user of {redis} lacks a right: {text}.",
-        "Allow it all commands on the keys of the prefix (~prefix:* +@all).",
+        "Give it the rights that Fairlane needs: `{rule}`.",
     ),
     "WRONGPASS": ("{redis} refuses the user name or password.", "Correct the Redis user and password in the settings."),
     "NOAUTH": (
@@ -147,8 +152,8 @@ _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
 )
 
 
-def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
-    """Return Fairlane's error. server: its name and address in the message."""
+def _translate(error: exceptions.RedisError, server: str, rule: str) -> FairlaneError:
+    """Return Fairlane's error. server: its name and address in the message. rule: gives its user the rights."""
     if isinstance(error, exceptions.AskError | exceptions.ClusterCrossSlotError | exceptions.ClusterDownError):
         error = IsCluster()
     if isinstance(error, ServerFault):
@@ -168,7 +173,7 @@ def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
     tls = (
         " Check whether it asks for a client certificate." if known is _NO_CONNECTION and "rediss://" in server else ""
     )
-    return Unreachable(known[0].format(redis=server, text=text), known[1] + tls)
+    return Unreachable(known[0].format(redis=server, text=text), known[1].format(rule=rule) + tls)
 
 
 def pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -1,6 +1,7 @@
 """Checks of everything Fairlane needs, each with how to fix it."""
 
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,8 @@ import redis
 from backends.pulsar import provision
 from backends.pulsar.estate.questions import Depth
 from backends.redis import client as redis_client
+from backends.redis.job_locks import JobLocks
+from backends.redis.view import RedisView, open_view
 from dispatcher.analysis.finding import Finding
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
@@ -33,6 +36,7 @@ Redis' clock decides on leases and ends of claims; ours decides on the times tha
 """
 ANSWER_S = 10.0
 """Limit for one request to Pulsar. Brokers whose metadata store hangs answer after half a minute, or never."""
+_LOCK_MS = 1_000
 _RUN_GUARD = "Run `fairlane estate guard --act`."
 
 
@@ -112,12 +116,21 @@ def _settings_of_some(estate: Estate) -> Iterator[Finding]:
 
 def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
     try:
-        with closing(redis_client.connect(settings.redis)) as client, redis_client.translated(client):
-            yield from _redis_server(client)
-            yield from sentinel_findings(client)
-            yield _clock_skew(client, clock)
+        with closing(open_view(settings.redis)) as view, redis_client.translated(view.client):
+            yield from _redis_server(view.client)
+            yield from sentinel_findings(view.client)
+            yield _clock_skew(view.client, clock)
+            yield _rights(view)
     except FairlaneError as error:
         yield Finding("fail", error.cause, error.next_step)
+
+
+def _rights(view: RedisView) -> Finding:
+    """Run scripts as workers do: they read, write and delete keys of the prefix."""
+    locks, owner = JobLocks(view), secrets.token_hex(8)
+    locks.hold(["doctor"], owner, _LOCK_MS, 1, ())
+    locks.release(["doctor"], owner)
+    return Finding("ok", "the user of Redis may run Fairlane's scripts", reason=f"least rights: {view.client.rule}")
 
 
 def _redis_server(client: redis_client.RedisClient) -> Iterator[Finding]:
