@@ -164,7 +164,7 @@ class Settings(BaseSettings):
 def own_variables(settings_cls: type[BaseSettings]) -> EnvSettingsSource:
     """Return the environment without the variables of services, which Kubernetes puts into every pod.
 
-    A service `fairlane-redis` in the namespace would otherwise set FAIRLANE_REDIS_PORT, whoever made it.
+    A service `fairlane-redis` of anybody in the namespace would otherwise set FAIRLANE_REDIS_PORT.
     """
     source = EnvSettingsSource(settings_cls)
     source.env_vars = {name: text for name, text in source.env_vars.items() if not _is_of_service(name, text or "")}

@@ -184,6 +184,7 @@ class Transient(Unreachable):
     """
 
 
+_MAKE_AGAIN = "When its backlog is sent, run `pulsar-admin topics delete TOPIC --force`, then `fairlane provision`."
 _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
     "Timeout": (Unreachable, "it did not answer in time", WAIT),
     "ConnectError": (Transient, "it cannot be connected to", WAIT),
@@ -205,7 +206,7 @@ _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
     "AuthorizationError": (Refused, "the role lacks the right", RIGHTS),
     "ProducerBlockedQuotaExceededError": (Refused, _QUOTA_FULL, _DRAIN),
     "ProducerBlockedQuotaExceededException": (Refused, _QUOTA_FULL, _DRAIN),
-    "TopicTerminated": (Refused, "the topic accepts no more messages", PROVISION),
+    "TopicTerminated": (Refused, "the topic is terminated: it accepts no more messages", _MAKE_AGAIN),
     "NotAllowedError": (Refused, "the broker does not allow it", "Check the broker's log."),
     "ConsumerBusy": (Refused, "the subscription is used by consumers of another type", "Stop the foreign consumer."),
     "ProducerFenced": (Refused, "another producer has the topic for itself", "Stop the foreign producer."),

@@ -20,7 +20,7 @@ _ORDINARY = re.compile(r"\*+|\d{1,7}|admin|default|demo|fairlane|guest|password|
 """Secrets that are in ordinary texts too, so that hiding them everywhere would only spoil those."""
 _LINE_END = re.compile(r"(?:[\r\n]|\\r|\\n)+")
 _PREFIX = re.compile(r"^(?:bearer|basic|token|key)[ =:]+|whsec_", re.IGNORECASE)
-"""What a setting has before its secret."""
+"""Words that a setting has before its secret."""
 _FORMS = (
     ("eyj", re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?")),  # a JSON web token
     ("akia", re.compile(r"\bAKIA[0-9A-Z]{16}\b")),

@@ -36,7 +36,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (r"(?:file:|\.{0,2}/)[^\n]*$|[^\n]*\.(?:json|p8|pem)$", "it is a path; write file:PATH as the reference"),
     (r"[A-Za-z0-9+/_=\s-]{40,}$", "it looks like base64, of something else or not whole"),
 )
-"""What a credential is that cannot be used, by a pattern at its beginning."""
+"""Words for a credential that cannot be used, by a pattern at its beginning."""
 
 
 def restored(secret: bytes) -> bytes:

@@ -25,7 +25,7 @@ Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
 class StopSignal(threading.Event):
-    """An event without a lock. Whoever waits for it looks at it every SLICE_S."""
+    """An event without a lock. A wait looks at it every SLICE_S."""
 
     def __init__(self) -> None:
         super().__init__()
