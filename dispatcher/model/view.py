@@ -32,6 +32,17 @@ class TargetCounts(msgspec.Struct, frozen=True, kw_only=True):
     pending: int = 0
     """Without an outcome so far."""
 
+    @property
+    def not_sent(self) -> int:
+        """Targets that ended without being sent."""
+        return self.total - self.pending - self.sent
+
+    @property
+    def done(self) -> str:
+        """The targets with an outcome in words, as in "8 of 10: 5 sent, 3 not sent"."""
+        parts = f"{self.sent:,} sent, {self.not_sent:,} not sent" if self.not_sent else f"{self.sent:,} sent"
+        return f"{self.total - self.pending:,} of {self.total:,}: {parts}"
+
 
 class InFlight(NamedTuple):
     """The part of a task that is in flight."""

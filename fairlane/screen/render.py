@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.console import Group, RenderableType
-from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from dispatcher.channels.names import sends_nothing
@@ -13,14 +12,15 @@ from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import GONE
 from fairlane.screen.console import BLUE, PURPLE, QUIET, STATE_STYLES, TIER_STYLES
 from fairlane.screen.fields import Kind
+from fairlane.screen.outcome_bar import OutcomeBar
 from fairlane.screen.sample import Sample, TierFigures
 from fairlane.screen.table import Column, table_of
 
 TIER = Column("tier", style=lambda tier: TIER_STYLES.get(tier, ""))
 STATE = Column("state", kind=Kind.ID, style=lambda state: STATE_STYLES.get(state, ""))
 _TASK_COLUMNS = (
-    "task", TIER, "channel", STATE, Column("progress", kind=Kind.BAR), Column("done", kind=Kind.FIGURE),
-    Column("total", kind=Kind.FIGURE), "rate", "eta_s", "weight",
+    "task", TIER, "channel", STATE, Column("progress", kind=Kind.BAR), Column("sent", kind=Kind.FIGURE),
+    Column("not_sent", "not sent", Kind.FIGURE), Column("total", kind=Kind.FIGURE), "rate", "eta_s", "weight",
 )  # fmt: skip
 _WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
 MIN_TASKS, MAX_CAPS = 3, 8
@@ -39,7 +39,7 @@ def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | 
 def tasks_table(tasks: Sequence[TaskView], max_rows: int) -> RenderableType:
     """Return a table of the first tasks, and how many more there are."""
     more = f"… and {len(tasks) - max_rows:,} more" if len(tasks) > max_rows else ""
-    leaving = ("progress", "weight", "done", "rate", "tier")
+    leaving = ("weight", "progress", "rate", "tier", "eta_s")
     return table_of(map(_task_row, tasks[:max_rows]), _TASK_COLUMNS, leaving, more)
 
 
@@ -49,15 +49,16 @@ def trials(tasks: Iterable[TaskView]) -> list[str]:
 
 
 def _task_row(task: TaskView) -> dict[str, object]:
-    done, total = task.targets.total - task.targets.pending, task.targets.total
+    counts = task.targets
     return {
         "task": task.id,
         "tier": task.tier,
         "channel": task.channel,
         "state": task.state,
-        "progress": ProgressBar(total=max(total, 1), completed=done),
-        "done": done,
-        "total": count(total) + ("" if task.sealed or task.ended else "+"),
+        "progress": OutcomeBar(counts.sent, counts.not_sent, counts.total),
+        "sent": counts.sent,
+        "not_sent": counts.not_sent,
+        "total": count(counts.total) + ("" if task.sealed or task.ended else "+"),
         "rate": task.rate,
         "eta_s": None if task.ended else task.eta_s,
         "weight": task.weight,

@@ -87,9 +87,7 @@ def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
 
         def show(view: TaskView) -> None:
             done = view.targets.total - view.targets.pending
-            figures = (
-                f"{view.state}  {done:,} of {view.targets.total:,}  {view.rate:,.0f}/s  ETA {duration(view.eta_s)}"
-            )
+            figures = f"{view.state}  {view.targets.done}  {view.rate:,.0f}/s  ETA {duration(view.eta_s)}"
             bar.update(line, total=view.targets.total or None, completed=done, figures=figures)
 
         yield show

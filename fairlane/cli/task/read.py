@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from dispatcher.channels.names import sends_nothing
-from dispatcher.model.values import count, counted, percent
+from dispatcher.model.values import counted, percent
 from dispatcher.model.view import STATES, TaskView
 from fairlane.cli.base.arguments import DURATION
 from fairlane.cli.base.completion import task_argument
@@ -34,7 +34,7 @@ def task_fields(view: TaskView) -> dict[str, Any]:
 def _emit(output: Output, view: TaskView, **more: Any) -> None:
     fields, total = {**task_fields(view), **more}, view.targets.total
     done = total - view.targets.pending
-    text = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
+    text = view.targets.done + (f" ({percent(done / total)})" if total else "")
     shown = {**fields, "done": text, "eta_s": None if view.ended else view.eta_s}
     output.emit_record(fields, shown, _FIRST)
     if trial := sends_nothing(view.channel):

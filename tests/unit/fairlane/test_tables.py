@@ -30,6 +30,7 @@ from fairlane.figures import what_if
 from fairlane.figures.usage import AppUsage
 from fairlane.figures.what_if import Effect
 from fairlane.screen.fields import Kind
+from fairlane.screen.outcome_bar import OutcomeBar
 from fairlane.screen.render import screen, tasks_table, tiers_table, workers_table
 from fairlane.screen.sample import TierFigures, sample_of
 from fairlane.screen.table import LONG_WORD, FittedTable, record_of, table_of
@@ -216,6 +217,10 @@ SALE = task_view(
 NEWS = task_view(
     "news-daily-ab12", state="paused", sealed=False, targets=TargetCounts(total=60_000, sent=30_000, pending=30_000)
 )
+TIPS = task_view(
+    "shop-tips", tier="low", state="cancelled", finished_ms=1,
+    targets=TargetCounts(total=20_000, sent=8_280, cancelled=11_720),
+)  # fmt: skip
 BEATS = [
     WorkerBeat(
         id=f"vm-8025-39fbce-{number}", host="vm-8025", pid=12_345, state=state, started_ms=0, seen_ms=500_000,
@@ -227,20 +232,24 @@ BEATS = [
 
 TASKS_AT = {
     80: """
-task                 tier channel state     done     total targets/s      ETA
-shop-flash-sale-ab12 high null    running 60,000 5,000,000     1,800 2 h 01 m
-news-daily-ab12      high null    paused  30,000   60,000+         0        -
-left out at this width: progress, weight
+task                 tier channel state       sent not sent     total      ETA
+shop-flash-sale-ab12 high null    running   60,000        0 5,000,000 2 h 01 m
+news-daily-ab12      high null    paused    30,000        0   60,000+        -
+shop-tips            low  null    cancelled  8,280   11,720    20,000        -
+left out at this width: progress, targets/s, weight
 """,
     100: """
-task                 tier channel state   progress          done     total targets/s      ETA weight
-shop-flash-sale-ab12 high null    running                 60,000 5,000,000     1,800 2 h 01 m      3
-news-daily-ab12      high null    paused  ━━━━━━━╸        30,000   60,000+         0        -      1
+task                 tier channel state     progress      sent not sent     total targets/s      ETA
+shop-flash-sale-ab12 high null    running               60,000        0 5,000,000     1,800 2 h 01 m
+news-daily-ab12      high null    paused    ━━━━━       30,000        0   60,000+         0        -
+shop-tips            low  null    cancelled ━━━━━━━━━━━  8,280   11,720    20,000         0        -
+left out at this width: weight
 """,
     120: """
-task                  tier  channel  state    progress                    done      total  targets/s       ETA  weight
-shop-flash-sale-ab12  high  null     running                            60,000  5,000,000      1,800  2 h 01 m       3
-news-daily-ab12       high  null     paused   ━━━━━━━━━━━━              30,000    60,000+          0         -       1
+task                  tier  channel  state      progress          sent  not sent      total  targets/s       ETA  weight
+shop-flash-sale-ab12  high  null     running                    60,000         0  5,000,000      1,800  2 h 01 m       3
+news-daily-ab12       high  null     paused     ━━━━━━━         30,000         0    60,000+          0         -       1
+shop-tips             low   null     cancelled  ━━━━━━━━━━━━━━   8,280    11,720     20,000          0         -       1
 """,
 }
 WORKERS_AT_80 = """
@@ -258,7 +267,21 @@ def text(lines: list[str]) -> str:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_list_of_tasks_shrinks_its_bar_and_keeps_its_numbers(width: int) -> None:
-    assert text(drawn(tasks_table([SALE, NEWS], 2), width)) == TASKS_AT[width].strip("\n")
+    assert text(drawn(tasks_table([SALE, NEWS, TIPS], 3), width)) == TASKS_AT[width].strip("\n")
+
+
+def test_a_bar_shows_what_ended_unsent_in_red() -> None:
+    def colours(sent: int, not_sent: int, total: int) -> list[int]:
+        console = Console(width=10, force_terminal=True, color_system="truecolor", file=StringIO())
+        spans = [line.text for line in console.render(OutcomeBar(sent, not_sent, total)) if "━" in line.text]
+        return [len(span) for span in spans]
+
+    assert colours(10, 0, 10) == [10]
+    assert colours(4, 6, 10) == [4, 6]
+    assert colours(999, 1, 1_000) == [9, 1], "a single failure is seen"
+    assert colours(0, 0, 0) == []
+    assert colours(10**15, 0, 0) == [10], "counts that do not fit fill the bar"
+    assert colours(9, -5, 10) == [9]
 
 
 def worker_list() -> RenderableType:
@@ -321,7 +344,7 @@ def test_a_task_is_shown_with_what_matters_first(cli: CommandLine) -> None:
     lines = cli(["task", "show", SALE.id]).out.splitlines()
     first = [line.split("  ")[0] for line in lines[: lines.index("")]]
     assert first == ["id", "state", "done", "targets/s", "ETA", "targets.failed", "channel", "reason"]
-    assert "60,000 of 5,000,000, 1.2%" in lines[2]
+    assert "60,000 of 5,000,000: 60,000 sent (1.2%)" in lines[2]
     assert not any("_ms" in line for line in lines)
 
 
