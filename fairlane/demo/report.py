@@ -18,6 +18,10 @@ from fairlane.screen.table import table_of
 from fairlane.screen.waits import merged, quantile_ms
 
 
+MEASURED_S, FAST_ENOUGH = 8.0, 0.8
+"""How long a rate is measured, and the part of the capacity from which on it is near enough."""
+
+
 @dataclass
 class ShareMeter:
     """Counts the targets sent per tier while all tiers had a backlog; shares must match the weights only then."""
@@ -28,11 +32,22 @@ class ShareMeter:
 
     def add(self, sample: Sample) -> None:
         last, self._last = self._last, sample
-        if last is None or not (_all_backlogged(last) and _all_backlogged(sample)):
+        if last is None or not (_all_backlogged(last) and _all_backlogged(sample) and any(_sent(last).values())):
             return
         self.seconds += sample.at_s - last.at_s
         for (_, tier), targets in (_sent(sample) - _sent(last)).items():
             self.sent[tier] += targets
+
+    def slowness(self, capacity: int) -> str:
+        """Return a note if the machine sends less than the capacity, so that workers and not weights set the shares."""
+        rate = sum(self.sent.values()) / self.seconds if self.seconds >= MEASURED_S else capacity
+        if rate >= FAST_ENOUGH * capacity:
+            return ""
+        lower = max(10, round(rate / 2, -1))
+        return (
+            f"this machine is too slow for {capacity:,} targets/s, and its shares are blurred: "
+            f"try `fairlane demo --capacity {lower:.0f}`"
+        )
 
     def share(self, tier: str) -> float | None:
         total = sum(self.sent.values())

@@ -111,13 +111,15 @@ class Demo:
 
     def _watch(self, audience: Audience, all_submitted: Callable[[], bool]) -> ShareMeter:
         clock, meter = SystemClock(), ShareMeter()
-        script = Script(self, audience)
+        script, slow = Script(self, audience), ""
         deadline = time.monotonic() + self.plan.deadline_s
         with Watch(self.console) as watch:
             while time.monotonic() < deadline and not audience.errors:
                 sample = sample_of(audience, clock)
                 meter.add(sample)
                 script.follow(sending=sample.rate > 0)
+                if not slow and (slow := meter.slowness(self.plan.capacity)):
+                    script.notes.append(slow)
                 watch.show(sample, script.notes)
                 if all_submitted() and all(task.ended for task in sample.tasks):
                     break

@@ -53,6 +53,17 @@ class Service:
         return self.tasks
 
 
+@pytest.mark.parametrize(("rate", "says"), [(3_000, ""), (2_500, ""), (1_143, "--capacity 570"), (0, "--capacity 10")])
+def test_the_demo_says_when_the_machine_is_too_slow_for_its_shares(rate: int, says: str) -> None:
+    meter, backlog = ShareMeter(), [task(tier, tier, total=10**6) for tier in WEIGHTS]
+    for second in range(12):
+        sent = max(1, rate * second // 3)
+        sample = sample_of(Service([beat("w", high=sent, medium=sent, low=sent)], backlog), VirtualClock())
+        meter.add(replace(sample, at_s=float(second)))
+    assert says in meter.slowness(3_000)
+    assert bool(meter.slowness(3_000)) == bool(says)
+
+
 def test_only_backlogged_tiers_are_due_a_share() -> None:
     assert wanted_shares(WEIGHTS, {"high": 0, "medium": 5, "low": 7}) == {"high": None, "medium": 0.75, "low": 0.25}
     assert wanted_shares(WEIGHTS, dict.fromkeys(WEIGHTS, 0)) == dict.fromkeys(WEIGHTS)
