@@ -10,6 +10,7 @@ import msgspec
 from backends.redis.client import lua_folder
 from backends.redis.view import RedisView
 from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.why import NO_PULSAR, PROVIDER
 from dispatcher.model.cap_state import CapState, cap_state
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.wire.lease import (
@@ -133,14 +134,18 @@ class RedisLedger:
             first += scanned
         return closable
 
-    def note_sends(self, errors: Mapping[str, SendError], waits: Mapping[str, int]) -> None:
+    def note_sends(
+        self, errors: Mapping[str, SendError], waits: Mapping[str, int], unrecorded: Mapping[str, int] = {}
+    ) -> None:
         """Store a worker's send errors and waits in the view.
 
         `errors` are those since the last call, by task. `waits` is how long (ms) the oldest envelope of each task has
-        been in its channel.
+        been in its channel, `unrecorded` how long its oldest outcome has waited to be stored.
         """
         rows = [(task, *msgspec.structs.astuple(error)) for task, error in errors.items()]
-        self._call("note_sends", _encode(rows), _encode(list(waits.items())))
+        causes = {PROVIDER: waits, NO_PULSAR: unrecorded}
+        waiting = [(task, ms, cause) for cause, tasks in causes.items() for task, ms in tasks.items()]
+        self._call("note_sends", _encode(rows), _encode(waiting))
 
     def _call(self, name: str, *args: str | bytes | int) -> Any:
         return self._scripts.call(name, [self._prefix], args)

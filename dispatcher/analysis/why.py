@@ -17,6 +17,7 @@ FLOW_PAUSED = "flow_paused"
 NO_CHANNEL = "no_channel"
 NO_WORKER_RUNS = "no_worker_runs"
 NO_REDIS = "no_redis"
+NO_PULSAR = "no_pulsar"
 NO_WORKER, RETRY_WAIT, PROVIDER = "no_worker", "retry_wait", "provider"
 AUDIENCE, LAST_TARGETS = "audience", "last_targets"
 MEANINGS = {
@@ -28,6 +29,7 @@ MEANINGS = {
     NO_WORKER_RUNS: "no worker was running",
     NO_CHANNEL: "no worker had its channel",
     NO_REDIS: "workers did not reach Redis, or it had come back and claims made before had to end",
+    NO_PULSAR: "its outcomes waited to be stored: workers did not reach Pulsar, or it did not answer",
     "tier_share": "the capacity went to other tiers, which had their shares",
     "task_weight": "the capacity went to other tasks of its tier, by their weights",
     "app_weight": "the capacity went to other apps, by their weights",
@@ -215,7 +217,7 @@ def _sent_now(task: TaskView, counted: Counted, now_ms: int) -> str:
     if error is not None and error.retry_ms > now_ms and counted.span.to_ms <= error.last_ms:
         return RETRY_WAIT
     is_recent = now_ms - counted.span.to_ms <= COVERED_MS
-    return PROVIDER if is_recent and counted.last == PROVIDER else ""
+    return counted.last if is_recent and counted.last in (PROVIDER, NO_PULSAR) else ""
 
 
 def _spans_by_cause(
@@ -229,10 +231,12 @@ def _spans_by_cause(
     yield NO_WORKER_RUNS, held_up.no_worker_runs
     yield NO_CHANNEL, held_up.no_channel
     yield NO_REDIS, held_up.outages
-    if task.hold_until_sealed and not task.sealed and not task.ended:
-        yield HELD, [age]
     starts = [ms for ms in (counted.span.from_ms, task.first_outcome_ms) if ms]
     taken_up_ms = min(starts, default=age.to_ms)
+    if task.hold_until_sealed and (starts or not (task.sealed or task.ended)):
+        yield HELD, [TimeSpan(age.from_ms, taken_up_ms)]  # workers take up no lane, and count nothing, before the seal
+    if not (starts or task.sealed or task.ended or task.targets.total):
+        yield AUDIENCE, [age]
     yield NO_WORKER, [TimeSpan(age.from_ms, taken_up_ms)]
     yield from _after(task, counted, TimeSpan(max(taken_up_ms, counted.span.to_ms), age.to_ms))
 

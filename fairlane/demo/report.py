@@ -17,7 +17,6 @@ from fairlane.screen.sample import Sample
 from fairlane.screen.table import table_of
 from fairlane.screen.waits import merged, quantile_ms
 
-
 MEASURED_S, FAST_ENOUGH = 8.0, 0.8
 """How long a rate is measured, and the part of the capacity from which on it is near enough."""
 

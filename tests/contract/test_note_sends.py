@@ -71,6 +71,11 @@ def test_time_in_the_channel_is_counted_while_nobody_asks_for_the_task(ledger: R
     assert registry.tasks.why("t1").causes == {"provider": 6_000}, "it was counted just now"
 
 
+def test_time_in_which_outcomes_are_not_stored_is_a_cause_of_its_own(ledger: RedisLedger, registry: Registry) -> None:
+    ledger.note_sends({}, {}, {"t1": 4_000})
+    assert registry.tasks.why("t1").causes == {"no_pulsar": 4_000}
+
+
 def test_time_is_in_the_channel_from_the_start_of_the_task_at_most(ledger: RedisLedger, registry: Registry) -> None:
     ledger.note_sends({}, {"t1": 3_600_000})
     assert registry.tasks.why("t1").causes["provider"] == pytest.approx(60_000, abs=5_000)

@@ -104,6 +104,30 @@ def test_a_task_that_waits_for_its_audience() -> None:
     }
 
 
+def test_a_task_held_for_its_seal_has_waited_for_its_audience_after_it_too() -> None:
+    """Idle workers take up no lane of a task that is held, and that was said to be their fault."""
+    held = task(hold_until_sealed=True, sealed=True)
+    assert at(held, 12, counted={"sending": 2_000}, span_s=(10, 12)) == {"held_until_sealed": 10_000, "sending": 2_000}
+    assert at(held, 12) == {"no_worker": 12_000}
+    done = replace(held, first_outcome_ms=CREATED + 9_000, finished_ms=CREATED + 10_000, state="completed")
+    assert at(done, 12) == {"held_until_sealed": 9_000, "last_targets": 1_000}
+
+
+def test_a_submission_that_has_not_begun_to_publish_is_waited_for() -> None:
+    assert at(replace(task(sealed=False), targets=TargetCounts()), 5) == {"audience": 5_000}
+
+
+def test_an_outage_of_pulsar_is_a_cause() -> None:
+    lost = Counted({"sending": 9_000, "no_pulsar": 40_000}, span(0, 49))
+    assert why(task(), lost, HeldUp(), SETTINGS, CREATED + 50_000).now == "no_pulsar"
+    ended = replace(task(), finished_ms=CREATED + 50_000, state="completed")
+    assert at(ended, 60, counted=dict(lost.causes), span_s=(0, 49)) == {
+        "no_pulsar": 40_000,
+        "sending": 9_000,
+        "last_targets": 1_000,
+    }
+
+
 def test_what_the_ledger_counted_is_shown_and_the_rest_is_said_to_be_unknown() -> None:
     counted = {"tier_share": 3_000, "cap:app/shop": 1_000}
     assert at(task(), 10, counted=counted, span_s=(0, 10)) == {**counted, "unknown": 6_000}

@@ -1,5 +1,6 @@
 """`fairlane task why`."""
 
+import re
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from dispatcher.analysis.why import (
     FLOW_PAUSED,
     HELD,
     NO_CHANNEL,
+    NO_PULSAR,
     NO_REDIS,
     NO_WORKER_RUNS,
     PAUSED,
@@ -20,6 +22,9 @@ from dispatcher.analysis.why import (
     Part,
     Why,
 )
+from dispatcher.channels.specs import SPECS
+from dispatcher.channels.verdict_table import Answer, Effect
+from dispatcher.model.flow_pause import PauseKind
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, duration, percent
 from dispatcher.model.view import ENDED_STATES
@@ -46,8 +51,11 @@ ADVICE = {
     NO_WORKER_RUNS: "fairlane worker",
     NO_CHANNEL: "a worker with channel {channel}",
     NO_REDIS: "find out why Redis was gone: read its log",
+    NO_PULSAR: "see what `fairlane doctor` says of Pulsar",
 }
 """Advice that reduces each cause. For the other causes there is none, or nobody knows."""
+_STATUS = re.compile(r"\b([1-5]\d\d)\b(?: (\w+))?")
+"""The provider's status in the reason of an error, and its code."""
 _NOW = {
     SCHEDULED: "its start time has not come",
     PAUSED: "it is paused",
@@ -56,6 +64,7 @@ _NOW = {
     FLOW_PAUSED: "app {app} is paused on channel {channel}",
     NO_WORKER_RUNS: "no worker is running",
     NO_CHANNEL: "no worker has channel {channel}",
+    NO_PULSAR: "its outcomes are not stored, since Pulsar does not take them",
     PROVIDER: "channel {channel} has its targets, and the provider has not answered",
 }
 """Reasons in words, by what a task waits for."""
@@ -105,7 +114,7 @@ def _row(part: Part, explained: Why) -> dict[str, Any]:
         "seconds": round(part.ms / 1000, 3),
         "part": round(part.ms / explained.age_ms, 4),
         "meaning": part.meaning,
-        "advice": _advice(part.cause, explained),
+        "advice": advice(part.cause, explained),
     }
 
 
@@ -142,8 +151,10 @@ def due_text(error: SendError) -> str:
     return f"{named} is due at {local_moment(error.retry_ms)}"
 
 
-def _advice(cause: str, explained: Why) -> str:
+def advice(cause: str, explained: Why) -> str:
     pool = Pool.parse(cause.removeprefix("cap:"))
+    if cause in (FLOW_PAUSED, RETRY_WAIT, PROVIDER) and _sends_too_fast(explained):
+        return f"fairlane app cap {explained.app} RATE --channel {explained.channel}"
     if pool is None:
         return ADVICE.get(cause, "").format(id=explained.task, channel=explained.channel, app=explained.app)
     if pool.quota:
@@ -151,6 +162,17 @@ def _advice(cause: str, explained: Why) -> str:
     if not pool.app:
         return f"fairlane channel cap {pool.channel} RATE"
     return f"fairlane app cap {pool.app} RATE{f' --channel {pool.channel}' if pool.channel else ''}"
+
+
+def _sends_too_fast(explained: Why) -> bool:
+    """Return whether the provider answered that the app sends too fast on the channel."""
+    if explained.flow_pause is not None:
+        return explained.flow_pause.kind is PauseKind.LIMIT
+    answer = _STATUS.search(explained.last_error.reason if explained.last_error is not None else "")
+    spec = SPECS.get(explained.channel)
+    if answer is None or spec is None:
+        return answer is not None and answer[1] == "429"
+    return spec.table.row_of(Answer(status=int(answer[1]), code=answer[2] or "")).effect is Effect.LIMIT
 
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dispatcher.analysis.send_errors import SendError, SendErrors
+from dispatcher.analysis.send_errors import MAX_TASKS, SendError, SendErrors
 from dispatcher.clock import Clock
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError
@@ -16,8 +16,9 @@ MAX_KINDS = 100
 _LONGEST_KIND = 60
 _log = logging.getLogger(__name__)
 
-Store = Callable[[Mapping[str, SendError], Mapping[str, int]], None]
-"""Stores errors by task, and how long tasks have been in their channels (ms). Raises FairlaneError."""
+Store = Callable[[Mapping[str, SendError], Mapping[str, int], Mapping[str, int]], None]
+"""Stores errors by task, and for how long (ms) tasks have been in their channels, and have waited for Pulsar to store
+outcomes. Raises FairlaneError."""
 
 
 @dataclass(slots=True)
@@ -43,16 +44,23 @@ class SendNotes:
 
         Raises FairlaneError; they are then stored the next time.
         """
-        taken, waits = self._errors.take(), self._stats.in_channels
-        if not taken and not waits:
+        taken, waits, unrecorded = self._errors.take(), self._stats.in_channels, self._unrecorded()
+        if not taken and not waits and not unrecorded:
             return
         try:
-            self._store({task: error for task, (_, error) in taken.items()}, waits)
+            self._store({task: error for task, (_, error) in taken.items()}, waits, unrecorded)
         except FairlaneError:
             self._errors.put_back(taken.items())
             raise
         for task, (channel, error) in taken.items():
             self._warn(task, channel, error)
+
+    def _unrecorded(self) -> dict[str, int]:
+        """Return for how long (ms) tasks have waited for Pulsar to store their outcomes."""
+        late = self._stats.late_records
+        if late is None:
+            return {}
+        return dict.fromkeys(late.tasks[:MAX_TASKS], round((self._clock.monotonic_s() - late.since_s) * 1000))
 
     def _warn(self, task: str, channel: str, error: SendError) -> None:
         """Warn of errors; targets that were put back are worth a line only."""

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Stores errors and waits of a worker's sends: the errors by task, and how long tasks have been in their channels.
+-- Stores errors and waits of a worker's sends: the errors by task, and how long tasks have been in their channels,
+-- or have waited for their outcomes to be stored.
 --
 -- KEYS[1] prefix
 -- ARGV[1] msgpack of {task, reason, count, at_ms, attempt, retry_ms,
---   unsent, unsent_ms, unsent_reason}...; [2] msgpack of {task, ms}...
+--   unsent, unsent_ms, unsent_reason}...; [2] msgpack of {task, ms, cause}...
 -- Returns 0
 
 -- include: why.lua
@@ -31,14 +32,14 @@ local function note_error(error)
   end
 end
 
-local function note_wait(id, ms)
+local function note_wait(id, ms, cause)
   local values = redis.call('HMGET', task_key(id), 'lane', 'ended', 'why_ms', 'created_ms', 'start_ms')
   if not values[1] or (values[2] or '') ~= '' then return end
   local task = { id = id, why_ms = int(values[3]) }
   local uncounted = now - math.max(task.why_ms, int(values[4]), int(values[5]))
-  if uncounted >= NOT_COUNTED_MS then add_causes(task, { provider = math.min(uncounted, ms) }, now) end
+  if uncounted >= NOT_COUNTED_MS then add_causes(task, { [cause] = math.min(uncounted, ms) }, now) end
 end
 
 for _, error in ipairs(cmsgpack.unpack(ARGV[1])) do note_error(error) end
-for _, wait in ipairs(cmsgpack.unpack(ARGV[2])) do note_wait(wait[1], wait[2]) end
+for _, wait in ipairs(cmsgpack.unpack(ARGV[2])) do note_wait(wait[1], wait[2], wait[3]) end
 return 0

@@ -7,6 +7,7 @@ import pytest
 from dispatcher.analysis.send_errors import MAX_TASKS, SendError, SendErrors
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.stats import EngineStats
+from dispatcher.engine.unrecorded import LateRecords
 from dispatcher.model.errors import Unreachable
 from fairlane.worker.report.send_notes import MAX_KINDS, SendNotes, kind_of
 
@@ -23,11 +24,11 @@ class Notes:
         self.is_there = True
         self.store = SendNotes(self.errors, self.stats, self._store, self.clock).store
 
-    def _store(self, errors: Mapping[str, SendError], waits: Mapping[str, int]) -> None:
+    def _store(self, errors: Mapping[str, SendError], waits: Mapping[str, int], unrecorded: Mapping[str, int]) -> None:
         if not self.is_there:
             raise Unreachable("Redis is gone.", "Start it.")
         self.stored.append({task: error.count for task, error in errors.items()})
-        self.waits.append(dict(waits))
+        self.waits.append({**waits, **unrecorded})
 
     def fail(self, task: str, reason: str, count: int = 1, channel: str = "http") -> None:
         self.errors.note(task, channel, SendError(reason, count, 0, 1, 0))
@@ -99,6 +100,13 @@ def test_with_nothing_to_say_redis_is_not_asked() -> None:
     notes.stats.in_channels = {"slow": 6_000}
     notes.store()
     assert notes.waits == [{"slow": 6_000}]
+
+
+def test_outcomes_that_pulsar_does_not_store_are_a_wait_of_their_tasks() -> None:
+    notes = Notes()
+    notes.stats.late_records = LateRecords(notes.clock.monotonic_s() - 4.0, 7, ["sale"])
+    notes.store()
+    assert notes.waits == [{"sale": 4_000}]
 
 
 def test_the_errors_of_very_many_tasks_are_kept_for_the_first_of_them() -> None:
