@@ -211,7 +211,7 @@ def _prepared(
         task.check_columns(columns.variables)
     target = f.col(quoted(columns.target))
     if not as_given:
-        target = canonical(target, task.channel or f.col(quoted("channel")))
+        target = canonical(target, task.channel or f.col("channel").cast("string"))
     others = dict.fromkeys([*columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))])
     others.pop(columns.target, None)
     table = table.select(target.alias(columns.target), *(quoted(name) for name in others))
@@ -231,7 +231,11 @@ def _order(split: Sequence[str]) -> "list[Column]":
 
     names = sorted(split, key=lambda name: name != "tier")
     ranks = f.array(*(f.lit(tier.name.lower()) for tier in Tier))
-    return [f.array_position(ranks, f.col("tier")) if name == "tier" else f.col(quoted(name)) for name in names]
+    columns = [f.col(quoted(name)).cast("string") for name in names]
+    return [
+        f.array_position(ranks, column) if name == "tier" else column
+        for name, column in zip(names, columns, strict=True)
+    ]
 
 
 def _load(

@@ -21,7 +21,7 @@ from producers.ports import Services
 from producers.submit.acceptance import task_digest
 from spark_jobs.source.rows import AudienceDigest
 from spark_jobs.source.task_options import LANGUAGE, TaskOptions
-from spark_jobs.source.writing import WriteTarget, Written, WrittenPart
+from spark_jobs.source.writing import WriteTarget, Written, WrittenPart, check_open
 
 _log = logging.getLogger(__name__)
 _SEALED_AT_ONCE = 500
@@ -62,15 +62,15 @@ class Committed:
 def commit(services: Services, target: WriteTarget, attempts: Sequence[Written]) -> Committed:
     """Seal the tasks that these attempts filled.
 
-    Raises InvalidInput (there is no target at all), AudienceMismatch (a task is already sealed with another audience;
-    with first_stays that is only logged) and Unreachable. If it is run again with other attempts of the same rows, it
-    completes the work it had begun.
+    Raises InvalidInput (there is no target at all), TaskEnded (a task was cancelled meanwhile), AudienceMismatch (a
+    task is already sealed with another audience) and Unreachable; with first_stays these two of a task are no
+    errors. If it is run again with other attempts of the same rows, it completes the work it had begun.
     """
     base, options = target.base, target.options
     tasks = _together(attempts, 0 if options.split else options.refused)
     if not any(gathered.digest.targets for gathered in tasks.values()):
         raise _nothing(attempts)
-    _seal(services, {task: gathered for task, gathered in tasks.items() if not _known(services, task).sealed})
+    _seal(services, {task: gathered for task, gathered in tasks.items() if _is_open(services, target, task)})
     for task, gathered in tasks.items():
         _compare(gathered, _known(services, task), strict=not target.first_stays)
     refused = sum(gathered.refused for gathered in tasks.values()) + sum(attempt.unassigned for attempt in attempts)
@@ -164,6 +164,15 @@ def _known(services: Services, task: str) -> Submission:
     if known is None:
         raise NotReady(f"The registry does not show task {task}, which this job has filled.", "Run the job again.")
     return known
+
+
+def _is_open(services: Services, target: WriteTarget, task: str) -> bool:
+    """Return whether a task waits for its seal. Raises TaskEnded if it has ended without one, unless a stream has to go
+    on."""
+    known = _known(services, task)
+    if not target.first_stays:
+        check_open(known)
+    return not known.sealed
 
 
 def _seal(services: Services, tasks: Mapping[str, GatheredTask]) -> None:

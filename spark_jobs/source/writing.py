@@ -109,11 +109,17 @@ def ensure(services: Services, task: PushTask, *, first_stays: bool = False) -> 
         if not first_stays:
             raise
         _log.warning("%s It stays as it was.", error.cause)
-    if known.stopped and not known.sealed:
-        raise TaskEnded(f"Task {task.id} is {known.stopped}; it accepts no more targets.", "Write under another id.")
+    check_open(known)
     if not known.sealed:
         services.lanes.create(known.record.lane, known.record.partitions)
     return known
+
+
+def check_open(known: Submission) -> None:
+    """Raise TaskEnded if a task has ended before its seal."""
+    if known.stopped and not known.sealed:
+        task = known.record.task
+        raise TaskEnded(f"Task {task} is {known.stopped}; it accepts no more targets.", "Write under another id.")
 
 
 def _create(services: Services, task: PushTask, task_id: str) -> Submission:

@@ -248,6 +248,14 @@ def test_what_stands_after_a_failure_is_told(job: Job) -> None:
     assert state_of_tasks(job.services, job.to, [held]).startswith("Complete and sent: task sale.")
 
 
+def test_a_task_that_was_cancelled_meanwhile_is_not_sealed(job: Job) -> None:
+    held = job.attempt(people(0, 1))
+    assert cancel_left(job.services, job.to.options, job.to.base) == ["sale"]
+    with pytest.raises(TaskEnded, match="Task sale is cancelled"):
+        job.commit(held)
+    assert job.seals() == []
+
+
 def test_a_seal_that_is_no_longer_shown_is_not_written_again(job: Job) -> None:
     job.write(people(0, 1))
     counted = job.attempt(people(0, 1))
