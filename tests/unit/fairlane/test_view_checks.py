@@ -8,10 +8,12 @@ from msgspec import structs
 from backends.redis.keys import MAX_SKIPPED_RECORDS
 from backends.redis.registry.task_rows import VIEW_FIELDS, IdleTask, Row, idle_task
 from backends.redis.skipped_records import SkippedRecord, note_of
+from backends.redis.view import SET_APART
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
 from fairlane.checks.view_checks import (
+    apart_findings,
     channel_findings,
     flow_findings,
     form_findings,
@@ -168,3 +170,12 @@ def test_apps_that_something_paused_are_named_with_the_cause() -> None:
     assert "`fairlane channel resume fcm --app shop`" in suspect.fix
     assert "--confirm-dead" in suspect.fix
     assert "--confirm-dead" not in down.fix
+
+
+def test_doctor_names_the_tasks_with_envelopes_that_were_set_apart() -> None:
+    (finding,) = apart_findings({f"{SET_APART}small": 4, f"{SET_APART}large": 1_500, "repeats": 7})
+    assert finding.level == "warn"
+    assert "1,504 targets failed" in finding.what
+    assert "large (1,500), small (4)" in finding.what
+    assert "dead-letters drop --task ID" in finding.fix
+    assert list(apart_findings({"repeats": 7})) == []

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatcher.wire.nesting import MAX_LEVELS, TOO_DEEP
 from spark_jobs.source.columns import Columns
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, people, table
+from tests.unit.test_nesting import in_lists
 
 pytest.importorskip("pyarrow")
 from spark_jobs.source.rows import AudienceDigest, read_rows, split_batch
@@ -46,6 +48,17 @@ def test_a_struct_column_holds_all_variables() -> None:
     columns = Columns("target", (), "vars", ())
     rows = read([{"target": "a", "vars": {"name": "Ann", "age": None}}, {"target": "b", "vars": None}], columns)
     assert rows.variables == [{"name": "Ann"}, None]
+
+
+def test_a_row_whose_variables_no_worker_can_read_is_refused_alone() -> None:
+    columns = Columns("target", ("items",), "", ())
+    rows = read([{"target": "a", "items": in_lists(2)}, {"target": "b", "items": in_lists(2)}], columns)
+    assert rows.addresses == ["a", "b"]
+    deep = [{"target": name, "items": in_lists(MAX_LEVELS + 1) if name == "b" else None} for name in ("a", "b", "c")]
+    rows = read(deep, columns)
+    assert rows.addresses == ["a", "c"]
+    assert [(one.line, one.target) for one in rows.refusals] == [(2, "b")]
+    assert TOO_DEEP in rows.refusals[0].reason
 
 
 @pytest.mark.parametrize(
