@@ -10,6 +10,7 @@ from typing import Any
 
 import pulsar
 import pytest
+from msgspec.structs import replace
 
 from backends.pulsar import lane_publisher
 from backends.pulsar.lane_publisher import LanePublisher, PublisherSettings
@@ -20,6 +21,7 @@ from dispatcher.wire.envelope import Envelope, decode_envelope
 from tests.actors import running
 from tests.unit.backends.raw_client import Checks, SilentProducer
 from tests.unit.consumers.envelopes import envelope
+from tests.unit.test_nesting import in_lists
 
 LANE = "persistent://t/tasks-01/moved"
 OTHER = "persistent://t/tasks-02/moved"
@@ -105,6 +107,19 @@ def plain_topics(monkeypatch: pytest.MonkeyPatch) -> None:
 def narrow(stuck_s: float = 30.0) -> PublisherSettings:
     """Two envelopes under way at most, and then it waits for a receipt."""
     return PublisherSettings(stuck_s=stuck_s, producer=LaneProducerSettings(in_flight_messages=2))
+
+
+# ---------------------------------------------------------------- envelopes that cannot be encoded
+def test_a_call_that_cannot_be_encoded_fails_alone() -> None:
+    broker, good = Broker(), Answers()
+    bad, later = Answers(), Answers()
+    with working(broker, narrow()) as lanes:
+        lanes.publish(LANE, envelopes(0), good)
+        lanes.publish(LANE, [replace(envelope(1, task="moved"), variables=[{"a": in_lists(2_000)}])], bad)
+        lanes.publish(LANE, envelopes(2), later)
+        assert (good.next(), later.next()) == (None, None)
+        assert isinstance(bad.next(), RecursionError)
+    assert broker.stored == {LANE: [0, 2]}
 
 
 # ---------------------------------------------------------------- a lane that stalls
