@@ -126,7 +126,7 @@ class Draft:
         for code in set(codes):
             self._count(code, codes.count(code))
         self._add_mixed(envelope, bytes(codes))
-        self._name(envelope, [i for i, code in enumerate(codes) if code == _INVALID], None)
+        self._name(envelope, [i for i, code in enumerate(codes) if code in self._names], None)
         if failed:
             self.letters.append(_letter_apart(envelope, failed, reason, at_ms))
             self.error = SendError(reason, len(failed), at_ms, envelope.attempt + 1, 0).after(self.error)

@@ -41,7 +41,7 @@ class _Job:
     record: Publish | None = None
     """The step that stores the outcomes."""
     source: OpenRecord | None = None
-    """The outcomes in the record, until it is stored."""
+    """The outcomes in the record, until it may be stored."""
     is_abandoned: bool = False
     """Whether its envelopes are settled by other jobs."""
     sent_s: float = 0.0
@@ -303,7 +303,6 @@ class Settling(EnginePart):
             return
         if receipt.publish is receipt.job.record and receipt.job.draft is not None and not _may_be_stored(event.error):
             self._unrecorded.forget(receipt.job.draft)
-            receipt.job.source = None
         if event.error is not None:
             self._publish_again(event.token, receipt)
             return
@@ -344,6 +343,9 @@ class Settling(EnginePart):
                 return
             self._abandon(receipt.job)
             self._suspect(source, error)
+        else:
+            if receipt.publish is receipt.job.record:
+                receipt.job.source = None
 
     def _abandon(self, job: _Job) -> None:
         """Forget a job whose outcomes are not recorded. Late receipts are ignored."""

@@ -82,6 +82,15 @@ def test_a_damaged_envelope_fails_its_targets_and_its_task_ends(world: EngineWor
     assert unsettled(world) == 0
 
 
+@pytest.mark.parametrize(("named", "targets"), [("dead", 0), ("all", 2)])
+def test_its_targets_are_named_for_the_journal_as_any_that_fail(world: EngineWorld, named: Any, targets: int) -> None:
+    world.worker(named_targets=named)
+    lane = world.add_task("t", 2, chunk=2, publish=False)
+    world.broker.publish(lane, [damaged("t", 0)])
+    world.run_out("t")
+    assert sum(len(one.targets) for record in world.records() for one in record.named) == targets
+
+
 def test_its_dead_letter_names_the_targets_and_the_reason_and_is_never_replayed(world: EngineWorld) -> None:
     world.worker()
     lane = world.add_task("t", 2, chunk=2, publish=False)
