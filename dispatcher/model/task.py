@@ -56,7 +56,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     """
 
     address: str
-    """1 to 1,024 printable characters, no whitespace."""
+    """1 to 1,024 printable characters, no whitespace but around it, where it is removed."""
     variables: Mapping[str, Any] | None = None
     """At most 2 KiB encoded; keys are text, and lists and objects are nested at most 32 levels deep."""
 

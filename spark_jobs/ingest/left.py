@@ -18,8 +18,9 @@ def naming_left_tasks(options: TaskOptions) -> Iterator[None]:
         yield
     except FairlaneError as error:
         raise type(error)(error.cause, f"{error.next_step} {_left(options)}".strip()) from error
-    except BaseException as error:
-        error.add_note(_left(options))
+    except BaseException as error:  # such as an interruption by the user
+        if left := _left(options):
+            error.add_note(left)
         raise
 
 
