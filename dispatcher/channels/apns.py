@@ -25,6 +25,7 @@ from dispatcher.channels.spec import (
     Rendering,
     TargetRequest,
     compiled,
+    given,
     merged,
     unknown_fields,
 )
@@ -106,12 +107,9 @@ def aps_with_numbers(aps: Mapping[str, Any]) -> dict[str, Any]:
 
 def _push_type(message: PushMessage) -> str:
     """Return the type that the message names. Otherwise, what a user notices is an alert."""
-    given = message.apns.get(HEADERS, {}).get(PUSH_TYPE)
-    if given is not None:
-        return str(given)
     texts = [message.localized(language) for language in ("", *message.locales)]
     is_noticed = any(name in _aps(one) for one in texts for name in USER_VISIBLE)
-    return "alert" if is_noticed else "background"
+    return str(message.apns.get(HEADERS, {}).get(PUSH_TYPE, "alert" if is_noticed else "background"))
 
 
 def _headers(message: PushMessage, handling: Handling) -> dict[str, str]:
@@ -130,9 +128,8 @@ def _headers(message: PushMessage, handling: Handling) -> dict[str, str]:
 
 def _aps(message: PushMessage) -> dict[str, Any]:
     """Return `aps` as the message says it. Fields under `apns` win over those made from the common ones."""
-    alert = {name: text for name, text in (("title", message.title), ("body", message.body)) if text}
-    fields = {"alert": alert, "sound": message.sound, "category": message.category, "badge": message.badge_value}
-    aps = {name: value for name, value in fields.items() if value not in ("", None, {})}
+    fields = {"alert": given({"title": message.title, "body": message.body}), "sound": message.sound}
+    aps = given({**fields, "category": message.category, "badge": message.badge_value})
     if message.image:
         aps["mutable-content"] = 1
     return aps_with_numbers(merged(aps, message.apns.get("aps", {})))
@@ -154,6 +151,4 @@ def _field(message: PushMessage, field: str, language: str) -> str:
         return f"message.apns.{HEADERS}.{field}"
     if field.startswith("aps."):
         return f"message.apns.{field}"
-    if field == COLLAPSE_ID:
-        return "message.collapse"
     return f"message.locales.{language}" if language else "message"

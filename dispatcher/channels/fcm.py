@@ -12,7 +12,7 @@ from dispatcher.channels.apns import aps_with_numbers
 from dispatcher.channels.push_message import PushMessage, read_message
 from dispatcher.channels.rules.apns import COLLAPSE_ID
 from dispatcher.channels.rules.fcm import MAX_PAYLOAD_BYTES, MAX_TTL_S, TARGET_FIELDS, refusals, value_at
-from dispatcher.channels.spec import ChannelSpec, Handling, Problem, Rendering, TargetRequest, compiled, merged
+from dispatcher.channels.spec import ChannelSpec, Handling, Problem, Rendering, TargetRequest, compiled, given, merged
 from dispatcher.channels.template import TARGET, WholeNumber
 from dispatcher.model.tier import Tier
 
@@ -47,9 +47,8 @@ class FcmSpec(ChannelSpec):
     def ignored(self, message: PushMessage, /) -> list[str]:
         if any(_is_shown(message.localized(language)) for language in ("", *message.locales)):
             return []
-        given = _given({"sound": message.sound, "badge": message.badge, "category": message.category})
-        why = "has no effect on Android devices, since the message has neither title nor body"
-        return [f"{name} {why}" for name in given]
+        named = given({"sound": message.sound, "badge": message.badge, "category": message.category})
+        return [f"{name} has no effect on Android devices, since there is neither title nor body" for name in named]
 
     def document(self, message: PushMessage) -> dict[str, Any]:
         # With every field that depends on the moment of sending.
@@ -75,26 +74,21 @@ def _fields(message: PushMessage, tier: Tier, ttl_s: int | None) -> dict[str, An
     `sound`, `category`, `badge` and `collapse` have a field for Android and one for iOS. Those of an Android
     notification are left out if there is none: they would make one without a text.
     """
-    notification = _given({"title": message.title, "body": message.body, "image": message.image})
+    notification = given({"title": message.title, "body": message.body, "image": message.image})
     shown = {"channel_id": message.category, "sound": message.sound, "notification_count": message.badge_value}
     android: dict[str, Any] = {"priority": _PRIORITY[tier]}
     if ttl_s is not None:
         android["ttl"] = f"{ttl_s}s"
-    android |= _given({"collapse_key": message.collapse, "notification": _given(shown) if _is_shown(message) else {}})
-    aps = _given({"category": message.category, "sound": message.sound, "badge": message.badge_value})
-    ios = _given({"headers": _given({COLLAPSE_ID: message.collapse}), "payload": _given({"aps": aps})})
-    fields = {"android": android, **_given({"notification": notification, "data": message.data, "apns": ios})}
+    android |= given({"collapse_key": message.collapse, "notification": given(shown) if _is_shown(message) else {}})
+    aps = given({"category": message.category, "sound": message.sound, "badge": message.badge_value})
+    ios = given({"headers": given({COLLAPSE_ID: message.collapse}), "payload": given({"aps": aps})})
+    fields = {"android": android, **given({"notification": notification, "data": message.data, "apns": ios})}
     return _with_numbers(merged(fields, message.fcm))
 
 
 def _is_shown(message: PushMessage) -> bool:
     """Return whether Android shows something."""
     return bool(message.is_shown or message.image or "notification" in message.fcm)
-
-
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that have a value."""
-    return {name: value for name, value in fields.items() if value not in ("", None, {})}
 
 
 def _with_numbers(fields: dict[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,8 @@ class Rendering:
 
     def own_headers(self, variables: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
         """Return the headers of one target. Raises as CollapseText.of."""
-        return () if self.collapse is None else ((self.collapse_header, self.collapse.of(variables)),)
+        text = "" if self.collapse is None else self.collapse.of(variables)
+        return ((self.collapse_header, text),) if text else ()
 
     def request(self, target: str, variables: Mapping[str, Any] | None) -> TargetRequest:
         """Return the final request of one target. Raises MissingVariable, and TypeError or ValueError for variables
@@ -194,15 +195,20 @@ def compiled(message: PushMessage, document: Callable[[PushMessage], object]) ->
     return Templates(template(""), {language: template(language) for language in message.locales})
 
 
-def unknown_fields(given: Mapping[str, Any], known: Collection[str], field: str) -> list[Problem]:
+def unknown_fields(fields: Mapping[str, Any], known: Collection[str], field: str) -> list[Problem]:
     """Return a problem for each field that the provider does not know."""
     problems = []
-    for name in given:
+    for name in fields:
         if name not in known:
             near = get_close_matches(name, known, 1)
             fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
             problems.append(Problem(f"{field}.{name}", NO_SUCH_FIELD, fix))
     return problems
+
+
+def given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value not in ("", None, {})}
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ joins pieces. No text marks a slot, so no text can be taken for one.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -124,27 +125,24 @@ def _parts(value: object) -> Iterator[bytes | Slot]:
     if isinstance(value, str):
         yield from _text_parts(value)
     elif isinstance(value, Mapping):
-        before = b"{"
-        for key, item in value.items():
-            yield before
-            yield from _text_parts(key)
-            yield b":"
-            yield from _parts(item)
-            before = b","
-        yield b"}" if value else b"{}"
+        members = (chain(_text_parts(key), (b":",), _parts(item)) for key, item in value.items())
+        yield from _joined(b"{", members, b"}")
     elif isinstance(value, (list, tuple)):
-        before = b"["
-        for item in value:
-            yield before
-            yield from _parts(item)
-            before = b","
-        yield b"]" if value else b"[]"
+        yield from _joined(b"[", map(_parts, value), b"]")
     elif isinstance(value, WholeNumber):
         yield _number_part(value.text, value.field)
     elif value is TARGET:
         yield from (b'"', Slot("", None), b'"')
     else:
         yield _encode(value)
+
+
+def _joined(begin: bytes, members: Iterable[Iterable[bytes | Slot]], end: bytes) -> Iterator[bytes | Slot]:
+    yield begin
+    for number, member in enumerate(members):
+        yield b"," if number else b""
+        yield from member
+    yield end
 
 
 def _text_parts(text: str) -> Iterator[bytes | Slot]:

@@ -57,7 +57,7 @@ def plain_variables(variables: Mapping[Any, Any]) -> dict[str, Any]:
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             raise TypeError(f"{name}: {error}") from error
         if form is not None or value is None:
-            plain[exact_text(name)] = form
+            plain[str.__str__(name)] = form
     return plain
 
 
@@ -78,20 +78,10 @@ def plain_value(value: object) -> Any:
     raise TypeError(f"a value of type {type(value).__name__} is neither text nor JSON: convert it first")
 
 
-def exact_text(text: str) -> str:
-    """Return a text of a subclass, such as an enum's or numpy's, as a plain text."""
-    return text if type(text) is str else str.__str__(text)
-
-
 def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in value):
         raise TypeError("the names in an object must be texts")
-    return {exact_text(name): plain_value(inner) for name, inner in value.items()}
-
-
-def _whole(value: int) -> int | str:
-    number = int(value)
-    return number if number in _INTEGERS else str(number)
+    return {str.__str__(name): plain_value(inner) for name, inner in value.items()}
 
 
 def _decimal(value: Decimal) -> str | None:
@@ -140,8 +130,8 @@ def _numpy_value(value: Any) -> Any:
 
 _FORMS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
     ((Enum,), lambda value: plain_value(value.value)),
-    ((str,), exact_text),
-    ((int,), _whole),
+    ((str,), str.__str__),  # the text itself, whatever a subclass makes of str()
+    ((int,), lambda value: int(value) if int(value) in _INTEGERS else str(int(value))),
     ((float,), lambda value: float(value) if isfinite(value) else None),
     ((dict, Mapping), _object),
     ((list, tuple), lambda value: [plain_value(inner) for inner in value]),

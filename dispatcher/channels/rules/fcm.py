@@ -48,6 +48,15 @@ _TEXTS = (
     "message.apns.headers",
 )
 """Objects that hold texts only."""
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(("direct_boot_ok", "bandwidth_constrained_ok", "restricted_satellite_ok", "sticky"), bool),
+    **dict.fromkeys(("local_only", "default_sound", "default_vibrate_timings", "default_light_settings"), bool),
+    **dict.fromkeys(("body_loc_args", "title_loc_args", "vibrate_timings"), list),
+    **dict.fromkeys(("data", "notification", "fcm_options", "light_settings"), object),
+    "notification_count": int,
+}
+"""Types of fields of Android and of notifications. All others are texts."""
+_WORDS = {bool: "true or false", int: "a whole number", list: "a list", str: "a text"}
 _TTL = re.compile(r"(\d{1,12})(?:\.\d{1,9})?s")
 _encode = msgspec.json.Encoder().encode
 
@@ -75,8 +84,14 @@ def _value_refusals(message: Mapping[str, Any]) -> Iterator[Problem]:
         for key in _object(message, path):
             if RESERVED_DATA.fullmatch(key):
                 yield Problem(f"{path}.{key}", "is a key that FCM keeps for itself", "rename it")
+    for path in ("message.notification", "message.android", "message.android.notification"):
+        for name, value in _object(message, path).items():
+            kind = _TYPES.get(name, str)
+            if value is not None and not isinstance(value, kind):
+                yield Problem(f"{path}.{name}", f"must be {_WORDS[kind]}")
     android = _object(message, "message.android")
-    if "ttl" in android and not _is_ttl(android["ttl"]):
+    ttl = _TTL.fullmatch(str(android.get("ttl", "0s")))
+    if ttl is None or int(ttl[1]) > MAX_TTL_S:
         yield Problem("message.android.ttl", f"is no duration from 0s to {MAX_TTL_S}s, such as 3.5s")
     if str(android.get("priority", "NORMAL")).upper() not in PRIORITIES:
         yield Problem("message.android.priority", f"must be {' or '.join(PRIORITIES)}")
@@ -95,8 +110,3 @@ def value_at(message: Mapping[str, Any], path: str) -> Any:
 def _object(message: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     value = value_at(message, path)
     return value if isinstance(value, Mapping) else {}
-
-
-def _is_ttl(ttl: object) -> bool:
-    match = _TTL.fullmatch(ttl) if isinstance(ttl, str) else None
-    return match is not None and int(match[1]) <= MAX_TTL_S

@@ -118,6 +118,27 @@ TITLE = {"title": "t"}
         ),
         (
             "fcm",
+            {"message": TITLE, "android": {"direct_boot_ok": "yes"}},
+            "task: options.fcm.android.direct_boot_ok",
+        ),
+        (
+            "fcm",
+            {"message": TITLE, "android": {"notification": {"title": 5}}},
+            "task: options.fcm.android.notification",
+        ),
+        (
+            "fcm",
+            {"message": TITLE, "android": {"notification": {"title_loc_args": "x"}}},
+            "task: options.fcm.android.n",
+        ),
+        (
+            "fcm",
+            {"message": TITLE, "android": {"notification": 5}},
+            "task: options.fcm.android.notification: must",
+        ),
+        ("fcm", {"message": TITLE, "android": {"ttl": 60}}, "task: options.fcm.android.ttl: must be a text"),
+        (
+            "fcm",
             {"message": {"body": "x", "locales": {"de": {"data": {"from": "1"}}}}},
             "task: message.locales.de.data.from: is a key that FCM keeps",
         ),
