@@ -55,6 +55,15 @@ def _accepted(site: Site, request: Request) -> Reply:
     return json_reply(200, {"target": target, "accepted": accounts.accepted[target], "messages": ids})
 
 
+def _payloads(site: Site, request: Request) -> Reply:
+    """The last pushes, the newest first: all that are kept, those of a target, or a number of them."""
+    query = parse_qs(urlsplit(request.path).query)
+    [target], [limit] = query.get("target", [""])[-1:], query.get("limit", ["1000"])[-1:]
+    kept = [one for one in reversed(site.payloads) if not target or one.is_for(target)]
+    number = int(limit) if limit.isdecimal() and len(limit) < 10 else len(kept)
+    return json_reply(200, [one.shown() for one in kept[:number]])
+
+
 def _judge(site: Site, request: Request) -> Reply:
     return json_reply(200, site.accounts.judge(msgspec.json.decode(request.body, type=list[str])))
 
@@ -75,5 +84,6 @@ _ACTS: dict[tuple[str, str], Callable[[Site, Request], Reply]] = {
     ("DELETE", "counts"): _forget,
     ("GET", "accepted"): _accepted,
     ("POST", "accepted"): _judge,
+    ("GET", "payloads"): _payloads,
     ("DELETE", "tokens"): _expire,
 }

@@ -1,17 +1,23 @@
 """A fake without its connections: requests in, replies with their delay out."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, VerdictTable
+from dispatcher.model.errors import DECODING_ERRORS
 from fairlane.fake.accounts import Accounts
 from fairlane.fake.messages import ClientFacts, FakeProvider, Push, Reply, Request
 from fairlane.fake.rules import AnswerRule, FakeRules, row_of
 
 ADMIN_PREFIX = "/_fake/"
+KEPT_PAYLOADS, KEPT_BYTES = 1_000, 8_192
+"""The number of requests that are kept to be looked at, and the bytes of each body."""
 _MINUTE_S = 60.0
 _LASTING = (Effect.DEAD, Effect.WRONG)
 """Answers about a target that stay the same on every request."""
@@ -22,6 +28,27 @@ class Handling(NamedTuple):
 
     reply: Reply
     delay_s: float = 0.0
+
+
+class KeptPayload(NamedTuple):
+    """A push that was received."""
+
+    request: Request
+    answer: str
+
+    def is_for(self, target: str) -> bool:
+        """Return whether it names the target: in its path (APNs), or as a text of its body (FCM)."""
+        return self.request.path.endswith(f"/{target}") or f'"{target}"'.encode() in self.request.body
+
+    def shown(self) -> dict[str, Any]:
+        """Return it without its credentials."""
+        headers, body = dict(self.request.headers), self.request.body
+        headers.pop("authorization", None)
+        try:
+            payload = msgspec.json.decode(body)
+        except DECODING_ERRORS:
+            payload = body.decode("utf-8", "replace")
+        return {"answer": self.answer, "path": self.request.path, "headers": headers, "payload": payload}
 
 
 class OpenConnection(Protocol):
@@ -88,6 +115,7 @@ class Site:
         self._usual_streams = streams
         self._now_s = monotonic_s
         self.accounts = Accounts(monotonic_s())
+        self.payloads = deque[KeptPayload](maxlen=KEPT_PAYLOADS)
         self._minute_began_s, self._minute_count = float("-inf"), 0
         self.set_rules(rules)
 
@@ -101,6 +129,7 @@ class Site:
     def forget(self) -> None:
         """Begin the accounts again."""
         self.accounts = Accounts(self._now_s())
+        self.payloads.clear()
 
     def is_push(self, path: str) -> bool:
         """Return whether requests to a path are pushes; others are no part of a connection's course."""
@@ -117,6 +146,8 @@ class Site:
         self.accounts.rates.count(self._now_s())
         answer = self._answer(request, peer)
         self.accounts.answers[_name(answer)] += 1
+        kept = request._replace(body=request.body[:KEPT_BYTES])
+        self.payloads.append(KeptPayload(kept, _name(answer)))
         return Handling(self.provider.reply(answer, request), self._delay_s())
 
     def _answer(self, request: Request, peer: ClientFacts) -> Answer:

@@ -44,7 +44,8 @@ def submit(
     return _Run(services, task, targets, watchers, rules).run()
 
 
-def _size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
+def audience_size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
+    """Return the expected number of targets; None: unknown."""
     if task.expected_targets is not None:
         return task.expected_targets
     if isinstance(targets, Sized):
@@ -53,7 +54,7 @@ def _size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
     return None if estimate is None else estimate()
 
 
-def _target_check(task: PushTask, targets: object) -> TargetCheck | None:
+def target_check(task: PushTask, targets: object) -> TargetCheck | None:
     """Return the check of the task's channel. Raises InvalidInput for an audience that lacks a column for it."""
     check = TargetCheck.of(task.channel, task.complete_message)
     columns: Sequence[str] | None = getattr(targets, "columns", None)
@@ -120,7 +121,7 @@ class _Run:
         self._lease = Lease(services, self._id)
         self._report = SubmitReport(self._id, watchers, services.clock)
         self._allow_empty, self._first = rules.allow_empty, rules.first
-        self._check = check = _target_check(task, targets)
+        self._check = check = target_check(task, targets)
         self._known = services.known.submission(self._id) if task.id is not None else None
         self._canonical = self._known is None or self._known.record.canonical
         if not self._canonical:
@@ -144,7 +145,7 @@ class _Run:
 
         The first window of a list or file goes into the record; of a gradual audience one target is taken.
         """
-        size = _size(self._task, self._targets)
+        size = audience_size(self._task, self._targets)
         record = self._accepted(size)
         accepted = self._intake.accepted(record.chunk)
         with closing(accepted):

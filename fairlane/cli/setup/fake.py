@@ -136,4 +136,4 @@ def _show(output: Output, channel: str, url: str, files: "TlsFiles", more: dict[
     output.emit_record(served)
     lines = [f"{name} = {json.dumps(served[name])}" for name in _OF_AN_APP if name in served]
     say("\n".join(["settings of an app, such as shop:", f"[channels.{channel}.apps.shop]", *lines]))
-    say(f"serving; live: GET {url}/_fake/counts, PUT {url}/_fake/rules; stop with Ctrl-C")
+    say(f"serving; live: GET {url}/_fake/counts, GET {url}/_fake/payloads, PUT {url}/_fake/rules; stop with Ctrl-C")

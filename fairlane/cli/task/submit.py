@@ -18,6 +18,7 @@ from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.json_option import read_object
 from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.task.dry_run import dry_run
 
 if TYPE_CHECKING:
     from dispatcher.model.task import PushTask
@@ -102,6 +103,18 @@ if TYPE_CHECKING:
     "stored.",
 )
 @click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker serves; without it, only warn.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Create nothing: read and check the whole audience and print what would be accepted. Needs no server.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1, 1_000),
+    metavar="N",
+    help="With --dry-run: print the requests of the first N targets of each language, but for the credentials.",
+)
+@click.option("--target", metavar="T", help="With --dry-run: print the request of this target.")
 @output_option
 @click.pass_context
 def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **options: Any) -> None:
@@ -112,13 +125,20 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
     \b
     fairlane task submit examples/tasks.yaml
     fairlane task submit --app shop --tier high --channel fcm --title Hi --body "50 % off" --targets devices.csv
+    fairlane task submit sale.yaml --dry-run --sample 1
     """
     if bool(files) == bool(options["targets"]):
         raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
+    if (options["sample"] or options["target"]) and not options["dry_run"]:
+        raise click.UsageError("--sample and --target need --dry-run.")
     from producers.submit.intake import AudienceRules
 
     jobs, results = _jobs(files, options), list["SubmitResult"]()
     rules = AudienceRules(options["allow_empty"], "remove" if options["unique"] else "count", options["first"])
+    if options["dry_run"]:
+        if not dry_run(output, jobs, rules, samples=options["sample"] or 0, target=options["target"]):
+            ctx.exit(FAILURE)
+        return
     channels = {"strict": options["strict"], "on_warning": cache(_warn)}
     try:
         with client_of(ctx) as client:

@@ -40,7 +40,7 @@ class Client:
         self.targets += audience
         self.submitted.append(task)
         counts = {"accepted": 1, "refused": 0, "refusals": [], "envelopes": 1, "stopped": self.stopped}
-        counts["duplicates"] = self.duplicates
+        counts |= {"duplicates": self.duplicates, "without_text": {}}
         return SimpleNamespace(id=task.id, result=SimpleNamespace(task=task.id, seconds=0.1, **counts))
 
 
@@ -200,3 +200,38 @@ def test_an_option_that_is_no_object_is_named(
 ) -> None:
     assert complaint in cli([*to_targets(tmp_path), *options], exit_codes.USAGE).err
     assert client.submitted == []
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> list[str]:
+    """Arguments of a task for two devices and a bad line."""
+    file = tmp_path / "people.csv"
+    file.write_text("token,name\n" + "".join(f"{'ab' * 31}{n:02d},N{n}\n" for n in (1, 2)) + "bad,x\n")
+    task = ["--app", "shop", "--channel", "apns", "--title", "Hi {{name}}", "--body", "b"]
+    return ["task", "submit", *task, "--targets", str(file), "--dry-run"]
+
+
+def test_a_dry_run_prints_counts_and_requests_and_submits_nothing(
+    client: Client, people: list[str], cli: CommandLine
+) -> None:
+    reported = cli([*people, "--sample", "1"], exit_codes.FAILURE)
+    assert "apns-push-type: alert" in reported.out
+    assert '"title": "Hi N1"' in reported.out
+    assert "line 4 refused" in reported.err
+    assert "nothing was submitted" in reported.err
+    (row,) = json.loads(cli([*people, "--target", "AB" * 31 + "02", "-o", "json"], exit_codes.FAILURE).out)
+    assert (row["accepted"], row["refused"], [one["target"] for one in row["requests"]]) == (2, 1, ["ab" * 31 + "02"])
+    assert client.submitted == []
+
+
+def test_a_dry_run_says_that_a_target_is_not_there(client: Client, people: list[str], cli: CommandLine) -> None:
+    assert "zz is not among the accepted targets" in cli([*people, "--target", "zz"], exit_codes.FAILURE).err
+    assert "need --dry-run" in cli([*people[:-1], "--sample", "1"], exit_codes.USAGE).err
+    assert client.submitted == []
+
+
+@pytest.mark.usefixtures("client")
+def test_a_task_without_a_channel_is_refused_with_what_there_is(tmp_path: Path, cli: CommandLine) -> None:
+    (tmp_path / "t.txt").write_text("t\n")
+    given = ["task", "submit", "--app", "shop", "--body", "Hi", "--targets", str(tmp_path / "t.txt")]
+    assert "--channel is missing; name fcm, apns, http" in cli(given, exit_codes.USAGE).err

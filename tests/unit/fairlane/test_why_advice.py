@@ -39,7 +39,7 @@ def test_a_cap_helps_where_the_provider_said_too_fast(
 
 
 @pytest.mark.parametrize(
-    ("error", "is_live", "said"),
+    ("error", "is_live", "expected"),
     [
         (SendError("503: busy", 104, 1, 1, 0), True, ["104 sends failed so far"]),
         (SendError("503: busy", 1, 1, 1, 0, 2_991, 1, "the cap"), True, ["1 send failed", "2,991 targets put back"]),
@@ -49,9 +49,9 @@ def test_a_cap_helps_where_the_provider_said_too_fast(
     ],
 )
 def test_put_back_targets_are_no_failed_sends(
-    error: SendError, is_live: bool, said: list[str], capsys: pytest.CaptureFixture[str]
+    error: SendError, is_live: bool, expected: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     say_error("t", error, is_live=is_live)
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == len(said)
-    assert all(text in line for text, line in zip(said, lines, strict=True))
+    assert len(lines) == len(expected)
+    assert all(text in line for text, line in zip(expected, lines, strict=True))

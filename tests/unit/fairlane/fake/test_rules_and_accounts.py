@@ -14,8 +14,9 @@ import pytest
 from dispatcher.channels import apns_answers, fcm_answers
 from dispatcher.model.errors import InvalidInput
 from fairlane.fake.accounts import Accounts, Rates
+from fairlane.fake.messages import ClientFacts, Request
 from fairlane.fake.rules import FakeRules, load_rules, read_rules
-from fairlane.fake.site import Choice
+from fairlane.fake.site import KEPT_BYTES, KEPT_PAYLOADS, Choice
 from tests.unit.fairlane.fake.playing import FCM_PATH, Playing, fcm, fcm_target
 
 DEAD = {"status": 404, "code": "UNREGISTERED"}
@@ -165,6 +166,30 @@ async def test_counts_and_accounts_are_asked_for_while_it_runs(tmp_path: Path) -
         assert (await admin.ask("DELETE", "/_fake/tokens"))[1] == {"expired": 1}
         assert (await admin.ask("DELETE", "/_fake/counts"))[1]["requests"] == 0
         assert (await admin.ask("GET", "/_fake/nothing"))[0] == 404
+
+
+async def test_the_last_payloads_are_kept_and_shown_without_credentials(tmp_path: Path) -> None:
+    async with fcm(tmp_path) as playing:
+        admin = Admin(playing)
+        first = {"token": fcm_target(1), "notification": {"title": "Hi Ann"}}
+        await playing.message(first)
+        await playing.push(fcm_target(2))
+        await playing.post(FCM_PATH, b"{no json")
+        _, kept = await admin.ask("GET", "/_fake/payloads")
+        assert [one["answer"].split()[0] for one in kept] == ["400", "200", "200"]
+        assert kept[0]["payload"] == "{no json"
+        assert kept[2]["payload"]["message"] == first
+        assert not any("authorization" in one["headers"] for one in kept)
+        _, of_one = await admin.ask("GET", f"/_fake/payloads?target={fcm_target(1)}")
+        assert [one["payload"]["message"] for one in of_one] == [first]
+        assert len((await admin.ask("GET", "/_fake/payloads?limit=1"))[1]) == 1
+        for number in range(KEPT_PAYLOADS + 5):
+            request = Request("POST", f"/3/device/{number}", {}, b"x" * 2 * KEPT_BYTES)
+            playing.site.receive(request, ClientFacts())
+        assert len(playing.site.payloads) == KEPT_PAYLOADS
+        assert len(playing.site.payloads[0].request.body) == KEPT_BYTES
+        playing.site.forget()
+        assert (await admin.ask("GET", "/_fake/payloads"))[1] == []
 
 
 async def test_a_large_audience_is_judged_over_both_protocols(playing: Playing) -> None:
