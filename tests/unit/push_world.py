@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -54,12 +54,17 @@ class MemoryFcm:
         """How long a request in trouble takes longer."""
         self.in_trouble: str = ""
         """Beginning of the targets that the trouble concerns."""
+        self.under_way = 0
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         target = msgspec.json.decode(request.body)["message"]["token"]
         self.requests[target] += 1
         self.arrived_s.append(asyncio.get_running_loop().time())
-        await asyncio.sleep(LATENCY_S + self.silent_s)
+        self.under_way += 1
+        try:
+            await asyncio.sleep(LATENCY_S + self.silent_s)
+        finally:
+            self.under_way -= 1
         if self.trouble is not None and target.startswith(self.in_trouble):
             return self.trouble()
         self.accepted[target] += 1
@@ -89,10 +94,11 @@ class _Fcm(FcmProvider):
 class PushWorker(Worker):
     """A worker with the channel, its gate, and what writes and reads the pauses of the fleet."""
 
-    def __init__(self, world: "PushWorld", name: str) -> None:
+    def __init__(self, world: "PushWorld", name: str, app_settings: Mapping[str, Any]) -> None:
         clock = world.clock
+        app = {"credentials": "env:PUSH_WORLD_KEY", **app_settings}
         self.loop, self.gate = VirtualLoop(clock), FleetGate(clock)
-        push = PushChannel({"name": "fcm", "apps": {APP: {"credentials": "env:PUSH_WORLD_KEY"}}}, _Fcm)
+        push = PushChannel({"name": "fcm", "apps": {APP: app}}, _Fcm)
         push.use(ChannelContext(clock, self.gate, figures=FlowTable()))
         courier = ChannelCourier({"fcm": push}, clock, self.loop, self.gate)
         self.loop.run_until_complete(push.open())
@@ -136,14 +142,14 @@ class PushWorker(Worker):
 
 
 @contextmanager
-def push_world(workers: int = 2) -> Iterator["PushWorld"]:
-    """A world with workers that send through the channel `fcm`."""
+def push_world(workers: int = 2, **app_settings: Any) -> Iterator["PushWorld"]:
+    """A world with workers that send through the channel `fcm`, with these settings of the app."""
     world = PushWorld()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PUSH_WORLD_KEY", "key")
         client = cast("CurlClient", world.fcm)
         patch.setattr(channel, "make_connections", lambda *_: Connections([client], first_alone=False))
-        made = [PushWorker(world, f"w{number}") for number in range(workers)]
+        made = [PushWorker(world, f"w{number}", app_settings) for number in range(workers)]
         world.workers += made
         yield world
         for worker in made:

@@ -38,6 +38,11 @@ def test_a_default_takes_the_place_of_a_missing_variable(variables: dict[str, An
         filled("Hi {{name}}", **variables)
 
 
+@pytest.mark.parametrize("default", ['"x"', "a\\b", "\n", '\t"', "\u2028", "\0"])
+def test_a_default_stays_one_text_whatever_it_contains(default: str) -> None:
+    assert filled({"body": f"<{{{{name|{default}}}}}>"}) == {"body": f"<{default}>"}
+
+
 def test_required_variables_are_those_without_default() -> None:
     assert Template({"a": "{{x}} {{y|1}}", "b": ["{{z}}", TARGET]}).required == {"x", "z"}
 

@@ -43,3 +43,10 @@ def test_a_single_failure_between_good_answers_makes_no_target_wait() -> None:
     health.answered_down(2.0)
     health.answered(3.0)
     assert health.unknown_wait_s(900.0) is None
+
+
+def test_many_requests_without_an_answer_at_one_moment_are_one_silence() -> None:
+    health = Health()
+    pauses = [health.unanswered(0.0, 6.0 + number / 1_000) for number in range(1_000)]
+    assert [pause_s for pause_s in pauses if pause_s is not None] == [1.0]
+    assert health.unanswered(8.0, 14.0) == 2.0

@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
+from consumers.delivery.http2.port import Fate, HttpRequest, HttpResponse, RequestFailed
+from consumers.delivery.push.access import Access, AppAccess
+from consumers.delivery.push.connections import Connections
 from consumers.delivery.push.credentials import Credential, CredentialSource
+from consumers.delivery.push.sender import MAX_REFUSALS
 from dispatcher.channels.apns import apns_id
+from dispatcher.channels.fcm import FcmSpec
 from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.channels.rules.apns import PUSH_TYPES
-from dispatcher.channels.verdict_table import Effect
+from dispatcher.channels.verdict_table import Effect, Row, VerdictTable
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.envelope import encode_message
@@ -289,8 +294,40 @@ async def test_dead_targets_are_not_recorded_while_the_environment_is_suspected(
     at.rule(answers=[rule])
     verdicts = await at.deliver(at.targets(3))
     assert codes(verdicts) == [UNSENT] * 3
-    assert verdicts[0] is not None
-    assert "suspected" in verdicts[0].reason
+    assert all(verdict is not None and "suspected" in verdict.reason for verdict in verdicts)
+    assert all(verdict is not None and verdict.paused for verdict in verdicts), "they come back when it is ended"
+
+
+@rigged("fcm", timeout_s=3.0, request_timeout_s=1.0)
+async def test_a_request_that_the_server_refuses_is_sent_again_a_few_times_only(
+    at: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[HttpRequest] = []
+
+    async def refuse(_: Connections, request: HttpRequest) -> HttpResponse:
+        asked.append(request)
+        raise RequestFailed(Fate.NOT_TAKEN, "the server refused the stream", refused=True)
+
+    monkeypatch.setattr(Connections, "send", refuse)
+    assert codes(await at.deliver(at.targets(1))) == [UNSENT]
+    assert len(asked) == 1 + MAX_REFUSALS
+
+
+@rigged("fcm", timeout_s=1.5, request_timeout_s=0.5)
+async def test_a_call_that_ends_after_an_answer_that_may_be_a_success_leaves_its_target_unknown(
+    at: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here while another proof is made; the provider has had the message by then."""
+    row = Row(status=500, effect=Effect.DOWN, may_be_taken=True, renew=True, note="It failed.")
+    monkeypatch.setattr(FcmSpec, "table", VerdictTable((row, *FcmSpec.table.rows)))
+    at.rule(answers=[{"status": 500}])
+
+    async def hang(_: AppAccess, access: Access) -> Access:
+        await asyncio.sleep(60.0)
+        return access
+
+    monkeypatch.setattr(AppAccess, "renew", hang)
+    assert codes(await at.deliver(at.targets(1))) == [UNKNOWN]
 
 
 @rigged("apns")

@@ -1,8 +1,6 @@
-"""The requests of an app are counted by answer, and fewer are under way while its provider answers slowly."""
+"""The requests of an app are counted by answer."""
 
 from tests.unit.consumers.push.rig import Rig, rigged
-
-STREAMS = 20
 
 
 async def test_answers_are_counted_by_their_verdict(at: Rig) -> None:
@@ -23,15 +21,3 @@ async def test_requests_without_an_answer_are_counted_and_none_stays_under_way(a
     flow = at.figures.of("fcm", "shop", 1)
     assert flow.answers["unknown"] >= 1
     assert flow.under_way == 0
-
-
-@rigged("fcm", app_settings={"connections": 1, "streams": STREAMS}, concurrency=2, timeout_s=20.0)
-async def test_fewer_requests_are_under_way_while_a_provider_answers_slowly(at: Rig) -> None:
-    flow = at.figures.of("fcm", "shop", 1)
-    at.rule(latency_ms=[40, 60])
-    await at.deliver(at.targets(800))
-    assert flow.limit.limit == STREAMS
-    at.rule(latency_ms=[900, 1_000])  # far above what a busy machine adds to the others
-    await at.deliver(at.targets(60, 800))
-    assert 1 <= flow.limit.limit < STREAMS
-    assert at.accepted(at.targets(860)) == [1] * 860
