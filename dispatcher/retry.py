@@ -10,7 +10,7 @@ from dispatcher.wire.outcome import OPEN_NAMES, RETRY, UNKNOWN, UNSENT, Outcome,
 from dispatcher.wire.topics import RETRY_STEPS_S
 
 MAX_WAIT_S = 30 * 86_400
-"""Longest wait that a provider may ask for; tasks live for 37 days at most."""
+"""Longest wait that a provider may ask for, jitter included; tasks live for 37 days at most."""
 JITTER = 0.25
 """Delays are longer by up to this part, so that what failed together is not tried again at once."""
 LONGEST_UNSENT = 3
@@ -123,9 +123,9 @@ def delay_ms(envelope: Envelope, step: int, retry_after_s: float | None = None) 
     """
     delay_s = float(RETRY_STEPS_S[min(step, len(RETRY_STEPS_S) - 1)])
     if retry_after_s is not None:
-        delay_s = min(max(delay_s, retry_after_s), MAX_WAIT_S)
+        delay_s = max(delay_s, min(retry_after_s, MAX_WAIT_S))
     name = f"{envelope.task}/{envelope.writer}/{envelope.sequence}/{envelope.attempt}/{delay_s}"
-    return ceil(delay_s * 1000 * (1 + JITTER * crc32(name.encode()) / (1 << 32)))
+    return ceil(1000 * min(delay_s * (1 + JITTER * crc32(name.encode()) / (1 << 32)), MAX_WAIT_S))
 
 
 def _unknown(reason: str) -> str:
