@@ -1,5 +1,6 @@
 """Determine the outcomes of targets from the answers of the `http` channel's provider."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -106,10 +107,24 @@ class AnswerReader:
             raise _WrongForm("the answer is not JSON", f": {_text(answer.body)}") from error
         if fields and "failed" not in fields:
             raise _WrongForm("the answer has no field that is known", f", only {', '.join(fields)}"[:REASON_LIMIT])
+        if fields:
+            self._check_names(answer.body)
         try:
             return (self._lists.decode(fields["failed"]) or []) if fields else []
         except DECODING_ERRORS as error:
             raise _WrongForm("`failed` of the answer is not a list", f": {_text(answer.body)}") from error
+
+    def _check_names(self, body: bytes) -> None:
+        """Find a name that the answer or an entry has twice: readers differ in which of its values they take."""
+        try:
+            fields = json.loads(body, object_pairs_hook=tuple)
+        except DECODING_ERRORS:
+            return
+        lists = [value for name, value in fields if name == "failed" and isinstance(value, list)]
+        for pairs in (fields, *(one for entries in lists for one in entries if isinstance(one, tuple))):
+            if len({name for name, _ in pairs}) < len(pairs):
+                self._fault("an object of the answer has a name twice")
+                return
 
     def _exceptions(self, targets: Sequence[str], failed: Sequence[msgspec.Raw]) -> Report:
         """Map failures to targets. A target that occurs twice in the envelope failed twice."""

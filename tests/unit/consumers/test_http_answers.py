@@ -62,7 +62,9 @@ def test_unless_strict_an_answer_of_2xx_that_names_no_target_takes_nothing_back(
     assert post(answering(200, text), strict_answers=False) == [ALL_SENT]
 
 
-@pytest.mark.parametrize("text", ["", " \n", "{}", '{"failed": []}', '{"failed": null}', '{"failed": [], "id": 5}'])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "{}", '{"failed": []}', '{"failed": null}', '{"failed": [], "id": {"a": 1, "a": 2}}']
+)
 def test_an_answer_as_agreed_without_a_failure_is_sent(text: str) -> None:
     assert post(answering(200, text)) == [ALL_SENT]
 
@@ -81,6 +83,11 @@ def test_an_answer_as_agreed_without_a_failure_is_sent(text: str) -> None:
         ('{"failed": [{"target": "a"}, {"token": "b"}]}', "an entry under `failed` cannot be read (Object missing"),
         ('{"failed": ' + "[" * 100_000, "the answer is not JSON"),
         ("{" + " " * ANSWER_LIMIT + "}", "the answer has 1,048,576 bytes or more"),
+        ('{"failed": [{"target": "a"}], "failed": []}', "an object of the answer has a name twice"),
+        ('{"failed": [], "failed": [{"target": "a"}]}', "an object of the answer has a name twice"),
+        ('{"failed": null, "\\u0066ailed": [{"target": "a"}]}', "an object of the answer has a name twice"),
+        ('{"failed": [{"target": "a", "target": "b"}]}', "an object of the answer has a name twice"),
+        ('{"failed": [{"target": "a", "retry": true, "retry": false}]}', "an object of the answer has a name twice"),
     ],
 )
 def test_an_answer_of_2xx_that_is_not_as_agreed_is_a_fault_and_nothing_is_sent(
