@@ -179,7 +179,7 @@ def secret_values(settings: Settings) -> Iterator[str]:
 
 
 def _secrets(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, SecretStr):
+    if isinstance(value, SecretStr) and masked(name, value) == MASK:
         yield value.get_secret_value()
     elif isinstance(value, dict):
         for key, inner in value.items():
@@ -213,9 +213,10 @@ def _leaves(model: BaseModel, above: tuple[str, ...]) -> Iterator[Leaf]:
 
 
 def masked(name: str, value: Any) -> Any:
-    """Return the value with secrets and the credentials of addresses hidden."""
+    """Return the value with secrets and the credentials of addresses hidden. The place of a credential is none."""
     if isinstance(value, SecretStr):
-        return MASK
+        is_place = name == "credentials" and value.get_secret_value().startswith(("file:", "env:", "google:"))
+        return value.get_secret_value() if is_place else MASK
     if isinstance(value, dict):
         return {key: masked(str(key), inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

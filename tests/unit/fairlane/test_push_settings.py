@@ -11,7 +11,7 @@ from dispatcher.model.shown import MASK
 from fairlane.settings import Settings
 from fairlane.settings_sources import explain_settings
 
-APP = {"credentials": "file:/run/hush.json"}
+APP = {"credentials": "file:/run/shop.json"}
 APNS = {"credentials": "env:HUSH", "topic": "com.example.app", "key_id": "ABCDE12345", "team_id": "TEAM123456"}
 
 
@@ -25,14 +25,14 @@ def test_a_channel_is_there_once_an_app_has_settings() -> None:
     given = settings(fcm={"apps": {"shop": APP}}, apns={"apps": {"shop": APNS}})
     assert given.channel_classes()["fcm"] == "fcm"
     assert given.channel_classes()["apns"] == "apns"
-    assert given.channel_settings()["fcm"]["apps"]["shop"]["credentials"] == "file:/run/hush.json"
+    assert given.channel_settings()["fcm"]["apps"]["shop"]["credentials"] == "file:/run/shop.json"
 
 
-def test_secrets_are_masked_by_type_and_everything_else_is_shown() -> None:
+def test_secrets_are_masked_by_type_and_their_places_are_shown() -> None:
     proxy = "http://me:hush@proxy:3128"
     given = settings(fcm={"apps": {"shop": {**APP, "proxy": proxy, "project_id": "demo"}}}, mine={"size": 3})
     rows = {row.name: row for row in explain_settings(given)}
-    assert rows["channels.fcm.apps.shop.credentials"].value == MASK
+    assert rows["channels.fcm.apps.shop.credentials"].value == "file:/run/shop.json"
     assert rows["channels.fcm.apps.shop.proxy"].value == MASK
     assert rows["channels.fcm.apps.shop.project_id"].value == "demo"
     assert rows["channels.fcm.timeout_s"].source == "default"
