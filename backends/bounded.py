@@ -1,6 +1,6 @@
 """Read what servers around Fairlane answer: token issuers, metadata servers, Sentinels, Pulsar's REST interface.
 
-Whoever answers may be another server, or stream without an end. So the bytes and the time of an answer have bounds, it
+The answer may come from another server, or go on without an end. So the bytes and the time of an answer have bounds, it
 is never unpacked, and redirects are followed only where `retries` says so.
 """
 
@@ -48,7 +48,7 @@ def open_http(bounds: Bounds, *, proxy: str | None = None, **options: Any) -> ur
 
 
 class _Budget:
-    """What is left of the bounds of one answer."""
+    """The rest of the bounds of one answer."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
