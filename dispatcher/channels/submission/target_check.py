@@ -126,7 +126,7 @@ class TargetCheck:
         room = (self._max_bytes - template.fixed_bytes) // _ESCAPED_BYTES
         for name, default, _ in template.slots:
             value = variables.get(name, default)
-            if isinstance(value, (str, bytes)):
+            if type(value) is str or isinstance(value, (str, bytes)):
                 room -= len(value)
             elif isinstance(value, (dict, list, tuple)):
                 return True
