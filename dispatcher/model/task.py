@@ -145,7 +145,7 @@ TaskId = Annotated[str, Field(pattern=f"^{TASK_PATTERN}$"), AfterValidator(_not_
 
 
 Message = Annotated[dict[str, JsonValue], BeforeValidator(_as_message), AfterValidator(_short_enough)]
-"""At most 16 KiB encoded. A string becomes {"body": string}."""
+"""At most 16 KiB encoded, and 32 levels of lists and objects in a field. A string becomes {"body": string}."""
 
 
 Options = Annotated[dict[str, dict[str, JsonValue]], BeforeValidator(_from_json)]
