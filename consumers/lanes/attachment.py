@@ -115,9 +115,9 @@ class Attachment:
                 continue
             except Malformed as error:
                 left = salvaged(message.data())
+                room -= MAX_CHUNK  # it may be large, and its letter: few per turn
                 if left is None:
                     self._context.undecodable(self, message, error)
-                    room -= MAX_CHUNK  # its letter may be large: few per turn
                     continue
                 envelope, damage = left, left.damage
             room -= len(envelope.targets) or 1

@@ -5,7 +5,7 @@ The bound belongs to the format. Without it, the recursion limit of a reader dec
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from types import NoneType
 from typing import Any
 
@@ -15,6 +15,8 @@ from dispatcher.model.errors import DECODING_ERRORS
 
 MAX_LEVELS = 32
 """Maximum lists and maps inside each other, in a variable of a target or a field of a message."""
+MAX_VALUES = 1 << 20
+"""Maximum values in one level of all variables of an envelope. 500 targets with 2 KiB each have fewer."""
 TOO_DEEP = f"lists and maps are nested more than {MAX_LEVELS} levels deep"
 _SCALARS = {NoneType, bool, int, float, str, bytes, datetime}
 _TYPES = {*_SCALARS, list, dict}
@@ -40,7 +42,9 @@ def _complaint_of_values(maps: Sequence[Mapping[str, Any] | None]) -> str:
     """Look at all values level by level, and never deeper than the bound."""
     level: Iterable[Any] = chain.from_iterable([one.values() for one in maps if one])
     for _ in range(MAX_LEVELS + 1):
-        values = list(level)
+        values = list(islice(level, MAX_VALUES + 1))
+        if len(values) > MAX_VALUES:
+            return f"there are more than {MAX_VALUES:,} values"
         if _SCALARS.issuperset(map(type, values)):
             return ""
         dicts = [one for one in values if type(one) is dict]

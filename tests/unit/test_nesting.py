@@ -154,6 +154,15 @@ def test_a_damaged_envelope_stays_damaged_when_it_is_published_again(value: Any)
     assert (read.targets, read.positions, read.damage) == (["b"], [2], envelope.damage)
 
 
+@pytest.mark.parametrize("each", [b"\x90", b"\x01", b"\x91\x01", b"\x81\xa0\x01"])
+def test_more_values_than_targets_may_have_are_not_looked_at_one_by_one(each: bytes) -> None:
+    count = 3_000_000 // len(each)
+    body = wire(variables=[None, {"a": msgspec.Raw(b"\xdd" + count.to_bytes(4) + each * count)}])
+    envelope = salvaged(body)
+    assert envelope is not None
+    assert "they are too large" in envelope.damage
+
+
 def test_the_groups_of_a_damaged_later_round_are_read() -> None:
     groups = [["1", 1, 5], ["4", 0, 7]]
     envelope = salvaged(wire(format=2, attempt=3, groups=groups, variables=[None, {"a": deep_bytes(500)}]))
