@@ -46,7 +46,7 @@ class MemoryRedis:
             connection_class=MemoryConnection, server=self, protocol=2, redis_connect_func=on_connect
         )
         client = cast("RedisClient", RedisClient.from_pool(pool))
-        client.address = Address("redis://memory", "in memory")
+        client.address, client.rule = Address("redis://memory", "in memory"), ""
         return client
 
     def call(self, words: Sequence[bytes]) -> Answer:
