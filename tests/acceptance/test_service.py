@@ -112,8 +112,9 @@ def test_tiers_and_capacity_are_set_and_shown_with_what_is_used_of_them(fairlane
         assert (tiers["medium"]["wanted"], tiers["medium"]["backlog"]) == (None, 0)
         eventually(lambda: in_full_swing(fairlane), 30, "both tiers are sent, and it can be told for how long")
         looks = fairlane("top", "--count", "2", "--every", "0.2")
-        assert (looks.code, len(looks.out.splitlines())) == (0, 2)
+        assert (looks.code, len(looks.out.splitlines())) == (0, 3)
         assert "2 tasks" in looks.out
+        assert "channel null sends nothing" in looks.out
     finally:
         assert fairlane("task", "cancel", "busy-high", "busy-low").code == 0
         assert fairlane("capacity", "set", "0").code == 0
