@@ -210,15 +210,18 @@ def _prepared(
     if not columns.whole:
         task.check_columns(columns.variables)
     target = f.col(quoted(columns.target))
-    if not as_given:
-        target = canonical(target, task.channel or f.col("channel").cast("string"))
+    spelled = canonical(target, task.channel or f.col("channel").cast("string"))
     others = dict.fromkeys([*columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))])
     others.pop(columns.target, None)
-    table = table.select(target.alias(columns.target), *(quoted(name) for name in others))
+    for name in (columns.target, *others):
+        if name.lower() in (REASON, ATTEMPT, SUPPRESSED_FLAG):
+            raise InvalidInput(f"The rejects have a column {name} of their own.", f"Rename it: --map {name}=OTHER.")
+    kept = target if as_given else spelled
+    table = table.select(kept.alias(columns.target), *(quoted(name) for name in others))
     table = table.repartition(quoted(columns.target))
     if suppressed is not None:
-        is_suppressed = f.col(quoted(columns.target)) == f.col(SUPPRESSED_TARGET)
-        table = table.join(suppressed, is_suppressed, "left").drop(SUPPRESSED_TARGET)
+        key = spelled if as_given else target
+        table = table.join(suppressed, key == f.col(SUPPRESSED_TARGET), "left").drop(SUPPRESSED_TARGET)
     if set(columns.split) - {"app", "channel"}:
         table = table.sortWithinPartitions(*_order(columns.split))
     return table, Rules(columns, task, options.forms)

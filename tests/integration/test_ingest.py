@@ -162,19 +162,20 @@ def test_few_bad_split_values_are_left_out(
 def test_what_0_2_began_to_ingest_goes_on_with_its_targets_as_they_were_given(
     spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
 ) -> None:
-    tokens = ["AB" * 32, "ab" * 32, "cd" * 32]
+    tokens = ["AB" * 32, "ab" * 32, "cd" * 32, "EF" * 32]
+    (tmp_path / "optout.csv").write_text(f"target\n{'ef' * 32}\n")
+    optout = SuppressOptions(lists=(TableSource(str(tmp_path / "optout.csv")),))
     spark.createDataFrame([(token,) for token in tokens], "target string").write.parquet(str(tmp_path / "people"))
+    people, tables = TableSource(str(tmp_path / "people")), tmp_path / "tables"
     made: dict[str, IngestOptions] = {}
     for name in ("old", "new"):
         fields = {"id": name, "channel": "apns", "variables": ""}
         task = parse_options({**values_of(fresh_settings), **TASK, **fields})
-        made[name] = IngestOptions(
-            task=task, audience=TableSource(str(tmp_path / "people")), tables=tmp_path / "tables"
-        )
+        made[name] = IngestOptions(task=task, audience=people, tables=tables, suppress=optout)
     begin_as_0_2(made["old"])
     for _ in range(2):  # completed, then compared
-        assert run(spark, made["old"]).counts.accepted == 3
-        assert run(spark, made["new"]).counts == Counts(rows=3, accepted=2, duplicates=1, suppressed=0, refused=0)
+        assert run(spark, made["old"]).counts == Counts(rows=4, accepted=3, duplicates=0, suppressed=1, refused=0)
+        assert run(spark, made["new"]).counts == Counts(rows=4, accepted=2, duplicates=1, suppressed=1, refused=0)
     assert api.task("old").progress().targets.total == 3
 
 

@@ -135,6 +135,11 @@ def test_columns_may_have_any_letters_in_their_names(spark: "SparkSession", tmp_
         ({"target": "age"}, {}, "must be text"),
         ({}, {"names": {"token": "target"}}, "no column token"),
         ({}, {"names": {"name": "target"}}, "has a column target already"),
+        (
+            {"variables": "Reason"},
+            {"names": {"name": "Reason"}},
+            "have a column Reason of their own. .*--map Reason=OTHER",
+        ),
     ],
 )
 def test_a_wrong_column_is_named(
