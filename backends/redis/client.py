@@ -31,7 +31,7 @@ class RedisClient(redis.Redis):
     """A client that remembers its service address, for error messages."""
 
     address: Address
-    rule: str
+    rule = ""
     """The command that gives its user the least rights that Fairlane needs."""
     closed = False
 

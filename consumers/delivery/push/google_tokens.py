@@ -139,6 +139,11 @@ def _from_file(kind: str, info: dict[str, Any]) -> Any:
     if kind == "service_account":
         from google.oauth2 import service_account
 
+        key = str(info.get("private_key"))
+        if "PRIVATE KEY-----" not in key or "-----END" not in key:
+            raise InvalidInput(
+                f"No access token for FCM's credential: its private_key is no key: {kind_of(key.encode())}.", _OFFERED
+            )
         return service_account.Credentials.from_service_account_info(info, scopes=[SCOPE])
     if kind == "external_account":
         from google.auth import aws, identity_pool

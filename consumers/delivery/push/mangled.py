@@ -1,5 +1,6 @@
 """Credentials as environments mangle them: what is unambiguous is undone, all else is named for what it is."""
 
+import ast
 import base64
 import binascii
 import json
@@ -99,13 +100,18 @@ def _json(text: str) -> str:
     """Return a JSON object as JSON asks for it, with its key in lines; empty if this is none."""
     for written in (text, _BREAKS.sub(" ", text)) if text.startswith("{") else ():
         try:
-            fields: Any = json.loads(written, strict=False)  # a key's line breaks may be as they are
-        except (ValueError, RecursionError):
+            fields: Any = _loaded(written)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
         if isinstance(fields, dict) and isinstance(key := fields.get("private_key"), str):
             return json.dumps({**fields, "private_key": _keys(key.strip("\"' "))})
-        return written
+        return json.dumps(fields) if written.startswith("{'") else written
     return ""
+
+
+def _loaded(text: str) -> Any:
+    """Return the fields of JSON, whose strings may have line breaks as they are, or of a dict as Python shows it."""
+    return ast.literal_eval(text) if text.startswith("{'") else json.loads(text, strict=False)
 
 
 def _keys(text: str) -> str:

@@ -77,6 +77,8 @@ OF_ACCOUNTS: dict[str, str] = {
     "line breaks in the key": JSON.replace("\\n", "\n"),
     "escaped line breaks in the key": JSON.replace("\\n", "\\\\n"),
     "line breaks of the key removed": JSON.replace("\\n", ""),
+    "as Python shows it": str(ACCOUNT),
+    "as Python shows it, in base64": b64(str(ACCOUNT)),
     "the key in quotes": json.dumps({**ACCOUNT, "private_key": f'"{P8}"'}),
 }
 
@@ -140,6 +142,20 @@ def asked(secret: bytes, *, by_fcm: bool) -> str:
 def test_a_credential_that_cannot_be_used_is_named_for_what_it_is(words: str, *, by_fcm: bool) -> None:
     if words != "a certificate without its private key" or by_fcm:
         assert words in asked(NAMED[words], by_fcm=by_fcm)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (P8[:100], "cut off"),
+        ("${KEY}", "a placeholder"),
+        ("", "neither a PEM file"),
+        (b64("x" * 60), "looks like base64"),
+    ],
+    ids=["cut off", "placeholder", "empty", "base64"],
+)
+def test_a_service_account_whose_key_is_none_says_what_it_is(key: str, words: str) -> None:
+    assert words in asked(json.dumps({**ACCOUNT, "private_key": key}).encode(), by_fcm=True)
 
 
 def test_each_channel_names_the_credential_of_the_other() -> None:
