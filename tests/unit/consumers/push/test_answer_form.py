@@ -45,7 +45,7 @@ OF_NOBODY = [
     b'{"name": "projects/shop/messages/1"} trailing',
     b'{"name": "projects/shop/messages/\xff"}',
     b'{"a": ' + b"[" * 30_000 + b"]" * 30_000 + b', "name": "projects/shop/messages/1"}',
-    gzip.compress(OF_FCM[0]),
+    gzip.compress(OF_FCM[0], mtime=0),
 ]
 NO_IDS = ["", " ", "1", "id-1", "null", APNS_ID[:-1], APNS_ID + "0", APNS_ID.replace("-", ""), APNS_ID[:-1] + "g"]
 
