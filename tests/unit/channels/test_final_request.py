@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dispatcher.channels.rules import apns as apns_rules
 from dispatcher.channels.spec import Handling, TargetRequest
@@ -13,7 +15,7 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from fairlane.fake.apns.checks import header_problem, payload_problem
-from fairlane.fake.fcm.checks import problem_of
+from fairlane.fake.fcm.checks import parse, problem_of
 
 TARGETS = {"apns": "0" * 64, "fcm": "a-registration-token-1"}
 
@@ -242,3 +244,46 @@ def test_the_final_requests_of_sample_targets_are_checked(monkeypatch: pytest.Mo
     monkeypatch.setattr(apns_rules, "MAX_PAYLOAD_BYTES", 5)
     with pytest.raises(InvalidInput, match="message: has 30 bytes; at most 5"):
         check.check_samples([TARGETS["apns"]] * 3, None)
+
+
+TEXTS = st.sampled_from(["", "x", "{{a}}", "{{b|3}}", "10", "background", "voip", "60s", "from", "\0", "\u00e9" * 40])
+VALUES = TEXTS | st.sampled_from([5, -1, 7.5, True, None, [], ["{{a}}"], {"k": "v"}])
+NAMES = st.sampled_from([
+    *("aps", "headers", "badge", "alert", "sound", "content-available", "apns-priority", "apns-push-type", "data"),
+    *("android", "apns", "webpush", "notification", "payload", "ttl", "priority", "from", "sticky", "title"),
+])  # fmt: skip
+OPTIONS: Any = st.recursive(VALUES, lambda inner: st.dictionaries(NAMES, inner, max_size=3), max_leaves=6)
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "title": TEXTS,
+        "data": st.dictionaries(TEXTS | NAMES, TEXTS, max_size=2),
+        "sound": TEXTS,
+        "badge": st.sampled_from([0, 3, "{{a}}", "{{b|1}}", "x"]),
+        "collapse": TEXTS,
+        "locales": st.dictionaries(st.sampled_from(["de", "iw"]), st.fixed_dictionaries({}, optional={"body": TEXTS})),
+    },
+)
+VARIABLES = st.none() | st.dictionaries(st.sampled_from(["a", "b", "lang"]), TEXTS | st.sampled_from([7, "de", "\n"]))
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(["apns", "fcm"]), MESSAGES, st.dictionaries(NAMES, OPTIONS, max_size=3), VARIABLES)
+def test_the_fakes_take_every_request_that_submission_accepts(
+    channel: str, message: dict[str, Any], options: dict[str, Any], variables: dict[str, Any] | None
+) -> None:
+    try:
+        push = task(channel, message, options={channel: options})
+    except InvalidInput:
+        return
+    check = TargetCheck.of(channel, push.complete_message)
+    assert check is not None
+    if check.complaint(TARGETS[channel], variables):
+        return
+    sent = request(push, **variables or {})
+    if channel == "apns":
+        assert header_problem(sent.headers) == payload_problem(sent.body, sent.headers["apns-push-type"]) == ""
+    else:
+        document = parse(sent.body)
+        assert isinstance(document, dict)
+        assert problem_of(document["message"]) is None
