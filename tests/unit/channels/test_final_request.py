@@ -209,6 +209,18 @@ def test_a_badge_of_a_target_is_a_number(channel: str, options: Any, path: str, 
     assert not isinstance(value, str)
 
 
+@pytest.mark.parametrize("channel", ["apns", "fcm"])
+@pytest.mark.parametrize(
+    ("unread", "complaint"),
+    [(7, ""), (" 7 ", ""), ("seven", "whole number"), (-1, "whole number"), (True, "whole number"), ("", "variable n")],
+)
+def test_a_target_whose_badge_is_no_number_is_refused(channel: str, unread: object, complaint: str) -> None:
+    check = TargetCheck.of(channel, task(channel, {"title": "Hi", "badge": "{{n}}"}).complete_message)
+    assert check is not None
+    assert complaint in check.complaint(TARGETS[channel], {"n": unread})
+    assert check.are_good([TARGETS[channel]], [{"n": unread}]) == (not complaint)
+
+
 def test_sound_category_badge_and_collapse_reach_all_platforms_behind_fcm() -> None:
     push = task("fcm", {"title": "Hi", "sound": "ping", "badge": 3, "category": "news", "collapse": "c"})
     message = json.loads(request(push).body)["message"]
@@ -268,7 +280,7 @@ VARIABLES = st.none() | st.dictionaries(st.sampled_from(["a", "b", "lang"]), TEX
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(["apns", "fcm"]), MESSAGES, st.dictionaries(NAMES, OPTIONS, max_size=3), VARIABLES)
+@given(st.sampled_from(["apns", "fcm"]), MESSAGES, st.just({}) | st.dictionaries(NAMES, OPTIONS, max_size=3), VARIABLES)
 def test_the_fakes_take_every_request_that_submission_accepts(
     channel: str, message: dict[str, Any], options: dict[str, Any], variables: dict[str, Any] | None
 ) -> None:

@@ -75,3 +75,11 @@ def test_the_size_is_that_of_the_filled_document(first: object, second: object) 
     template = compiled(read_message(message), SPECS["apns"].document).of(None)
     variables = {"a": first, "b": second}
     assert template.size(variables) == len(template.fill("", variables))
+
+
+def test_languages_without_a_text_are_counted_one_by_one_up_to_a_thousand() -> None:
+    its = check({"body": "Hi", "locales": {"de": {"body": "Hallo"}}})
+    for _ in range(2):
+        its.note_languages([{"lang": f"x{number}"} for number in range(1_100)] + [{"lang": "de"}, None, {}])
+    assert len(its.without_text) == 1_001
+    assert (its.without_text["x0"], its.without_text["others"], its.without_text.total()) == (2, 200, 2_200)
