@@ -28,7 +28,9 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(masked_document(line), default=lambda value: without_credentials(str(value)))
+        return json.dumps(
+            masked_document(line, without_credentials), default=lambda value: without_credentials(str(value))
+        )
 
 
 class TextFormatter(logging.Formatter):

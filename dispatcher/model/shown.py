@@ -6,7 +6,7 @@ and the credentials in addresses.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 MASK = "********"
@@ -38,7 +38,7 @@ _MASKED = re.compile(r"\*{8}[^\w&]*")
 _HOST = re.compile(r"[^:]+(:\d*)?|\[.*")
 _UNQUOTED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
-_NO_PORT = re.compile(r"[^\[/?#]*:(?P<password>[^/?#,]*[^\d/?#,][^/?#,]*)")
+_NO_PORT = re.compile(r"[^\[/?#]*:(?P<password>[^/?#,\s]*[^\d/?#,\s][^/?#,\s]*)")
 
 
 class Secrets:
@@ -137,13 +137,13 @@ def masked_address(address: str) -> str:
     return without_credentials(f"{scheme}{mark}{name if colon else ''}:{MASK}@{host}" if at else address)
 
 
-def masked_document(value: Any) -> Any:
-    """Return a JSON document without secrets in its texts."""
+def masked_document(value: Any, mask: Callable[[str], str] = KNOWN.mask) -> Any:
+    """Return a JSON document with its texts masked: of data, known secrets alone, since a target may be an address."""
     if isinstance(value, Mapping):
-        return {name: masked_document(inner) for name, inner in value.items()}
+        return {name: masked_document(inner, mask) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [masked_document(inner) for inner in value]
-    return without_credentials(value) if isinstance(value, str) else value
+        return [masked_document(inner, mask) for inner in value]
+    return mask(value) if isinstance(value, str) else value
 
 
 def escaped(text: str, *, lines: bool = False) -> str:
@@ -181,8 +181,8 @@ def _parted(rest: str, scheme: str) -> tuple[str, str]:
 def _forms_of(secret: str) -> set[str]:
     lines = _LINE_END.split(secret)
     parts = [part.strip() for part in lines if len(part) >= _MIN_PART and not part.startswith("-----")]
-    bare = _PREFIX.sub("", secret, count=1)
-    long_enough = {text for text in (secret, bare, *(parts if lines[1:] else ())) if len(text) >= _MIN_SECRET}
+    inner = _PREFIX.sub("", secret, count=1)
+    long_enough = {text for text in (secret, inner, *(parts if lines[1:] else ())) if len(text) >= _MIN_SECRET}
     return long_enough | {form for text in long_enough for form in _written(text)}
 
 

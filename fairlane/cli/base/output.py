@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dispatcher.model.shown import escaped, masked_document, without_credentials
+from dispatcher.model.shown import KNOWN, escaped, masked_document, without_credentials
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -106,7 +106,7 @@ def say(message: str) -> None:
 
 
 def _text(value: object) -> str:
-    return without_credentials(str(value))
+    return KNOWN.mask(str(value))
 
 
 def _stacked(tables: Sequence["RenderableType"]) -> "RenderableType":

@@ -315,3 +315,9 @@ def test_an_ordinary_word_is_hidden_where_it_is_the_password_and_stays_elsewhere
     settings = RedisSettings(url=f"redis://:{word}@h:1/0", password=SecretStr(word))
     assert settings.address.named() == f"redis://:{MASK}@h:1/0"
     assert Unreachable(f"The app {word} is gone.").cause == f"The app {word} is gone."
+
+
+def test_addresses_and_tokens_of_a_users_data_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    data = {"target": "https://u:p@x.example/?id=1", "login": "eyJhbGciOiJub25l.eyJhIjoxfQ.x", "at": [1, None, True]}
+    Output(as_json=True).emit(data, lambda: "")
+    assert json.loads(capsys.readouterr().out) == data
