@@ -257,16 +257,13 @@ class Draft:
         errors = [step for step in steps if step.code in _ERRORS and (step.reason or step.code != UNSENT)]
         if errors:
             failed, put_back = ([step for step in errors if step.put_back == put_back] for put_back in (False, True))
-            error = SendError(
-                reason=failed[-1].reason if failed else "",
-                count=len(failed),
-                at_ms=at_ms if failed else 0,
-                attempt=failed[-1].state.tries + (failed[-1].code == UNSENT) if failed else 0,
-                retry_ms=max(step.state.due_ms for step in errors),
-                unsent=len(put_back),
-                unsent_ms=at_ms if put_back else 0,
-                unsent_reason=put_back[-1].reason if put_back else "",
-            )
+            noted, back = ("", 0, 0, 0), (0, 0, "")
+            if failed:
+                attempt = failed[-1].state.tries + (failed[-1].code == UNSENT)
+                noted = (failed[-1].reason, len(failed), at_ms, attempt)
+            if put_back:
+                back = (len(put_back), at_ms, put_back[-1].reason)
+            error = SendError(*noted, max(step.state.due_ms for step in errors), *back)
             self.error = error.after(self.error)
 
 

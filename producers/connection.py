@@ -20,7 +20,7 @@ from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view_home import held_elsewhere
 from dispatcher.wire.invalid import InvalidTarget
 from producers.control.foresight import Foresight
-from producers.control.known_tasks import KnownTasks
+from producers.control.known_tasks import KnownTasks, without_redis
 from producers.failures import Failure
 from producers.letters.dead_letters import DeadLetterBox
 from producers.letters.invalid import InvalidFilter, chosen_targets, doubted_by, latest
@@ -101,17 +101,12 @@ class Connection:
 
     def now_ms(self) -> int:
         """Return Redis' time; this machine's if Redis is gone."""
-        try:
-            return self.registry.service.now_ms()
-        except Unreachable:
-            return SystemClock().wall_ms()
+        return without_redis(self.registry.service.now_ms, SystemClock().wall_ms)
 
     def flow_entries(self) -> Mapping[str, FlowPause]:
         """Return the last entry of each flow; as the control topic has it if Redis is gone. Raises as `services`."""
-        try:
-            return self.registry.service.flow_entries()
-        except Unreachable:
-            return self.services().known.stored_flows()
+        read = self.registry.service.flow_entries
+        return without_redis(read, lambda: self.services().known.stored_flows())  # noqa: PLW0108  # it connects
 
     def failures(self, task: str) -> Iterator[Failure]:
         """Return the task's failed targets so far. Nothing is read while its counts show none. Raises as `services`."""

@@ -39,17 +39,10 @@ class SendError(msgspec.Struct, frozen=True):
         """Return this error with the counts of earlier ones added. A put-back leaves the last error as it was."""
         if earlier is None:
             return self
-        failed, unsent = (self if self.count else earlier), (self if self.unsent else earlier)
-        return SendError(
-            reason=failed.reason,
-            count=self.count + earlier.count,
-            at_ms=failed.at_ms,
-            attempt=failed.attempt,
-            retry_ms=self.retry_ms,
-            unsent=self.unsent + earlier.unsent,
-            unsent_ms=unsent.unsent_ms,
-            unsent_reason=unsent.unsent_reason,
-        )
+        failed, back = (self if self.count else earlier), (self if self.unsent else earlier)
+        count, unsent = self.count + earlier.count, self.unsent + earlier.unsent
+        last = (failed.reason, count, failed.at_ms, failed.attempt, self.retry_ms)
+        return SendError(*last, unsent, back.unsent_ms, back.unsent_reason)
 
 
 class SendErrors:

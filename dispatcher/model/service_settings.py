@@ -89,12 +89,13 @@ def globals_of(fields: Mapping[str, str], now_ms: int = 0) -> Globals:
     now_ms: Redis' time; pauses of a flow (an app on a channel) that have expired are left out. 0: none has expired.
     """
     unset = Globals(capacity=0, tier_weights=_shares(DEFAULT_TIER_WEIGHTS))
-    stored = globals_after(unset, _valid(fields))
+    stored = globals_after(unset, settings_of(fields))
     paused = {flow: entry for flow, entry in stored.flow_pauses.items() if entry.is_open(now_ms)}
     return msgspec.structs.replace(stored, flow_pauses=paused)
 
 
-def _valid(fields: Mapping[str, str]) -> Iterator[Setting]:
+def settings_of(fields: Mapping[str, str]) -> Iterator[Setting]:
+    """Yield the settings in stored fields, without those that this version cannot read."""
     for field, text in sorted(fields.items()):
         try:
             yield Setting.parse(field, text)

@@ -56,12 +56,9 @@ def _accepted(site: Site, request: Request) -> Reply:
 
 
 def _payloads(site: Site, request: Request) -> Reply:
-    """The last pushes, the newest first: all that are kept, those of a target, or a number of them."""
-    query = parse_qs(urlsplit(request.path).query)
-    [target], [limit] = query.get("target", [""])[-1:], query.get("limit", ["1000"])[-1:]
-    kept = [one for one in reversed(site.payloads) if not target or one.is_for(target)]
-    number = int(limit) if limit.isdecimal() and len(limit) < 10 else len(kept)
-    return json_reply(200, [one.shown() for one in kept[:number]])
+    """The last pushes, the newest first: all that are kept, or those of a target."""
+    [target] = parse_qs(urlsplit(request.path).query).get("target", [""])[-1:]
+    return json_reply(200, [one.shown() for one in reversed(site.payloads) if not target or one.is_for(target)])
 
 
 def _judge(site: Site, request: Request) -> Reply:

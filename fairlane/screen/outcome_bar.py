@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from math import ceil
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
 from rich.text import Text
 
 from fairlane.screen.console import GREEN, RED
@@ -27,6 +26,3 @@ class OutcomeBar:
         )  # counts of a view that is rebuilt may not fit
         green = min(max(0, int(self.sent * cells)), options.max_width - red)
         yield Text.assemble((_LINE * green, GREEN), (_LINE * red, RED))
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, options.max_width)

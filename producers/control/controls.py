@@ -8,7 +8,7 @@ from functools import cache
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from dispatcher.channels.submission.task_message import edited_message
-from dispatcher.model.errors import TaskEnded, Unreachable
+from dispatcher.model.errors import TaskEnded
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.task import Message
 from dispatcher.model.task_control import Control, Override
@@ -16,7 +16,7 @@ from dispatcher.model.view import InFlight
 from dispatcher.wire.envelope import decode_message
 from dispatcher.wire.submission import Submission
 from producers.control.change import Stored, TaskChange, change_tasks, log_deferred
-from producers.control.known_tasks import no_such_task
+from producers.control.known_tasks import no_such_task, without_redis
 from producers.control.task_changes import Changes
 from producers.ports import Services
 
@@ -81,10 +81,7 @@ class Controls:
             _refuse_ended(submission)
             if changes.takes(submission):
                 self._change(submission, controls)
-        try:
-            return self.follow([task], wait_s)
-        except Unreachable:
-            return Cancelled(0, 0, settled=False)
+        return without_redis(lambda: self.follow([task], wait_s), lambda: Cancelled(0, 0, settled=False))
 
     def follow(
         self, tasks: Sequence[str], wait_s: float, on_progress: Callable[[int], None] | None = None
@@ -137,10 +134,7 @@ class Controls:
 
     def _find(self, task: str) -> Submission | None:
         known = self._services().known
-        try:
-            return known.submission(task)
-        except Unreachable:
-            return known.stored([task]).get(task)
+        return without_redis(lambda: known.submission(task), lambda: known.stored([task]).get(task))
 
     def _change(self, submission: Submission, controls: tuple[Control, ...]) -> Stored:
         change = TaskChange(submission.record.task, controls, submission.shared)

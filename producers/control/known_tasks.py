@@ -1,11 +1,18 @@
 """Read tasks from the view in Redis, and tell a task that does not exist from one the view does not know yet."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from backends.redis.epochs import REBUILD_STEP, Epochs
 from backends.redis.registry.tasks import TaskTable
-from dispatcher.model.errors import NotFound, NotReady
+from dispatcher.model.errors import NotFound, NotReady, Unreachable
 from dispatcher.model.tier import MILLI
 from dispatcher.model.view import TargetCounts, TaskView
 from dispatcher.wire.submission import Submission
+
+T = TypeVar("T")
+_SAME_IN_RECORD = ("app", "channel", "cap", "chunk", "expected_targets", "created_ms", "start_ms", "expires_ms")
+"""Fields of a task's view that its record has by the same name."""
 
 
 class KnownTasks:
@@ -26,32 +33,24 @@ class KnownTasks:
         raise NotReady(f"The view in Redis does not know task {task}, and is not complete.", REBUILD_STEP)
 
 
+def without_redis(read: Callable[[], T], other: Callable[[], T]) -> T:
+    """Return what the view in Redis says, or the other value if Redis is gone."""
+    try:
+        return read()
+    except Unreachable:
+        return other()
+
+
 def as_stored(known: Submission) -> TaskView:
     """Return a task as the control topic has it, without what only the view knows: outcomes, rate, present weight."""
-    record, targets = known.record, TargetCounts(total=known.published, pending=known.published)
+    record = known.record
+    same = {name: getattr(record, name) for name in _SAME_IN_RECORD}
+    targets = TargetCounts(total=known.published, pending=known.published)
     return TaskView(
-        id=record.task,
-        app=record.app,
-        tier=str(record.tier),
-        channel=record.channel,
-        state=known.state,
-        sealed=known.sealed,
-        weight=record.weight / MILLI,
-        cap=record.cap,
-        targets=targets,
-        rate=0.0,
-        eta_s=None,
-        refused=0,
-        lane=known.lane,
-        shared=known.shared,
-        chunk=record.chunk,
-        expected_targets=record.expected_targets,
-        created_ms=record.created_ms,
-        start_ms=record.start_ms,
-        expires_ms=record.expires_ms,
-        first_outcome_ms=0,
-        finished_ms=int(known.ended),
-    )
+        **same, id=record.task, tier=str(record.tier), state=known.state, sealed=known.sealed, targets=targets,
+        weight=record.weight / MILLI, lane=known.lane, shared=known.shared, finished_ms=int(known.ended),
+        rate=0.0, eta_s=None, refused=0, first_outcome_ms=0,
+    )  # fmt: skip
 
 
 def no_such_task(task: str) -> NotFound:

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from operator import itemgetter
 
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
 from dispatcher.model.errors import Malformed, NotReady, Unreachable
 from dispatcher.model.flow_pause import FLOW_PAUSED, FlowPause
-from dispatcher.model.service_settings import Setting
+from dispatcher.model.service_settings import settings_of
 from dispatcher.model.view import SubmitLease
 from dispatcher.ports import OpenReader, StoredRecord, records_to_end
 from dispatcher.wire.control import ControlRecord, GlobalChange, TaskRecord
@@ -49,14 +50,9 @@ class KnownSubmissions:
 
     def stored_flows(self) -> Mapping[str, FlowPause]:
         """Return the last entry of each flow as the control topic has it. Raises Unreachable if Pulsar is gone."""
-        last = dict[str, tuple[str, Setting]]()
-        for position, record in self._stored_records():
-            if isinstance(record, GlobalChange) and record.field.startswith(f"{FLOW_PAUSED}:"):
-                with suppress(Malformed):
-                    setting = Setting.parse(record.field, record.value)
-                    if position >= last.get(setting.name, ("", setting))[0]:
-                        last[setting.name] = position, setting
-        return {flow: setting.value for flow, (_, setting) in last.items()}
+        changes = {position: one for position, one in self._stored_records() if isinstance(one, GlobalChange)}
+        settings = settings_of({change.field: change.value for _, change in sorted(changes.items(), key=itemgetter(0))})
+        return {setting.name: setting.value for setting in settings if setting.kind == FLOW_PAUSED}
 
     def _stored_records(self) -> Iterator[tuple[str, ControlRecord]]:
         for stored in records_to_end(self._control(None)):

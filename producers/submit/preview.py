@@ -1,11 +1,12 @@
 """Try a submission out: read and check its whole audience, and show final requests. Nothing is created anywhere."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import repeat
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,13 +20,12 @@ from dispatcher.wire.topics import Topics
 from producers.submit.acceptance import accept
 from producers.submit.cutter import SlabSource
 from producers.submit.intake import AudienceRules, Intake, check_audience
-from producers.submit.report import SubmitReport, Watchers
+from producers.submit.report import SubmitReport, SubmitResult, Watchers
 from producers.submit.submit import audience_size, target_check
-from producers.submit.validation import Accepted, Refusal, Variables
+from producers.submit.validation import Accepted, Variables
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestPreview:
+class RequestPreview(NamedTuple):
     """The request that would leave for one target, but for the credentials."""
 
     target: str
@@ -36,22 +36,13 @@ class RequestPreview:
     """The body. For a channel that makes its own requests: what it is given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(NamedTuple):
     """What a submission would accept and send."""
 
-    task: str
-    accepted: int
-    refused: int
-    refusals: tuple[Refusal, ...]
-    """The first 100 refused targets."""
-    duplicates: int | None
-    envelopes: int
+    result: SubmitResult
     languages: Mapping[str, int]
     """Accepted targets by the locale of their texts; empty for a message without locales."""
-    without_text: Mapping[str, int]
-    """By language, the targets for which `locales` has no text."""
-    requests: tuple[RequestPreview, ...]
+    requests: list[RequestPreview]
 
 
 def preview(
@@ -84,17 +75,9 @@ def preview(
             chosen.add(slab)
     if not accepted and not rules.allow_empty:
         raise report.nothing_accepted()
-    return Preview(
-        task=name,
-        accepted=accepted,
-        refused=report.refused,
-        refusals=report.refusals,
-        duplicates=intake.duplicates,
-        envelopes=ceil(accepted / record.chunk),
-        languages=dict(chosen.languages.most_common()),
-        without_text=intake.without_text,
-        requests=tuple(chosen.found),
-    )
+    result = report.result("", accepted, envelopes=ceil(accepted / record.chunk), resumed_from=0)
+    result = replace(result, task=name, duplicates=intake.duplicates, without_text=intake.without_text)
+    return Preview(result, dict(chosen.languages.most_common()), chosen.found)
 
 
 @dataclass
@@ -116,7 +99,7 @@ class _Requests:
 
     def add(self, slab: Accepted) -> None:
         """Count the languages of a slab, and keep the requests that are to be shown."""
-        for address, variables in _pairs(slab):
+        for address, variables in zip(slab.addresses, slab.variables or repeat(None)):  # noqa: B905  # endless
             language = self._locale(variables)
             if self.task.locales:
                 self.languages[language] += 1
@@ -138,14 +121,6 @@ class _Requests:
     def _request(self, address: str, variables: Variables, language: str) -> RequestPreview:
         if self._rendering is None:
             given = {"message": self._message, "target": address, "variables": variables or {}}
-            return RequestPreview(target=address, language=language, headers={}, payload=given)
+            return RequestPreview(address, language, {}, given)
         request = self._rendering.request(address, variables)
-        payload = msgspec.json.decode(request.body)
-        return RequestPreview(target=address, language=language, headers=request.headers, payload=payload)
-
-
-def _pairs(slab: Accepted) -> Iterator[tuple[str, Variables]]:
-    if slab.variables is None:
-        yield from ((address, None) for address in slab.addresses)
-    else:
-        yield from zip(slab.addresses, slab.variables, strict=True)
+        return RequestPreview(address, language, request.headers, msgspec.json.decode(request.body))

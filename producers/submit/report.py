@@ -80,11 +80,6 @@ class SubmitReport:
             for refusal in refusals:
                 self._watchers.on_refused(refusal)
 
-    @property
-    def refusals(self) -> tuple[Refusal, ...]:
-        """The first refused targets."""
-        return tuple(self._refusals)
-
     def nothing_accepted(self) -> InvalidInput:
         """Return the error for an audience without an accepted target."""
         cause = "is empty"

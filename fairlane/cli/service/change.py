@@ -60,9 +60,7 @@ def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceC
     with client_of(ctx) as client:
         if not trial.dry_run:
             lacks_redis = client.change_service(change)
-            say(done)
-            if lacks_redis:
-                say(lacks_redis)
+            say("\n".join(filter(None, (done, lacks_redis))))
             return
         before = situation(client)
         after = before._replace(settings=client.globals(after=change))

@@ -1,5 +1,6 @@
 """`fairlane task submit`: one task from options, or many from files."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dispatcher.channels.names import NO_CHANNEL
+from dispatcher.channels.names import NO_CHANNEL, sends_nothing
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.pools import Cap
 from dispatcher.model.tier import Tier
@@ -15,10 +16,9 @@ from dispatcher.model.values import counted
 from fairlane.cli.base.arguments import DURATION, TIME
 from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.connect import client_of
-from fairlane.cli.base.exit_codes import FAILURE
+from fairlane.cli.base.exit_codes import FAILURE, OK
 from fairlane.cli.base.json_option import read_object
 from fairlane.cli.base.output import Output, output_option, say
-from fairlane.cli.task.dry_run import dry_run
 
 if TYPE_CHECKING:
     from dispatcher.model.task import PushTask
@@ -136,9 +136,7 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
     jobs, results = _jobs(files, options), list["SubmitResult"]()
     rules = AudienceRules(options["allow_empty"], "remove" if options["unique"] else "count", options["first"])
     if options["dry_run"]:
-        if not dry_run(output, jobs, rules, samples=options["sample"] or 0, target=options["target"]):
-            ctx.exit(FAILURE)
-        return
+        ctx.exit(_dry_run(output, jobs, rules, options["sample"] or 0, options["target"]))
     channels = {"strict": options["strict"], "on_warning": cache(_warn)}
     try:
         with client_of(ctx) as client:
@@ -210,7 +208,6 @@ def _task(options: dict[str, Any]) -> "PushTask":
 def _submit(
     client: "PushClient", task: "PushTask", audience: "Audience", rules: "AudienceRules", channels: dict[str, Any]
 ) -> "SubmitResult":
-    from dispatcher.channels.submission.target_check import languages_text
     from fairlane.cli.base.progress import submission
 
     if task.start_at is not None and task.start_at > datetime.now(UTC):  # a start too far in the past is refused
@@ -229,19 +226,56 @@ def _submit(
         )
     if handle.result is None:
         raise FairlaneError(f"Task {handle.id} was submitted without a result.", "Report this as a defect.")
-    for refusal in handle.result.refusals:
-        say(f"{handle.id}: line {refusal.line} refused: {refusal.reason}")
-    more = handle.result.refused - len(handle.result.refusals)
-    if more > 0:
-        say(f"{handle.id}: {more:,} more targets were refused")
-    for line in (*_duplicates(handle.result, rules), *filter(None, (languages_text(handle.result.without_text),))):
-        say(f"{handle.id}: {line}")
+    _say_result(handle.id, handle.result, rules)
     if rules.first is not None:
         first = counted(rules.first, "target")
         say(f"{handle.id}: only the first {first} will be sent until `fairlane task resume {handle.id}`")
     if handle.result.stopped:
         say(f"{handle.id} was {handle.result.stopped} during the submission: its remaining targets were not accepted")
     return handle.result
+
+
+def _dry_run(
+    output: Output, jobs: "list[tuple[PushTask, Audience]]", rules: "AudienceRules", samples: int, target: str | None
+) -> int:
+    """Check the tasks with their whole audiences, show what would leave, and return the exit code."""
+    from backends.system_clock import SystemClock
+    from producers.submit.preview import preview
+
+    previews = [preview(*job, SystemClock(), rules, samples=samples, target=target) for job in jobs]
+    for one in previews if not output.as_json else ():
+        for request in one.requests:
+            headers = [f"{name}: {value}" for name, value in request.headers.items()]
+            payload = json.dumps(request.payload, ensure_ascii=False, indent=2)
+            click.echo("\n".join([f"target {request.target} {request.language}", *headers, payload, ""]))
+    rows = [
+        _fields(one.result, unique=True)
+        | {"languages": one.languages, "requests": [request._asdict() for request in one.requests]}
+        for one in previews
+    ]
+    output.emit_rows(rows, ["id", "accepted", "refused", "duplicates", "envelopes"])
+    for (task, audience), one in zip(jobs, previews, strict=True):
+        _say_result(task.id or "the task", one.result, rules)
+        languages = [f"{tag or 'without a locale'} {number:,}" for tag, number in one.languages.items()]
+        notes = [*getattr(audience, "notes", ()), sends_nothing(task.channel), ", ".join(languages)]
+        for note in filter(None, notes):
+            say(f"{task.id or 'the task'}: {note}")
+    is_found = target is None or any(one.requests for one in previews)
+    say("nothing was submitted" + ("" if is_found else f"; {target} is not among the accepted targets"))
+    return OK if is_found and not any(one.result.refused for one in previews) else FAILURE
+
+
+def _say_result(name: str, result: "SubmitResult", rules: "AudienceRules") -> None:
+    """Print what was refused, repeated, or has no text in its language."""
+    from dispatcher.channels.submission.target_check import languages_text
+
+    for refusal in result.refusals:
+        say(f"{name}: line {refusal.line} refused: {refusal.reason}")
+    more = result.refused - len(result.refusals)
+    if more > 0:
+        say(f"{name}: {more:,} more targets were refused")
+    for line in (*_duplicates(result, rules), *filter(None, (languages_text(result.without_text),))):
+        say(f"{name}: {line}")
 
 
 def _warn(warning: str) -> None:

@@ -81,15 +81,8 @@ class SendNotes:
         now_s = self._clock.monotonic_s()
         if now_s < kind.warn_at_s:
             return
-        _log.log(
-            level,
-            "Channel %s: %s (%s; %d targets, %s). Logged at most once a minute.",
-            channel,
-            reason or "no reason given",
-            what,
-            kind.targets,
-            next_step,
-        )
+        text = f"{reason or 'no reason given'} ({what}; {kind.targets} targets, {next_step})"
+        _log.log(level, "Channel %s: %s. Logged at most once a minute.", channel, text)
         kind.warn_at_s, kind.targets = now_s + WARN_EVERY_S, 0
 
 

@@ -47,16 +47,16 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_whole_audience_is_counted_and_refused_targets_are_named() -> None:
     people = [person(1), person(2), Target("bad one", {"name": "x"}), Target(token(3)), person(2)]
     found = run(push(), people, AudienceRules(duplicates="count"))
-    assert (found.accepted, found.refused, found.duplicates, found.requests) == (3, 2, 1, ())
-    assert [refusal.line for refusal in found.refusals] == [3, 4]
-    assert run(push(), people, AudienceRules(duplicates="remove")).accepted == 2
+    assert (found.result.accepted, found.result.refused, found.result.duplicates, found.requests) == (3, 2, 1, [])
+    assert [refusal.line for refusal in found.result.refusals] == [3, 4]
+    assert run(push(), people, AudienceRules(duplicates="remove")).result.accepted == 2
 
 
 def test_samples_are_shown_for_each_language() -> None:
     people = [person(1, "de-AT"), person(2, "de"), person(3), person(4, "fr"), person(5, "zh-TW"), person(6, "de")]
     found = run(push(locales=LOCALES), people, samples=1)
     assert found.languages == {"de": 3, "": 2, "zh-Hant": 1}
-    assert found.without_text == {"fr": 1}
+    assert found.result.without_text == {"fr": 1}
     titles = {one.language: one.payload["message"]["notification"]["title"] for one in found.requests}
     assert titles == {"de": "Hallo N1", "": "Hi N3", "zh-Hant": "你好"}
     assert len(run(push(locales=LOCALES), people, samples=2).requests) == 5
@@ -77,7 +77,7 @@ def test_a_target_is_found_in_any_spelling_beside_the_samples() -> None:
     people = ["ab" * 32, "cd" * 32]
     (found,) = run(push("apns", message="Hi"), people, target="CD" * 32).requests
     assert found.target == "cd" * 32
-    assert run(push("apns", message="Hi"), people, target="ef" * 32).requests == ()
+    assert run(push("apns", message="Hi"), people, target="ef" * 32).requests == []
     assert len(run(push("apns", message="Hi"), people, samples=1, target="CD" * 32).requests) == 2
 
 

@@ -182,7 +182,6 @@ async def test_the_last_payloads_are_kept_and_shown_without_credentials(tmp_path
         assert not any("authorization" in one["headers"] for one in kept)
         _, of_one = await admin.ask("GET", f"/_fake/payloads?target={fcm_target(1)}")
         assert [one["payload"]["message"] for one in of_one] == [first]
-        assert len((await admin.ask("GET", "/_fake/payloads?limit=1"))[1]) == 1
         for number in range(KEPT_PAYLOADS + 5):
             request = Request("POST", f"/3/device/{number}", {}, b"x" * 2 * KEPT_BYTES)
             playing.site.receive(request, ClientFacts())
