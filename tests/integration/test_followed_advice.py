@@ -1,4 +1,4 @@
-"""What an error tells to do helps: each advice is followed as it is written."""
+"""Advice helps: each step that an error names is taken as it is written."""
 
 import re
 
