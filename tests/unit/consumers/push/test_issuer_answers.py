@@ -1,6 +1,7 @@
 """Whatever an issuer of access tokens or a metadata server answers, it is bounded, and no fault of the credential."""
 
 import json
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from backends.bounded import Bounds
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.google_tokens import GoogleTokens
 from dispatcher.model.errors import InvalidInput, Unreachable
+from dispatcher.model.shown import without_credentials
 from tests.unit.odd_server import JSON_OK, WEB, Behavior, OddServer, Talk, odd_server
 
 MAX_SENT = 200 << 20
@@ -112,3 +114,16 @@ def test_a_token_of_the_issuer_is_used() -> None:
     with odd_server(answering({"access_token": "t", "expires_in": 3_600})) as server:
         token = GoogleTokens(None, None).get(account(server))
     assert (token.token, token.project, token.left_s > 3_000) == ("t", "demo", True)
+
+
+def test_an_address_of_an_issuer_is_shown_without_the_secrets_in_its_query() -> None:
+    """urllib3 names the address in its errors, which a traceback of --log-level debug shows."""
+    fields = {"type": "service_account", "private_key": PEM, "client_email": "a@b", "project_id": "demo"}
+    address = "http://127.0.0.1:1/token?key=s3cr3t-of-a-gateway&code=0123456789abcdefgh"
+    credential = Credential(json.dumps({**fields, "token_uri": address}).encode())
+    with pytest.raises(Unreachable) as caught:
+        GoogleTokens(None, None).get(credential)
+    shown = without_credentials("".join(traceback.format_exception(caught.value)))
+    assert "/token?" in shown
+    assert "s3cr3t" not in shown
+    assert "0123456789abcdefgh" not in shown
