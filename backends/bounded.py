@@ -139,5 +139,7 @@ class _Answer(HTTPResponse):
 
 def _bounded(pool: type[HTTPConnectionPool], bounds: Bounds) -> type[HTTPConnectionPool]:
     """Return a pool whose connections read bounded answers."""
-    connection = type(pool.ConnectionCls.__name__, (pool.ConnectionCls,), {"response_class": partial(_Answer, bounds)})
+    connection = type(
+        pool.ConnectionCls.__name__, (pool.ConnectionCls,), {"response_class": staticmethod(partial(_Answer, bounds))}
+    )
     return type(pool.__name__, (pool,), {"ConnectionCls": connection})
