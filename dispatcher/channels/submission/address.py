@@ -14,7 +14,7 @@ BLANKS: Final = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b"
     "\u200c\u200d\u200e\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
 )
-"""What is removed around a target: white space, and characters without a width that spreadsheets and web pages add."""
+"""Characters removed around a target: white space, and those without a width that spreadsheets and web pages add."""
 
 
 @dataclass(frozen=True, slots=True)
