@@ -240,6 +240,7 @@ def _dry_run(
 ) -> int:
     """Check the tasks with their whole audiences, show what would leave, and return the exit code."""
     from backends.system_clock import SystemClock
+    from dispatcher.channels.submission.task_message import ignored_fields
     from producers.submit.preview import preview
 
     previews = [preview(*job, SystemClock(), rules, samples=samples, target=target) for job in jobs]
@@ -257,7 +258,8 @@ def _dry_run(
     for (task, audience), one in zip(jobs, previews, strict=True):
         _say_result(task.id or "the task", one.result, rules)
         languages = [f"{tag or 'without a locale'} {number:,}" for tag, number in one.languages.items()]
-        notes = [*getattr(audience, "notes", ()), sends_nothing(task.channel), ", ".join(languages)]
+        ignored = ignored_fields(task.channel, task.complete_message)
+        notes = [*getattr(audience, "notes", ()), *ignored, sends_nothing(task.channel), ", ".join(languages)]
         for note in filter(None, notes):
             say(f"{task.id or 'the task'}: {note}")
     is_found = target is None or any(one.requests for one in previews)

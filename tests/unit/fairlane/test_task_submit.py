@@ -235,3 +235,11 @@ def test_a_task_without_a_channel_is_refused_with_what_there_is(tmp_path: Path, 
     (tmp_path / "t.txt").write_text("t\n")
     given = ["task", "submit", "--app", "shop", "--body", "Hi", "--targets", str(tmp_path / "t.txt")]
     assert "--channel is missing; name fcm, apns, http" in cli(given, exit_codes.USAGE).err
+
+
+@pytest.mark.usefixtures("client")
+def test_a_dry_run_warns_of_fields_that_the_channel_ignores(tmp_path: Path, cli: CommandLine) -> None:
+    task = {"app": "shop", "tier": "low", "channel": "fcm", "message": {"data": {"k": "v"}, "badge": 3}}
+    (tmp_path / "t.json").write_text(json.dumps({**task, "targets": ["a" * 30]}))
+    shown = cli(["task", "submit", str(tmp_path / "t.json"), "--dry-run"]).err
+    assert "badge has no effect on Android devices" in shown
