@@ -129,8 +129,8 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
     """
     if bool(files) == bool(options["targets"]):
         raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
-    if (options["sample"] or options["target"]) and not options["dry_run"]:
-        raise click.UsageError("--sample and --target need --dry-run.")
+    if bool(options["sample"]) + bool(options["target"]) > options["dry_run"]:
+        raise click.UsageError("Give one of --sample and --target, and only with --dry-run.")
     from producers.submit.intake import AudienceRules
 
     jobs, results = _jobs(files, options), list["SubmitResult"]()

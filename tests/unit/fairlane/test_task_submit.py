@@ -226,7 +226,8 @@ def test_a_dry_run_prints_counts_and_requests_and_submits_nothing(
 
 def test_a_dry_run_says_that_a_target_is_not_there(client: Client, people: list[str], cli: CommandLine) -> None:
     assert "zz is not among the accepted targets" in cli([*people, "--target", "zz"], exit_codes.FAILURE).err
-    assert "need --dry-run" in cli([*people[:-1], "--sample", "1"], exit_codes.USAGE).err
+    for wrong in ([*people[:-1], "--sample", "1"], [*people, "--sample", "1", "--target", "zz"]):
+        assert "only with --dry-run" in cli(wrong, exit_codes.USAGE).err
     assert client.submitted == []
 
 
