@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 from http.client import HTTPResponse
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import urllib3
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+if TYPE_CHECKING:
+    from urllib3 import PoolManager
+    from urllib3.connectionpool import HTTPConnectionPool
 
 
 class Bounds(NamedTuple):
@@ -34,11 +35,14 @@ NODE = Bounds(1 << 20, 5.0)
 """A bookie's state."""
 
 
-def open_http(bounds: Bounds, *, proxy: str | None = None, **options: Any) -> urllib3.PoolManager:
+def open_http(bounds: Bounds, *, proxy: str | None = None, **options: Any) -> "PoolManager":
     """Return urllib3's pools, with bounded answers. `options`: those of urllib3.
 
     A longer answer raises ProtocolError, a slower one ReadTimeoutError.
     """
+    import urllib3  # commands that only read Redis do without it
+    from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
     pools = urllib3.ProxyManager(proxy, **options) if proxy else urllib3.PoolManager(**options)
     pools.pool_classes_by_scheme = {
         "http": _bounded(HTTPConnectionPool, bounds),
@@ -137,7 +141,7 @@ class _Answer(HTTPResponse):
         del self.headers["Content-Encoding"]
 
 
-def _bounded(pool: type[HTTPConnectionPool], bounds: Bounds) -> type[HTTPConnectionPool]:
+def _bounded(pool: "type[HTTPConnectionPool]", bounds: Bounds) -> "type[HTTPConnectionPool]":
     """Return a pool whose connections read bounded answers."""
     connection = type(
         pool.ConnectionCls.__name__, (pool.ConnectionCls,), {"response_class": staticmethod(partial(_Answer, bounds))}

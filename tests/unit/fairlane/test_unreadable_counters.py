@@ -35,7 +35,7 @@ def test_a_dry_run_needs_no_servers_of_a_local_stack_that_have_ended(tmp_path: P
     ended = Address("redis://127.0.0.1:1/0", "of the local stack", stopped=True)
     settings = Settings(redis=RedisSettings(url=ended))
     given: dict[str, Any] = {"audience": "people.csv", "table_format": None, "reader": (), "tables": tmp_path}
-    given |= {"suppress": (), "invalid_targets": True, "names": (), "max_refused": 0.05}
+    given |= {"suppress": (), "invalid_targets": True, "names": (), "max_refused": 0.05, "min_matched": 0.5}
     assert _options(settings, file, given, needs_servers=False).task.servers.redis.url is None
     with pytest.raises(Unreachable, match="Redis of the local stack"):
         _options(settings, file, given, needs_servers=True)
