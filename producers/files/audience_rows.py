@@ -30,7 +30,7 @@ class RowRules:
     variables: Sequence[str] | None = None
     """The columns of variables; None for all others."""
     beside: Sequence[str] = ()
-    """The columns whose values come beside the target."""
+    """The keys whose values come beside a target of JSON."""
     delimiter: str | None = None
     """That of CSV. None: the one with which the header has a target's column."""
     as_given: bool = False

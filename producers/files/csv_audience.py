@@ -12,10 +12,12 @@ from dispatcher.channels.submission.address import BLANKS
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_VARIABLES_BYTES, Target
 from dispatcher.model.values import counted
-from producers.files.audience_rows import Beside, Parse, Row, RowRules, parser
+from producers.files.audience_rows import Parse, Row, RowRules, parser
 from producers.files.lines import MAX_LINE_BYTES, Lines
 from producers.submit.validation import Unreadable
 
+END_IN_QUOTES: Final = "unexpected end of data"
+"""What csv.Error says of a quoted field that the text ends in."""
 DELIMITERS: Final = ",;\t|"
 _NAMED_DELIMITER: Final = re.compile(r'"?sep=([^"\r\n])"?[;,\t|]*\s*', re.IGNORECASE)
 """A first line by which Excel names the delimiter."""
@@ -68,34 +70,35 @@ def dialect(delimiter: str, rules: RowRules) -> dict[str, Any]:
 
 
 def csv_rows(source: Lines, rules: RowRules, path: str) -> tuple[Iterator[Iterable[Row]], Parse]:
-    """Return the rows in bursts, and the parser that makes targets of them.
+    """Return the rows in bursts, and the parser that makes targets of them. Raises as `csv_table`."""
+    header, bursts = csv_table(source, rules, path)
+    return bursts, parser((lambda _row: None) if header is None else row_maker(header, rules, path))
+
+
+def csv_table(source: Lines, rules: RowRules, path: str) -> tuple[Header | None, Iterator[Iterable[Row]]]:
+    """Return the header, or None if there is none, and the rows in bursts.
 
     Raise InvalidInput if there is no target column.
     """
     known = header_of(source, rules)
     line = source.beginning(2 if known.named else 1)
-    bursts = _bursts(source, dialect(known.delimiter, rules), path)
+    bursts = csv_bursts(source, dialect(known.delimiter, rules), path)
     rows = chain.from_iterable(bursts)
     if known.named:
         next((row for row in rows if row[1]), None)
     first = next(rows, None)
     if first is None:
-        return iter(()), parser(lambda _row: None)
+        return None, bursts
     if isinstance(first[1], Unreadable):
         cause = first[1].reason.removeprefix("the line ")
         raise InvalidInput(f"targets: the first line of {path} {cause}.", "Correct it, or remove it.")
     header = _header(cast("list[str]", first[1]), known.delimiter, rules, named=known.named)
     if header.target is None:
         raise _no_column(path, line if header.columns else "", rules)
-    check_names(header, path)
-    return bursts, parser(_row_maker(header, rules, path))
-
-
-def check_names(header: Header, path: str) -> None:
-    """Raise InvalidInput if two columns have the same name."""
     twice = next((name for name, count in Counter(header.columns).items() if name and count > 1), None)
     if twice is not None:
         raise InvalidInput(f"targets: {path} has two columns named {twice!r}.", "Give each column a name of its own.")
+    return header, bursts
 
 
 def _best_header(line: str, delimiters: str, rules: RowRules, *, named: bool = False) -> Header:
@@ -132,7 +135,7 @@ def _no_column(path: str, line: str, rules: RowRules) -> InvalidInput:
     )
 
 
-def _bursts(source: Lines, written: Mapping[str, Any], path: str) -> Iterator[Iterator[Row]]:
+def csv_bursts(source: Lines, written: Mapping[str, Any], path: str) -> Iterator[Iterator[Row]]:
     """Yield rows with the lines they begin on; an Unreadable for a line that breaks the format.
 
     A quoted field that is not closed swallows the rows behind it, so none of these can be trusted: reading ends there.
@@ -181,7 +184,8 @@ def _not_closed(path: str, first: int, last: int) -> InvalidInput:
     )
 
 
-def _row_maker(header: Header, rules: RowRules, path: str) -> Callable[[list[str]], object]:
+def row_maker(header: Header, rules: RowRules, path: str) -> Callable[[list[str]], object]:
+    """Return the function that makes a target of a row, an Unreadable of a wrong one, and None of one not wanted."""
     columns, target = header.columns, header.target or 0
     missing = [name for name in rules.keep if name not in columns]
     if missing:
@@ -189,7 +193,6 @@ def _row_maker(header: Header, rules: RowRules, path: str) -> Callable[[list[str
     kept_columns = [(columns.index(name), frozenset(values)) for name, values in rules.keep.items()]
     nameless = [index for index, name in enumerate(columns) if not name and not rules.as_given]
     others = header.variables(rules)
-    beside = [columns.index(name) if name in columns else None for name in rules.beside]
     width = len(columns)
 
     def make(row: list[str]) -> object:
@@ -203,7 +206,6 @@ def _row_maker(header: Header, rules: RowRules, path: str) -> Callable[[list[str
         if nameless and any(row[column_index] for column_index in nameless):
             return Unreadable("the line has a value in a column without a name", ",".join(row))
         address = row[target].strip()
-        item: Any = Target(address, {name: row[column_index] for column_index, name in others}) if others else address
-        return Beside(item, tuple(None if i is None else row[i] for i in beside)) if beside else item
+        return Target(address, {name: row[column_index] for column_index, name in others}) if others else address
 
     return make

@@ -3,7 +3,7 @@
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -108,7 +108,7 @@ class TargetsFile:
             return None
         with self._open() as lines:
             kind = self.kind(lines)
-            if self._packed or (kind == "json" and lines.beginning().lstrip().startswith("[")):
+            if not self._has_rows(lines, kind):
                 return None
             assert self._raw is not None
             count = max(0, count_lines(self._raw) - (kind == "csv"))
@@ -162,7 +162,17 @@ class TargetsFile:
             raise InvalidInput(f"targets: {self._name} has one target a line, and no columns to filter by.")
         return lines.bursts(), _line_items
 
+    def _has_rows(self, lines: Lines, kind: Format) -> bool:
+        """Return whether the lines of the file itself are its rows."""
+        return not self._packed and not (kind == "json" and lines.beginning().lstrip().startswith("["))
+
+    def opened(self) -> AbstractContextManager[BinaryIO]:
+        """Yield the bytes of the file."""
+        return _binary(self.path)
+
     def kind(self, lines: Lines) -> Format:
+        """Return the format, from the name and the first lines unless it is given. Raises InvalidInput if that is no
+        text in UTF-8."""
         if "\0" in lines.beginning():  # UTF-16, a spreadsheet, Parquet
             raise InvalidInput(
                 f"targets: {self._name} is not a text in UTF-8: its first line has NUL characters.",
@@ -188,7 +198,7 @@ class TargetsFile:
     @contextmanager
     def _open(self) -> Iterator[Lines]:
         try:
-            with _binary(self.path) as raw:
+            with self.opened() as raw:
                 self._raw = raw
                 self._packed = raw.peek(2)[:2] == _GZIP_MAGIC  # type: ignore[attr-defined]  # all buffered readers have it
                 yield Lines(cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if self._packed else raw, raw)

@@ -19,6 +19,7 @@ from dispatcher.model.errors import FairlaneError, InvalidInput, NotConfigured, 
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.tier import Tier
 from producers.connection import Connection
+from producers.files.audience_rows import TARGET_COLUMNS, RowRules
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.left import is_of_0_2, naming_left_tasks
 from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
@@ -29,7 +30,7 @@ from spark_jobs.session.folders import delete_folder
 from spark_jobs.session.frames import map_batches
 from spark_jobs.session.servers import flow_entries
 from spark_jobs.session.stage_progress import Progress, watched
-from spark_jobs.source.columns import columns_of
+from spark_jobs.source.columns import REFUSED, columns_of
 from spark_jobs.source.sealing import no_rows
 from spark_jobs.source.source import commit_write
 from spark_jobs.source.task_options import TaskOptions
@@ -64,6 +65,12 @@ class IngestOptions:
     """The form of targets by channel, as in Rules."""
     max_refused: float = MAX_REFUSED
     """The part of the rows that may be bad; with more, nothing is sent."""
+
+    @property
+    def rules(self) -> RowRules:
+        """Return what becomes of the columns of a text file."""
+        targets = TARGET_COLUMNS if self.task.target == TARGET_COLUMNS[0] else (self.task.target,)
+        return RowRules(names=self.names, targets=targets, variables=self.task.variables, beside=self.task.split)
 
     @property
     def rejects(self) -> str:
@@ -136,7 +143,7 @@ def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
     except (Unreachable, NotConfigured):
         flows = {}
     with reading(options.tables), suppression(spark, options, flows) as suppressed:
-        table = transform(read_table(spark, options.audience), options, suppressed.targets)
+        table = transform(read_table(spark, options.audience, options.rules), options, suppressed.targets)
         counts = table.groupBy(REASON).count().collect()
     by_reason = {row[REASON] or _GOOD: row["count"] for row in counts}
     if not by_reason:
@@ -161,7 +168,7 @@ def _ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable
 
     read = Observation("read")
     with reading(options.tables), suppression(spark, options, _flows(spark, options)) as suppressed:
-        table = read_table(spark, options.audience).observe(read, f.count(f.lit(1)).alias("rows"))
+        table = read_table(spark, options.audience, options.rules).observe(read, f.count(f.lit(1)).alias("rows"))
         prepared, rules = _prepared(table, options, suppressed.targets, as_given=is_of_0_2(options.task))
         done = _load(spark, prepared, rules, options, on_progress)
         reports = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
@@ -216,6 +223,7 @@ def _prepared(
     for name in (columns.target, *others):
         if name.lower() in (REASON, ATTEMPT, SUPPRESSED_FLAG):
             raise InvalidInput(f"The rejects have a column {name} of their own.", f"Rename it: --map {name}=OTHER.")
+    others |= dict.fromkeys({REFUSED} & {*table.columns})
     kept = target if as_given else spelled
     table = table.select(kept.alias(columns.target), *(quoted(name) for name in others))
     table = table.repartition(quoted(columns.target))
@@ -298,7 +306,7 @@ def _good(
 
 def _checked_schema(prepared: "DataFrame") -> "StructType":
     """Return the schema of what `checked` makes of these rows."""
-    return prepared.drop(SUPPRESSED_FLAG).schema.add(REASON, "string")
+    return prepared.drop(SUPPRESSED_FLAG, REFUSED).schema.add(REASON, "string")
 
 
 def _rows_read(read: "Observation") -> int:

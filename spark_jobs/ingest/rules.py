@@ -12,7 +12,7 @@ from dispatcher.channels.submission.address import address_form
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES
 from producers.submit.validation import Variables, check_each
-from spark_jobs.source.columns import Columns
+from spark_jobs.source.columns import REFUSED, Columns
 from spark_jobs.source.rows import NULL_TARGET, encode_each, variables_of
 from spark_jobs.source.task_options import TaskOptions
 
@@ -59,6 +59,9 @@ class Checker:
 
         columns, channel = self._rules.columns, self._rules.task.channel
         reasons: list[str | None] = [None] * batch.num_rows
+        if REFUSED in batch.schema.names:
+            reasons = batch.column(REFUSED).to_pylist()
+            batch = batch.drop_columns([REFUSED])
         targets = batch.column(columns.target).to_pylist()
         parts = [batch.column(name).cast("string").to_pylist() for name in columns.split]
         keys = list(zip(*parts, strict=True)) if parts else [()] * len(targets)

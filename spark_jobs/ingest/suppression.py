@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.submission.address import BLANKS, address_form
 from dispatcher.model.errors import InvalidInput, Refused
+from producers.files.audience_rows import RowRules
 from producers.submit.validation import check_each
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.rules import OTHER_FORM, SUPPRESSED_FLAG, compiled_form
 from spark_jobs.session.addresses import quoted
 from spark_jobs.session.frames import kept
+from spark_jobs.source.columns import REFUSED
 from spark_jobs.source.task_options import TaskOptions
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def _listed(spark: "SparkSession", task: TaskOptions, source: TableSource, names
     """Return the targets of a list, with the channel of each."""
     from pyspark.sql import functions as f
 
-    table = read_table(spark, source)
+    table = read_table(spark, source, RowRules(names=names, beside=("channel",)))
     table = with_targets(renamed(table, {name: names[name] for name in names if name in table.columns}))
     column = "target" if "target" in table.columns else task.target
     if column not in table.columns:
@@ -119,7 +121,9 @@ def _listed(spark: "SparkSession", task: TaskOptions, source: TableSource, names
     channel = f.col("channel").cast("string") if "channel" in table.columns else f.lit(None).cast("string")
     named = f.lower(f.btrim(channel, f.lit(BLANKS)))
     target = f.col(quoted(column)).cast("string")
-    return _of_channel(table.select(target.alias("target"), f.nullif(named, f.lit("")).alias("channel")), task)
+    refused = f.col(REFUSED) if REFUSED in table.columns else f.lit(None).cast("string")
+    named = f.nullif(named, f.lit(""))
+    return _of_channel(table.select(target.alias("target"), named.alias("channel"), refused.alias("refused")), task)
 
 
 def _of_channel(table: "DataFrame", task: TaskOptions) -> "DataFrame":
@@ -145,8 +149,12 @@ def _read(batches: "Iterator[pa.RecordBatch]", forms: Mapping[str, str]) -> "Ite
     import pyarrow as pa
 
     for batch in batches:
-        given, channels, rows = (batch.column(name).to_pylist() for name in ("target", "channel", "row"))
-        read = [_keys(text, channel or _ANY, forms) for text, channel in zip(given, channels, strict=True)]
+        cells = (batch.column(name).to_pylist() for name in ("target", "channel", "refused", "row"))
+        given, channels, refused, rows = cells
+        read = [
+            ([], reason) if text and reason else _keys(text, channel or _ANY, forms)
+            for text, channel, reason in zip(given, channels, refused, strict=True)
+        ]
         columns = [pa.array([keys for keys, _ in read], pa.list_(pa.string())), pa.array(given, pa.string())]
         columns += [pa.array([problem for _, problem in read], pa.string()), pa.array(rows, pa.int64())]
         yield pa.RecordBatch.from_arrays(columns, ["keys", "given", "problem", "row"])

@@ -17,6 +17,7 @@ from spark_jobs.reconcile.differences import DIFFERENCE_COLUMNS, differences
 from spark_jobs.session.addresses import canonical, quoted
 from spark_jobs.session.failures import translated
 from spark_jobs.session.folders import folder_name
+from spark_jobs.source.columns import REFUSED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -201,17 +202,18 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task
         )
     known = tasks(spark, tables).where(f.col("task") == task).select("channel").collect()
     channel = (known[0]["channel"] if known else None) or ""
-    rows = table.select(canonical(f.col("target"), channel).alias("target")).where("target is not null")
+    rows = table.withColumn("target", canonical(f.col("target"), channel)).where("target is not null")
+    good = (rows.where(f"{REFUSED} is null") if REFUSED in table.columns else rows).select("target")
     with translated():
-        if rows.isEmpty():
+        if good.isEmpty():
             raise InvalidInput("The audience has no rows with a target.", "Check its path, and --map COLUMN=target.")
     folder = tables / "rejects" / f"task={folder_name(task)}"
     if not folder.exists():
-        return rows
+        return good
     rejects = spark.read.parquet(str(folder)).where(f.col("reason") != "duplicate")
     column = rejects.columns[0]  # it has the name that the task's option `target` gives
     target = canonical(f.col(quoted(column)), channel).alias("target")
     left_out = rejects.groupBy(target).agg(f.count(f.lit(1)).alias("left_out"))
     counted = rows.join(left_out, "target").groupBy("target", "left_out").count()
     bad = counted.where("count <= left_out").select("target")  # with more rows, one was good
-    return rows.join(bad, "target", "left_anti")
+    return good.join(bad, "target", "left_anti")

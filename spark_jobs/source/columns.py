@@ -1,6 +1,6 @@
 """The roles of a table's columns, decided once from its schema."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 WHOLE = "variables"
 """A struct or map column with this name holds all variables, if the option `variables` names none."""
+REFUSED = "fairlane_refused"
+"""The column of a table from text files with the reason why a row is refused, or null."""
+PACKED = "fairlane_variables"
+"""The column of a table from JSON with all variables of a row, as JSON."""
 _OPTIONS = "Rename one of them, or name another with the options target, variables or split."
 _VALUES = (
     *("string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double"),
@@ -41,6 +45,8 @@ def columns_of(schema: "StructType", options: TaskOptions, hint: str = _OPTIONS)
     Raises InvalidInput with the column that is missing or of a wrong type.
     """
     types = {column.name: column.dataType for column in schema.fields}
+    if PACKED in types:
+        return Columns(options.target, (), PACKED, options.split)
     _check_there(types, [options.target, *(options.variables or ()), *options.split], hint)
     if types[options.target].typeName() not in _VALUES[:3]:
         raise _wrong(options.target, types[options.target], "the target must be text", "string")
@@ -62,13 +68,13 @@ def _variables(types: "dict[str, DataType]", options: TaskOptions) -> tuple[str,
         return options.variables
     if WHOLE in types and types[WHOLE].typeName() in ("struct", "map"):
         return (WHOLE,)
-    return tuple(name for name in types if name != options.target and name not in options.split)
+    return tuple(name for name in types if name not in (options.target, REFUSED, *options.split))
 
 
-def _check_there(types: "dict[str, DataType]", required: Sequence[str], hint: str) -> None:
+def _check_there(columns: Collection[str], required: Sequence[str], hint: str) -> None:
     for name in required:
-        if name not in types:
-            raise InvalidInput(f"The table has no column {name}; it has {', '.join(types)}.", hint.format(name=name))
+        if name not in columns:
+            raise InvalidInput(f"The table has no column {name}; it has {', '.join(columns)}.", hint.format(name=name))
 
 
 def _check_whole(name: str, kind: "DataType") -> None:

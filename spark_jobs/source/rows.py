@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MODULUS = 1 << 64
 NULL_TARGET = Unreadable("the target is null")
+_decode = msgspec.json.Decoder().decode
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -133,8 +134,12 @@ def _combinations(parts: "Sequence[pa.Array[Any]]") -> "pa.Array[Any]":
 
 def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:
     """Return the variables of each row, as they are accepted. Null and NaN are left out."""
+    import pyarrow as pa
+
     if columns.whole:
         column = batch.column(columns.whole)
+        if pa.types.is_string(column.type):
+            return [_decode(text) if text else None for text in column.to_pylist()]
         structs = column.to_pylist(maps_as_pydicts="last")
         if "float" in str(column.type):
             structs = [as_written(own, column.type) for own in structs]

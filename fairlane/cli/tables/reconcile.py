@@ -84,10 +84,13 @@ def _check_usage(task: str | None, day: str | None, audience: str | None) -> Non
 
 
 def _audience(spark: "SparkSession", tables: Path, task: str | None, given: Mapping[str, Any]) -> "DataFrame":
+    from producers.files.audience_rows import RowRules
     from spark_jobs.ingest.audience import read_table, renamed, with_targets
     from spark_jobs.reconcile.job import given_audience
 
-    table = with_targets(renamed(read_table(spark, source_of(given["audience"], given)), names_of(given)))
+    names = names_of(given)
+    table = read_table(spark, source_of(given["audience"], given), RowRules(names=names))
+    table = with_targets(renamed(table, names))
     return given_audience(spark, table, tables, task or "")
 
 

@@ -22,15 +22,15 @@ def source_options(command: F) -> F:
         click.option(
             "--format",
             "table_format",
-            type=click.Choice(["parquet", "csv", "json", "orc", "jdbc"]),
-            help="Format of the audience; default: guessed from its name, else parquet.",
+            type=click.Choice(["parquet", "csv", "json", "lines", "orc", "jdbc"]),
+            help="Format of the audience; default: guessed from its name, else from its content.",
         ),
         click.option(
             "--option",
             "reader",
             metavar="NAME=VALUE",
             multiple=True,
-            help="Option of Spark's reader: delimiter=;, dbtable=t.",
+            help="Option of Spark's reader, such as dbtable=t. Of CSV only delimiter=:.",
         ),
         click.option(
             "--map", "names", metavar="COLUMN=FIELD", multiple=True, help="Rename a column, for example token=target."
