@@ -3,7 +3,7 @@
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from dispatcher.model.errors import InvalidInput
 from producers.files.audience_rows import Items, Parse, RowRules
-from producers.files.csv_audience import DELIMITERS, Header, csv_rows, header_of, is_csv
+from producers.files.csv_audience import DELIMITERS, Header, csv_rows, csv_table, is_csv
 from producers.files.json_audience import array_rows, jsonl_items
 from producers.files.lines import Lines, count_lines
 from producers.files.standard_input import standard_input
@@ -75,10 +75,7 @@ class TargetsFile:
     def columns(self) -> Sequence[str] | None:
         """The columns of variables, from the first line of a CSV. None for other files and for standard input, which
         can be read once."""
-        header = self.header
-        if header is None or header.target is None:
-            return None
-        return [name for _, name in header.variables(self.rules)]
+        return None if self.header is None else [name for _, name in self.header.variables(self.rules)]
 
     @property
     def notes(self) -> Sequence[str]:
@@ -87,11 +84,12 @@ class TargetsFile:
 
     @cached_property
     def header(self) -> Header | None:
-        """The first line of a CSV. None for other files and for standard input."""
+        """The columns of a CSV. None for other files, without a column of targets, and for standard input."""
         if self.waits:
             return None
-        with self._open() as lines:
-            return header_of(lines, self.rules) if self.kind(lines) == "csv" else None
+        with self._open() as lines, suppress(InvalidInput):
+            return csv_table(lines, self.rules, self._name)[0] if self.kind(lines) == "csv" else None
+        return None
 
     def as_given(self) -> "TargetsFile":
         """Return the same audience as versions before 0.3 read it, to go on with a submission of theirs."""

@@ -55,6 +55,17 @@ class FilePart:
             yield cast("BinaryIO", part)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadingPlan:
+    """The parts in which the files of a table are read."""
+
+    parts: Sequence[FilePart]
+    names: Sequence[str]
+    """The columns of the table."""
+    rules: RowRules
+    is_csv: bool
+
+
 class _Pieces(RawIOBase):
     """The bytes of some pieces of a file."""
 
@@ -198,25 +209,46 @@ def read_text_table(
     CSV: the column of targets, by the first of its names, and all others. Other formats: targets, the columns beside
     them, and all variables in the column PACKED. Raises InvalidInput for what can be no audience.
     """
-    files = files_at(path)
+    context = spark.sparkContext
+
+    def run(function: Callable[[FilePart], bool], parts: Sequence[FilePart]) -> list[bool]:
+        return context.parallelize(parts, len(parts)).map(function).collect() if parts else []
+
+    plan = plan_reading(files_at(path), format, rules, context.defaultParallelism, run)
+    schema = ", ".join(f"`{name.replace('`', '``')}` string" for name in plan.names)
+    numbers = spark.range(0, len(plan.parts), 1, len(plan.parts))
+    return numbers.mapInArrow(partial(read_parts, plan=plan), schema)
+
+
+def plan_reading(
+    files: Sequence[tuple[str, int]],
+    format: Format,  # noqa: A002  # the public word for it
+    rules: RowRules,
+    cores: int,
+    run: Callable[[Callable[[FilePart], bool], Sequence[FilePart]], Sequence[bool]],
+) -> ReadingPlan:
+    """Return the parts in which files are read. run: calls a function for each part, at once. Raises InvalidInput."""
     first = _PartReader(FilePart(*files[0], format), rules)
     first.check()
     header, names = first.header, [rules.targets[0], *rules.beside, PACKED]
     if header is not None:
         others = [name for index, name in enumerate(header.columns) if name and index != header.target]
         names = [rules.targets[0], *others]
-    parts = [part for name, size in files for part in _parts(spark, FilePart(name, size, format), rules)]
-    read = partial(_batches, parts=parts, rules=rules, names=[*names, REFUSED], is_csv=header is not None)
-    schema = ", ".join(f"`{name.replace('`', '``')}` string" for name in (*names, REFUSED))
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, schema)
+    parts = [part for name, size in files for part in _parts(FilePart(name, size, format), rules, cores, run)]
+    return ReadingPlan(parts, [*names, REFUSED], rules, is_csv=header is not None)
 
 
 # ----------------------------------------------------------------- parts
 
 
-def _parts(spark: "SparkSession", file: FilePart, rules: RowRules) -> Iterator[FilePart]:
+def _parts(
+    file: FilePart,
+    rules: RowRules,
+    cores: int,
+    run: Callable[[Callable[[FilePart], bool], Sequence[FilePart]], Sequence[bool]],
+) -> Iterator[FilePart]:
     """Yield the parts of a file that can be read apart from each other."""
-    size = min(MAX_PART_BYTES, max(MIN_PART_BYTES, file.stop // spark.sparkContext.defaultParallelism))
+    size = min(MAX_PART_BYTES, max(MIN_PART_BYTES, file.stop // cores))
     reader = _PartReader(file, rules)
     beginning = reader.beginning() if file.stop > size else None
     if beginning is None:
@@ -228,7 +260,7 @@ def _parts(spark: "SparkSession", file: FilePart, rules: RowRules) -> Iterator[F
     parts = [FilePart(file.path, stop, kind, start, header) for start, stop in pairwise(cuts)]
     if kind == "csv" and reader.header is not None:
         closes = partial(_closes, written=dialect(reader.header.delimiter, rules))
-        known = spark.sparkContext.parallelize(parts[:-1], len(parts)).map(partial(_may_close, closes=closes)).collect()
+        known = run(partial(_may_close, closes=closes), parts[:-1])
         parts = list(_merged(parts, known, closes))
     parts[0] = replace(parts[0], start=0)
     yield from parts
@@ -325,22 +357,15 @@ def _is_utf_8(row: Sequence[str]) -> bool:
     return True
 
 
-def _batches(
-    batches: "Iterator[pa.RecordBatch]",
-    parts: Sequence[FilePart],
-    rules: RowRules,
-    names: Sequence[str],
-    *,
-    is_csv: bool,
-) -> "Iterator[pa.RecordBatch]":
+def read_parts(batches: "Iterator[pa.RecordBatch]", plan: ReadingPlan) -> "Iterator[pa.RecordBatch]":
     """Read the parts with these numbers."""
     import pyarrow as pa
 
     for number in chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
-        reader = _PartReader(parts[number], rules)
-        slabs = (_columns(slab.items, len(rules.beside)) for slab in reader.slabs(MAX_SLAB))
-        for columns in reader.csv_columns(names) if is_csv else slabs:
-            yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], list(names))
+        reader = _PartReader(plan.parts[number], plan.rules)
+        slabs = (_columns(slab.items, len(plan.rules.beside)) for slab in reader.slabs(MAX_SLAB))
+        for columns in reader.csv_columns(plan.names) if plan.is_csv else slabs:
+            yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], list(plan.names))
 
 
 def _columns(items: Sequence[object], width: int) -> list[Sequence[str | None]]:

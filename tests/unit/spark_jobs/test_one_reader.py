@@ -1,9 +1,7 @@
 """A text file is the same audience for `task submit`, `ingest`, `--suppress` and `reconcile --audience`."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import reduce
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,21 +9,28 @@ import msgspec
 import pytest
 
 from dispatcher.model.errors import InvalidInput
+from producers.files.audience_rows import RowRules
 from producers.files.targets_file import TargetsFile
 from producers.submit.validation import check_slab
+
+pytest.importorskip("pyarrow")
+import pyarrow as pa
+
 from spark_jobs.ingest import text_table
 from spark_jobs.ingest.audience import TableSource, read_table
 from spark_jobs.ingest.job import IngestOptions, transform
+from spark_jobs.ingest.rules import DUPLICATE, Checker, Rules
+from spark_jobs.ingest.suppression import SUPPRESSED_TARGET, SuppressOptions, suppressed_targets
+from spark_jobs.ingest.text_table import files_at, plan_reading, read_parts
 from spark_jobs.reconcile.job import given_audience
-from spark_jobs.session.addresses import quoted
-from spark_jobs.session.failures import translated
-from spark_jobs.source.columns import PACKED
+from spark_jobs.source.columns import PACKED, Columns
+from spark_jobs.source.rows import variables_of
 from spark_jobs.source.task_options import parse_options
 from tests.unit.spark_jobs.corpus import CORPUS
 from tests.unit.spark_jobs.tables import TASK
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 Target = tuple[str, str]
 """An address, and its variables as text."""
@@ -65,40 +70,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {sample.name: folder / sample.name for sample in CORPUS}
 
 
-def options(path: Path, **given: Any) -> IngestOptions:
-    return IngestOptions(
-        task=parse_options(TASK), audience=TableSource(str(path)), tables=path.parent / "none", **given
-    )
-
-
-def read_all(files: Mapping[str, Path], read: "Callable[[Path], DataFrame]") -> dict[str, list[Any] | None]:
-    """Return the rows that each file has; None if it is refused."""
-    from pyspark.sql import functions as f
-
-    tables, rows = [], dict[str, list[Any] | None]()
-    for name, path in files.items():
-        rows[name] = None
-        with suppress(InvalidInput):
-            table = read(path).withColumn("file", f.lit(name))
-            if submitted(path) is None:  # alone, since it may end the job
-                with translated():
-                    table.collect()
-            tables.append(table)
-            rows[name] = []
-    for row in reduce(lambda one, other: one.union(other), tables).collect():
-        rows[row.file].append(row)  # type: ignore[union-attr]  # it has rows
-    return rows
-
-
-def with_own_variables(table: "DataFrame") -> "DataFrame":
-    """Return targets and reasons, and the variables of each row as one text."""
-    from pyspark.sql import functions as f
-
-    others = [quoted(name) for name in table.columns if name not in ("target", "reason")]
-    own = f.to_json(f.struct(*others)) if others else f.lit("{}")
-    return table.select("target", (f.col(PACKED) if PACKED in table.columns else own).alias("own"), "reason")
-
-
 def test_the_corpus_is_read_as_it_says(files: Mapping[str, Path]) -> None:
     found = {name: submitted(path) for name, path in files.items()}
     counts = {name: read and (read.accepted.total(), read.refused.total()) for name, read in found.items()}
@@ -106,38 +77,60 @@ def test_the_corpus_is_read_as_it_says(files: Mapping[str, Path]) -> None:
     assert len(CORPUS) >= 60
 
 
-@pytest.fixture(params=["whole", "in parts"])
-def part_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut files into parts that are shorter than most of their rows."""
-    if request.param == "in parts":
-        monkeypatch.setattr(text_table, "MAX_PART_BYTES", 40)
-
-
-@pytest.mark.usefixtures("part_bytes")
-@pytest.mark.timeout(600)
-def test_every_command_takes_and_refuses_what_a_submission_does(
-    spark: "SparkSession", files: Mapping[str, Path]
+@pytest.mark.parametrize("part_bytes", [1 << 20, 150, 40])
+def test_a_table_of_a_file_or_of_its_parts_has_the_rows_of_a_submission(
+    files: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch, part_bytes: int
 ) -> None:
-    found = {name: submitted(path) for name, path in files.items()}
+    monkeypatch.setattr(text_table, "MAX_PART_BYTES", part_bytes)
+    for name, path in files.items():
+        assert tabled(path) == submitted(path), name
 
-    def ingested(path: Path) -> "DataFrame":
-        chosen = options(path)
-        return with_own_variables(transform(read_table(spark, chosen.audience, chosen.rules), chosen))
 
-    for name, rows in read_all(files, ingested).items():
-        read = found[name]
-        if read is None or rows is None:
-            assert read is rows, name
-            continue
-        decoded = [(row, msgspec.json.decode(row.own or "{}")) for row in rows]
-        accepted = Counter(target(row.target, own) for row, own in decoded if row.reason in (None, "duplicate"))
-        assert accepted == read.accepted, name
-        assert Counter(row.reason for row in rows if row.reason not in (None, "duplicate")) == read.refused, name
+def tabled(path: Path) -> Read | None:
+    """What `ingest` takes from a file; None if it refuses it."""
+    read, task = Read(Counter(), Counter()), parse_options(TASK)
+    try:
+        source = TableSource(str(path))
+        plan = plan_reading(
+            files_at(str(path)), source.text_format, RowRules(), 1, lambda call, parts: [*map(call, parts)]
+        )
+        numbers = pa.RecordBatch.from_arrays([pa.array(range(len(plan.parts)))], ["id"])
+        own = (PACKED,) if PACKED in plan.names else tuple(plan.names[1:-1])
+        columns = Columns("target", () if own == (PACKED,) else own, PACKED if own == (PACKED,) else "", ())
+        for raw in read_parts(iter([numbers]), plan):
+            batch = Checker(Rules(columns, task)).check(raw)
+            variables = variables_of(batch, columns) or [None] * batch.num_rows
+            rows = zip(batch["target"].to_pylist(), variables, batch["reason"].to_pylist(), strict=True)
+            for address, own_variables, reason in rows:
+                if reason in (None, DUPLICATE):
+                    read.accepted[target(address, own_variables)] += 1
+                else:
+                    read.refused[reason] += 1
+    except InvalidInput:
+        return None
+    return read
 
-    def audience_of(path: Path) -> "DataFrame":
-        return given_audience(spark, read_table(spark, TableSource(str(path))), path.parent, "none")
 
-    for name, rows in read_all(files, audience_of).items():
-        read = found[name]
-        targets = None if rows is None else Counter(row.target for row in rows)
-        assert targets == (read and Counter(address for address, _ in read.accepted.elements())), name
+SAMPLES = ("doubled quotes.csv", "many line breaks in quotes.csv", "ragged rows.csv", "empty cells.csv", "nested.jsonl")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_ingest_suppress_and_reconcile_take_and_refuse_the_same_rows(
+    spark: "SparkSession", files: Mapping[str, Path], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_table, "MAX_PART_BYTES", 150)
+    found = submitted(files[name])
+    assert found is not None
+    addresses = {address for address, _ in found.accepted}
+    source = TableSource(str(files[name]))
+    chosen = IngestOptions(task=parse_options(TASK), audience=source, tables=files[name].parent / "none")
+    rows = transform(read_table(spark, source, chosen.rules), chosen).collect()
+    assert {row.target for row in rows if row.reason is None} == addresses
+    assert Counter(row.reason for row in rows if row.reason) == found.refused
+    lists = SuppressOptions(lists=(source,), min_matched=0.0)
+    with suppressed_targets(spark, chosen.task, lists, {}, None) as suppressed:
+        assert suppressed.targets is not None
+        assert {row[SUPPRESSED_TARGET] for row in suppressed.targets.collect()} == addresses
+        assert suppressed.lists[0].targets == found.accepted.total()
+    given = given_audience(spark, read_table(spark, source), files[name].parent, "none")
+    assert {row.target for row in given.collect()} == addresses
