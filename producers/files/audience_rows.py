@@ -19,7 +19,7 @@ Row = tuple[int, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRules:
-    """What becomes of the columns (CSV) or keys (JSON) of a row."""
+    """The rules by which the columns (CSV) or keys (JSON) of a row become a target."""
 
     keep: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The accepted values of a row, by column. These columns only select."""

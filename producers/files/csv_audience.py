@@ -17,7 +17,7 @@ from producers.files.lines import MAX_LINE_BYTES, Lines
 from producers.submit.validation import Unreadable
 
 END_IN_QUOTES: Final = "unexpected end of data"
-"""What csv.Error says of a quoted field that the text ends in."""
+"""The text of csv.Error for a quoted field in which the rows end."""
 DELIMITERS: Final = ",;\t|"
 _NAMED_DELIMITER: Final = re.compile(r'"?sep=([^"\r\n])"?[;,\t|]*\s*', re.IGNORECASE)
 """A first line by which Excel names the delimiter."""

@@ -51,7 +51,7 @@ class TargetsFile:
         self._name = "standard input" if str(path) == STDIN else str(path)
         self.format = format
         self.rules = RowRules(keep={name: [v] if isinstance(v, str) else list(v) for name, v in (where or {}).items()})
-        """What becomes of the columns."""
+        """The rules by which columns become targets."""
         self._limit = limit
         self._raw: BinaryIO | None = None
         """The file itself while it is being read."""
@@ -79,7 +79,7 @@ class TargetsFile:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What is unusual in the first lines of a CSV and was understood."""
+        """Unusual forms in the first lines of a CSV that were understood."""
         return [f"{self._name}: {note}" for note in self.header.notes()] if self.header is not None else []
 
     @cached_property

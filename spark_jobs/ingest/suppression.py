@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.submission.address import BLANKS, address_form
 from dispatcher.model.errors import InvalidInput, Refused
-from producers.files.audience_rows import RowRules
+from producers.files.audience_rows import TARGET_COLUMNS, RowRules
 from producers.submit.validation import check_each
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.rules import OTHER_FORM, SUPPRESSED_FLAG, compiled_form
@@ -106,7 +106,11 @@ def _listed(spark: "SparkSession", task: TaskOptions, source: TableSource, names
     """Return the targets of a list, with the channel of each."""
     from pyspark.sql import functions as f
 
-    table = read_table(spark, source, RowRules(names=names, beside=("channel",)))
+    table = read_table(
+        spark,
+        source,
+        RowRules(names=names, targets=[*{**dict.fromkeys(TARGET_COLUMNS), task.target: None}], beside=("channel",)),
+    )
     table = with_targets(renamed(table, {name: names[name] for name in names if name in table.columns}))
     column = "target" if "target" in table.columns else task.target
     if column not in table.columns:

@@ -130,7 +130,7 @@ def test_a_list_is_read_with_options_and_names_of_its_own(spark: "SparkSession",
     assert left("same.csv", reader=shared[0], names=shared[1]) == 2
     own = (*shared[0], "suppress.delimiter=|"), (*shared[1], "suppress.who=target")
     assert left("other.csv", reader=own[0], names=own[1]) == 2
-    with pytest.raises(InvalidInput, match=r"has no column target; .*suppress\.COLUMN=target"):
+    with pytest.raises(InvalidInput, match="has no column named target"):
         left("other.csv", reader=own[0], names=shared[1])
 
 
