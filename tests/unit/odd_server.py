@@ -40,7 +40,7 @@ class Talk:
 
     def sized(self, body: bytes, head: bytes = JSON_OK) -> None:
         """Send an answer of HTTP with this body."""
-        self.send(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.send(head + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
     def stream(self, part: bytes = CHUNK) -> None:
         """Send it again and again."""
