@@ -45,7 +45,7 @@ class Header:
         ]
 
     def notes(self) -> Iterator[str]:
-        """Yield what is unusual and was understood."""
+        """Yield unusual forms that were understood."""
         if self.named:
             yield f"the delimiter is {self.delimiter!r}, as its first line says"
         if nameless := self.columns.count(""):

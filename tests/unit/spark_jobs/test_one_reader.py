@@ -37,7 +37,7 @@ Target = tuple[str, str]
 
 
 class Read(NamedTuple):
-    """What a command makes of a file."""
+    """The rows of a file, as a command takes them."""
 
     accepted: Counter[Target]
     refused: Counter[str]
@@ -49,7 +49,7 @@ def target(address: str, variables: Mapping[str, Any] | None) -> Target:
 
 
 def submitted(path: Path) -> Read | None:
-    """What `task submit` takes from a file; None if it refuses it."""
+    """Return the rows that `task submit` takes from a file; None if it refuses it."""
     read = Read(Counter(), Counter())
     try:
         for slab in TargetsFile(path).slabs(1):
@@ -87,7 +87,7 @@ def test_a_table_of_a_file_or_of_its_parts_has_the_rows_of_a_submission(
 
 
 def tabled(path: Path) -> Read | None:
-    """What `ingest` takes from a file; None if it refuses it."""
+    """Return the rows that `ingest` takes from a file; None if it refuses it."""
     read, task = Read(Counter(), Counter()), parse_options(TASK)
     try:
         source = TableSource(str(path))
