@@ -37,7 +37,7 @@ class RequestPreview(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """What a submission would accept and send."""
+    """The targets and requests that a submission would accept and send."""
 
     result: SubmitResult
     languages: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""One bound on nesting and one set of types for all that is stored, whoever reads it and at whatever depth."""
+"""One bound on nesting and one set of types for all that is stored, by any reader at any depth."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ("backends", "consumers", "fairlane", "producers", "quotas", "spark_jobs", "estate", "simulator")
 SMALL = Bounds(1 << 20, 0.5)
 MAX_SENT = 200 << 20
-"""What all tries of a call may take from a server: the bound of each, and what its socket holds."""
+"""Most bytes that all tries of a call may take from a server: the bound of each, and what its socket holds."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Pauses of a flow whose provider does not work grow, whoever made the last one."""
+"""Pauses of a flow whose provider does not work grow, no matter who made the last one."""
 
 from dispatcher.channels.guards.breaker import LONGEST_PAUSE_S, Breaker
 

@@ -47,7 +47,7 @@ class Secret:
 
     variables: dict[str, str]
     parts: tuple[str, ...]
-    """What nobody may see."""
+    """The part that nobody may see."""
     whole: tuple[str, ...] = ()
     """The secret as it is used, unless it is the first part."""
     credential: str = ""
@@ -169,7 +169,7 @@ class Scene:
 
 
 def unhandled(scene: Scene) -> None:
-    """What the interpreter prints of an exception that nobody catches."""
+    """Print as the interpreter does an exception that nobody catches."""
     scene.learn()
     with redirect_stderr(masked(sys.stderr)):
         try:
@@ -218,14 +218,14 @@ def in_a_capture(scene: Scene) -> None:
 
 
 def as_reason(scene: Scene) -> None:
-    """What a channel says of a target goes into outcome records, Redis and tables."""
+    """The reason of a channel goes into outcome records, Redis and tables."""
     scene.learn()
     (report,) = read_reports([Report(Verdict(RETRY, scene.leak()))], [envelope()], lambda _: None)
     scene.written += f"{report} {error_text(ValueError(scene.leak()))}"
 
 
 def in_a_library(scene: Scene) -> None:
-    """What pydantic says of settings that a program makes itself."""
+    """Pydantic's words on settings that a program makes itself."""
     models: tuple[type[PulsarSettings | RedisSettings], ...] = (PulsarSettings, RedisSettings)
     for model in models:
         prefix = f"FAIRLANE_{model.__name__.removesuffix('Settings').upper()}_"

@@ -17,7 +17,7 @@ from dispatcher.model.shown import without_credentials
 from tests.unit.odd_server import JSON_OK, WEB, Behavior, OddServer, Talk, odd_server
 
 MAX_SENT = 200 << 20
-"""What all tries of a call may take from a server: the bound of each, and what its socket holds."""
+"""Most bytes that all tries of a call may take from a server: the bound of each, and what its socket holds."""
 PEM = generate_private_key(65_537, 2_048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 NO_TOKENS: dict[str, Any] = {
     "no fields": {},
