@@ -18,6 +18,7 @@ from dispatcher.model.service_settings import Setting
 from dispatcher.model.task import MAX_TARGETS, is_reserved
 from dispatcher.model.task_control import Control
 from dispatcher.model.view import ENDED_STATES
+from dispatcher.verdicts import error_text
 from dispatcher.wire import field_checks as check
 from dispatcher.wire.control import (
     FORMAT,
@@ -53,7 +54,16 @@ _EPOCH = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 def read_control(position: str, body: bytes) -> tuple[str, ControlRecord]:
     """Return the record stored at a position, and its original position. Raises Malformed, with the reason, for a
-    record that must be skipped."""
+    record that must be skipped: also one that makes a check fail, since it would end each worker that folds it."""
+    try:
+        return _read(position, body)
+    except Malformed:
+        raise
+    except Exception as error:
+        raise Malformed(f"it cannot be checked: {error_text(error)}") from error
+
+
+def _read(position: str, body: bytes) -> tuple[str, ControlRecord]:
     record = _decoded(body)
     _check(record)
     if not isinstance(record, Restated):

@@ -89,7 +89,8 @@ def message(raw: bytes | msgspec.Raw) -> None:
     """Check a message encoded as in an envelope."""
     need(len(bytes(raw)) <= MAX_MESSAGE_BYTES, "message's size", len(bytes(raw)))
     try:
-        msgspec.json.encode(message := msgspec.msgpack.decode(raw, type=dict[str, Any]))
+        message = msgspec.msgpack.decode(raw, type=dict[str, Any])
+        need(not complaint_of([message]), "message", message)
+        msgspec.json.encode(message)
     except DECODING_ERRORS as error:
         raise Malformed(f"its message is not readable: {error}") from error
-    need(not complaint_of([message]), "message", message)

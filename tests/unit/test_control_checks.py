@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dispatcher.model.errors import Malformed
-from dispatcher.wire.control import FORMAT, ControlRecord, Restated, encode_control
+from dispatcher.wire.control import FORMAT, ControlRecord, Restated, TaskRecord, encode_control
 from dispatcher.wire.control_checks import CHECKS, read_control
 from tests.contract.registry_records import change, position, sealed, setting, task_record
 from tests.formats.frozen import VERSIONS, frozen
@@ -89,6 +89,10 @@ def test_a_restated_record_is_read_as_if_it_stood_where_it_first_did() -> None:
         task_record("t1", partitions=10**9),
         task_record("t1", message=msgspec.Raw(b"\x93")),
         task_record("t1", message=msgspec.Raw(b"\x01")),
+        task_record("t1", message=msgspec.Raw(encode({"a": msgspec.msgpack.Ext(7, b"hello")}))),
+        task_record("t1", message=msgspec.Raw(encode({"a": [{"b": msgspec.msgpack.Ext(1, b"")}]}))),
+        task_record("t1", message=msgspec.Raw(b"\x81\xa1a\xc7\x0c\xff" + b"\xff" * 12)),
+        restated(task_record("t1", message=msgspec.Raw(encode({"a": msgspec.msgpack.Ext(7, b"hello")})))),
         sealed("t1", -1),
         sealed("t1", 5, ("a,b",)),
         restated(change("t1", "weight", "1"), "nowhere"),
@@ -98,6 +102,14 @@ def test_a_restated_record_is_read_as_if_it_stood_where_it_first_did() -> None:
 )
 def test_a_record_that_makes_no_sense_is_passed_over(record: ControlRecord) -> None:
     assert passed_over(record)
+
+
+def test_a_record_that_makes_a_check_fail_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise TypeError("unforeseen")
+
+    monkeypatch.setitem(CHECKS, TaskRecord, [("message", fail)])
+    assert passed_over(task_record("t1")) == "it cannot be checked: TypeError: unforeseen"
 
 
 @pytest.mark.parametrize("counts", [[], [1, 2, 3, 4], [0] * 6, [0, 0, 0, 0, -1], [0, 0, 0, 0, 2**63]])
