@@ -13,6 +13,11 @@ from tests.integration.worker_crew import environment, eventually
 
 BURST, BURST_S = 50, 0.001
 STARTS_S, LEAVES_S = 120.0, 45.0
+BURSTS = {
+    "SIGTERM": (signal.SIGTERM,),
+    "both": (signal.SIGINT, signal.SIGTERM),
+    "all": (signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2),
+}
 COMMANDS = {
     "worker": (["worker"], " serves (", 1),
     "supervisor": (["worker", "--processes", "2"], " serves (", 2),
@@ -24,7 +29,7 @@ COMMANDS = {
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("numbers", [(signal.SIGTERM,), (signal.SIGINT, signal.SIGTERM)], ids=["SIGTERM", "both"])
+@pytest.mark.parametrize("numbers", BURSTS.values(), ids=BURSTS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_burst_of_50_signals_in_a_millisecond_lets_a_command_leave_in_order(
     name: str, numbers: tuple[signal.Signals, ...], fresh_settings: Settings, tmp_path: Path

@@ -46,7 +46,7 @@ def worker(
     metrics_port: int | None,
     drain_timeout: float | None,
 ) -> int | None:
-    """Run workers. On SIGTERM or SIGINT they finish the work they have claimed, and exit."""
+    """Run workers. On SIGTERM, SIGINT or SIGHUP they finish the work they have claimed, and exit."""
     if ctx.invoked_subcommand is not None:
         return None
     from fairlane.worker.process.process import run_workers

@@ -72,7 +72,7 @@ def _let_abort_end_process_1() -> None:
 
 def main(worker: int, silent_s: float) -> None:
     """Return when the worker has ended."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)  # they are for the worker, which may take its time to leave
     if _falls_silent(worker, silent_s):
         say(f"The worker process {worker} has made no progress for {silent_s:g} s: ending it. Its stacks follow.\n")

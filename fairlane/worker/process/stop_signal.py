@@ -21,6 +21,10 @@ SLICE_S = 0.2
 COPIES_S = 0.5
 """A SIGINT within this time of the first signal is a copy of it: a terminal signals the whole process group, and a
 parent passes on what it got."""
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""SIGHUP comes when a terminal closes. Its default, like that of USERS, is death without a record of what was sent."""
+USERS = (signal.SIGUSR1, signal.SIGUSR2)
+"""Signals without a meaning here."""
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
@@ -56,9 +60,11 @@ class StopSignal(threading.Event):
 
 
 def stop_on_signals() -> StopSignal:
-    """Return an event that SIGTERM and SIGINT set."""
+    """Return an event that SIGTERM, SIGINT and SIGHUP set. SIGUSR1 and SIGUSR2 have no effect."""
     stop = StopSignal()
     _handle(stop.receive)
+    for number in USERS:
+        signal.signal(number, lambda *_: None)  # SIG_IGN would pass on to child processes
     atexit.register(_handle, signal.SIG_IGN)  # the interpreter's end would restore the default: death by a late copy
     return stop
 
@@ -84,5 +90,6 @@ def interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def _handle(handler: Handler) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handler)
+    for number in STOPS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, handler)

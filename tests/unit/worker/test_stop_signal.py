@@ -14,7 +14,14 @@ from fairlane.worker.process.stop_signal import StopSignal
 
 BURST, BURST_S = 50, 0.001
 WITHIN_S = 20.0
-TERM, INT = signal.SIGTERM, signal.SIGINT
+TERM, INT, HUP, USR1, USR2 = signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2
+BURSTS = {
+    "SIGTERM": (TERM,),
+    "SIGINT": (INT,),
+    "both": (TERM, INT),
+    "SIGHUP": (HUP,),
+    "all": (USR1, HUP, INT, TERM, USR2),
+}
 LOOP = """
 from fairlane.worker.process.stop_signal import stop_on_signals
 for _ in range({rounds}):
@@ -64,7 +71,7 @@ def send_burst(process: subprocess.Popen[str], *numbers: signal.Signals) -> None
         process.send_signal(numbers[index % len(numbers)])
 
 
-@pytest.mark.parametrize("numbers", [(TERM,), (INT,), (TERM, INT)], ids=["SIGTERM", "SIGINT", "both"])
+@pytest.mark.parametrize("numbers", BURSTS.values(), ids=BURSTS)
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
 def test_a_burst_of_50_signals_in_a_millisecond_ends_every_loop(loop: str, numbers: tuple[signal.Signals, ...]) -> None:
     rounds = 10
@@ -93,6 +100,29 @@ def test_no_number_of_sigterms_ends_a_stuck_process() -> None:
             process.send_signal(TERM)
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.6)
+
+
+@pytest.mark.parametrize("number", [USR1, USR2])
+def test_a_burst_of_a_users_signal_changes_nothing(number: signal.Signals) -> None:
+    with process_of(LOOP.format(rounds=1, loop=LOOPS["as a worker waits"])) as process:
+        assert line_of(process) == "waits"
+        send_burst(process, number)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.7)
+        process.send_signal(TERM)
+        assert line_of(process) == "left"
+        assert process.wait(WITHIN_S) == 0
+
+
+def test_a_process_that_shall_outlive_its_terminal_does() -> None:
+    nohup = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    with process_of(nohup + LOOP.format(rounds=1, loop=LOOPS["as a worker waits"])) as process:
+        assert line_of(process) == "waits"
+        send_burst(process, HUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.7)
+        process.send_signal(TERM)
+        assert line_of(process) == "left"
 
 
 def test_a_stop_of_another_thread_ends_the_wait() -> None:

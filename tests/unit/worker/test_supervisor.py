@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,18 @@ def stubborn() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
         time.sleep(0.1)
+
+
+def starting() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    while True:
+        time.sleep(0.1)
+
+
+def ignores_sigterm(process: BaseProcess) -> bool:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    ignored = next(line for line in status.splitlines() if line.startswith("SigIgn:"))
+    return bool(int(ignored.split()[1], 16) & 1 << signal.SIGTERM - 1)
 
 
 def hung() -> None:
@@ -74,6 +87,12 @@ class Run:
         self.stop.set()
         self.thread.join(30)
         return self.codes[0]
+
+
+def test_workers_that_were_still_starting_have_left_in_order() -> None:
+    run = Run(starting, QUICK)
+    run.await_started(2)
+    assert run.end() == 0
 
 
 def test_workers_are_asked_to_leave() -> None:
@@ -124,5 +143,6 @@ def test_wrong_settings_end_all_at_once_with_the_exit_code_of_one_worker(caplog:
 def test_one_that_does_not_leave_is_killed_and_the_exit_code_says_so() -> None:
     run = Run(stubborn, STUBBORN, count=1)
     run.await_started(1)
+    eventually(lambda: ignores_sigterm(run.started[0]), 30)
     assert run.end() == 1
     assert not run.started[0].is_alive()
