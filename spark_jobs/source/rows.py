@@ -140,7 +140,7 @@ def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] |
         column = batch.column(columns.whole)
         if pa.types.is_string(column.type):
             return [_decode(text) if text else None for text in column.to_pylist()]
-        structs = column.to_pylist(maps_as_pydicts="last")
+        structs = column.to_pylist(maps_as_pydicts="lossy")
         if "float" in str(column.type):
             structs = [as_written(own, column.type) for own in structs]
         return [_without_nulls(own.items()) if own else None for own in structs]
@@ -161,7 +161,10 @@ def _values(column: "pa.Array[Any]") -> list[Any]:
         if pa.types.is_float32(kind):  # the digits as written, not those of the double next to it
             column = column.cast("string").cast("float64")
         column = pc.if_else(pc.is_finite(column), column, None)
-    values: list[Any] = column.to_pylist()
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):  # a time outside of the years 1 to 9999, which Python lacks
+        values = column.cast("string").to_pylist()
     is_quick = any(test(kind) for test in (pa.types.is_primitive, pa.types.is_string, pa.types.is_large_string))
     return values if is_quick and not pa.types.is_temporal(kind) else list(map(plain_value, values))
 
@@ -179,7 +182,7 @@ def as_written(value: Any, kind: "pa.DataType") -> Any:
         return {field.name: as_written(value[field.name], field.type) for field in kind}
     if pa.types.is_map(kind):
         return {key: as_written(inner, kind.item_type) for key, inner in value.items()}
-    return [as_written(inner, kind.value_type) for inner in value] if pa.types.is_list(kind) else value
+    return [as_written(inner, kind.value_type) for inner in value] if isinstance(value, list) else value
 
 
 def _without_nulls(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any] | None:

@@ -204,10 +204,13 @@ def spark_columns() -> list[tuple[Any, object, Any, str]]:
         (pa.string(), None, MISSING, MISSING),
         (pa.list_(pa.float32()), [19.99], [19.99], "[19.99]"),
         (pa.struct({"p": pa.float32(), "q": pa.float64()}), {"p": 0.1, "q": 0.5}, None, '{"p":0.1,"q":0.5}'),
+        (pa.map_(pa.string(), pa.float32()), [("p", 19.99)], {"p": 19.99}, '{"p":19.99}'),
+        (pa.map_(pa.string(), pa.list_(pa.date32())), [("p", [datetime.date(1, 1, 1)])], None, '{"p":["0001-01-01"]}'),
+        (pa.large_list(pa.float32()), [19.99], [19.99], "[19.99]"),
     ]
 
 
-@pytest.mark.parametrize("index", range(21))
+@pytest.mark.parametrize("index", range(24))
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_a_value_of_a_column_of_spark_is_that_of_python(index: int, is_whole: bool) -> None:
     pa = pytest.importorskip("pyarrow")

@@ -50,6 +50,21 @@ def test_a_struct_column_holds_all_variables() -> None:
     assert rows.variables == [{"name": "Ann"}, None]
 
 
+def test_a_map_column_holds_all_variables() -> None:
+    pa = pytest.importorskip("pyarrow")
+    maps = pa.array([[("name", "Ann"), ("age", None)], None], pa.map_(pa.string(), pa.string()))
+    batch = pa.record_batch({"target": ["a", "b"], "vars": maps})
+    assert read_rows(batch, Columns("target", (), "vars", ())).variables == [{"name": "Ann"}, None]
+
+
+def test_a_time_that_python_cannot_hold_becomes_text_by_itself() -> None:
+    pa = pytest.importorskip("pyarrow")
+    days = pa.array([2_932_896, 2_932_897, None], pa.int32()).cast(pa.date32())
+    batch = pa.record_batch({"target": ["a", "b", "c"], "day": days})
+    rows = read_rows(batch, Columns("target", ("day",), "", ()))
+    assert rows.variables == [{"day": "9999-12-31"}, {"day": "10000-01-01"}, None]
+
+
 def test_a_row_whose_variables_no_worker_can_read_is_refused_alone() -> None:
     columns = Columns("target", ("items",), "", ())
     rows = read([{"target": "a", "items": in_lists(2)}, {"target": "b", "items": in_lists(2)}], columns)
