@@ -37,6 +37,9 @@ def text(of: Templates, tag: object) -> str:
         *(("tl", "fil"), ("fil-PH", "fil"), ("en_GB", "en-GB"), ("en-GB-u-ca-gregory", "en-GB"), ("en", "default")),
         *(("ca-valencia", "ca-valencia"), ("ca", "default")),
         *(("", "default"), ("C", "default"), ("*", "default"), ("german", "default"), ("x" * 2_000, "default")),
+        *(("yue-Hant-HK", "zh-Hant"), ("zh-yue-HK", "zh-Hant"), ("yue-Hans-CN", "zh"), ("zh-cmn-Hans-CN", "zh")),
+        *(("zh-CHT", "zh-Hant"), ("zh-CHS", "zh"), ("nn-Latn-NO", "nb"), ("sh-Cyrl", "sr"), ("sh_BA", "sr-Latn")),
+        *(("en_UK", "en-GB"), ("tgl", "fil"), ("srp-Latn", "sr-Latn"), ("hbs", "sr-Latn"), ("scc", "sr")),
         *((None, "default"), (7, "default"), (["de"], "default"), ("\U0001f600", "default")),
     ],
 )
@@ -60,6 +63,12 @@ def test_a_target_gets_the_texts_of_its_language(tag: object, locale: str) -> No
         (("nn", "nb"), "nn-NO", "nn"),
         (("DE_at",), "de-AT", "DE_at"),
         (("de-AT",), "de", "default"),
+        (("sr-Latn", "sr-Cyrl"), "sr_RS", "sr-Cyrl"),
+        (("uz-Cyrl", "uz-Latn"), "uz", "uz-Latn"),
+        (("mo",), "ro", "mo"),
+        (("es-ES", "es-419"), "es-MX", "es-419"),
+        (("es", "es-419"), "es-ES", "es"),
+        (("es-419", "es-MX"), "es_MX.UTF-8", "es-MX"),
     ],
 )
 def test_a_locale_may_have_any_name_of_its_language(locales: tuple[str, ...], tag: str, locale: str) -> None:
