@@ -131,11 +131,14 @@ def _numpy_value(value: Any) -> Any:
 _FORMS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
     ((Enum,), lambda value: plain_value(value.value)),
     ((str,), str.__str__),  # the text itself, whatever a subclass makes of str()
-    ((int,), lambda value: int(value) if int(value) in _INTEGERS else str(int(value))),
+    ((int,), lambda value: int(value) if int(value) in _INTEGERS else format(Decimal(int(value)), "f")),
     ((float,), lambda value: float(value) if isfinite(value) else None),
     ((dict, Mapping), _object),
     ((list, tuple), lambda value: [plain_value(inner) for inner in value]),
-    ((set, frozenset), lambda value: [plain_value(inner) for inner in sorted(value)]),
+    (
+        (set, frozenset),
+        lambda value: [plain_value(one) for one in sorted(value, key=lambda one: (str(type(one)), one))],
+    ),
     ((Decimal,), _decimal),
     ((datetime, date, time), _moment),
     ((timedelta,), _duration),

@@ -255,6 +255,15 @@ def test_a_value_without_a_form_is_refused_and_named(value: object) -> None:
     assert refusals[0].reason.startswith("the variables cannot be encoded: v: ")
 
 
+def test_a_set_of_several_types_has_an_order() -> None:
+    assert text_of({"b", "a", 10, 2, None}) == '[null,2,10,"a","b"]'
+
+
+def test_a_number_that_is_too_long_is_refused_for_its_size() -> None:
+    _, [refusal] = check_slab([Target("t", {"v": 10**5_000})], int)
+    assert refusal.reason == "the variables are larger than 2,048 bytes (encoded)"
+
+
 floats = st.floats(allow_nan=False, allow_infinity=False)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | floats | st.text(),
