@@ -98,10 +98,11 @@ class ApnsSpec(ChannelSpec):
 
 
 def aps_with_numbers(aps: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an `aps` whose numbers are numbers, also those that a variable or a text gives."""
+    """Return an `aps` without nulls, whose numbers are numbers, also those that a variable or a text gives."""
     return {
         name: WholeNumber(value, name) if name in NUMBERS and isinstance(value, str) else value
         for name, value in aps.items()
+        if value is not None
     }
 
 
@@ -121,8 +122,8 @@ def _headers(message: PushMessage, handling: Handling) -> dict[str, str]:
         PRIORITY: "5" if push_type == "background" else _PRIORITY[handling.tier],
         "apns-expiration": str(expiration if kept_s != 0 else 0),
     }
-    if message.collapse and "{{" not in message.collapse:
-        headers[COLLAPSE_ID] = message.collapse
+    if (collapse := message.collapse.strip()) and "{{" not in collapse:
+        headers[COLLAPSE_ID] = collapse
     return {**headers, **message.apns.get(HEADERS, {})}
 
 

@@ -96,13 +96,14 @@ class CollapseText:
         return self.of(dict.fromkeys(self.required, ""))
 
     def of(self, variables: Mapping[str, Any] | None) -> str:
-        """Return the text for a target. Raises MissingVariable, and ValueError if no header can hold it."""
+        """Return the text for a target, without spaces around it. Raises MissingVariable, and ValueError if no header
+        can hold it."""
         text = _decode(self._template.fill("", variables))
         if len(text.encode()) > MAX_COLLAPSE_BYTES:
             raise ValueError(f"has more than {MAX_COLLAPSE_BYTES} bytes; shorten it")
         if not text.isprintable():
             raise ValueError("holds a control character or an unusual space; remove it")
-        return text
+        return text.strip()
 
 
 class Templates:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, NamedTuple
 
-from dispatcher.channels.languages import locale_key
+from dispatcher.channels.languages import locale_key, parse_tag
 from dispatcher.channels.push_message import CollapseText, PushMessage, Templates, read_message
 from dispatcher.channels.template import Template
 from dispatcher.channels.verdict_table import VerdictTable
@@ -159,8 +159,8 @@ class ChannelSpec(ABC):
 
 
 def _common_problems(message: PushMessage) -> list[Problem]:
-    """Return what every provider refuses: an empty message, a badge that is no number, a long collapse text, two
-    locales of one language."""
+    """Return what every provider refuses: an empty message, a badge that is no number, a long collapse text, a
+    locale that is no language, two of one language."""
     problems = []
     for field, check in (
         ("message.badge", lambda: Template(message.badge_value)),
@@ -174,6 +174,11 @@ def _common_problems(message: PushMessage) -> list[Problem]:
     if not (is_noticed or message.data or message.fcm or message.apns):
         text = "has neither title, body, data, sound nor badge"
         problems.append(Problem("message", text, "give at least one of them"))
+    problems += [
+        Problem(f"message.locales.{tag}", "is no language", "write a tag such as de, pt-BR or zh-Hant")
+        for tag in message.locales
+        if not parse_tag(tag).language
+    ]
     first = {locale_key(tag): tag for tag in reversed(message.locales)}
     others = {tag: first[locale_key(tag)] for tag in message.locales}
     return problems + [
@@ -212,12 +217,12 @@ def given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both objects in one, deeply; where both have a value, that of `over`."""
+    """Return both objects in one, deeply; where both have a value, that of `over`. A null there changes nothing."""
     result = dict(base)
     for key, value in over.items():
         before = result.get(key)
         if isinstance(before, Mapping) and isinstance(value, Mapping):
             result[key] = merged(before, value)
-        else:
+        elif value is not None or key not in base:
             result[key] = value
     return result

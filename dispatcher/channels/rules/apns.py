@@ -26,6 +26,10 @@ USER_VISIBLE = ("alert", "badge", "sound")
 """Keys of `aps` that a user notices. A background push has none of them, an alert at least one."""
 NUMBERS = ("badge", "content-available", "mutable-content", "timestamp", "stale-date", "dismissal-date")
 """Keys of `aps` with whole numbers. Devices ignore a text there."""
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("category", "thread-id", "target-content-id", "interruption-level", "event"), str),
+    **dict.fromkeys(("alert", "sound"), (str, dict)),
+}
 _EXPIRATION = re.compile(r"\d{1,12}")
 _decode = msgspec.json.Decoder().decode
 
@@ -77,6 +81,18 @@ def payload_refusals(body: bytes, push_type: str) -> Iterator[Refusal]:
     aps = payload.get("aps", {})
     if isinstance(aps, dict):
         yield from _ignored(aps, push_type)
+        yield from aps_refusals(aps)
+
+
+def aps_refusals(aps: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Yield the fields of `aps` with values of another type, which devices ignore."""
+    for name in (*NUMBERS, "relevance-score"):
+        value = aps.get(name, 0)
+        if type(value) not in (int, float) or value < 0 or (name == "badge" and value % 1):
+            yield Refusal("", f"aps.{name}", "must be a number from 0, whole for a badge, not a text or truth value")
+    for name, kind in _KINDS.items():
+        if not isinstance(aps.get(name, ""), kind):
+            yield Refusal("", f"aps.{name}", "must be a text" if kind is str else "must be a text or an object")
 
 
 def _ignored(aps: Mapping[str, Any], push_type: str) -> Iterator[Refusal]:
@@ -86,6 +102,3 @@ def _ignored(aps: Mapping[str, Any], push_type: str) -> Iterator[Refusal]:
         yield Refusal("", PUSH_TYPE, f"must not be background for a message with {', '.join(noticed)}")
     if push_type == "alert" and not noticed:
         yield Refusal("", PUSH_TYPE, "must not be alert for a message without a title, body, badge or sound")
-    for name in NUMBERS:
-        if isinstance(aps.get(name, 0), (str, bool)):
-            yield Refusal("", f"aps.{name}", "must be a number, not a text or truth value")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.channels.rules.apns import header_refusals
+from dispatcher.channels.rules.apns import aps_refusals, header_refusals
 from dispatcher.channels.spec import Problem, unknown_fields
 
 MAX_PAYLOAD_BYTES = 4_096
@@ -35,11 +35,18 @@ _FIELDS = {
         *("notification_priority", "default_sound", "default_vibrate_timings", "default_light_settings", "visibility"),
         *("vibrate_timings", "notification_count", "light_settings", "bypass_proxy_notification"),
     }),
+    "message.android.notification.light_settings": frozenset({"color", "light_on_duration", "light_off_duration"}),
     "message.webpush": frozenset({"headers", "data", "notification", "fcm_options"}),
     "message.apns": frozenset({"headers", "payload", "fcm_options", "live_activity_token"}),
+    "message.fcm_options": frozenset({"analytics_label"}),
+    "message.android.fcm_options": frozenset({"analytics_label"}),
+    "message.webpush.fcm_options": frozenset({"analytics_label", "link"}),
+    "message.apns.fcm_options": frozenset({"analytics_label", "image"}),
 }  # fmt: skip
 """By object, all the fields that it may have."""
-_OBJECTS = (*_FIELDS, "message.fcm_options", "message.apns.payload", "message.webpush.notification")
+_OBJECTS = (*_FIELDS, "message.apns.payload", "message.apns.payload.aps", "message.webpush.notification")
+_TYPED = tuple(path for path in _FIELDS if path.endswith(("notification", "android", "fcm_options")))
+"""Objects whose fields have the types below."""
 _TEXTS = (
     "message.data",
     "message.android.data",
@@ -57,6 +64,16 @@ _TYPES: dict[str, type] = {
 }
 """Types of fields of Android and of notifications. All others are texts."""
 _WORDS = {bool: "true or false", int: "a whole number", list: "a list", str: "a text"}
+_FORMS = {
+    "color": r"#[0-9a-f]{6}",
+    "visibility": r"visibility_unspecified|private|public|secret",
+    "notification_priority": r"priority_(unspecified|min|low|default|high|max)",
+    "event_time": r"\d{4}-\d\d-\d\dt\d\d:\d\d:\d\d(\.\d{1,9})?(z|[+-]\d\d:\d\d)",
+    "analytics_label": r"[a-z0-9_.~%-]{1,50}",
+    "link": r"https://.+",
+}
+"""Forms of texts, in any case."""
+_ANY_CASE = re.IGNORECASE | re.ASCII
 _TTL = re.compile(r"(\d{1,12})(?:\.\d{1,9})?s")
 _encode = msgspec.json.Encoder().encode
 
@@ -74,6 +91,7 @@ def refusals(message: Mapping[str, Any]) -> Iterator[Problem]:
         elif path in _TEXTS:
             yield from (Problem(f"{path}.{key}", "must be a text") for key in value if not isinstance(value[key], str))
     yield from _value_refusals(message)
+    yield from _ios_refusals(message)
     size = len(_encode({name: value for name, value in message.items() if name != "token"}))
     if size > MAX_PAYLOAD_BYTES:
         yield Problem("message", f"is too big: {size} bytes; at most {MAX_PAYLOAD_BYTES} are allowed")
@@ -84,19 +102,34 @@ def _value_refusals(message: Mapping[str, Any]) -> Iterator[Problem]:
         for key in _object(message, path):
             if RESERVED_DATA.fullmatch(key):
                 yield Problem(f"{path}.{key}", "is a key that FCM keeps for itself", "rename it")
-    for path in ("message.notification", "message.android", "message.android.notification"):
+    for path in _TYPED:
         for name, value in _object(message, path).items():
-            kind = _TYPES.get(name, str)
-            if value is not None and not isinstance(value, kind):
-                yield Problem(f"{path}.{name}", f"must be {_WORDS[kind]}")
+            if value is not None and (problem := _value_problem(name, value)):
+                yield Problem(f"{path}.{name}", problem)
     android = _object(message, "message.android")
     ttl = _TTL.fullmatch(str(android.get("ttl", "0s")))
     if ttl is None or int(ttl[1]) > MAX_TTL_S:
         yield Problem("message.android.ttl", f"is no duration from 0s to {MAX_TTL_S}s, such as 3.5s")
     if str(android.get("priority", "NORMAL")).upper() not in PRIORITIES:
         yield Problem("message.android.priority", f"must be {' or '.join(PRIORITIES)}")
+
+
+def _ios_refusals(message: Mapping[str, Any]) -> Iterator[Problem]:
     for found in header_refusals(_object(message, "message.apns.headers")):
         yield Problem(f"message.apns.headers.{found.field}", found.problem)
+    for found in aps_refusals(_object(message, "message.apns.payload.aps")):
+        yield Problem(f"message.apns.payload.{found.field}", found.problem)
+
+
+def _value_problem(name: str, value: object) -> str:
+    """Return what is wrong with the value of a field; empty if nothing is."""
+    kind = _TYPES.get(name, str)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        return f"must be {_WORDS[kind]}"
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        return "must hold texts only"
+    form = _FORMS.get(name, "")
+    return f"must be of the form {form}" if form and not re.fullmatch(form, str(value), _ANY_CASE) else ""
 
 
 def value_at(message: Mapping[str, Any], path: str) -> Any:

@@ -63,6 +63,15 @@ def apns(message: dict[str, Any], tier: Tier = Tier.HIGH, /, **fields: Any) -> t
         ({"body": "x"}, {"aps": {"content-available": 1}}, "alert", "10", None),
         ({"data": {"k": "v"}, "locales": {"de": {"title": "x"}}}, {"aps": {"badge": 1}}, "alert", "10", None),
         ({"badge": "7"}, {}, "alert", "10", {"aps": {"badge": 7}}),
+        ({"body": "x"}, {"aps": {"alert": None, "badge": None}}, "alert", "10", {"aps": {"alert": {"body": "x"}}}),
+        ({"data": {"k": "v"}}, {"aps": {"badge": None}}, "background", "5", None),
+        (
+            {"body": "x"},
+            {"custom": {"k": None}},
+            "alert",
+            "10",
+            {"aps": {"alert": {"body": "x"}}, "custom": {"k": None}},
+        ),
     ],
 )
 def test_a_notification_has_the_type_and_priority_that_apple_asks_for(
@@ -93,6 +102,24 @@ TITLE = {"title": "t"}
             "apns",
             {"message": {"body": "x"}, "aps": {"badge": "many"}},
             "task: message: badge is no whole number ('many')",
+        ),
+        (
+            "apns",
+            {"message": {"body": "x"}, "aps": {"badge": -1}},
+            "task: options.apns.aps.badge: must be a number from 0",
+        ),
+        ("apns", {"message": {"body": "x"}, "aps": {"badge": 1.5}}, "task: options.apns.aps.badge: must be a number"),
+        ("apns", {"message": {"body": "x"}, "aps": {"badge": {}}}, "task: options.apns.aps.badge: must be a number"),
+        ("apns", {"message": {"body": "x"}, "aps": {"alert": 5}}, "task: options.apns.aps.alert: must be a text or an"),
+        (
+            "apns",
+            {"message": {"body": "x"}, "aps": {"thread-id": 5}},
+            "task: options.apns.aps.thread-id: must be a text",
+        ),
+        (
+            "apns",
+            {"message": {"body": "x"}, "aps": {"relevance-score": "{{score}}"}},
+            "task: options.apns.aps.relevance-score: must be a number",
         ),
         ("apns", {"message": {"badge": "{{n}} new"}}, "task: message.badge: badge is no whole number ('{{n}} new')"),
         ("apns", {"message": {"data": {"k": "v"}, "locales": {"de": {"title": "x"}}}}, "task: message: must not be a"),
@@ -139,6 +166,45 @@ TITLE = {"title": "t"}
             "task: options.fcm.android.notification: must",
         ),
         ("fcm", {"message": TITLE, "android": {"ttl": 60}}, "task: options.fcm.android.ttl: must be a text"),
+        *(
+            (
+                "fcm",
+                {"message": TITLE, "android": {"notification": {name: value}}},
+                f"task: options.fcm.android.notification.{name}: must",
+            )
+            for name, value in (
+                *(("notification_count", True), ("color", "red"), ("visibility", "all")),
+                *(("notification_priority", "MAX"), ("event_time", "tomorrow"), ("light_settings", "on")),
+                *(("vibrate_timings", [1]), ("body_loc_args", ["a", 5])),
+            )
+        ),
+        (
+            "fcm",
+            {"message": TITLE, "apns": {"payload": {"aps": {"badge": -1}}}},
+            "task: options.fcm.apns.payload.aps.b",
+        ),
+        (
+            "fcm",
+            {"message": TITLE, "apns": {"payload": {"aps": "x"}}},
+            "task: options.fcm.apns.payload.aps: must be an",
+        ),
+        ("fcm", {"message": TITLE, "fcm_options": {"label": "x"}}, "task: options.fcm.fcm_options.label: there is no"),
+        (
+            "fcm",
+            {"message": TITLE, "fcm_options": {"analytics_label": "a b"}},
+            "task: options.fcm.fcm_options.analytics_label: must be of the form [a-z0-9",
+        ),
+        (
+            "fcm",
+            {"message": TITLE, "webpush": {"fcm_options": {"link": "http://x"}}},
+            "task: options.fcm.webpush.fcm_options.link: must be of the form https://",
+        ),
+        (
+            "fcm",
+            {"message": {**TITLE, "locales": {"": {"title": "x"}}}},
+            "task: message.locales.: is no language; write",
+        ),
+        ("apns", {"message": {**TITLE, "locales": {"C": {"title": "x"}}}}, "task: message.locales.C: is no language"),
         (
             "fcm",
             {"message": {"body": "x", "locales": {"de": {"data": {"from": "1"}}}}},
@@ -174,6 +240,12 @@ def test_a_collapse_text_is_filled_in_for_each_target(options: dict[str, Any]) -
             messages = [json.loads(one.body)["message"] for one in sent]
             assert [one["android"]["collapse_key"] for one in messages] == ["order-B2", "order-7"]
             assert [one["apns"]["headers"]["apns-collapse-id"] for one in messages] == ["order-B2", "order-7"]
+
+
+@pytest.mark.parametrize("collapse", [" a b ", "{{order}}"])
+def test_a_collapse_header_has_no_spaces_around_it(collapse: str) -> None:
+    """HTTP/2 has none, and ends the request otherwise."""
+    assert request(task("apns", {"body": "x"}, collapse=collapse), order=" a b ").headers["apns-collapse-id"] == "a b"
 
 
 @pytest.mark.parametrize("order", ["x" * 59, "a\r\nhost: evil", "\x7f"])
@@ -219,6 +291,14 @@ def test_a_target_whose_badge_is_no_number_is_refused(channel: str, unread: obje
     assert check is not None
     assert complaint in check.complaint(TARGETS[channel], {"n": unread})
     assert check.are_good([TARGETS[channel]], [{"n": unread}]) == (not complaint)
+
+
+def test_a_null_in_the_options_changes_nothing() -> None:
+    """A block of YAML without content is one."""
+    push = task("fcm", {"body": "x"}, options={"fcm": {"android": None, "notification": None}}, collapse="c")
+    message = json.loads(request(push).body)["message"]
+    assert message["android"] == {"priority": "HIGH", "collapse_key": "c"}
+    assert message["notification"] == {"body": "x"}
 
 
 def test_sound_category_badge_and_collapse_reach_all_platforms_behind_fcm() -> None:
