@@ -15,6 +15,7 @@ from backends.addresses import Address
 from backends.bounded import PULSAR_BYTES, Bounds, open_http
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import DECODING_ERRORS, FairlaneError, NotFound, Refused, Unreachable
+from dispatcher.model.shown import beginning
 from dispatcher.wire.topics import SUBSCRIPTION, lane_of_topic
 
 _EARLIEST = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
@@ -324,7 +325,7 @@ def _reason(body: bytes) -> str:
     text = ""
     with suppress(*DECODING_ERRORS, KeyError, TypeError):
         text = str(json.loads(body)["reason"])
-    return text.strip().splitlines()[0][:200] if text.strip() else "no reason given"
+    return beginning(text.strip().splitlines()[0], 200) if text.strip() else "no reason given"
 
 
 def _path(topic: str) -> str:

@@ -4,6 +4,7 @@ This is the one place that decides what is hidden: the secrets that this process
 and the credentials in addresses.
 """
 
+import html
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,8 @@ _MIN_SECRET = 4
 """Shorter secrets are hidden where their name tells, and nowhere else: `a` is in every text."""
 _MIN_PART, _MIN_UNNAMED = 8, 16
 """Minimum length of a line of a secret, and of a value in an address whose name does not tell that it is a secret."""
+_MAX_SECRET = 8_192
+"""Characters of a text beyond a cut that are looked at: the longest secrets, such as a service account, have fewer."""
 _ORDINARY = re.compile(r"\*+|\d{1,7}|admin|default|demo|fairlane|guest|password|pulsar|redis|root|secret|test|token")
 """Secrets that are in ordinary texts too, so that hiding them everywhere would only spoil those."""
 _LINE_END = re.compile(r"(?:[\r\n]|\\r|\\n)+")
@@ -69,6 +72,11 @@ class Secrets:
 
 KNOWN = Secrets()
 """The secrets that this process has read. Where a secret is read, it is added."""
+
+
+def beginning(text: str, limit: int) -> str:
+    """Return a text of a foreign server without known secrets, and then cut: nobody would know a part of a secret."""
+    return KNOWN.mask(text[: limit + _MAX_SECRET])[:limit]
 
 
 def bare(secret: str) -> str:
@@ -187,7 +195,11 @@ def _forms_of(secret: str) -> set[str]:
 
 
 def _written(text: str) -> tuple[str, ...]:
-    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1], _quoted(text)
+    data, quoted = text.encode(errors="surrogatepass"), _quoted(text)
+    python = (repr(text)[1:-1], ascii(text)[1:-1], repr(data)[2:-1])
+    beside_quotes = (repr(f"{text}'\"")[1:-4], repr(data + b"'\"")[2:-4])  # in a text that has both, one is escaped
+    web = (quoted, quoted.replace("%2F", "/"), quoted.replace("%20", "+"), html.escape(text))
+    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], *python, *beside_quotes, *web
 
 
 def _quoted(text: str) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
+from dispatcher.model.shown import beginning
 from dispatcher.wire.envelope import ATTEMPT_LIMIT, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH
 from dispatcher.wire.groups import Groups, Time
 from dispatcher.wire.topics import TASK_PATTERN
@@ -255,10 +256,10 @@ def _is_sound(record: Outcomes) -> bool:
 def sound_text(value: object) -> str:
     """Return the value as text that can be stored: at most 1 kB of UTF-8, surrogates escaped."""
     if isinstance(value, (bytes, bytearray)):
-        text = bytes(value[: 2 * MAX_REASON_BYTES]).decode("utf-8", "replace")
+        text = bytes(value[: 8 * MAX_REASON_BYTES]).decode("utf-8", "replace")
     else:
         text = str.__str__(value) if isinstance(value, str) else str(value)
     if len(text) <= MAX_REASON_BYTES and text.isascii():
         return text
-    encoded = text[:MAX_REASON_BYTES].encode("utf-8", "backslashreplace")
+    encoded = beginning(text, MAX_REASON_BYTES).encode("utf-8", "backslashreplace")
     return encoded[:MAX_REASON_BYTES].decode("utf-8", "ignore")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import urllib3
 
+from dispatcher.model.shown import beginning
+
 LIMIT_S = 2.0
 """How long an answer may take, from the first connection to its last byte."""
 _CHUNK = 1 << 16
@@ -89,7 +91,7 @@ def _ask(
     except urllib3.exceptions.HTTPError as error:
         replies[question.key] = Reply(failure=_reason(error))
     except (OSError, ValueError) as error:
-        replies[question.key] = Reply(failure=str(error)[:200] or type(error).__name__)
+        replies[question.key] = Reply(failure=beginning(str(error), 200) or type(error).__name__)
 
 
 def _get(http: urllib3.PoolManager, question: Question, end_s: float, allowance: Allowance | None) -> Reply:
@@ -131,4 +133,4 @@ def _reason(error: urllib3.exceptions.HTTPError) -> str:
         reason, urllib3.exceptions.NewConnectionError
     ):
         return "no answer in time"
-    return str(reason).split("): ")[-1][:200]
+    return beginning(str(reason).split("): ")[-1], 200)

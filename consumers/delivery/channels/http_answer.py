@@ -10,6 +10,7 @@ import msgspec
 
 from consumers.delivery.retry_after import retry_after_s
 from dispatcher.model.errors import DECODING_ERRORS
+from dispatcher.model.shown import beginning
 from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, UNSENT, Outcome, Report, Verdict, sound_text
 
@@ -17,6 +18,8 @@ ANSWER_LIMIT = 1024 * 1024
 """Maximum bytes read from an answer."""
 REASON_LIMIT = 200
 """Maximum length of the text from an answer, or from the provider's reason, that is put into a reason."""
+_TEXT_BYTES = 8_192
+"""Bytes of an answer of which the text is made."""
 MAX_FAULTS = 50
 """Maximum kinds of faults in answers that are logged."""
 _RETRIED = frozenset({408, 425, 429})
@@ -106,7 +109,9 @@ class AnswerReader:
         except DECODING_ERRORS as error:
             raise _WrongForm("the answer is not JSON", f": {_text(answer.body)}") from error
         if fields and "failed" not in fields:
-            raise _WrongForm("the answer has no field that is known", f", only {', '.join(fields)}"[:REASON_LIMIT])
+            raise _WrongForm(
+                "the answer has no field that is known", beginning(f", only {', '.join(fields)}", REASON_LIMIT)
+            )
         if fields:
             self._check_names(answer.body)
         try:
@@ -139,7 +144,7 @@ class AnswerReader:
         try:
             return self._failures.decode(one)
         except DECODING_ERRORS as error:
-            self._fault(f"an entry under `failed` cannot be read ({str(error)[:REASON_LIMIT]})")
+            self._fault(f"an entry under `failed` cannot be read ({beginning(str(error), REASON_LIMIT)})")
             return None
 
     def _fault(self, kind: str) -> None:
@@ -166,12 +171,12 @@ def _is_true(value: object) -> bool:
 
 
 def _reason(value: object) -> str:
-    return "" if value is None else sound_text(value)[:REASON_LIMIT]
+    return "" if value is None else beginning(sound_text(value), REASON_LIMIT)
 
 
 def _text(body: bytes) -> str:
     """Return the beginning of an answer on one line."""
-    return " ".join(body[: 4 * REASON_LIMIT].decode("utf-8", "replace").split())[:REASON_LIMIT]
+    return beginning(" ".join(body[:_TEXT_BYTES].decode("utf-8", "replace").split()), REASON_LIMIT)
 
 
 def unanswered(reason: str) -> Report:

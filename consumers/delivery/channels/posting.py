@@ -20,6 +20,7 @@ from consumers.delivery.channels.http_answer import (
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientSettings
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.shown import beginning
 from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import Report
 
@@ -115,14 +116,14 @@ class CurlPosting(Posting):
         try:
             return _answer(await self._client.send(request))
         except InvalidInput as error:
-            raise NoAnswer(unsent(str(error)[:REASON_LIMIT])) from error
+            raise NoAnswer(unsent(beginning(str(error), REASON_LIMIT))) from error
         except RequestFailed as failure:
             if failure.part is not None:
                 return _answer(failure.part)._replace(is_complete=False)
             is_unsent = failure.fate is Fate.NOT_TAKEN
             late = f"connection within {self._connect_s:g} s" if is_unsent else f"answer within {self._timeout_s:g} s"
             reason = f"no {late}" if failure.timed_out else failure.reason
-            raise NoAnswer((unsent if is_unsent else unanswered)(reason[:REASON_LIMIT])) from failure
+            raise NoAnswer((unsent if is_unsent else unanswered)(beginning(reason, REASON_LIMIT))) from failure
 
     async def close(self) -> None:
         await self._client.close()

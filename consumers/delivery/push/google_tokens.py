@@ -13,6 +13,7 @@ from backends.extras import require_packages
 from consumers.delivery.push.credentials import GOOGLE_DEFAULT, GOOGLE_FILE, Credential
 from consumers.delivery.push.mangled import kind_of
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Unreachable
+from dispatcher.model.shown import beginning
 
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 ISSUER_TIMEOUT_S = 10.0
@@ -171,7 +172,7 @@ def _cause(error: Exception) -> str:
     inner = error.args[0] if error.args else ""
     if isinstance(inner, Exception):
         inner = getattr(inner, "reason", inner.args[0] if inner.args else "")  # urllib3 wraps the cause
-    text = " ".join(str(inner).split())[:MAX_CAUSE].rstrip(".")
+    text = beginning(" ".join(str(inner).split()), MAX_CAUSE).rstrip(".")
     return text or type(error).__name__
 
 

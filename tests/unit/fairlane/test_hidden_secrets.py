@@ -1,5 +1,6 @@
 """No text that leaves the process has a secret that it knows: each secret, through each failure."""
 
+import html
 import json
 import logging
 import os
@@ -12,16 +13,20 @@ from collections.abc import Callable
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import click
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from backends.pulsar import admin
 from backends.settings import PulsarSettings, RedisSettings
+from consumers.delivery.channels.http_answer import Answer, AnswerReader
+from consumers.delivery.push import google_tokens
 from consumers.delivery.push.credentials import CredentialSource
+from dispatcher.channels import apns_answers, fcm_answers
 from dispatcher.model.errors import InvalidInput, Unreachable
-from dispatcher.model.shown import MASK
+from dispatcher.model.shown import MASK, hide, without_credentials
 from dispatcher.model.values import text_of
 from dispatcher.verdicts import error_text, read_reports
 from dispatcher.wire.outcome import RETRY, Report, Verdict
@@ -289,6 +294,63 @@ def test_no_failure_shows_a_secret(
     FAILURES[failure](scene)
     assert scene.written
     assert not [part for part in SECRETS[secret].parts if part in scene.written], scene.written
+
+
+def of_http(status: int, text: str) -> str:
+    return str(AnswerReader("http", strict=True).report(["t"], Answer(status, {}, text.encode()), 0.0))
+
+
+def of_fcm(text: str) -> str:
+    return fcm_answers.read_answer(400, json.dumps({"error": {"message": text}}).encode()).reason
+
+
+CUTS: dict[str, Callable[[str], str]] = {
+    "a page of the http channel": lambda text: of_http(500, text),
+    "a page instead of an answer": lambda text: of_http(200, text),
+    "a field of an answer": lambda text: of_http(200, json.dumps({text: 1})),
+    "a reason of the http channel": lambda text: of_http(
+        200, json.dumps({"failed": [{"target": "t", "reason": text}]})
+    ),
+    "a reason of FCM": of_fcm,
+    "a reason of APNs": lambda text: apns_answers.read_answer(400, json.dumps({"reason": text}).encode()).reason,
+    "a reason of Pulsar": lambda text: admin._reason(json.dumps({"reason": text}).encode()),  # noqa: SLF001
+    "a reason of an issuer": lambda text: google_tokens._cause(ValueError(text)),  # noqa: SLF001
+    "a reason of a channel": lambda text: str(read_reports([Report(Verdict(RETRY, text))], [envelope()], print)),
+    "an exception of a channel": lambda text: error_text(ValueError(text)),
+}
+"""What is kept of a foreign text."""
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_a_text_that_is_cut_within_a_secret_shows_no_part_of_it(cut: Callable[[str], str]) -> None:
+    hide("hush-a-hush-b-hush-c-24")
+    for before in (*range(150, 310), *range(990, 1_030)):
+        assert "hush-a" not in cut(f"{'x' * before} hush-a-hush-b-hush-c-24 {'y' * 2_000}")
+
+
+WRITTEN: dict[str, Callable[[str], str]] = {
+    "as JSON": json.dumps,
+    "as Python": repr,
+    "as Python in ASCII": ascii,
+    "as bytes": lambda secret: repr(secret.encode()),
+    "beside quotes": lambda secret: repr(f"""Invalid value "{secret}", it's wrong"""),
+    "as bytes beside quotes": lambda secret: repr(f"""Invalid value "{secret}", it's wrong""".encode()),
+    "in a path": quote,
+    "in a form": quote_plus,
+    "in an address": lambda secret: quote(secret, safe=""),
+    "in a page": html.escape,
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(
+    "secret",
+    ["pass w\u00f6rd/9", 'it\'s-a-"secret"', "it's-a-secret", "a&b<c>d&e", "tab\tand\\more", "\u00fcn\u00ef-\u2713"],
+)
+def test_a_secret_is_hidden_however_it_is_written(secret: str, written: Callable[[str], str]) -> None:
+    hide(secret)
+    text = f"It failed: {written(secret)}."
+    assert MASK in without_credentials(text), text
 
 
 SPAWNS = """
