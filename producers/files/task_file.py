@@ -1,5 +1,6 @@
 """Read files of push tasks, in YAML or JSON: one or several, each with the fields of PushTask and an audience."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import yaml
 
 from backends.text_files import read_text
 from backends.yaml_loader import BoundedLoader
+from dispatcher.channels.push_message import LANGUAGE
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_TARGETS, PushTask
 from producers.files.audience_rows import RowRules
@@ -26,6 +28,8 @@ _ALL = ", ".join(_FIELDS)
 _STRING, _NULL, _MERGE, *_NUMBERS = (
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "null", "merge", "bool", "int", "float")
 )
+_NO_JSON = re.compile(r"[-+]?0[0-9_box]|.*[:_]")
+"""Numbers of YAML alone: octal, such as the postcode 01234, or sixties, such as the time 12:30."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +182,15 @@ def _as_text(node: yaml.Node, seen: set[yaml.Node], keep: Sequence[str]) -> None
         return
     seen.add(node)
     if isinstance(node, yaml.ScalarNode):
-        node.tag = node.tag if node.tag in keep else _STRING
+        is_kept = node.tag in keep and not (node.tag in _NUMBERS and _NO_JSON.match(node.value))
+        node.tag = node.tag if is_kept else _STRING
     elif isinstance(node, yaml.SequenceNode):
         for part in node.value:
             _as_text(part, seen, keep)
     elif isinstance(node, yaml.MappingNode):
         for key, part in node.value:
             key.tag = key.tag if key.tag == _MERGE else _STRING
-            _as_text(part, seen, (_NULL, *_NUMBERS))
+            _as_text(part, seen, (_NULL,) if key.value == LANGUAGE else (_NULL, *_NUMBERS))
 
 
 def _audience(fields: Mapping[str, Any], folder: Path, *, allow_empty: bool) -> TargetsFile | list[Any]:

@@ -162,6 +162,35 @@ def test_targets_and_filters_are_what_is_written(tmp_path: Path) -> None:
     assert list(job.targets) == ["0123", "yes", "1_000"]
 
 
+@pytest.mark.parametrize(
+    ("written_as", "value"),
+    [
+        *(("01234", "01234"), ("12:30", "12:30"), ("1_000", "1_000"), ("0x1F", "0x1F"), ("-010", "-010")),
+        *(
+            ("7", 7),
+            ("0", 0),
+            ("-7", -7),
+            ("0.5", 0.5),
+            ("1.5e+3", 1500.0),
+            ("yes", True),
+            ("2026-12-01", "2026-12-01"),
+        ),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_a_text(written_as: str, value: object, tmp_path: Path) -> None:
+    text = (
+        f"{{app: a, tier: low, channel: log, message: {{n: {written_as}}}, targets: [{{target: t, v: {written_as}}}]}}"
+    )
+    (job,) = read_task_file(written(tmp_path, text))
+    assert (job.task.message["n"], list(job.targets)) == (value, [Target("t", {"v": value})])
+
+
+def test_norwegian_is_no_truth_value(tmp_path: Path) -> None:
+    text = "{app: a, tier: low, channel: fcm, message: m, locales: {no: Hei}, targets: [{target: t, lang: no}]}"
+    (job,) = read_task_file(written(tmp_path, text))
+    assert (list(job.targets), list(job.task.locales)) == ([Target("t", {"lang": "no"})], ["no"])
+
+
 def test_merged_mappings_count_too(tmp_path: Path) -> None:
     text = "base: &base {app: yes, tier: low, channel: log, message: {a: &a {x: 1}, b: {<<: *a}}}\n"
     text += "tasks:\n- {<<: *base, id: 1, targets: [x]}\n- {<<: *base, id: 2, targets: [y]}\n"
