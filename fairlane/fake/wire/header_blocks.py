@@ -50,7 +50,7 @@ class HeaderReader:
             return known
         try:
             pairs, has_changed = self._decoded(block)
-            head = _head([(name.decode("ascii"), value.decode("latin-1")) for name, value in pairs])
+            head = _head([(name.decode("ascii"), value.decode("utf-8", "replace")) for name, value in pairs])
         except (HPACKError, IndexError, ValueError) as error:
             raise BadBlock(str(error)) from error
         if has_changed or len(self._blocks) >= _MAX_BLOCKS:

@@ -53,6 +53,8 @@ HEADERS: list[tuple[dict[str, str | None], int, str]] = [
     ({"apns_id": "7"}, 400, "BadMessageId"),
     ({"apns_collapse_id": "c" * 65}, 400, "BadCollapseId"),
     ({"apns_collapse_id": "c" * 64, "apns_expiration": "1700000000", "apns_id": ID}, 200, ""),
+    ({"apns_collapse_id": "é" * 32}, 200, ""),
+    ({"apns_collapse_id": "é" * 33}, 400, "BadCollapseId"),
     ({"authorization": None}, 403, "MissingProviderToken"),
     ({"authorization": "bearer a.b.c"}, 403, "InvalidProviderToken"),
     ({"authorization": f"bearer {b64encode(b'[' * 10_000).decode()}.e30.e30"}, 403, "InvalidProviderToken"),
@@ -62,7 +64,7 @@ HEADERS: list[tuple[dict[str, str | None], int, str]] = [
 async def test_headers_are_checked(playing: Playing) -> None:
     for headers, status, expected in HEADERS:
         assert await reason_for(playing, **headers) == (status, expected), headers
-    assert playing.site.accounts.accepted == {TARGET: 3}
+    assert playing.site.accounts.accepted == {TARGET: 4}
     assert playing.site.accounts.messages == {(TARGET, ID): 1}
 
 
