@@ -122,8 +122,9 @@ class AnswerReader:
     def _check_names(self, body: bytes) -> None:
         """Find a name that the answer or an entry has twice: readers differ in which of its values they take."""
         try:
-            fields = json.loads(body, object_pairs_hook=tuple)
+            fields = json.loads(body, object_pairs_hook=tuple, parse_int=str)  # Python reads no integer of 5,000 digits
         except DECODING_ERRORS:
+            self._fault("the answer cannot be read to its end")
             return
         lists = [value for name, value in fields if name == "failed" and isinstance(value, list)]
         for pairs in (fields, *(one for entries in lists for one in entries if isinstance(one, tuple))):

@@ -63,7 +63,16 @@ def test_unless_strict_an_answer_of_2xx_that_names_no_target_takes_nothing_back(
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \n", "{}", '{"failed": []}', '{"failed": null}', '{"failed": [], "id": {"a": 1, "a": 2}}']
+    "text",
+    [
+        "",
+        " \n",
+        "{}",
+        '{"failed": []}',
+        '{"failed": null}',
+        '{"failed": [], "id": {"a": 1, "a": 2}}',
+        f'{{"failed": [], "id": {"9" * 100_000}}}',
+    ],
 )
 def test_an_answer_as_agreed_without_a_failure_is_sent(text: str) -> None:
     assert post(answering(200, text)) == [ALL_SENT]
@@ -88,6 +97,10 @@ def test_an_answer_as_agreed_without_a_failure_is_sent(text: str) -> None:
         ('{"failed": null, "\\u0066ailed": [{"target": "a"}]}', "an object of the answer has a name twice"),
         ('{"failed": [{"target": "a", "target": "b"}]}', "an object of the answer has a name twice"),
         ('{"failed": [{"target": "a", "retry": true, "retry": false}]}', "an object of the answer has a name twice"),
+        (
+            f'{{"failed": [{{"target": "a"}}], "id": {"9" * 5_000}, "failed": []}}',
+            "an object of the answer has a name twice",
+        ),
     ],
 )
 def test_an_answer_of_2xx_that_is_not_as_agreed_is_a_fault_and_nothing_is_sent(
