@@ -125,11 +125,11 @@ class TargetCheck:
         """Return whether the message may be too large. The bound is quick, and exact only for the fixed part."""
         room = (self._max_bytes - template.fixed_bytes) // _ESCAPED_BYTES
         for name, default, _ in template.slots:
-            value = variables.get(name, default)
+            value = default if variables.get(name) is None else variables[name]
             if type(value) is str or isinstance(value, (str, bytes)):
                 room -= len(value)
-            elif isinstance(value, (dict, list, tuple)):
-                return True
+            elif isinstance(value, (dict, list, tuple)) or (type(value) is float and not 1e-4 <= abs(value) < 1e16):
+                return True  # a number beyond these has up to 330 digits
             else:
                 room -= _NUMBER_BYTES
         return room < 0

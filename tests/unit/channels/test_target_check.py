@@ -58,6 +58,21 @@ def test_a_message_that_is_too_large_for_one_target_is_refused_for_it() -> None:
     assert its.complaint(APNS, {"a": {"deep": "x" * 2_100}})
 
 
+@pytest.mark.parametrize("number", [1e300, -5e-324])
+def test_a_number_with_many_digits_counts_with_all_of_them(number: float) -> None:
+    its = check({"body": "{{a}}" * 14})
+    assert its.complaint(APNS, {"a": number}).startswith("the message with the target's variables is larger")
+    assert its.complaint(APNS, {"a": 0.5}) == its.complaint(APNS, {"a": 0.0}) == ""
+
+
+def test_the_default_of_a_null_counts() -> None:
+    its = check({"body": "{{a|" + "x" * 2_400 + "}} {{b}}"})
+    assert its.complaint(APNS, {"a": None, "b": "\U0001f600" * 450}).startswith(
+        "the message with the target's variables"
+    )
+    assert its.complaint(APNS, {"a": "x", "b": "\U0001f600" * 450}) == ""
+
+
 def test_columns_that_a_message_needs_are_named_before_anything_is_read() -> None:
     its = check({"body": "{{name}} {{town}}", "locales": {"de": {"body": "{{stadt}}"}}})
     its.check_columns(["name", "town", "more"])
