@@ -15,6 +15,7 @@ from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import missing
 from dispatcher.model.task import MAX_TARGETS, PushTask
+from dispatcher.model.values import is_object
 from spark_jobs.session.servers import NAMES, Servers, servers_of
 
 TASK_FIELDS = tuple(PushTask.model_fields)
@@ -228,10 +229,10 @@ def _check_split(fields: Mapping[str, Any], split: Sequence[str]) -> None:
 
 def _message(text: str, name: str = "message") -> object:
     """Parse a message: a text, or a JSON object."""
-    if not text.lstrip().startswith("{"):
+    if not is_object(text):
         return text
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(text.removeprefix("\ufeff"))
     except msgspec.DecodeError as error:
         raise InvalidInput(f"{name}: begins like a JSON object, but is not one: {error}.") from None
 

@@ -50,6 +50,11 @@ def test_a_message_may_be_an_object() -> None:
     assert parse_options({**TASK, "message": '{"title": "Sale"}'}).push_task("sale").message == {"title": "Sale"}
 
 
+@pytest.mark.parametrize("text", ["{{name}}, hello", " {{name}}", "a {b}"])
+def test_a_message_that_begins_with_a_variable_is_a_text(text: str) -> None:
+    assert parse_options({"message": text}).fields["message"] == text
+
+
 def test_split_values_give_fields_and_the_message_of_a_language() -> None:
     given = {
         "id": "sale",
