@@ -96,9 +96,13 @@ class WindowCutter:
         for block in self._cutter.add(accepted):
             yield from self._take(block)
 
+    def age_s(self) -> float:
+        """Return how long ago the last window ended."""
+        return self._clock_s() - self._closed_s
+
     def may_close(self) -> bool:
         """Return whether the last window ended long enough ago to close one while the audience is awaited."""
-        return self._age_s() >= self._pace.shortest_s
+        return self.age_s() >= self._pace.shortest_s
 
     def close_early(self) -> Iterator[Window]:
         """Yield a short window of the targets so far, if there are any."""
@@ -152,10 +156,7 @@ class WindowCutter:
     def _is_full(self) -> bool:
         targets, envelopes = self._cutter.targets - self._first, self._cutter.sequence - self._first_sequence
         is_large = envelopes >= self._pace.envelopes or self._bytes >= self._pace.bytes
-        return targets >= self._limit or is_large or self._age_s() >= self._pace.longest_s
-
-    def _age_s(self) -> float:
-        return self._clock_s() - self._closed_s
+        return targets >= self._limit or is_large or self.age_s() >= self._pace.longest_s
 
     def _close(self, *, announced: bool = False) -> Window:
         cutter, encoded = self._cutter, self._bodies
