@@ -130,7 +130,7 @@ def _with_variables(slab: Sequence[object], form: AddressForm) -> Accepted | Non
         return None
     targets = cast("Sequence[Target]", slab)
     plain = _plain([target.address for target in targets], form)
-    given = [target.variables for target in targets if target.variables]
+    given = [target.variables for target in targets if target.variables is not None]
     try:
         if plain is None or not are_plain(given) or any(map(_encoding_complaint, given)):
             return None
@@ -165,10 +165,8 @@ def _complaint(address: object) -> str:
 
 def _checked_variables(variables: object, form: AddressForm) -> tuple[Variables, str]:
     """Return variables as they are accepted, and why they are refused; empty if they are not."""
-    if not variables:
-        return None, ""
     if not isinstance(variables, Mapping):
-        return None, "variables must be a mapping from text to values"
+        return None, "" if variables is None else "variables must be a mapping from text to values"
     try:
         plain = plain_variables(variables)
         accepted = plain if form.trims else dict(variables)  # targets of 0.2 keep the digest that they had

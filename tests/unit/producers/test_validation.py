@@ -1,6 +1,8 @@
 """The fast check of a slab and the slow one say the same."""
 
 import string
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -86,3 +88,21 @@ def test_what_is_shown_of_a_refused_target_is_short_and_printable() -> None:
     _, refusals = check_slab(["\x1b" * 2_000], line_of)
     assert refusals[0].target.isprintable()
     assert len(refusals[0].target) <= 80
+
+
+class Row:
+    """Refuses to be true or false, as a row of pandas does."""
+
+    values = ()
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value is ambiguous")
+
+
+@pytest.mark.parametrize("variables", [Row(), "x", "", [1], 5])
+@pytest.mark.parametrize("form", [Target, lambda address, own: (address, own)])
+def test_variables_that_are_no_mapping_refuse_their_target_alone(variables: Any, form: Callable[..., object]) -> None:
+    for items in ([form("a", variables)], [form("a", variables), form("b", {"n": 1}), form("c", {}), form("d", None)]):
+        accepted, [refusal] = check_slab(items, line_of)
+        assert accepted.addresses == ["b", "c", "d"][: len(items) - 1]
+        assert (refusal.line, refusal.reason) == (1, "variables must be a mapping from text to values")
