@@ -318,7 +318,7 @@ CUTS: dict[str, Callable[[str], str]] = {
     "a reason of a channel": lambda text: str(read_reports([Report(Verdict(RETRY, text))], [envelope()], print)),
     "an exception of a channel": lambda text: error_text(ValueError(text)),
 }
-"""What is kept of a foreign text."""
+"""The part of a foreign text that is kept."""
 
 
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
