@@ -43,6 +43,15 @@ def _one_word(token: SecretStr) -> SecretStr:
     return SecretStr(text)
 
 
+def _hide_key(path: Path) -> Path:
+    if _KEY.fullmatch(str(path)):
+        hide(str(path))
+    return path
+
+
+_KEY = re.compile(r"[\w+/=-]{64,}")
+"""A key in the place of its file. Few paths are so long and have no dot."""
+KeyFile = Annotated[Path, AfterValidator(_hide_key)]
 Secret = Annotated[SecretStr, AfterValidator(_read)]
 """A secret setting. White space around it is removed, and no text of the process shows it."""
 User = Annotated[str, StringConstraints(strip_whitespace=True)]
@@ -86,7 +95,7 @@ class PulsarSettings(_Group):
         default=None, description="PEM file of the authorities trusted to sign Pulsar's certificate"
     )
     tls_cert: Path | None = Field(default=None, description="PEM file of the client certificate shown to Pulsar")
-    tls_key: Path | None = Field(default=None, description="PEM file of the client certificate's private key")
+    tls_key: KeyFile | None = Field(default=None, description="PEM file of the client certificate's private key")
     tls_verify_hostname: bool = Field(default=True, description="whether Pulsar's certificate must match the host name")
     tenant: Name = Field(default="fairlane", description="Pulsar tenant that holds everything of this installation")
     namespaces: int = Field(
@@ -143,7 +152,7 @@ class RedisSettings(_Group):
         default=None, description="PEM file of the authorities trusted to sign Redis' certificate"
     )
     tls_cert: Path | None = Field(default=None, description="PEM file of the client certificate shown to Redis")
-    tls_key: Path | None = Field(default=None, description="PEM file of the client certificate's private key")
+    tls_key: KeyFile | None = Field(default=None, description="PEM file of the client certificate's private key")
     tls_verify_hostname: bool = Field(default=True, description="whether Redis' certificate must match the host name")
     prefix: Name = Field(
         default="fairlane", description="prefix of every key, so that installations can share a server"

@@ -129,7 +129,8 @@ def _explain(fault: ErrorDetails, sources: Sources) -> str:
     what = f" Its meaning: {field.description}." if field is not None and field.description else ""
     if fault["type"] == "missing":
         return f"Setting {name} {in_words(dict(fault))}.{what}"
-    shown = "" if SECRET_NAME.search(name) else f" is {str(masked(path[-1], fault['input']))!r}, which"
+    is_group = isinstance(fault["input"], dict)  # with all its secrets
+    shown = "" if is_group or SECRET_NAME.search(name) else f" is {str(masked(path[-1], fault['input']))!r}, which"
     return f"Setting {name} ({origin}){shown} is not allowed: {in_words(dict(fault))}.{what}"
 
 

@@ -42,6 +42,7 @@ from tests.unit.fairlane.spawned_worker import SECRET
 
 GONE = "127.0.0.1:9"
 P8 = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49Hush0AQ\nIBBG0wawIBAQQhush2\n-----END PRIVATE KEY-----\n"
+KEY = "MIGHAgEAMBMGByqGSM49Hush7AgEGCCqGSM49AwEHBG0wawIBAQQgHush8cJu5FNKaWhuDLKHWI"
 APNS = {"apps": {"shop": {"topic": "a.b", "key_id": "K", "team_id": "T", "credentials": "env:SHOP_KEY"}}}
 FCM = {"apps": {"shop": {"project_id": "shop", "credentials": "env:SHOP_KEY"}}}
 
@@ -87,6 +88,11 @@ SECRETS = {
     ),
     "the address of the http channel": Secret(
         {"FAIRLANE_HTTP_URL": f"https://me:hush-12@{GONE}/push?api_key=hush-13"}, ("hush-12", "hush-13")
+    ),
+    "a key in the place of its file": Secret(
+        {"FAIRLANE_REDIS_TLS_KEY": KEY, "FAIRLANE_PULSAR_TLS_KEY": KEY, "FAIRLANE_PULSAR_TLS_CERT": "cert.pem"},
+        ("MIGHAgEAMBMGByqGSM49Hush7", "AgEGCCqGSM49AwEHBG0wawIBAQQgHush8"),
+        (KEY,),
     ),
     "a proxy": Secret(
         channels(fcm={"apps": {"shop": {**FCM["apps"]["shop"], "proxy": f"http://me:hush-14@{GONE}"}}}), ("hush-14",)
