@@ -113,6 +113,8 @@ def _number_of_brokers(admin: PulsarAdmin, namespace: str, configured: int | Non
     stored = dict(admin.policies(namespace).get("properties") or {})
     before, listed = stored.get(BROKERS_PROPERTY, ""), list[str]()
     with suppress(Refused):  # only an administrator may list brokers
+        if admin.runtime_configuration().get("isRunningStandalone") == "true":
+            return  # for development, without another broker to lose
         listed = sorted(admin.brokers())
     number = configured or max(int(before) if before.isdecimal() else 0, len(listed))
     wanted = {BROKERS_PROPERTY: str(number)} if number else {}

@@ -40,6 +40,7 @@ def test_provisioning_stores_the_number_and_the_names_of_brokers(
 
     answers = {
         "brokers": brokers,
+        "brokers/configuration/runtime": {"isRunningStandalone": "false"},
         "namespaces/fairlane/system": {**POLICIES, "properties": {"theirs": "1", **stored}},
         "PUT namespaces/fairlane/system/properties": store,
     }
@@ -51,3 +52,14 @@ def test_provisioning_stores_the_number_and_the_names_of_brokers(
     assert [change.partition(" ")[0] for change in changes] == [number] * calls
     suggested = [f"estate.brokers = {number}" in change for change in changes]
     assert suggested == [configured is None and number != "1"] * calls
+
+
+def test_the_only_broker_of_a_standalone_pulsar_is_not_counted() -> None:
+    answers = {
+        "brokers": [A],
+        "brokers/configuration/runtime": {"isRunningStandalone": "true"},
+        "namespaces/fairlane/system": POLICIES,
+    }
+    with serving(answers) as address:
+        pulsar = PulsarSettings(url="pulsar://b:1", admin_url=f"http://{address}")
+        assert provision_estate(pulsar, EstateSettings()) == []
