@@ -90,7 +90,9 @@ def test_while_a_worker_does_not_say_what_it_has_nothing_is_said_of_absences(
     server_view: RedisView, server_url: str
 ) -> None:
     view, workers = server_view, Workers(server_view)
-    Registry(view).control.apply(position(1), task_record("t1", created_ms=view.now_ms() - MINUTE_MS))
+    known = Registry(view).control
+    known.apply(position(1), task_record("t1", created_ms=view.now_ms() - MINUTE_MS))
+    known.apply(position(2), records.checkpoint("t1", 1, targets=1))
     settings = Settings(
         pulsar=PulsarSettings(url="pulsar://localhost:1", admin_url="http://localhost:1"),
         redis=RedisSettings(url=server_url, prefix=view.keys.prefix),
