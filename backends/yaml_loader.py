@@ -1,5 +1,6 @@
 """Load YAML that people write."""
 
+from itertools import chain
 from typing import Final
 
 import yaml
@@ -39,10 +40,7 @@ def _values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     """Return the number of values in a node. known: those of nodes counted before."""
     if node not in known:
         known[node] = _MAX_VALUES  # a node within itself has no end
-        parts: list[yaml.Node] = []
-        if isinstance(node, yaml.SequenceNode):
-            parts = node.value
-        elif isinstance(node, yaml.MappingNode):
-            parts = [part for pair in node.value for part in pair]
+        inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = chain.from_iterable(inner) if isinstance(node, yaml.MappingNode) else inner
         known[node] = 1 + sum(_values(part, known) for part in parts)
     return known[node]

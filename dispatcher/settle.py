@@ -312,20 +312,14 @@ def _final_codes(part: EnvelopeRun, report: Report | None) -> list[int]:
 
 def _letter_apart(envelope: Envelope, failed: Sequence[int], reason: str, at_ms: int) -> DeadLetter:
     """Return the dead letter of an envelope that was set apart. Its body is the beginning of the envelope."""
-    return DeadLetter(
-        format=FORMAT,
-        task=envelope.task,
-        writer=envelope.writer,
-        sequence=envelope.sequence,
-        attempt=envelope.attempt,
-        at_ms=at_ms,
-        channel=envelope.channel,
+    return msgspec.structs.replace(
+        letter_of(envelope, [], [], at_ms),
         positions=[envelope.position(i) for i in failed],
         targets=[envelope.targets[i] for i in failed],
         outcomes=[_FAILED] * len(failed),
         reasons=[reason] * len(failed),
-        app=envelope.app,
         body=encoded_or_name(envelope)[:MAX_SAMPLE_BYTES],
+        variables=None,
     )
 
 

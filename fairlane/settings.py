@@ -125,10 +125,9 @@ class Settings(BaseSettings):
         """Return the sources in their order; there is no .env file and no secrets directory."""
         environment = own_variables(cls)
         env = GivenSource(cls, lambda: with_source(environment(), "from the environment"))
-        given = (init_settings, env)
         file = GivenSource(cls, lambda: file_values(first_path("config", init_settings(), environment())))
         stack = GivenSource(cls, lambda: stack_values(first_path("home", init_settings(), environment(), file())))
-        return (*given, file, stack)
+        return init_settings, env, file, stack
 
     @property
     def home_folder(self) -> Path:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from dispatcher.clock import Clock
 from dispatcher.model.errors import NotFound
-from dispatcher.ports import Delivery, Done, LaneInfo
-from dispatcher.testing.logs import Receipts
+from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.wire.envelope import Envelope
 
 
@@ -192,14 +191,3 @@ class MemoryLanes:
         """Crash the worker: everything it holds is delivered to others."""
         for lane in list(self._armed):
             self.detach(lane)
-
-
-class MemoryPublisher:
-    """Implements dispatcher.ports.EnvelopePublisher."""
-
-    def __init__(self, broker: MemoryBroker) -> None:
-        self._broker = broker
-        self.receipts = Receipts()
-
-    def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
-        self.receipts.store(lambda: self._broker.publish(lane, envelopes), done)

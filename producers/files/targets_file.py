@@ -166,7 +166,7 @@ class TargetsFile:
 
     def opened(self) -> AbstractContextManager[BinaryIO]:
         """Yield the bytes of the file."""
-        return _binary(self.path)
+        return standard_input() if str(self.path) == STDIN else Path(self.path).open("rb")
 
     def kind(self, lines: Lines) -> Format:
         """Return the format, from the name and the first lines unless it is given. Raises InvalidInput if that is no
@@ -202,16 +202,6 @@ class TargetsFile:
                 yield Lines(cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if self._packed else raw, raw)
         except (OSError, EOFError, zlib.error) as error:
             raise InvalidInput(f"targets: {self._name} cannot be read: {error}.") from error
-
-
-@contextmanager
-def _binary(path: str | Path) -> Iterator[BinaryIO]:
-    if str(path) == STDIN:
-        with standard_input() as file:
-            yield file
-    else:
-        with Path(path).open("rb") as file:
-            yield file
 
 
 def _guess(line: str) -> Format:

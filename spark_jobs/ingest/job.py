@@ -8,7 +8,7 @@ seal, which is written last: a job that ends earlier has sent nothing, and runni
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -188,18 +188,16 @@ def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPa
     return flow_entries(spark, options.task.servers) if options.invalid_targets else {}
 
 
-@contextmanager
 def suppression(
     spark: "SparkSession", options: IngestOptions, flows: Mapping[str, FlowPause]
-) -> "Iterator[Suppressed]":
+) -> AbstractContextManager[Suppressed]:
     """Yield the targets that must not get the message, valid within the block. Raises as `suppressed_targets`.
 
     flows: the pauses of apps on channels, by channel and app: while a provider calls too many targets dead, its reports
     do not count.
     """
     dead = invalid_targets(spark, options.tables, flows=flows) if options.invalid_targets else None
-    with suppressed_targets(spark, options.task, options.suppress, options.forms, dead) as suppressed:
-        yield suppressed
+    return suppressed_targets(spark, options.task, options.suppress, options.forms, dead)
 
 
 def _prepared(

@@ -92,7 +92,9 @@ def suppressed_targets(
 
     with ExitStack() as frames:
         read = [_listed(spark, task, source, options.names) for source in options.lists]
-        judged = [frames.enter_context(kept(_judged(table, forms))) for table in read]
+        numbered = [table.withColumn("row", f.monotonically_increasing_id()) for table in read]
+        answers = [table.mapInArrow(partial(_read, forms=forms), _READ) for table in numbered]
+        judged = [frames.enter_context(kept(table)) for table in answers]
         lists = zip(options.lists, judged, strict=True)
         counts = tuple(_counted(source.path, rows, task, options.min_matched) for source, rows in lists)
         named = [rows.select(f.explode("keys").alias(SUPPRESSED_TARGET)) for rows in judged]
@@ -140,12 +142,6 @@ def _of_channel(table: "DataFrame", task: TaskOptions) -> "DataFrame":
     return table.where(f.col("channel").isNull() | (f.col("channel") == f.lower(channel))).withColumn(
         "channel", channel
     )
-
-
-def _judged(table: "DataFrame", forms: Mapping[str, str]) -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    return table.withColumn("row", f.monotonically_increasing_id()).mapInArrow(partial(_read, forms=forms), _READ)
 
 
 def _read(batches: "Iterator[pa.RecordBatch]", forms: Mapping[str, str]) -> "Iterator[pa.RecordBatch]":

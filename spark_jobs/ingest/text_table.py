@@ -3,7 +3,7 @@
 
 import csv
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MAX_PART_BYTES: Final = 64 << 20
 MIN_PART_BYTES: Final = 4 << 20
 _READ: Final = 1 << 20
+Run = Callable[[Callable[["FilePart"], bool], Sequence["FilePart"]], Sequence[bool]]
+"""Calls a function for each part, at once."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -225,9 +227,9 @@ def plan_reading(
     format: Format,  # noqa: A002  # the public word for it
     rules: RowRules,
     cores: int,
-    run: Callable[[Callable[[FilePart], bool], Sequence[FilePart]], Sequence[bool]],
+    run: Run,
 ) -> ReadingPlan:
-    """Return the parts in which files are read. run: calls a function for each part, at once. Raises InvalidInput."""
+    """Return the parts in which files are read. Raises InvalidInput."""
     first = _PartReader(FilePart(*files[0], format), rules)
     first.check()
     header, names = first.header, [rules.targets[0], *rules.beside, PACKED]
@@ -241,12 +243,7 @@ def plan_reading(
 # ----------------------------------------------------------------- parts
 
 
-def _parts(
-    file: FilePart,
-    rules: RowRules,
-    cores: int,
-    run: Callable[[Callable[[FilePart], bool], Sequence[FilePart]], Sequence[bool]],
-) -> Iterator[FilePart]:
+def _parts(file: FilePart, rules: RowRules, cores: int, run: Run) -> Iterator[FilePart]:
     """Yield the parts of a file that can be read apart from each other."""
     size = min(MAX_PART_BYTES, max(MIN_PART_BYTES, file.stop // cores))
     reader = _PartReader(file, rules)
@@ -329,9 +326,7 @@ def _plain_columns(rows: Sequence[Any], header: Header, order: Sequence[int]) ->
     cells = [list(map(str.strip, column)) for column in zip(*rows, strict=True)]
     if any(any(cells[index]) for index, name in enumerate(header.columns) if not name):
         return None
-    try:
-        "".join(map("".join, cells)).encode()
-    except UnicodeEncodeError:
+    if not _is_utf_8(chain.from_iterable(cells)):
         return None
     return [*(cells[index] for index in order), [None] * len(rows)]
 
@@ -349,7 +344,7 @@ def _checked_rows(
             yield refusal.target, *(None for _ in order[1:]), refusal.reason
 
 
-def _is_utf_8(row: Sequence[str]) -> bool:
+def _is_utf_8(row: Iterable[str]) -> bool:
     try:
         "".join(row).encode()
     except UnicodeEncodeError:

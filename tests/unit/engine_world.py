@@ -18,9 +18,7 @@ from dispatcher.engine.shared import EnginePorts
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Courier, Done, LaneInfo, Ledger
-from dispatcher.testing.courier import MemoryCourier, Script, all_sent
-from dispatcher.testing.lanes import MemoryLanes, MemoryPublisher
-from dispatcher.testing.leases import MemoryLeaseCaller
+from dispatcher.testing.lanes import MemoryLanes
 from dispatcher.testing.logs import position
 from dispatcher.wire.control import ControlRecord, decode_control
 from dispatcher.wire.envelope import Envelope, encode_message
@@ -31,6 +29,9 @@ from simulator.world import World
 from tests.contract.registry_records import change, sealed, setting, task_record
 from tests.records import lane_info
 from tests.unit.consumers.envelopes import envelope
+from tests.unit.memory_courier import MemoryCourier, Script, all_sent
+from tests.unit.memory_leases import MemoryLeaseCaller
+from tests.unit.memory_publisher import MemoryPublisher
 from tests.unit.tripwire import Crash, Tripped, Tripwire
 
 MESSAGE = encode_message({"title": "hello"})

@@ -6,10 +6,10 @@ import pytest
 
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Done
-from dispatcher.testing.courier import Script, all_sent
 from dispatcher.wire.outcome import OutcomeRecord
 from dispatcher.wire.topics import Topics
 from tests.unit.engine_world import EngineWorld, busy_at_first
+from tests.unit.memory_courier import Script, all_sent
 
 PARTITIONS = 4
 TOPICS = Topics(outcome_partitions=PARTITIONS)

@@ -18,10 +18,7 @@ _KEY_VERSIONS = {b"\x02\x01\x00": "PRIVATE KEY", b"\x02\x01\x01": "EC PRIVATE KE
 _PEELS = 4
 """How many wrappings are taken off: base64 of a quoted text of base64 has three."""
 _KINDS: tuple[tuple[str, str], ...] = (
-    (
-        r"-----BEGIN ENCRYPTED PRIVATE KEY",
-        "it is a key with a passphrase; store it without one",
-    ),
+    (r"-----BEGIN ENCRYPTED PRIVATE KEY", "it is a key with a passphrase; store it without one"),
     (r"-----BEGIN RSA PRIVATE KEY", "it is an RSA key"),
     (r"-----BEGIN CERTIFICATE(?![\s\S]*PRIVATE KEY)", "it is a certificate without its private key"),
     (r"-----BEGIN PUBLIC KEY", "it is a public key; the private one is needed"),

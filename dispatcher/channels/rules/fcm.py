@@ -47,12 +47,8 @@ _FIELDS = {
 _OBJECTS = (*_FIELDS, "message.apns.payload", "message.apns.payload.aps", "message.webpush.notification")
 _TYPED = tuple(path for path in _FIELDS if path.endswith(("notification", "android", "fcm_options")))
 """Objects whose fields have the types below."""
-_TEXTS = (
-    "message.data",
-    "message.android.data",
-    "message.webpush.data",
-    "message.webpush.headers",
-    "message.apns.headers",
+_TEXTS = tuple(
+    f"message.{name}" for name in ("data", "android.data", "webpush.data", "webpush.headers", "apns.headers")
 )
 """Objects that hold texts only."""
 _TYPES: dict[str, type] = {

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from producers.client import Audience, PushClient
     from producers.submit.intake import AudienceRules
     from producers.submit.report import SubmitResult
+
+_TASK_FIELDS = {
+    "id": "task_id", "expected_targets": "expected", "chunk": "chunk", "ttl_s": "ttl", "start_at": "at",
+    "weight": "weight", "collapse": "collapse", "category": "category", "provider_ttl_s": "provider_ttl",
+    "retry_for_s": "retry_for",
+}  # fmt: skip
+"""The argument of the command, by the field of the task that it gives."""
 
 
 @click.command()
@@ -175,22 +183,9 @@ def _task(options: dict[str, Any]) -> "PushTask":
             raise click.UsageError(f"A task needs --{name}.")
     if not options["channel"]:
         raise click.UsageError(f"--channel {NO_CHANNEL}.")
-    ttl: float | None = options["ttl"]
-    start: datetime | None = options["at"]
     message = {name: options[name] for name in ("title", "body") if options[name]}
-    given = {
-        "id": options["task_id"],
-        "expected_targets": options["expected"],
-        "chunk": options["chunk"],
-        "ttl_s": ttl,
-        "start_at": start,
-        "weight": options["weight"],
-        "collapse": options["collapse"],
-        "category": options["category"],
-        "provider_ttl_s": options["provider_ttl"],
-        "retry_for_s": options["retry_for"],
-        **{name: read_object(options[name], name) for name in ("options", "locales")},
-    }
+    given = {field: options[name] for field, name in _TASK_FIELDS.items()}
+    given |= {name: read_object(options[name], name) for name in ("options", "locales")}
     if options["cap"] is not None:
         cap = Cap.parse(options["cap"])
         given |= {"cap": cap.rate or None, "cap_burst": cap.burst or None}
@@ -215,15 +210,7 @@ def _submit(
     for note in getattr(audience, "notes", ()):
         _warn(note)
     with submission(task, audience) as on_progress:
-        handle = client.submit(
-            task,
-            audience,
-            on_progress=on_progress,
-            allow_empty=rules.allow_empty,
-            duplicates=rules.duplicates,
-            first=rules.first,
-            **channels,
-        )
+        handle = client.submit(task, audience, on_progress=on_progress, **asdict(rules), **channels)
     if handle.result is None:
         raise FairlaneError(f"Task {handle.id} was submitted without a result.", "Report this as a defect.")
     _say_result(handle.id, handle.result, rules)

@@ -12,8 +12,6 @@ from fairlane.stack import ports
 from fairlane.stack.homes import Home
 from fairlane.stack.stored import StoredFile
 
-MAX_BOOKIES = 9
-MAX_BROKERS = 9
 ZOOKEEPER = "zookeeper"
 AUTORECOVERY = "autorecovery"
 APART = 10
