@@ -17,25 +17,6 @@ class Clock(Protocol):
         ...
 
 
-class VirtualClock:
-    """A clock that moves only on `advance`."""
-
-    def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
-        self._wall_ms = float(wall_ms)
-        self._monotonic_s = 0.0
-
-    def wall_ms(self) -> int:
-        return int(self._wall_ms)
-
-    def monotonic_s(self) -> float:
-        return self._monotonic_s
-
-    def advance(self, seconds: float) -> None:
-        """Move both clocks forward."""
-        self._wall_ms += seconds * 1000
-        self._monotonic_s += seconds
-
-
 class ServiceClock:
     """The clocks of a process. The wall clock follows Redis' time, which is the reference for all processes. Until the
     first answer, and while Redis is down, it continues from the last known time. One thread calls `sync`, any may read.

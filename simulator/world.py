@@ -16,7 +16,7 @@ from dispatcher.clock import Clock
 from dispatcher.testing.lanes import MemoryBroker
 from dispatcher.testing.logs import MemoryControlLog, MemoryDeadLetters, MemoryOutcomeLog
 from dispatcher.wire.control import ControlRecord
-from dispatcher.wire.outcome import FORMAT, OUTCOME_NAMES, EpochMark
+from dispatcher.wire.outcome import OUTCOME_NAMES
 from dispatcher.wire.topics import Topics
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
@@ -77,14 +77,6 @@ class World:
         """Begin a view that grants nothing before wait_ms have passed and its marks are read."""
         self.view.command("DEL", self.view.keys.epoch)
         self.epochs.begin_epoch(epoch, wait_ms, self.topics.outcome_partitions)
-
-    def read_marks(self, epoch: str) -> None:
-        """Write this view's mark to every topic, and read the topics up to it."""
-        mark = EpochMark(FORMAT, epoch)
-        self.registry.control.move_cursor(self.registry.control.cursor(), self.control.append(mark), epoch, marked=True)
-        for partition in range(self.topics.outcome_partitions):
-            self.outcomes.append(partition, mark)
-        self.fold_outcomes()
 
     def write(self, record: ControlRecord) -> list[str]:
         """Store a record in the control topic and apply it. Return the task if all its targets now have outcomes."""

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dispatcher.clock import VirtualClock
+from tests.virtual_clock import VirtualClock
 
 DEADLINE_S = 20.0
 

@@ -102,9 +102,8 @@ def _refusal(host: str, port: int, timeout_s: float) -> str | None:
     return None
 
 
-def close(client: pulsar.Client) -> None:
-    """Close a client and everything it created. Never fails: after an outage the client reports that it is already
-    closed."""
+def close(client: Any) -> None:
+    """Close a client and everything it created, or a reader. Never fails: after an outage it may be closed already."""
     with suppress(pulsar.PulsarException):
         client.close()
 
@@ -145,11 +144,14 @@ def let_go(producer: Any) -> None:
     Its pending messages fail at once. Their callbacks run under the client's lock, so they must not send with this
     client.
     """
-    producer.close_async(_ignore)
+    producer.close_async(ignore)
 
 
-def _ignore(_result: Any) -> None:
-    return None
+def ignore(_result: Any) -> None:
+    """Ignore the result of an operation that cannot fail, or whose failure only means a copy later.
+
+    (A callback that raises would end the process.)
+    """
 
 
 def _authentication(settings: PulsarSettings) -> pulsar.Authentication | None:

@@ -2,12 +2,11 @@
 
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pulsar
 
-from backends.pulsar.client import Answer, ask, message_id_from, position_of
+from backends.pulsar.client import Answer, ask, close, message_id_from, position_of
 from dispatcher.model.errors import FairlaneError
 from dispatcher.ports import StoredRecord
 
@@ -51,7 +50,7 @@ class TopicReader:
     def close(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
-            _close(reader)
+            close(reader)
 
     def _open(self) -> Any:
         if self._reader is None:
@@ -71,7 +70,7 @@ class TopicReader:
             try:
                 reader.seek(self._since_ms)
             except pulsar.PulsarException:
-                _close(reader)
+                close(reader)
                 raise
         return reader
 
@@ -105,8 +104,3 @@ class TopicReader:
                 raise
 
         return ask(f"read {self._topic}", self._client, attempt)
-
-
-def _close(reader: Any) -> None:
-    with suppress(pulsar.PulsarException):
-        reader.close()

@@ -13,9 +13,10 @@ from typing import Any
 
 import pulsar
 
+from backends.pulsar.client import ignore
 from consumers.lanes.background import Background
 from consumers.lanes.give_back import MissingChannels, ReturnedMessages
-from consumers.lanes.opening import OK, Opener, Opening, batch_messages, ignore
+from consumers.lanes.opening import OK, Opener, Opening, batch_messages
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Malformed, NewerFormat
 from dispatcher.ports import Delivery

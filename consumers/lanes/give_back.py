@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from backends.pulsar.client import ignore
 from consumers.lanes.background import Background
-from consumers.lanes.opening import ignore
 from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError
 from dispatcher.ports import Done

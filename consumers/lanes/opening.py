@@ -10,7 +10,7 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from backends.pulsar.client import error_of
+from backends.pulsar.client import error_of, ignore
 from consumers.lanes.background import Background
 from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
@@ -170,13 +170,6 @@ class _Attempt:
     @property
     def latest(self) -> bool:
         return self.number == self.opening.attempts
-
-
-def ignore(_result: Any) -> None:
-    """Ignore the result of an operation that cannot fail, or whose failure only means a copy later.
-
-    (A callback that raises would end the process.)
-    """
 
 
 _GIVEN_BACK_MS = 100

@@ -28,16 +28,6 @@ class Lifecycle:
         """Return the state after an event; the same state if the event cannot happen in it."""
         return self.transitions[state].get(event, state)
 
-    def to_mermaid(self) -> str:
-        """Return a Mermaid state diagram of the table."""
-        lines = ["stateDiagram-v2"]
-        lines += [f"    [*] --> {state}" for state in self.start]
-        for state, events in self.transitions.items():
-            lines += [f"    {state} --> {following}: {event}" for event, following in events.items()]
-            if not events:
-                lines.append(f"    {state} --> [*]")
-        return "\n".join(lines) + "\n"
-
 
 _ENDS_EARLY = {"fail": "failed", "cancel": "cancelled", "expire": "expired"}
 

@@ -102,11 +102,8 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def damage(self) -> str:
         """Why nothing of it can be sent; empty if it can. See dispatcher/wire/damage.py."""
         variables: Any = self.variables
-        return (
-            ""
-            if variables is None or type(variables) is list
-            else variables.data.partition(b"\0")[0].decode("utf-8", "replace")
-        )
+        is_whole = variables is None or type(variables) is list
+        return "" if is_whole else variables.data.partition(b"\0")[0].decode("utf-8", "replace")
 
     @property
     def identity(self) -> Identity:

@@ -7,7 +7,6 @@ import secrets
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from spark_jobs.journal.first_outcomes import FirstOutcomes, TaskState
 from spark_jobs.journal.log import HOW_TO_FIX, JournalLog, TableFile
 from spark_jobs.journal.outcome_rows import RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
+from spark_jobs.journal.tasks import time_of
 
 STATES = "state"
 LONGEST_CHAIN = 20
@@ -125,7 +125,7 @@ class Lander:
             case None:
                 self._landed.malformed += 1
             case Outcomes():
-                key = (_time(record.at_ms).date().isoformat(), record.app or NO_APP)
+                key = (time_of(record.at_ms).date().isoformat(), record.app or NO_APP)
                 for rows in self._builders[key].batches(record, stored.position, self._first.of(record)):
                     self._write(key, rows)
             case CloseTask() if self._first.close(record):
@@ -133,7 +133,7 @@ class Lander:
                     {
                         "task": record.task,
                         "outcome": OUTCOME_NAMES[record.code],
-                        "at": _time(record.at_ms),
+                        "at": time_of(record.at_ms),
                         "topic": self._landed.topic,
                         "record": stored.position,
                         "reason": record.reason or None,
@@ -166,10 +166,6 @@ class Lander:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, msgspec.msgpack.encode(StoredState(_FORMAT, tasks)))
         return [name] if is_whole else [*self._landing.state, name]
-
-
-def _time(wall_ms: int) -> datetime:
-    return datetime.fromtimestamp(wall_ms / 1000, UTC)
 
 
 def _read_state(path: Path) -> dict[str, TaskState]:

@@ -78,7 +78,7 @@ def _facts(record: ControlRecord) -> dict[str, Any] | None:
                 "app": record.app,
                 "tier": str(record.tier),
                 "channel": record.channel,
-                "accepted_at": _time(record.created_ms),
+                "accepted_at": time_of(record.created_ms),
                 "expected": record.expected_targets if record.expected_targets >= 0 else None,
             }
         case Sealed():
@@ -92,10 +92,11 @@ def _facts(record: ControlRecord) -> dict[str, Any] | None:
             return {"tier": record.value}
         case Finished():
             counts = dict(zip(OUTCOME_NAMES, record.counts, strict=False))
-            return {"state": record.state, "ended_at": _time(record.at_ms), "reason": record.reason or None, **counts}
+            return {"state": record.state, "ended_at": time_of(record.at_ms), "reason": record.reason or None, **counts}
         case _:
             return None
 
 
-def _time(wall_ms: int) -> datetime:
+def time_of(wall_ms: int) -> datetime:
+    """Return a stored time as Spark takes it."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC)

@@ -14,7 +14,6 @@ from backends.redis.keys import COUNT_FIELDS
 from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from dispatcher.analysis.why import counted_of
-from dispatcher.clock import VirtualClock
 from dispatcher.model.tier import Tier
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlRecord, TaskRecord
@@ -29,6 +28,7 @@ from tests.contract import registry_records
 from tests.contract.moved_clock import ClockKey
 from tests.records import finished
 from tests.unit.engine_world import EngineWorld
+from tests.virtual_clock import VirtualClock
 
 TOPICS = Topics(outcome_partitions=2)
 EPOCH = FIRST_VIEW

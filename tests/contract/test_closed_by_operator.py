@@ -10,6 +10,7 @@ from dispatcher.wire.lease import Closable, Status
 from dispatcher.wire.outcome import CloseTask, Outcome, OutcomeRecord, decode_record
 from tests.contract.ledger_worlds import LawWorld, ask_own, in_process_worlds, outcomes, run
 from tests.contract.registry_records import change, task_of
+from tests.epoch_marks import read_marks
 
 WHY = "envelopes were lost"
 
@@ -126,7 +127,7 @@ def test_a_view_made_again_has_the_same_end(world: LawWorld, ended: bool) -> Non
     world.restart_epoch(0)
     for index, body in enumerate(list(world.control.records)):
         world.read_control(position(index), decode_control(body))
-    world.read_marks("again")
+    read_marks(world, "again")
     keep_house(world, 1)
     assert end_of(world) == ("failed", WHY, 0, 10)
 

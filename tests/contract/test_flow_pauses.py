@@ -12,7 +12,6 @@ from consumers.delivery.fleet_gate import Renewed
 from consumers.upkeep.flow_pauses import FlowPauses
 from dispatcher.analysis.why import Switch
 from dispatcher.channels.guards.trouble import Trouble
-from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import KEPT_MS, FlowPause, PauseKind, confirmed, ended
 from dispatcher.model.service_settings import Setting
 from dispatcher.wire.control import GlobalChange, decode_control
@@ -21,6 +20,7 @@ from tests.contract.away_log import AwayLog
 from tests.contract.ledger_worlds import LawWorld, ask_own
 from tests.contract.registry_records import position
 from tests.contract.test_snapshots import made_again
+from tests.virtual_clock import VirtualClock
 
 FLOW = "null/shop"
 

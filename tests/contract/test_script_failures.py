@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 from redis.exceptions import ResponseError
 
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import LaneAsk, Status
@@ -39,6 +38,7 @@ from tests.contract.ledger_worlds import (
 )
 from tests.contract.registry_records import change, epoch_of, sealed, setting
 from tests.records import checkpoint, finished
+from tests.virtual_clock import VirtualClock
 
 PARTITION = TOPICS.partition_of("a")
 Act = Callable[[LawWorld], object]

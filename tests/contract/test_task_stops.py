@@ -6,12 +6,12 @@ import pytest
 
 from consumers.upkeep.task_stops import GIVE_UP_S, TaskStops
 from dispatcher.channels.guards.payload_guard import FIRST_ANSWERS, MessageRefusal
-from dispatcher.clock import VirtualClock
 from dispatcher.wire.control import ControlChange, decode_control
 from dispatcher.wire.outcome import Outcome
 from tests.contract.away_log import AwayLog
 from tests.contract.ledger_worlds import LawWorld, run
 from tests.contract.registry_records import task_of
+from tests.virtual_clock import VirtualClock
 
 FAILED, SENT = int(Outcome.FAILED), int(Outcome.SENT)
 

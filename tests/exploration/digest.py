@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError, SendErrors
-from dispatcher.clock import VirtualClock
 from dispatcher.engine.buffers import BufferTotals, Credit
 from dispatcher.engine.rhythm import RateWindow
 from dispatcher.engine.settings import EngineSettings
@@ -34,6 +33,7 @@ from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.topics import Topics
 from tests.exploration.envelopes import kind_of, label
 from tests.exploration.worker import NEVER_S, Ports
+from tests.virtual_clock import VirtualClock
 
 OPAQUE = frozenset(
     (

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dispatcher.clock import VirtualClock
 from dispatcher.wire.envelope import ROUNDS_FORMAT, Envelope, encode_message
 from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.outcome import (
@@ -22,6 +21,7 @@ from dispatcher.wire.outcome import (
 )
 from dispatcher.wire.positions import pack_positions, unpack_positions
 from tests.unit.consumers.envelopes import envelope
+from tests.virtual_clock import VirtualClock
 
 TASK = "t"
 MESSAGE = encode_message({"title": "hello"})

@@ -11,7 +11,6 @@ from msgspec import msgpack
 
 from backends.redis.keys import COUNT_FIELDS
 from backends.redis.workers import Workers
-from dispatcher.clock import VirtualClock
 from dispatcher.wire.control import ControlRecord, encode_control
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.wire.positions import mask_of
@@ -35,6 +34,7 @@ from tests.exploration.plain_view import (
 from tests.exploration.worker import NAME
 from tests.exploration.world import UNRECORDED
 from tests.records import beat
+from tests.virtual_clock import VirtualClock
 
 T = TypeVar("T")
 Name = tuple[int, int]

@@ -5,9 +5,9 @@ import asyncio
 from consumers.delivery.calls import ChannelQueue
 from consumers.delivery.channels.null import NullChannel
 from consumers.delivery.fleet_gate import FleetGate
-from dispatcher.clock import VirtualClock
 from dispatcher.ports import Batch
 from dispatcher.wire.outcome import Report
+from tests.virtual_clock import VirtualClock
 
 DEADLINE_S = 30.0
 

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from dispatcher.backoff import Backoff
-from dispatcher.clock import VirtualClock
 from dispatcher.engine.engine import Engine
 from dispatcher.engine.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
 from dispatcher.engine.runs import EnvelopeRun
@@ -26,6 +25,7 @@ from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import OutcomeRecord, Outcomes, Report
 from dispatcher.wire.topics import Topics
 from tests.exploration.envelopes import REOPENED, Kind, TaskRules, envelope_of, kind_of, stripped
+from tests.virtual_clock import VirtualClock
 
 NAME = "w"
 """Every worker's own name. The world distinguishes the workers."""

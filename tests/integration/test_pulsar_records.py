@@ -15,7 +15,6 @@ from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.pulsar.record_producer import RecordProducer
 from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.folder import recheck
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.control import GlobalChange, decode_control
@@ -26,6 +25,7 @@ from tests.contract.ledger_worlds import run
 from tests.integration.pulsar_helpers import Answers, Tenant, read_all, stored_in
 from tests.records import dead_letter
 from tests.unit.views import view_of
+from tests.virtual_clock import VirtualClock
 
 
 def change(number: int) -> GlobalChange:

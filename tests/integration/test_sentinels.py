@@ -18,7 +18,6 @@ from backends.settings import RedisSettings
 from benchmarks import redis_server
 from benchmarks.redis_sentinels import SERVICE, SentinelGroup, sentinel_group
 from benchmarks.redis_server import RedisServer
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
 from dispatcher.wire.control import FORMAT, EpochStarted
 from fairlane import PushClient, Settings
@@ -27,6 +26,7 @@ from simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
 from tests.contract.registry_records import epoch_of
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
+from tests.virtual_clock import VirtualClock
 
 TARGETS = 10_000
 NOTICED_S = WATCH_S + 5

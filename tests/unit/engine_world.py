@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from backends.redis.workers import Workers
 from consumers.delivery.fleet_gate import FleetGate
-from dispatcher.clock import Clock, ServiceClock, VirtualClock
+from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine.engine import Engine
 from dispatcher.engine.events import Drain, LaneReady, LanesChanged
 from dispatcher.engine.settings import EngineSettings
@@ -33,6 +33,7 @@ from tests.unit.memory_courier import MemoryCourier, Script, all_sent
 from tests.unit.memory_leases import MemoryLeaseCaller
 from tests.unit.memory_publisher import MemoryPublisher
 from tests.unit.tripwire import Crash, Tripped, Tripwire
+from tests.virtual_clock import VirtualClock
 
 MESSAGE = encode_message({"title": "hello"})
 BUSY = Report(Verdict(RETRY, "busy"))

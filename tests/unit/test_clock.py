@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.clock import ClockComparison, ServiceClock, VirtualClock
+from dispatcher.clock import ClockComparison, ServiceClock
+from tests.virtual_clock import VirtualClock
 
 SERVER_MS = 1_700_000_000_000
 

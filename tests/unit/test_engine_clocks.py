@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from dispatcher.clock import VirtualClock
 from tests.unit.engine_world import EngineWorld, Worker
+from tests.virtual_clock import VirtualClock
 
 TARGETS = 20_000
 

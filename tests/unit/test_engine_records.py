@@ -3,6 +3,7 @@
 from dispatcher.fold_cost import CALL_COST, cost_of
 from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import Outcome, Report, Verdict, encode_record
+from tests.epoch_marks import read_marks
 from tests.unit.engine_world import BUSY, EngineWorld
 
 
@@ -22,7 +23,7 @@ def test_a_view_that_is_not_ready_is_not_sent_for(world: EngineWorld) -> None:
     world.run(within_s=10.0)
     assert world.provider_calls == []
     assert len(worker.leases.requests) < 12, "asks less and less often"
-    world.read_marks("new")
+    read_marks(world, "new")
     world.sent_once("t", 10)
 
 

@@ -6,6 +6,7 @@ from backends.redis.workers import Workers
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import Unrecorded
 from dispatcher.wire.lease import SPARED_MS
+from tests.epoch_marks import read_marks
 from tests.unit.engine_world import EngineWorld, Worker
 
 CUT_OFF_S = 2 * SPARED_MS / 1000
@@ -89,7 +90,7 @@ def empty_redis(world: EngineWorld) -> None:
     world.view.wipe()
     world.begin_view("again", LONGEST_CLAIM_MS)
     world.find_ledger()
-    world.read_marks("again")
+    read_marks(world, "again")
 
 
 def test_what_a_live_worker_has_not_recorded_is_not_granted_by_a_view_that_begins_meanwhile(world: EngineWorld) -> None:

@@ -11,12 +11,12 @@ from backends.redis.registry.task_rows import IDLE_TASK, IdleTask, LiveTask, Row
 from backends.redis.registry.tasks import Page, TaskSelection, TaskTable
 from backends.redis.view import RedisView
 from backends.redis.workers import Workers
-from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from simulator.redis.commands import Answer
 from simulator.redis.server import MemoryRedis
 from simulator.world import view_in
+from tests.virtual_clock import VirtualClock
 
 
 class LostRedis(MemoryRedis):

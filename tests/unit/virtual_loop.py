@@ -7,7 +7,7 @@ from contextvars import Context
 from math import inf
 from typing import Any, TypeVarTuple, Unpack
 
-from dispatcher.clock import VirtualClock
+from tests.virtual_clock import VirtualClock
 
 Args = TypeVarTuple("Args")
 

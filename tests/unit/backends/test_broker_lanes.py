@@ -10,10 +10,10 @@ from backends.pulsar import broker_lanes
 from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, answered_lanes
 from backends.pulsar.estate.lane_stats import lanes_of
 from backends.settings import PulsarSettings
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Malformed, Refused, Unreachable
 from dispatcher.wire.topics import Topics
 from tests.records import lane_stats
+from tests.virtual_clock import VirtualClock
 
 OWN, SHARED = "fairlane/tasks-00", "fairlane/shared"
 DISPATCH = {

@@ -8,7 +8,6 @@ import pytest
 
 from backends.pulsar.broker_lanes import BrokerAnswer
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.model.view import TargetCounts, TierStats, WorkerBeat
 from fairlane.figures.snapshot import SnapshotSeries
@@ -16,6 +15,7 @@ from fairlane.figures.snapshot_row import Taken, kind_of_lane, snapshot_row
 from tests import records
 from tests.actors import Waits
 from tests.unit.tasks import task_view
+from tests.virtual_clock import VirtualClock
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = {"capacity": "100:50", "tiers": "6000:3000:1000", "cap:channel:push": "40", "app_weight:news": "2500"}

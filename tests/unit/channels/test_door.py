@@ -8,8 +8,8 @@ import pytest
 from consumers.delivery.door_keeper import DoorKeeper
 from consumers.delivery.fleet_gate import FleetGate
 from dispatcher.channels.guards.door import BURST_S, KEPT_S, NEVER_S, STALL_S, Door, Doors, Load, StallWatch
-from dispatcher.clock import VirtualClock
 from dispatcher.wire.lease import Pace
+from tests.virtual_clock import VirtualClock
 
 
 def leaving(door: Door, from_s: float, to_s: float, step_s: float = 0.001) -> int:

@@ -11,7 +11,6 @@ from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import RowShape
 from backends.redis.registry.tasks import TaskTable
 from backends.redis.view import RedisView
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import ControlRecord, decode_control, encode_control
@@ -20,6 +19,7 @@ from tests.actors import DEADLINE_S
 from tests.contract.registry_records import change, position, task_record
 from tests.contract.registry_records import sealed as sealed_of
 from tests.unit.views import LostRedis, view_of
+from tests.virtual_clock import VirtualClock
 
 T = TypeVar("T")
 COUNT_NAMES = {"cancelled": "cancelled_n"}

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from consumers.delivery.courier import ChannelCourier
 from consumers.delivery.fleet_gate import FleetGate
-from dispatcher.clock import VirtualClock
 from dispatcher.ports import AnyChannel, Batch
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
 from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
+from tests.virtual_clock import VirtualClock
 
 Deliver = Callable[[Sequence[Envelope], str], Sequence[Report]]
 TIMEOUT_S = 5.0

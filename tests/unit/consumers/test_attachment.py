@@ -12,10 +12,10 @@ from consumers.lanes.attachment import RETURN_AFTER_S, Attachment, AttachmentCon
 from consumers.lanes.background import Background
 from consumers.lanes.give_back import GiveBackSettings, MissingChannels
 from consumers.lanes.opening import OK, Opener, Opening, batch_messages
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.envelope import Envelope, encode_envelope
 from tests.unit.consumers.envelopes import envelope
+from tests.virtual_clock import VirtualClock
 
 QUEUE = 40
 

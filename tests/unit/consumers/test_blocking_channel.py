@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from consumers.delivery.courier import ClockLoop
-from dispatcher.clock import VirtualClock
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report
 from fairlane.channels import BlockingChannel
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import Channel, Office, office, reasons
+from tests.virtual_clock import VirtualClock
 
 ROOT = Path(__file__).parents[3]
 

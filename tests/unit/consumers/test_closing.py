@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from consumers.upkeep.closing import Closing
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.lease import Closable
 from dispatcher.wire.outcome import ClaimsEnded, CloseTask, Outcome
@@ -13,6 +12,7 @@ from dispatcher.wire.topics import Topics
 from quotas.ledger import MAX_CLAIMS, RedisLedger
 from tests.unit.consumers.fakes import OutcomeTopics, Topic, outcome_records
 from tests.unit.views import view_of
+from tests.virtual_clock import VirtualClock
 
 
 class Claims(RedisLedger):

@@ -11,7 +11,6 @@ from backends.redis.registry.registry import ControlView
 from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.folder import FoldSettings, OutcomeFolder
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, NotFound
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
@@ -24,6 +23,7 @@ from tests.contract.ledger_worlds import outcomes, run
 from tests.contract.registry_records import position, sealed, task_record
 from tests.unit.consumers.fakes import ControlTopic, Reader, Topic, eventually
 from tests.unit.views import LostRedis, view_of
+from tests.virtual_clock import VirtualClock
 
 OLD = f"{6:020d}:{0:020d}:{0:06d}"
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)

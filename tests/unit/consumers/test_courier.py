@@ -10,7 +10,6 @@ import pytest
 from consumers.delivery.calls import ChannelQueue
 from consumers.delivery.fleet_gate import FleetGate
 from dispatcher.channels.guards.trouble import Trouble
-from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
@@ -18,6 +17,7 @@ from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Report, Verdict
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, Stubborn, calls_for, office, reasons
+from tests.virtual_clock import VirtualClock
 
 
 def test_a_batch_comes_back_with_the_channels_reports_in_order() -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from consumers.delivery import courier as courier_module
 from consumers.delivery.courier import ClockLoop
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, Report
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Blocks, Channel, Stubborn, office, reasons
+from tests.virtual_clock import VirtualClock
 
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])

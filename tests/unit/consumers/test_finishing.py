@@ -6,7 +6,6 @@ import pytest
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from consumers.upkeep.finishing import Finisher, end_of
-from dispatcher.clock import VirtualClock
 from dispatcher.model.view import TargetCounts
 from dispatcher.wire.control import Finished
 from tests.actors import running
@@ -14,6 +13,7 @@ from tests.contract.registry_records import position
 from tests.records import finished
 from tests.unit.consumers.fakes import ControlTopic, Table, control_records, eventually
 from tests.unit.tasks import task_view
+from tests.virtual_clock import VirtualClock
 
 
 def finisher_of(table: Table, control: ControlTopic, *, complete: bool = True) -> Finisher:

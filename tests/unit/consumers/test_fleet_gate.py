@@ -10,8 +10,8 @@ from consumers.delivery.fleet_gate import ENDS_AGAIN_S, LIMITED_S, FleetGate, Re
 from dispatcher.channels.guards.storm_guard import MIN_DEAD_ALONE
 from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble
 from dispatcher.channels.verdict_table import Effect, Row
-from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import FlowPause, PauseKind, confirmed, ended
+from tests.virtual_clock import VirtualClock
 
 FLOW = "fcm/shop"
 NOW_MS = 1_700_000_000_000

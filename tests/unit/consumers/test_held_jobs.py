@@ -7,10 +7,10 @@ import pytest
 
 from backends.redis.job_locks import JobLocks
 from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
-from dispatcher.clock import VirtualClock
 from tests.actors import running
 from tests.unit.consumers.fakes import eventually
 from tests.unit.views import LostRedis, view_of
+from tests.virtual_clock import VirtualClock
 
 NAMES = [f"job-{n}" for n in range(6)]
 

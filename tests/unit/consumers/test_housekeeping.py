@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 
 from consumers.upkeep.housekeeping import LONGEST_REST_S, Chore, Housekeeper
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from tests.actors import running
+from tests.virtual_clock import VirtualClock
 
 
 def refuse(error: FairlaneError) -> None:

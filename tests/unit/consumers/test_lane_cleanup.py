@@ -10,13 +10,13 @@ from backends.redis.registry.service import SideLaneTable
 from consumers.upkeep.lane_cleanup import CleanupSettings, LaneCleaner
 from consumers.upkeep.side_lanes import SideLaneCleaner
 from dispatcher.backoff import Backoff
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from dispatcher.wire.control import ControlRecord
 from tests.contract.registry_records import position, task_record
 from tests.records import finished
 from tests.unit.consumers.fakes import MemoryTopics
 from tests.unit.views import view_of
+from tests.virtual_clock import VirtualClock
 
 
 def lane(task: str) -> str:

@@ -15,11 +15,11 @@ from consumers.delivery import courier as courier_module
 from consumers.delivery.calls import ChannelQueue
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
-from dispatcher.clock import VirtualClock
 from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Blocks, Channel, office
+from tests.virtual_clock import VirtualClock
 
 LOOKS_A_SECOND = 10
 

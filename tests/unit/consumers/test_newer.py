@@ -1,9 +1,9 @@
 """How long lanes with envelopes of a later version are kept out of."""
 
 from consumers.lanes.newer import NewerFormats, NewerSettings
-from dispatcher.clock import VirtualClock
 from dispatcher.wire.lease import LaneKind
 from tests.records import lane_info
+from tests.virtual_clock import VirtualClock
 
 OWN, SHARED = lane_info("own"), lane_info("shared", kind=LaneKind.SHARED)
 

@@ -11,8 +11,8 @@ import pytest
 from consumers.lanes.background import Background
 from consumers.lanes.opening import Opener, Opening, OpenSettings
 from dispatcher.backoff import Backoff
-from dispatcher.clock import VirtualClock
 from tests.unit.consumers.fakes import eventually
+from tests.virtual_clock import VirtualClock
 
 Answer = Callable[[Any, Any], None]
 MISSING = pulsar.Result.TopicNotFound

@@ -13,13 +13,13 @@ from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from dispatcher.channels.guards.adaptive_limit import MIN_ANSWERS
 from dispatcher.channels.guards.trouble import Trouble
-from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.lease import Pace
 from dispatcher.wire.outcome import ALL_SENT, UNSENT, Report
 from tests.unit.consumers.envelopes import batch, envelope
+from tests.virtual_clock import VirtualClock
 
 STEP_S = 0.001
 FLOW = "x/shop"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from consumers.upkeep.rebuild import Rebuilder, RebuildPorts, RebuildSettings
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import NotFound, Refused, Unreachable
 from dispatcher.wire.control import NO_EPOCH, EpochStarted, GlobalChange
 from dispatcher.wire.outcome import EpochMark
@@ -21,6 +20,7 @@ from tests.unit.consumers.fakes import (
     eventually,
     outcome_records,
 )
+from tests.virtual_clock import VirtualClock
 
 SETTINGS = RebuildSettings(partitions=2, claim_max_ms=13_000)
 WAIT_S = 17.0

@@ -9,10 +9,10 @@ from msgspec import Raw
 from backends.redis.epochs import Epoch
 from backends.redis.view_records import ViewRecords
 from consumers.upkeep.restating import Restater, RestateSettings
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange, Restated, encode_control
 from tests.unit.consumers.fakes import ControlTopic, control_records, epoch_of
+from tests.virtual_clock import VirtualClock
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000

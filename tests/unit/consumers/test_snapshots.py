@@ -9,7 +9,6 @@ import pytest
 
 from backends.redis.epochs import Epoch
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import ControlRecord, EpochStarted
@@ -17,6 +16,7 @@ from dispatcher.wire.snapshot import Cursors, Part, Record, SettingsPart, TaskPa
 from quotas.snapshots import RedisSnapshots
 from tests.actors import running
 from tests.unit.consumers.fakes import ControlTopic, Reader, Topic, control_records, epoch_of, eventually
+from tests.virtual_clock import VirtualClock
 
 SETTINGS = SnapshotSettings(partitions=1, every_s=600.0, chunk_bytes=1, pause_s=0.0, keep=2)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from backends.redis.estate.guard_states import GUARD_JOB, GuardStates
 from backends.redis.job_locks import JobLocks
 from consumers.upkeep.held_jobs import HeldJobs
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from estate.capture.incidents import Incident
 from estate.cluster import BookieMode, BookieState, BrokerLoad, Estate, NamespaceState
@@ -18,6 +17,7 @@ from estate.verdicts import JudgeSettings
 from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
 from fairlane.estate.guard_process import ELECTION
 from tests.unit.views import LostRedis, view_of
+from tests.virtual_clock import VirtualClock
 
 JUDGE = JudgeSettings(release_ms=4_000, longest_hold_ms=60_000)
 STEP_S = 0.5

@@ -11,7 +11,6 @@ from msgspec import structs
 from rich.console import Console
 
 from dispatcher.channels.fcm import FcmSpec
-from dispatcher.clock import VirtualClock
 from dispatcher.model.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.service.tier import waits_of
 from fairlane.demo.fake_fcm import FakeCounts, through_fcm
@@ -23,6 +22,7 @@ from fairlane.screen.sample import Sample, sample_of
 from fairlane.screen.waits import merged, quantile_ms
 from tests import records
 from tests.unit.tasks import task_view
+from tests.virtual_clock import VirtualClock
 
 WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 

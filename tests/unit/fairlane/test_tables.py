@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from dispatcher.analysis.situation import Situation
-from dispatcher.clock import VirtualClock
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.base.output import Output
@@ -37,6 +36,7 @@ from fairlane.screen.table import LONG_WORD, FittedTable, record_of, table_of
 from tests.unit.command_line import CommandLine
 from tests.unit.fairlane.test_screen import Service
 from tests.unit.tasks import task_view
+from tests.virtual_clock import VirtualClock
 
 LEFT_OUT = "left out at this width: "
 WIDTHS = [80, 100, 120]

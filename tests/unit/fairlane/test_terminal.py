@@ -6,7 +6,6 @@ import pytest
 from rich.color import Color
 from rich.console import Console, Group, RenderableType
 
-from dispatcher.clock import VirtualClock
 from dispatcher.model.view import ENDED_STATES, STATES
 from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.screen.console import theme
@@ -15,6 +14,7 @@ from fairlane.screen.render import screen
 from fairlane.screen.sample import sample_of
 from tests.unit.fairlane.test_screen import Service, task
 from tests.unit.fairlane.test_tables import BEATS, NEWS, SALE, drawn
+from tests.virtual_clock import VirtualClock
 
 MIN_CONTRAST = 3.0
 """That the accessibility guidelines (WCAG 2.1, 1.4.11) ask of what must be told apart."""

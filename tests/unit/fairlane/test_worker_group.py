@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from dispatcher.clock import VirtualClock
 from fairlane.worker_group import WorkerGroup
+from tests.virtual_clock import VirtualClock
 
 
 def test_all_workers_share_one_deadline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import ControlView, Registry
 from backends.redis.registry.submissions import SubmissionTable
 from backends.redis.registry.tasks import TaskTable
-from dispatcher.clock import VirtualClock
 from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import ControlRecord, Restated, Sealed, TaskRecord, decode_control, encode_control
@@ -27,6 +26,7 @@ from tests.contract.registry_records import change, position
 from tests.records import finished
 from tests.unit.consumers.fakes import Topic
 from tests.unit.views import LostRedis, view_of
+from tests.virtual_clock import VirtualClock
 
 T = TypeVar("T")
 LANE = Topics().own_lane("t")

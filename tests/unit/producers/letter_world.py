@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from backends.redis.registry.tasks import TaskTable
-from dispatcher.clock import VirtualClock
 from dispatcher.letters.book import LetterBook, SeenTargets
 from dispatcher.letters.marks import LetterMark, encode_mark, parts_of, read_mark
 from dispatcher.model.errors import BeingSubmitted, NotFound
@@ -16,6 +15,7 @@ from producers.letters.dead_letters import DeadLetterBox
 from producers.letters.replay import Replay, Replays
 from producers.letters.selection import LetterFilter, rows_of
 from tests.unit.producers.fake_service import Died
+from tests.virtual_clock import VirtualClock
 
 
 class LetterWorld:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import Target
 from dispatcher.wire.control import TaskRecord
@@ -15,6 +14,7 @@ from producers.submit.cutter import MAX_SLAB, Cutter, bodies, slabs_of_bursts
 from producers.submit.validation import Refusal
 from tests.contract.registry_records import task_record
 from tests.unit.producers.fake_service import Slabbed, cut
+from tests.virtual_clock import VirtualClock
 
 address = st.text("abcdef", min_size=1, max_size=4)
 item = address | st.just("bad one") | st.builds(Target, address, st.none() | st.just({"name": "x"}))

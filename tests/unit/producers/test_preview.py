@@ -9,13 +9,13 @@ import pytest
 
 from dispatcher.channels.spec import Handling
 from dispatcher.channels.specs import SPECS
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.tier import Tier
 from producers.files.targets_file import TargetsFile
 from producers.submit.intake import AudienceRules
 from producers.submit.preview import Preview, preview
+from tests.virtual_clock import VirtualClock
 
 LOCALES = {"de": {"title": "Hallo {{name}}"}, "zh-Hant": {"title": "你好"}}
 

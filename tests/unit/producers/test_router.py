@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.ports import Done
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from producers.publish.router import QueueFull, Router, RouterSettings
 from producers.publish.tuning import ProducerSettings
 from tests.unit.consumers.fakes import eventually
+from tests.virtual_clock import VirtualClock
 
 DEADLINE_S = 10.0
 Start = Callable[[Callable[[], None]], threading.Thread]

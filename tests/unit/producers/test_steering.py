@@ -9,7 +9,6 @@ import pytest
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.missing_lanes import create_missing_lane
 from backends.redis.registry.registry import Registry
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.view import TaskView
@@ -22,6 +21,7 @@ from tests.records import finished
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.tasks import task_view as task
 from tests.unit.views import FixedTasks, view_of
+from tests.virtual_clock import VirtualClock
 
 
 def steering(world: FakeService, *tasks: TaskView) -> BulkChanges:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from backends.settings import PulsarSettings
 from backends.system_clock import SystemClock
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.wire.control import ControlChange, Sealed
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Outcome, ProviderIds, Run, encode_record
@@ -22,6 +21,7 @@ from simulator.world import World
 from tests.contract.fold_records import parts
 from tests.contract.ledger_worlds import task_record
 from tests.records import finished
+from tests.virtual_clock import VirtualClock
 
 pytest.importorskip("pyarrow")
 

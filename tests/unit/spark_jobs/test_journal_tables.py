@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dispatcher.clock import VirtualClock
 from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.wire.control import ControlChange, Sealed
 from dispatcher.wire.outcome import CloseTask, Outcome
 from tests.contract.ledger_worlds import task_record
 from tests.records import finished
+from tests.virtual_clock import VirtualClock
 
 pytest.importorskip("pyarrow")
 

@@ -3,10 +3,10 @@
 import pytest
 
 from consumers.delivery.courier import ChannelCourier
-from dispatcher.clock import VirtualClock
 from fairlane.settings import Settings
 from fairlane.worker.worker import engine_settings
 from tests.unit.consumers.office import Channel
+from tests.virtual_clock import VirtualClock
 
 
 @pytest.mark.parametrize("timeouts_s", [(10.0,), (1.0, 90.0), (90.0, 1.0), (0.5,)])

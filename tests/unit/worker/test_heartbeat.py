@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backends.redis.workers import Workers
-from dispatcher.clock import ServiceClock, VirtualClock
+from dispatcher.clock import ServiceClock
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import WorkerBeat
@@ -16,6 +16,7 @@ from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
 from tests.actors import Waits
 from tests.records import beat
 from tests.unit.views import LostRedis, view_of
+from tests.virtual_clock import VirtualClock
 
 
 class Redis(LostRedis):

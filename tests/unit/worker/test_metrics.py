@@ -10,7 +10,6 @@ from backends.redis.epochs import Epochs
 from backends.redis.registry.task_rows import IdleTask, LiveTask
 from consumers.delivery.flow_figures import MAX_FLOWS, FlowTable
 from dispatcher.channels.guards.door import Doors
-from dispatcher.clock import VirtualClock
 from dispatcher.engine.stats import EngineStats
 from dispatcher.engine.unrecorded import LateRecords
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, Unreachable
@@ -26,6 +25,7 @@ from tests.records import beat
 from tests.unit.tasks import live_task as live
 from tests.unit.tasks import task_view
 from tests.unit.views import FixedRegistry, FixedService, FixedTasks, FixedWorkers
+from tests.virtual_clock import VirtualClock
 
 
 def exposed(*collectors: Collector) -> str:

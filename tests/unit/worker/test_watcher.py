@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from backends.redis.feed import Feed
 from backends.redis.registry.task_rows import LiveTask, RowShape
 from backends.system_clock import SystemClock
-from dispatcher.clock import VirtualClock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.model.flow_pause import FlowPause, PauseKind
@@ -30,6 +29,7 @@ from tests.records import edit_text
 from tests.unit.consumers.fakes import eventually
 from tests.unit.tasks import live_task as live
 from tests.unit.views import FixedRegistry, FixedService, FixedTasks
+from tests.virtual_clock import VirtualClock
 
 TOPICS = Topics(tenant="t", namespaces=1, shared_lanes=2, outcome_partitions=1)
 

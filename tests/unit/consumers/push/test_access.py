@@ -10,8 +10,8 @@ from consumers.delivery.push import access
 from consumers.delivery.push.access import RETRY_S, AppAccess
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.provider import Authorization
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import InvalidInput, Unreachable
+from tests.virtual_clock import VirtualClock
 
 LIFETIME_S, RENEW_BEFORE_S = 3_600.0, 300.0
 

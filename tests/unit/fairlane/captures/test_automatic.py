@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.clock import VirtualClock
 from estate.capture.incidents import Incident
 from fairlane.estate.capture import automatic
 from fairlane.estate.capture.archive import CaptureFailed
 from fairlane.estate.capture.automatic import AutomaticCaptures
 from fairlane.settings import Settings
 from tests.unit.views import LostRedis, view_of
+from tests.virtual_clock import VirtualClock
 
 JOIN_S = 20.0
 Make = Callable[..., AutomaticCaptures]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from dispatcher.clock import VirtualClock
 from estate.capture.incidents import Incident
 from fairlane.estate.capture import take
 from fairlane.estate.capture.take import CaptureTaker
 from fairlane.settings import Settings
 from tests.unit.backends.estate_site import bookie, broker, serve_estate
 from tests.unit.fairlane.captures.test_archive import contents
+from tests.virtual_clock import VirtualClock
 
 SECRETS = {
     "redis": "r3dis-pw/1",

@@ -11,7 +11,6 @@ import pytest
 from backends.redis.estate.incidents import MAX_PARTITIONS, IncidentNote, Incidents
 from backends.redis.registry.registry import Registry
 from backends.redis.workers import Workers
-from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from estate.capture.incidents import STUCK_MS, Incident
 from fairlane.estate.capture import watch
@@ -23,6 +22,7 @@ from tests.contract.registry_records import change, placed, position, ready, sea
 from tests.unit.backends.estate_site import broker, serve_estate
 from tests.unit.consumers.fakes import eventually
 from tests.unit.views import LostRedis, view_of
+from tests.virtual_clock import VirtualClock
 
 LANE = "persistent://fairlane/tasks-01/sale"
 
