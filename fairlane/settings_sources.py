@@ -14,7 +14,7 @@ from pydantic_settings import EnvSettingsSource, SettingsError
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import in_words
-from dispatcher.model.shown import MASK, SECRET_NAME, masked_address, secrets_in_address
+from dispatcher.model.shown import MASK, SECRET_NAME, masked_address, named_values, secrets_in_address
 from fairlane.push_settings import PUSH_CHANNELS
 from fairlane.settings import (
     ENV_PREFIX,
@@ -175,21 +175,12 @@ def explain_settings(settings: Settings, options: Values | None = None) -> list[
 
 def secret_values(settings: Settings) -> Iterator[str]:
     """Yield the values that `explain_settings` hides, as they are, and the passwords in addresses."""
-    for path, value, _ in _all_leaves(settings):
-        yield from _secrets(path[-1], value)
-
-
-def _secrets(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, SecretStr) and masked(name, value) == MASK:
-        yield value.get_secret_value()
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _secrets(str(key), inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _secrets(name, inner)
-    elif isinstance(value, str) and masked(name, value) != value:
-        yield from secrets_in_address(value) if "://" in value else (value,)
+    for path, given, _ in _all_leaves(settings):
+        for name, value in named_values(given, path[-1]):
+            if isinstance(value, SecretStr) and masked(name, value) == MASK:
+                yield value.get_secret_value()
+            elif isinstance(value, str) and masked(name, value) != value:
+                yield from secrets_in_address(value) if "://" in value else (value,)
 
 
 def _all_leaves(settings: Settings) -> Iterator[Leaf]:

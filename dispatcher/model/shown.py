@@ -7,7 +7,7 @@ and the credentials in addresses.
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 MASK = "********"
@@ -98,14 +98,23 @@ def hide_in(address: str) -> str:
 
 def hide_named(values: Any, name: str = "") -> None:
     """Hide the texts of a user's own settings that their names call secrets, and those in addresses."""
-    for key, inner in values.items() if isinstance(values, Mapping) else ():
-        hide_named(inner, str(key))
-    for inner in values if isinstance(values, list | tuple) else ():
-        hide_named(inner, name)
-    if isinstance(values, str) and "://" in values:
-        hide_in(values)
-    elif isinstance(values, str) and SECRET_NAME.search(name) and len(values) >= _MIN_PART:
-        hide(values)
+    for field, value in named_values(values, name):
+        if isinstance(value, str) and "://" in value:
+            hide_in(value)
+        elif isinstance(value, str) and SECRET_NAME.search(field) and len(value) >= _MIN_PART:
+            hide(value)
+
+
+def named_values(document: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a document that are neither objects nor lists, each behind the name of its field."""
+    if isinstance(document, Mapping):
+        for key, inner in document.items():
+            yield from named_values(inner, str(key))
+    elif isinstance(document, list | tuple):
+        for inner in document:
+            yield from named_values(inner, name)
+    else:
+        yield name, document
 
 
 def _hide(*secrets: str) -> None:

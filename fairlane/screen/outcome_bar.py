@@ -21,8 +21,7 @@ class OutcomeBar:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         cells = options.max_width / max(self.total, 1)
-        red = min(
-            max(0, ceil(self.not_sent * cells)), options.max_width
-        )  # counts of a view that is rebuilt may not fit
+        # Counts of a view that is rebuilt may not fit.
+        red = min(max(0, ceil(self.not_sent * cells)), options.max_width)
         green = min(max(0, int(self.sent * cells)), options.max_width - red)
         yield Text.assemble((_LINE * green, GREEN), (_LINE * red, RED))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dispatcher.model.shown import MASK, SECRET_NAME, Secrets, without_credentials
+from dispatcher.model.shown import MASK, SECRET_NAME, Secrets, named_values, without_credentials
 
 _BETWEEN = re.compile(r"[:,;={}\"'\s]+")
 _MIN_PART = 8
@@ -72,16 +72,11 @@ def is_secret(name: str, value: Any) -> bool:
     return bool(SECRET_NAME.search(name)) and isinstance(value, str) and _NUMBER.fullmatch(value) is None
 
 
-def secrets_in(document: Any, name: str = "") -> Iterator[str]:
+def secrets_in(document: Any) -> Iterator[str]:
     """Yield the values of a document that are secrets by their names, to be hidden everywhere else as well."""
-    if isinstance(document, Mapping):
-        for key, value in document.items():
-            yield from secrets_in(value, str(key))
-    elif isinstance(document, list | tuple):
-        for value in document:
-            yield from secrets_in(value, name)
-    elif isinstance(document, str) and _SURE_NAME.search(name) and len(document) >= _MIN_LEARNED:
-        yield from () if _is_plain(document) else _and_its_parts(document)
+    for field, value in named_values(document):
+        if isinstance(value, str) and _SURE_NAME.search(field) and len(value) >= _MIN_LEARNED:
+            yield from () if _is_plain(value) else _and_its_parts(value)
 
 
 def _and_its_parts(value: str) -> Iterator[str]:
