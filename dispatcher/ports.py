@@ -1,5 +1,5 @@
-"""The engine's ports to the outside: small Protocols. In-memory implementations are in dispatcher/testing, the real
-ones in backends, quotas and consumers."""
+"""The engine's ports to the outside: small Protocols. In-memory implementations are in dispatcher/testing and in
+tests/unit, the real ones in backends, quotas and consumers."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
