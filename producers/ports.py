@@ -74,7 +74,7 @@ class WindowPace:
     bytes: int = 4 * 1024 * 1024
     longest_s: float = 1.0
     """Maximum time between two windows while targets come."""
-    shortest_s: float = 0.02
+    shortest_s: float = 0.012
     """Minimum time between two windows while the next target is awaited. Each window is a record in the control
     topic."""
 

@@ -75,8 +75,8 @@ def submitter_at(record: TaskRecord, entries: Entries, position: str) -> str:
 def without_passed(records: Sequence[tuple[str, ControlRecord]]) -> list[tuple[str, ControlRecord]]:
     """Leave out checkpoints and announcements that a later checkpoint of the same records passes.
 
-    A view that applies the others is the same. A gradual audience announces 50 windows a second and stores a checkpoint
-    a second: a fold that reads a day of it on from the beginning would apply each.
+    A view that applies the others is the same. A gradual audience announces up to 80 windows a second and stores a
+    checkpoint a second. A fold that reads a day of it from the beginning would apply each.
     """
     points = sorted((record for _, record in records if isinstance(record, Checkpoint)), key=lambda one: one.sequence)
     furthest = {(point.task, point.writer): point for point in points}

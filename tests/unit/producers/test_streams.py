@@ -26,13 +26,13 @@ def has(world: FakeService, lane: str, targets: list[str]) -> bool:
     return lane in world.lanes and sent(world, lane) == targets
 
 
-def test_submission_sends_what_came_within_20_ms_while_it_waits_for_the_rest(world: FakeService) -> None:
+def test_submission_sends_what_came_within_12_ms_while_it_waits_for_the_rest(world: FakeService) -> None:
     def audience() -> Iterator[str]:
         yield from ["a", "b b", "c", "d"]
-        world.clock.advance(0.02)
+        world.clock.advance(0.012)
         eventually(lambda: has(world, LANE, ["a", "c", "d"]))
         yield "e"
-        world.clock.advance(0.02)
+        world.clock.advance(0.012)
         eventually(lambda: has(world, LANE, ["a", "c", "d", "e"]))
         yield from ["f", "g g"]
 
@@ -43,15 +43,15 @@ def test_submission_sends_what_came_within_20_ms_while_it_waits_for_the_rest(wor
     assert [len(envelope.targets) for envelope in world.envelopes(LANE)] == [2, 1, 1, 1]
 
 
-def test_gradual_windows_are_20_ms_apart_since_each_is_a_record(world: FakeService) -> None:
+def test_gradual_windows_are_12_ms_apart_since_each_is_a_record(world: FakeService) -> None:
     known, encode = Submission(record=task_record("t")), lambda block: [b"envelope"] * block.envelopes
     windows = WindowCutter(2, known, WindowPace(), encode, int, world.clock.monotonic_s)
     closed = 0
     for _ in range(100):
         list(windows.add(Accepted(["a", "b"], None, b"ab")))
         closed += len(list(windows.close_early())) if windows.may_close() else 0
-        world.clock.advance(0.005)
-    assert closed == pytest.approx(100 * 0.005 / 0.02, abs=1)
+        world.clock.advance(0.003)
+    assert closed == pytest.approx(100 * 0.003 / 0.012, abs=1)
 
 
 def test_short_windows_are_found_again_by_a_list() -> None:
