@@ -18,9 +18,9 @@ from dispatcher.letters.marks import parts_of as marks_parts
 from dispatcher.model.errors import DECODING_ERRORS, FairlaneError, Malformed
 from dispatcher.ports import DeadLetter, Done, StoredRecord, records_to_end
 from dispatcher.settle import MAX_SAMPLE_BYTES
-from dispatcher.wire.damage import without_field
+from dispatcher.wire.checks.damage import without_field
+from dispatcher.wire.checks.nesting import complaint_of
 from dispatcher.wire.letters import is_sound, keys_of, parts_of, with_rows, without_texts
-from dispatcher.wire.nesting import complaint_of
 from dispatcher.wire.topics import Topics
 
 OTHERS = "others"

@@ -20,7 +20,7 @@ from consumers.lanes.opening import OK, Opener, Opening, batch_messages
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Malformed, NewerFormat
 from dispatcher.ports import Delivery
-from dispatcher.wire.damage import salvaged
+from dispatcher.wire.checks.damage import salvaged
 from dispatcher.wire.envelope import MAX_CHUNK, Envelope, decode_envelope
 
 _log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from backends.redis.skipped_records import CONTROL
 from consumers.upkeep.folder import Folder, recheck
 from dispatcher.model.errors import Malformed
 from dispatcher.ports import StoredRecord
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import EpochMark
 from dispatcher.wire.submission import without_passed
 

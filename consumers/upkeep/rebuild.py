@@ -21,9 +21,9 @@ from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.model.view_home import EarlierViews, held_elsewhere, number_of, read_views
 from dispatcher.ports import ControlLog, OpenReader, OutcomeTopics
+from dispatcher.wire.checks.control_checks import MAX_CLAIM_MS
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
 from dispatcher.wire.control import NO_EPOCH, EpochStarted
-from dispatcher.wire.control_checks import MAX_CLAIM_MS
 from dispatcher.wire.outcome import FORMAT as OUTCOME_FORMAT
 from dispatcher.wire.outcome import EpochMark
 

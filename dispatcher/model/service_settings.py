@@ -20,7 +20,7 @@ from dispatcher.model.pools import EVERY_APP, NO_CAP, CapUnit, Limits, Pool, is_
 from dispatcher.model.task import MAX_TARGETS, is_reserved
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, SHARED_BY, TIERS, in_milli
 from dispatcher.model.view import Globals
-from dispatcher.wire import field_checks as check
+from dispatcher.wire.checks import field_checks as check
 from dispatcher.wire.control import FORMAT, GlobalChange
 from dispatcher.wire.topics import NAME_PATTERN
 

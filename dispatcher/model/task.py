@@ -26,8 +26,8 @@ from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.pools import MAX_CAP
 from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, Tier
 from dispatcher.model.values import parse_duration_s
+from dispatcher.wire.checks.nesting import complaint_of
 from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
-from dispatcher.wire.nesting import complaint_of
 from dispatcher.wire.topics import NAME_PATTERN, OWN_LANE_ABOVE, TASK_PATTERN
 
 MAX_MESSAGE_BYTES = 16 * 1024

@@ -15,10 +15,10 @@ from dispatcher.model.lifecycle import TASK
 from dispatcher.model.pools import Cap
 from dispatcher.model.task import MAX_MESSAGE_BYTES
 from dispatcher.model.tier import MILLI, TIERS, Tier, in_milli
-from dispatcher.wire import field_checks as check
+from dispatcher.wire.checks import field_checks as check
+from dispatcher.wire.checks.nesting import complaint_of
 from dispatcher.wire.control import FORMAT, ControlChange
 from dispatcher.wire.envelope import encode_message
-from dispatcher.wire.nesting import complaint_of
 from dispatcher.wire.outcome import sound_text
 
 MAX_EDITS = 10**9

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from dispatcher.model.errors import Malformed, Refused
 from dispatcher.ports import RecordReader, records_to_end
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import NO_EPOCH, EpochStarted
-from dispatcher.wire.control_checks import read_control
 
 _NUMBER = re.compile(r"\.(\d{1,15})-")
 _EPOCH_TAG = b"\xa1b"

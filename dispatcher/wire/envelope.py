@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed, NewerFormat
+from dispatcher.wire.checks.nesting import TOO_DEEP, complaint_of, complaint_of_encoded
 from dispatcher.wire.groups import MAX_TRIES, Groups, TargetGroup, Time, partition_of
-from dispatcher.wire.nesting import TOO_DEEP, complaint_of, complaint_of_encoded
 from dispatcher.wire.positions import mask_of, pack_positions
 from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
@@ -100,7 +100,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def damage(self) -> str:
-        """Why nothing of it can be sent; empty if it can. See dispatcher/wire/damage.py."""
+        """Why nothing of it can be sent; empty if it can. See dispatcher/wire/checks/damage.py."""
         variables: Any = self.variables
         is_whole = variables is None or type(variables) is list
         return "" if is_whole else variables.data.partition(b"\0")[0].decode("utf-8", "replace")

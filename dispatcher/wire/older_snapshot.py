@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dispatcher.model.errors import Malformed
 from dispatcher.model.service_settings import Setting
 from dispatcher.model.task_control import CONTROLS, Control
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import FORMAT, ControlChange
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.snapshot import Part, SettingsPart, TaskPart
 
 _CONTROLS = {(kind.stored_in or name).encode(): name for name, kind in CONTROLS.items()}

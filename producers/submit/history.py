@@ -11,8 +11,8 @@ from dispatcher.model.flow_pause import FLOW_PAUSED, FlowPause
 from dispatcher.model.service_settings import settings_of
 from dispatcher.model.view import SubmitLease
 from dispatcher.ports import OpenReader, StoredRecord, records_to_end
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import ControlRecord, GlobalChange, TaskRecord
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import Submission, with_record
 
 

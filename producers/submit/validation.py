@@ -10,7 +10,7 @@ from dispatcher.channels.submission.address import AddressForm
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.channels.value_texts import are_plain, plain_variables
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
-from dispatcher.wire.nesting import TOO_DEEP, complaint_after_decoding
+from dispatcher.wire.checks.nesting import TOO_DEEP, complaint_after_decoding
 
 _GRAPHIC = bytes(range(0x21, 0x7F))
 _SEPARATOR = " "

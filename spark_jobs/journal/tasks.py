@@ -13,8 +13,8 @@ from backends.pulsar import client as pulsar_client
 from backends.pulsar.topic_reader import TopicReader
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import Malformed
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import OUTCOME_NAMES
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from dispatcher.channels.submission.address import AddressForm
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.channels.value_texts import plain_value
 from dispatcher.model.task import MAX_VARIABLES_BYTES
-from dispatcher.wire.nesting import complaint_of
+from dispatcher.wire.checks.nesting import complaint_of
 from producers.submit.validation import Refusal, Unreadable, Variables, check_each, check_slab
 from spark_jobs.source.columns import Columns
 

@@ -20,8 +20,8 @@ from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.folder import FoldSettings
 from dispatcher.analysis.why import counted_of
 from dispatcher.model.errors import Malformed
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import encode_control
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.snapshot import Chunk, Packer, parts_of
 from fairlane.figures.signals import ServiceState, SignalMeter, job_of_live

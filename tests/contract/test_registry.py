@@ -14,8 +14,8 @@ from backends.redis.registry.tasks import ANY, TaskSelection
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.task_control import Control, edited_message, edits_of
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import ControlRecord, encode_control
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
 from tests.contract.registry_records import (

@@ -15,12 +15,12 @@ from backends.redis.view_records import ViewRecords
 from dispatcher.model.errors import AudienceMismatch
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import (
     ControlRecord,
     TaskRecord,
     encode_control,
 )
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.outcome import RETRY
 from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS, TOMBSTONE_MS
 from dispatcher.wire.topics import Topics

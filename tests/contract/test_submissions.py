@@ -10,6 +10,7 @@ from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import (
     FORMAT,
     ControlRecord,
@@ -18,7 +19,6 @@ from dispatcher.wire.control import (
     TaskRecord,
     encode_control,
 )
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.submission import WrittenAhead, without_passed, written_ahead
 from tests.contract.registry_records import announced, placed, position, ready, sealed, submission_of, task_record
 from tests.records import checkpoint

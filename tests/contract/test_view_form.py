@@ -20,8 +20,8 @@ from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.pools import Cap, Limits
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
+from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import encode_control
-from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.older_snapshot import checked
 from dispatcher.wire.outcome import encode_record
 from dispatcher.wire.snapshot import FORMAT as SNAPSHOT_FORMAT

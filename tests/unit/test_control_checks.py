@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from dispatcher.model.errors import Malformed
+from dispatcher.wire.checks.control_checks import CHECKS, read_control
 from dispatcher.wire.control import FORMAT, ControlRecord, Restated, TaskRecord, encode_control
-from dispatcher.wire.control_checks import CHECKS, read_control
 from tests.contract.registry_records import change, position, sealed, setting, task_record
 from tests.formats.frozen import VERSIONS, frozen
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dispatcher.model.tier import Tier
 from dispatcher.ports import DeadLetter, Done
-from dispatcher.wire.damage import salvaged
+from dispatcher.wire.checks.damage import salvaged
 from dispatcher.wire.envelope import Envelope, decode_envelope, encode_envelope
 from dispatcher.wire.lease import Want
 from dispatcher.wire.outcome import ALL_SENT, Outcome, OutcomeRecord, Outcomes, Report, Verdict

@@ -10,11 +10,11 @@ from hypothesis import given
 
 from dispatcher.model.errors import InvalidInput, Malformed
 from dispatcher.model.task import PushTask, Target
+from dispatcher.wire.checks.control_checks import read_control
+from dispatcher.wire.checks.damage import salvaged
+from dispatcher.wire.checks.nesting import MAX_LEVELS, TOO_DEEP, complaint_of
 from dispatcher.wire.control import encode_control
-from dispatcher.wire.control_checks import read_control
-from dispatcher.wire.damage import salvaged
 from dispatcher.wire.envelope import decode_envelope, encode_envelope
-from dispatcher.wire.nesting import MAX_LEVELS, TOO_DEEP, complaint_of
 from producers.submit.validation import check_each, check_slab
 from tests.contract.registry_records import change, task_record
 from tests.near_envelopes import anything, encode, wire

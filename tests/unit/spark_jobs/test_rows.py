@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.wire.nesting import MAX_LEVELS, TOO_DEEP
+from dispatcher.wire.checks.nesting import MAX_LEVELS, TOO_DEEP
 from spark_jobs.source.columns import Columns
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, people, table
 from tests.unit.test_nesting import in_lists

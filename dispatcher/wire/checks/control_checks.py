@@ -19,7 +19,8 @@ from dispatcher.model.task import MAX_TARGETS, is_reserved
 from dispatcher.model.task_control import Control
 from dispatcher.model.view import ENDED_STATES
 from dispatcher.verdicts import error_text
-from dispatcher.wire import field_checks as check
+from dispatcher.wire.checks import field_checks as check
+from dispatcher.wire.checks.nesting import TOO_DEEP, complaint_of_encoded
 from dispatcher.wire.control import (
     FORMAT,
     Announced,
@@ -34,7 +35,6 @@ from dispatcher.wire.control import (
     decode_control,
 )
 from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, MAX_RETRY_FOR_MS, MAX_SEQUENCE, MAX_WRITER_LENGTH
-from dispatcher.wire.nesting import TOO_DEEP, complaint_of_encoded
 from dispatcher.wire.outcome import MAX_REASON_BYTES, EpochMark, Outcome
 from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 

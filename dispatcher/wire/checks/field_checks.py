@@ -9,8 +9,8 @@ from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Malformed
 from dispatcher.model.pools import MAX_CAP, Cap
 from dispatcher.model.task import MAX_MESSAGE_BYTES
 from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, TIERS, Tier
+from dispatcher.wire.checks.nesting import complaint_of
 from dispatcher.wire.groups import MAX_TIME_MS
-from dispatcher.wire.nesting import complaint_of
 from dispatcher.wire.outcome import MAX_REASON_BYTES
 from dispatcher.wire.topics import TASK_PATTERN
 

@@ -7,8 +7,8 @@ are.
 from contextlib import suppress
 
 from dispatcher.model.errors import Malformed
+from dispatcher.wire.checks.nesting import MAX_VALUES, complaint_after_decoding
 from dispatcher.wire.envelope import Envelope, damaged, decode_envelope
-from dispatcher.wire.nesting import MAX_VALUES, complaint_after_decoding
 
 _MESSAGE = Envelope.__struct_fields__.index("message")
 _VARIABLES = Envelope.__struct_fields__.index("variables")
