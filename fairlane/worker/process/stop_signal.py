@@ -25,7 +25,7 @@ STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """SIGHUP comes when a terminal closes. Its default, like that of USERS, is death without a record of what was sent."""
 USERS = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals without a meaning here."""
-Handler = Callable[[int, FrameType | None], None] | signal.Handlers
+Handler = Callable[[int, FrameType | None], None]
 
 
 class StopSignal(threading.Event):
@@ -65,7 +65,7 @@ def stop_on_signals() -> StopSignal:
     _handle(stop.receive)
     for number in USERS:
         signal.signal(number, lambda *_: None)  # SIG_IGN would pass on to child processes
-    atexit.register(_handle, signal.SIG_IGN)  # the interpreter's end would restore the default: death by a late copy
+    atexit.register(_ignore)  # the interpreter's end would restore the defaults: death by a late copy
     return stop
 
 
@@ -93,3 +93,8 @@ def _handle(handler: Handler) -> None:
     for number in STOPS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, handler)
+
+
+def _ignore() -> None:
+    for number in (*STOPS, *USERS):
+        signal.signal(number, signal.SIG_IGN)
