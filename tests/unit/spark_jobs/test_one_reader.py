@@ -15,14 +15,16 @@ from producers.submit.validation import check_slab
 
 pytest.importorskip("pyarrow")
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spark_jobs.ingest import text_table
-from spark_jobs.ingest.audience import TableSource, read_table
+from spark_jobs.ingest.audience import TableSource, read_table, with_targets
 from spark_jobs.ingest.job import IngestOptions, transform
 from spark_jobs.ingest.rules import DUPLICATE, Checker, Rules
 from spark_jobs.ingest.suppression import SUPPRESSED_TARGET, SuppressOptions, suppressed_targets
 from spark_jobs.ingest.text_table import files_at, plan_reading, read_parts
 from spark_jobs.reconcile.job import given_audience
+from spark_jobs.session.failures import translated
 from spark_jobs.source.columns import PACKED, Columns
 from spark_jobs.source.rows import variables_of
 from spark_jobs.source.task_options import parse_options
@@ -111,26 +113,53 @@ def tabled(path: Path) -> Read | None:
     return read
 
 
-SAMPLES = ("doubled quotes.csv", "many line breaks in quotes.csv", "ragged rows.csv", "empty cells.csv", "nested.jsonl")
+PROTECTED = {"long cells.csv": Counter(["a"])}
+"""Targets that a list protects although `ingest` refuses their rows, for the variables."""
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", [sample.name for sample in CORPUS])
 def test_ingest_suppress_and_reconcile_take_and_refuse_the_same_rows(
-    spark: "SparkSession", files: Mapping[str, Path], name: str, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession", files: Mapping[str, Path], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(text_table, "MAX_PART_BYTES", 150)
+    monkeypatch.setattr(text_table, "MAX_PART_BYTES", 600)
     found = submitted(files[name])
-    assert found is not None
-    addresses = {address for address, _ in found.accepted}
     source = TableSource(str(files[name]))
-    chosen = IngestOptions(task=parse_options(TASK), audience=source, tables=files[name].parent / "none")
-    rows = transform(read_table(spark, source, chosen.rules), chosen).collect()
-    assert {row.target for row in rows if row.reason is None} == addresses
-    assert Counter(row.reason for row in rows if row.reason) == found.refused
-    lists = SuppressOptions(lists=(source,), min_matched=0.0)
-    with suppressed_targets(spark, chosen.task, lists, {}, None) as suppressed:
-        assert suppressed.targets is not None
-        assert {row[SUPPRESSED_TARGET] for row in suppressed.targets.collect()} == addresses
-        assert suppressed.lists[0].targets == found.accepted.total()
-    given = given_audience(spark, read_table(spark, source), files[name].parent, "none")
-    assert {row.target for row in given.collect()} == addresses
+    chosen = IngestOptions(task=parse_options({**TASK, "channel": "null"}), audience=source, tables=tmp_path)
+    if found is None:
+        for taken in (ingested, suppressed, reconciled):
+            with pytest.raises(InvalidInput), translated():
+                taken(spark, chosen)
+        return
+    addresses = Counter(address for address, _ in found.accepted.elements())
+    assert ingested(spark, chosen) == (set(addresses), found.refused)
+    named = addresses + PROTECTED.get(name, Counter())
+    assert suppressed(spark, chosen) == (set(named), named.total())
+    if addresses:
+        assert reconciled(spark, chosen) == addresses
+    else:
+        with pytest.raises(InvalidInput, match="no rows with a target"):
+            reconciled(spark, chosen)
+
+
+def ingested(spark: "SparkSession", chosen: IngestOptions) -> tuple[set[str], Counter[str]]:
+    """Return the targets that `ingest` sends to, and why it refuses the other rows, which it stores."""
+    rows = transform(read_table(spark, chosen.audience, chosen.rules), chosen).toArrow()
+    reasons = rows["reason"].to_pylist()
+    Path(chosen.rejects).mkdir(parents=True)
+    pq.write_table(rows.filter(rows["reason"].is_valid()), f"{chosen.rejects}/part.parquet")
+    good = {row for row, reason in zip(rows["target"].to_pylist(), reasons, strict=True) if reason is None}
+    return good, Counter(reason for reason in reasons if reason not in (None, DUPLICATE))
+
+
+def suppressed(spark: "SparkSession", chosen: IngestOptions) -> tuple[set[str], int]:
+    """Return the targets that are left out if the file is a list of `--suppress`, and the number of its good rows."""
+    lists = SuppressOptions(lists=(chosen.audience,), min_matched=0.0)
+    with suppressed_targets(spark, chosen.task, lists, {}, None) as found:
+        assert found.targets is not None
+        return {row[SUPPRESSED_TARGET] for row in found.targets.collect()}, found.lists[0].targets
+
+
+def reconciled(spark: "SparkSession", chosen: IngestOptions) -> Counter[str]:
+    """Return the targets that `reconcile --audience` looks for."""
+    given = given_audience(spark, with_targets(read_table(spark, chosen.audience)), chosen.tables, chosen.task.task)
+    return Counter(row.target for row in given.collect())
