@@ -150,7 +150,7 @@ class _Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
     format: Annotated[int, Meta(gt=ROUNDS_FORMAT, le=MAX_FORMAT)]
 
 
-_encoder = msgspec.msgpack.Encoder()
+_encoder = msgspec.msgpack.Encoder(enc_hook=str.__str__)  # an address may be of a subclass of str
 _decode = msgspec.msgpack.Decoder(Envelope).decode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
 _is_name = re.compile(NAME_PATTERN).fullmatch

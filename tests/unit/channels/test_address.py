@@ -83,6 +83,12 @@ def test_every_spelling_is_accepted_as_one_target_that_can_be_encoded(wrap: Any)
     assert DuplicateFilter("remove")(accepted).addresses == [TOKEN]
 
 
+def test_addresses_of_a_subclass_of_str_make_the_same_envelope() -> None:
+    accepted, refusals = check_slab([Text(FCM), np.str_(TOKEN)], int, TargetCheck.of("mine", {}))
+    assert (refusals, accepted.text) == ([], f"{FCM} {TOKEN} ".encode())
+    assert encode_message({"targets": accepted.addresses}) == encode_message({"targets": [FCM, TOKEN]})
+
+
 @given(st.lists(st.text("abcXYZ019-_é ß\u200b\t", max_size=6) | st.sampled_from([TOKEN, TOKEN.upper()])))
 @pytest.mark.parametrize("form", [address_form("apns"), address_form("mine"), AS_GIVEN])
 def test_the_check_of_a_slab_spells_as_the_check_of_each_target(form: Any, items: list[object]) -> None:
