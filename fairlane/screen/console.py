@@ -36,8 +36,8 @@ UNBOUNDED = 10_000
 
 def console_of(*, stderr: bool = False) -> Console:
     """Return the console. A pipe or a file has no width limit: lines stay whole."""
-    console = Console(stderr=stderr, highlight=False, theme=theme())
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=UNBOUNDED)
+    console = Console(stderr=stderr, highlight=False, markup=False, theme=theme())
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=UNBOUNDED)
 
 
 def theme() -> Theme:

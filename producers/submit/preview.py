@@ -61,7 +61,7 @@ def preview(
     """
     check_audience(targets)
     name, form, check = task.id or "", address_form(task.channel), target_check(task, targets)
-    report, now_ms = SubmitReport(name or "without an id", Watchers(), clock), clock.wall_ms()
+    report, now_ms = SubmitReport(name or "(new)", Watchers(), clock), clock.wall_ms()
     record = accept(task, name or "new", audience_size(task, targets), now_ms, Topics(), first=rules.first)
     intake = Intake(targets, report.refuse, clock.monotonic_s, rules.duplicates, check, form)
     handling = Handling(task.tier, max(now_ms, record.start_ms), record.expires_ms)

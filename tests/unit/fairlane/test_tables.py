@@ -369,3 +369,11 @@ def test_what_a_number_names_takes_no_separators() -> None:
 def test_a_task_that_has_ended_has_no_eta() -> None:
     done = task_view("done", state="completed", eta_s=0.0, finished_ms=1)
     assert drawn(tasks_table([done], 1), 200)[-1].split()[-2:] == ["-", "1"]
+
+
+@pytest.mark.parametrize(
+    "printed", ["see [estate] [/x] [bold]", table_of([{"task": "[estate] [/x] [bold]"}], ["task"])]
+)
+def test_text_in_brackets_is_shown_as_it_is(printed: RenderableType, capsys: pytest.CaptureFixture[str]) -> None:
+    Output().emit({}, lambda: printed)
+    assert "[estate] [/x] [bold]" in capsys.readouterr().out
