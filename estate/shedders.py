@@ -5,7 +5,7 @@ They are played on loads that are given, to show what they would move and what t
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from dispatcher.model.errors import InvalidInput
@@ -31,15 +31,13 @@ class Bundle:
 
 @dataclass
 class Loads:
-    """Bundles by broker, as a play changes them. The usage of a broker is that of its bundles and its own."""
+    """Bundles by broker, as a play changes them. The usage of a broker is that of its bundles."""
 
     bundles: dict[str, list[Bundle]]
-    own: Mapping[str, float] = field(default_factory=dict)
-    """Usage of each broker in points that no bundle causes."""
 
     def usage(self, broker: str) -> float:
         """Return the largest of a broker's weighted resource usages, in per cent."""
-        return self.own.get(broker, 0.0) + sum(bundle.usage for bundle in self.bundles[broker])
+        return sum(bundle.usage for bundle in self.bundles[broker])
 
     def bytes(self, broker: str) -> float:
         return sum(bundle.bytes for bundle in self.bundles[broker])

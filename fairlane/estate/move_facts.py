@@ -8,7 +8,6 @@ from backends.pulsar.estate.lane_stats import TopicStats
 from estate.balance import Goal, loads_of, pieces_of
 from estate.cluster import BrokerLoad, BundleLoad, Estate, Usage
 from estate.placement import hash_of, parse_range
-from estate.shedders import Bundle, Loads
 
 
 @dataclass(frozen=True)
@@ -121,34 +120,3 @@ def _bundle(name: str, broker: str, topics: Mapping[str, TopicStats]) -> BundleL
         messages_in=sum(topic.msg_rate_in for topic in loads),
         messages_out=sum(topic.msg_rate_out for topic in loads),
     )
-
-
-def loads_of_facts(facts: MoveFacts) -> Loads:
-    """Return the brokers that answered with their bundles, as Pulsar's shedders see them.
-
-    A broker's usage is its CPU, divided by messages. Without messages, the CPU is the broker's own, which no move
-    changes.
-    """
-    cpu = {piece.bundle: piece.weight for piece in pieces_of(facts.estate, Goal.CPU)}
-    brokers = [broker for broker in facts.estate.brokers if broker.answered]
-    limits = {broker.name: broker.cpu.limit if broker.cpu else 100.0 for broker in brokers}
-    bundles = {
-        broker.name: [
-            Bundle(
-                name=bundle.name,
-                bytes=bundle.bytes_in + bundle.bytes_out,
-                messages=bundle.messages_in + bundle.messages_out,
-                usage=100 * cpu[bundle.name] / limits[broker.name],
-            )
-            for bundle in broker.bundles
-        ]
-        for broker in brokers
-    }
-    return Loads(bundles, {broker.name: _own(broker) for broker in brokers})
-
-
-def _own(broker: BrokerLoad) -> float:
-    """Return the usage in per cent that no bundle causes."""
-    has_messages = any(bundle.messages_in + bundle.messages_out for bundle in broker.bundles)
-    share = broker.cpu.share if broker.cpu else None
-    return 0.0 if has_messages or share is None else 100 * share

@@ -183,13 +183,6 @@ def test_a_broker_that_does_not_exist_is_not_found(moved: Moved, estate: EstateS
     assert estate.broker_web("broker-1") in error
 
 
-@pytest.mark.parametrize("shedder", ["threshold", "avg"])
-def test_the_shedders_of_pulsar_can_be_played_on_the_load_as_it_is(moved: Moved, shedder: str) -> None:
-    document = json.loads(moved.call("balance", "--like", shedder, "--hours", "1", "-o", "json")[0])
-    assert document["moves"] >= 0
-    assert len(document["usages"]) == 2
-
-
 def test_a_large_lane_is_in_the_bundles_that_the_rule_says(moved: Moved, estate: EstateServers) -> None:
     """Pulsar's own lookup agrees with the CRC32 of this project."""
     admin, count = PulsarAdmin(moved.settings.pulsar), bundles_for(brokers=5)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlane.cli.base import exit_codes
-from fairlane.cli.base.arguments import HOURS
 from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option, say
@@ -28,12 +27,6 @@ _plan = with_options(
 _other = with_options(
     click.option("--undo", is_flag=True, help="Undo the last run of moves that was started on this machine."),
     click.option("--stop", is_flag=True, help="Tell the run of moves on this machine to begin no further move."),
-    click.option(
-        "--like",
-        type=click.Choice(["threshold", "avg"]),
-        help="Move nothing; simulate what this load shedder of Pulsar would do with the present load.",
-    ),
-    click.option("--hours", type=HOURS, default=2.0, help="Hours that --like simulates."),
 )
 
 
@@ -47,8 +40,6 @@ def balance(
     output: Output,
     goal: str,
     at_once: int,
-    like: str | None,
-    hours: float,
     *,
     dry_run: bool,
     split: bool,
@@ -61,8 +52,8 @@ def balance(
     tried again; one that fails five times is given up and listed. Exits with 1 if one was given up. Only bundles of
     this installation are moved.
     """
-    if sum((undo, stop, like is not None)) > 1:
-        raise click.UsageError("Give one of --undo, --stop and --like.")
+    if undo and stop:
+        raise click.UsageError("Give one of --undo and --stop.")
     if stop:
         return _stop(settings)
     from fairlane.cli.estate.moving import mover_of
@@ -70,10 +61,7 @@ def balance(
     with mover_of(settings, output) as mover:
         if undo:
             return _undo(mover, at_once)
-        facts = mover.read()
-        if like is not None:
-            return _play(mover, facts, like, hours)
-        return _balance(mover, facts, goal, at_once, dry_run=dry_run, split=split)
+        return _balance(mover, mover.read(), goal, at_once, dry_run=dry_run, split=split)
 
 
 def _balance(mover: "Mover", facts: "MoveFacts", goal: str, at_once: int, *, dry_run: bool, split: bool) -> int:
@@ -145,17 +133,3 @@ def _undo(mover: "Mover", at_once: int) -> int:
         mover.journals.mark_undone(path)
     emit_progress(mover.output, progress, ["bundle", "target", "state", "reason"])
     return exit_of(progress)
-
-
-def _play(mover: "Mover", facts: "MoveFacts", like: str, hours: float) -> int:
-    from dataclasses import asdict
-
-    from estate.shedders import play
-    from fairlane.estate.move_facts import loads_of_facts
-
-    result = asdict(play(like, loads_of_facts(facts), round(hours * 60)))
-    brokers = [{"broker": broker, "usage": round(usage, 1)} for broker, usage in result["usages"].items()]
-    summary = {"moves": result["moves"], "uneven_before": round(result["uneven_before"], 3)}
-    summary |= {"uneven_after": round(result["uneven_after"], 3), "moved_twice": result["moved_twice"]}
-    mover.output.emit_document(result, brokers, summary)
-    return exit_codes.OK

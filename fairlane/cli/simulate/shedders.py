@@ -43,8 +43,7 @@ def shedders(
     """Simulate Pulsar's ThresholdShedder (its default) and AvgShedder, side by side, on clusters with uneven load.
 
     Without options: the cases in which ThresholdShedder is known to leave load uneven (PIP-220), and a skewed cluster.
-    "uneven" is the standard deviation of the brokers' usage as a part of its mean. `fairlane estate balance --like`
-    simulates them on the load of a real cluster.
+    "uneven" is the standard deviation of the brokers' usage as a part of its mean.
     """
     from estate.shedder_cases import compare_shedders
 

@@ -52,7 +52,7 @@ def test_what_is_none_of_them_is_refused_with_an_example(
         "top --every nan",
         "top --every inf",
         "estate show --watch --every nan",
-        "estate balance --like avg --hours nan",
+        "simulate shedders --hours nan",
         "backlog snapshot --every 99999999d",
         "backlog snapshot --keep-days 9999999",
         "backlog report --since 9999999d",
