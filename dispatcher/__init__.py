@@ -3,7 +3,3 @@
 No network, environment or wall clock belongs here, and no third party but pydantic and msgspec. Servers are in
 `backends`, the ledger's rules in `quotas`.
 """
-
-from dispatcher.public_names import warn_of_imports_from
-
-warn_of_imports_from("dispatcher")

@@ -259,10 +259,6 @@ class BatchChannel(_AnyChannel, Protocol):
         ...
 
 
-Channel = BatchChannel
-"""The name of BatchChannel in 0.2, for one release."""
-
-
 class TargetChannel(_AnyChannel, Protocol):
     """Delivers to a provider that is asked target by target.
 

@@ -9,7 +9,7 @@ Commands, the worker process, the local stack and all output on a terminal belon
 
 from typing import TYPE_CHECKING
 
-from fairlane.lazy import public_module
+from fairlane.public_names import public_module
 
 if TYPE_CHECKING:
     from dispatcher.analysis.why import Why

@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from fairlane.lazy import ROOT, hidden_package
+from fairlane.public_names import ROOT, hidden_package
 
 
 def main() -> None:

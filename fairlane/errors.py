@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fairlane.lazy import public_module
+from fairlane.public_names import public_module
 
 if TYPE_CHECKING:
     from dispatcher.model.errors import (

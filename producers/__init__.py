@@ -2,7 +2,3 @@
 
 Nothing here sends to a provider or draws on a terminal; the commands are in `fairlane.cli`.
 """
-
-from dispatcher.public_names import warn_of_imports_from
-
-warn_of_imports_from("producers")

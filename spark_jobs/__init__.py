@@ -13,9 +13,8 @@ tables of the outcome journal.
 Names are imported on first use: pyspark is an extra, and nothing needs it earlier.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from dispatcher.public_names import lazy_name
 
 if TYPE_CHECKING:
     from spark_jobs.journal.job import Journal as Journal
@@ -43,4 +42,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name from its home on first use."""
-    return lazy_name(__name__, _HOMES, name)
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    return value

@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -14,7 +13,6 @@ from dispatcher.channels.guards.payload_guard import MessageRefused
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, InvalidInput
 from dispatcher.ports import AnyChannel
-from dispatcher.public_names import Moved
 
 BUILT_IN = {
     "null": "consumers.delivery.channels.null:NullChannel",
@@ -86,9 +84,7 @@ def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
         cause = f"The channel {name} is neither {', '.join(BUILT_IN)} nor a module:Class, but {path!r}."
         raise InvalidInput(cause, "Name its class as in mypackage.push:MyChannel.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("default", Moved)  # Python shows it for programs only, not for modules
-            module = importlib.import_module(module_name)
+        module = importlib.import_module(module_name)
     except Exception as error:
         cause = f"The module {module_name} of the channel {name} cannot be imported: {type(error).__name__}: {error}."
         raise InvalidInput(cause, "Install it, or put its directory on PYTHONPATH.") from error

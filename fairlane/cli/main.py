@@ -14,8 +14,8 @@ from fairlane.cli.base import exit_codes
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import Invocation, options_of
 from fairlane.cli.base.output import say
-from fairlane.lazy import hidden_package
 from fairlane.masked_stream import masked
+from fairlane.public_names import hidden_package
 
 COMMANDS = {
     "stack": "start, stop and show the local Pulsar and Redis",

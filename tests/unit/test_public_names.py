@@ -1,20 +1,17 @@
-"""The public face: `fairlane`, `fairlane.errors`, `fairlane.channels`; and what users imported before there was one."""
+"""The public face: `fairlane`, `fairlane.errors`, `fairlane.channels`."""
 
 import ast
 import inspect
-import pickle
 import subprocess
 import sys
-import warnings
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from dispatcher.model.service_settings import Setting, globals_after, globals_of
 from dispatcher.model.task import PushTask
-from dispatcher.public_names import PUBLIC
+from fairlane.public_names import PUBLIC
 from producers.async_client import AsyncDeadLetterBox, AsyncPushClient, AsyncTaskHandle
 from producers.client import PushClient
 from producers.control.service_controls import ServiceControls
@@ -93,49 +90,6 @@ def test_set_tiers_takes_what_globals_gives() -> None:
 
 def python(*arguments: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
-
-
-def user_module(source: str, name: str = "users_own") -> ModuleType:
-    module = ModuleType(name)
-    exec(compile(source, f"{name}.py", "exec"), vars(module))
-    return module
-
-
-@pytest.mark.parametrize(
-    ("line", "place"),
-    [
-        ("from dispatcher.outcome import Report", "fairlane.channels.Report"),
-        ("from dispatcher.ports import Channel", "fairlane.channels.BatchChannel"),
-        ("from dispatcher.errors import Refused", "fairlane.errors.Refused"),
-        ("import dispatcher.errors\ndispatcher.errors.Refused", "fairlane.errors.Refused"),
-        ("from dispatcher.envelope import decode_message", "fairlane.channels.Envelope.decoded_message"),
-        ("from producers.handle import TimedOut", "fairlane.errors.TimedOut"),
-        ("from producers.handle import TaskHandle", "fairlane.TaskHandle"),
-        ("from fairlane.channels import Channel", "fairlane.channels.BatchChannel"),
-    ],
-)
-def test_what_users_imported_before_works_and_names_the_new_place(line: str, place: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"use {place}") as caught:
-        user_module(line)
-    assert [warning.filename for warning in caught] == ["users_own.py"]
-
-
-def test_the_author_of_a_channel_sees_the_warning(tmp_path: Path) -> None:
-    """Python shows it by default for `__main__` alone."""
-    (tmp_path / "older_push.py").write_text("from dispatcher.outcome import ALL_SENT\nclass Push: ...\n")
-    command = "from consumers.delivery.channel_registry import load_channels; load_channels({'my': 'older_push:Push'})"
-    done = python("-c", command, cwd=tmp_path)
-    assert "older_push.py:1: Moved: dispatcher.outcome.ALL_SENT moves in the next release: use fairlane" in done.stderr
-
-
-def test_public_imports_our_own_and_unpickling_warn_nobody() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        user_module("from fairlane.channels import Report\nfrom fairlane.errors import Refused")
-        user_module("from dispatcher.wire.outcome import Report", "fairlane.cli.something")
-        stored = pickle.dumps(globals_of({}))
-        found = user_module(f"import pickle\nfound = pickle.loads({stored!r})")
-    assert found.found == globals_of({})
 
 
 def test_our_own_modules_import_without_a_warning() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlane.lazy import PACKAGES, ROOT
+from fairlane.public_names import PACKAGES, ROOT
 
 
 def run(*arguments: str, cwd: Path, first: Path | None = None) -> subprocess.CompletedProcess[str]:
