@@ -6,7 +6,6 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 from backends.redis.epochs import Epochs
-from backends.redis.estate.incidents import Incidents
 from backends.redis.letter_index import LetterIndex
 from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
@@ -71,7 +70,7 @@ class Connection:
             if self._services is None:
                 self.check_form()
                 self.check_home()
-                self._services = self._connected().services(self.registry, self.epochs, Incidents(self._view))
+                self._services = self._connected().services(self.registry, self.epochs)
             return self._services
 
     def check_form(self) -> None:

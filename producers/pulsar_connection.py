@@ -17,7 +17,6 @@ from backends.pulsar.dead_letter_topic import LetterTopic, read_dead_letters
 from backends.pulsar.outcome_topic import read_invalid, read_outcome_records
 from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
 from backends.redis.epochs import Epochs
-from backends.redis.estate.incidents import Incidents
 from backends.redis.letter_index import LetterSpan
 from backends.redis.registry.registry import Registry
 from backends.system_clock import SystemClock
@@ -31,7 +30,6 @@ from producers.failures import Failure, failures
 from producers.letters.definition import read_definition
 from producers.ports import Services
 from producers.publish.lanes import SubmissionLanes
-from producers.publish.stalls import StallNotes
 from producers.settings import ConnectionSettings
 from producers.submit.history import KnownSubmissions
 
@@ -50,21 +48,21 @@ class PulsarConnection:
         self._opened.callback(pulsar_client.close, self._client)
         self._letters = self._opened.enter_context(closing(LetterTopic(self._client, self._topics)))
 
-    def services(self, registry: Registry, epochs: Epochs, incidents: Incidents) -> Services:
+    def services(self, registry: Registry, epochs: Epochs) -> Services:
         """Return the services. Raises Unreachable if Pulsar does not answer, NotFound if it is not provisioned."""
-        clock, options, who = SystemClock(), self._settings.producer, f"{socket.gethostname()}:{os.getpid()}"
+        clock, options = SystemClock(), self._settings.producer
         control = self._opened.enter_context(closing(ControlTopic(self._client, self._topics)))
         admin = self._opened.enter_context(closing(PulsarAdmin(self._settings.pulsar)))
         return Services(
             control=control,
             registry=registry,
             known=KnownSubmissions(registry, epochs, control.reader),
-            lanes=SubmissionLanes(self._client, admin, options, StallNotes(incidents.note, options.note_stall_s, who)),
+            lanes=SubmissionLanes(self._client, admin, options),
             topics=self._topics,
             clock=clock,
             new_id=partial(_new_id, clock),
             options=options,
-            who=who,
+            who=f"{socket.gethostname()}:{os.getpid()}",
         )
 
     def earlier_views(self, epoch: str, after: str | None) -> EarlierViews:

@@ -47,7 +47,7 @@ class ProducerOptions(BaseModel):
         default=30.0,
         gt=0,
         le=600,
-        description="seconds without a receipt after which a submission notes a stall, for `fairlane estate capture`",
+        description="seconds without a receipt from Pulsar after which a submission logs a warning",
     )
 
     @property

@@ -171,8 +171,6 @@ class Keys:
     """A copy of a task's open envelopes while a snapshot is made of it."""
     worker = _NameOf()
     """A worker's last heartbeat."""
-    incidents = _Name()
-    """Hash: subject -> wall time and note of an incident that nobody has taken up; it expires."""
     seen_brokers = _Name()
     """Hash: broker -> wall time (Unix ms) at which a command last had an answer of it."""
     guarded = _Name()

@@ -18,7 +18,6 @@ from producers.ports import LaneWriter
 from producers.publish.compression import compression_for
 from producers.publish.partitioning import need_of
 from producers.publish.router import Router, RouterSettings
-from producers.publish.stalls import StallNotes
 from producers.publish.tuning import ProducerSettings, tune
 from producers.settings import ProducerOptions
 
@@ -30,8 +29,7 @@ _CREATED_AT_ONCE = 8
 class SubmissionLanes:
     """Implements LaneOpener."""
 
-    def __init__(self, client: pulsar.Client, admin: PulsarAdmin, options: ProducerOptions, stalls: StallNotes) -> None:
-        self._stalls = stalls
+    def __init__(self, client: pulsar.Client, admin: PulsarAdmin, options: ProducerOptions) -> None:
         self._client = client
         self._admin = admin
         self._options = options
@@ -45,8 +43,8 @@ class SubmissionLanes:
         options, settings = self._options, tune(need_of(record, self._options)).settings
         topics = topics_of_lane(record.lane, record.partitions)
         producers = open_producers(self._client, topics, settings, compression_for(options.compression, first))
-        rules = RouterSettings(when_full=options.when_full)
-        return Router(producers, settings, rules, time.monotonic, self._stalls.of(record))
+        rules = RouterSettings(when_full=options.when_full, note_stall_s=options.note_stall_s, task=record.task)
+        return Router(producers, settings, rules, time.monotonic)
 
 
 def open_producers(

@@ -4,6 +4,7 @@ pulsar-client exposes neither its queues nor its memory use. Its own routing kee
 that partition's queue holds all the memory. So there is a producer for each partition, and the counts are kept here.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,14 @@ from dispatcher.ports import Done
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from producers.publish.in_flight import Confirmed
 from producers.publish.rotation import PartitionRotation
-from producers.publish.stalls import OnSilence, unnoticed
 from producers.publish.tuning import ProducerSettings
 from producers.settings import WhenFull
+
+_STALLED = (
+    "The submission of task %s got no receipt from Pulsar for %.0f s. `fairlane estate show` names a slow node; "
+    "`fairlane estate capture --task %s` keeps the state of the estate."
+)
+_log = logging.getLogger(__name__)
 
 
 class QueueFull(Unreachable):
@@ -51,6 +57,10 @@ class RouterSettings:
     """A partition that owes an answer for this long gets nothing new until it answers (see PartitionRotation)."""
     stall_s: float = 60.0
     """How long a sender waits while no partition answers anything."""
+    note_stall_s: float = 30.0
+    """How long no partition answers anything before that is logged."""
+    task: str = ""
+    """The task whose targets are sent, for the log."""
 
 
 class Router:
@@ -65,18 +75,18 @@ class Router:
         producer: ProducerSettings,
         settings: RouterSettings,
         clock_s: Callable[[], float],
-        on_silence: OnSilence = unnoticed,
     ) -> None:
-        """clock_s: monotonic. on_silence: called at each call that sends, and again and again while it waits."""
+        """clock_s: monotonic."""
         self._partitions = partitions
         self._settings = settings
         self._clock_s = clock_s
-        self._on_silence = on_silence
         self._sending = threading.Lock()
         self._room = threading.Condition()
         self._rotation = PartitionRotation(producer, settings.late_s, clock_s())
         self._confirmed = Confirmed()
         self._sent = 0
+        self._noted = False
+        """Whether the stall that lasts is logged."""
         self._error: FairlaneError | None = None
 
     # ------------------------------------------------------------ LaneWriter
@@ -90,7 +100,7 @@ class Router:
             raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
         with self._sending:
             with self._room:
-                self._on_silence(self._rotation.silent_s(self._clock_s()))
+                self._note_stall(self._rotation.silent_s(self._clock_s()))
             start = 0
             while start < len(bodies):
                 with self._room:
@@ -168,13 +178,21 @@ class Router:
         coming."""
         self._check()
         silent_s = self._rotation.silent_s(self._clock_s())
-        self._on_silence(silent_s)
+        self._note_stall(silent_s)
         if silent_s >= self._settings.stall_s:
             raise Unreachable(
                 f"Pulsar has confirmed nothing for {self._settings.stall_s:g} s ({self._full_words()})",
                 "Check that it runs and its disk has room (`fairlane doctor`); then submit again to continue.",
             )
         self._room.wait(self._settings.late_s)
+
+    def _note_stall(self, silent_s: float) -> None:
+        """Log a stall, once while it lasts. A thread does it: a handler may block, and answers need the lock."""
+        stalled = silent_s >= self._settings.note_stall_s
+        if stalled and not self._noted:
+            args = (_STALLED, self._settings.task, silent_s, self._settings.task)
+            threading.Thread(target=_log.warning, args=args, name="note stall", daemon=True).start()
+        self._noted = stalled
 
     def _check(self) -> None:
         if self._error is not None:

@@ -1,18 +1,12 @@
-"""Captures that are taken by themselves: at most one in ten minutes, over all processes."""
+"""Captures that are taken by themselves: at most one in ten minutes."""
 
 import logging
-import os
-import secrets
-import socket
 import threading
-from contextlib import closing
 from pathlib import Path
 
-from backends.redis.estate.incidents import Incidents
-from backends.redis.view import open_view
 from backends.system_clock import SystemClock
 from dispatcher.clock import Clock
-from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.model.errors import FairlaneError
 from estate.capture.incidents import Incident
 from fairlane.estate.capture.archive import forget_old
 from fairlane.estate.capture.take import CaptureTaker
@@ -20,10 +14,8 @@ from fairlane.settings import Settings
 
 SPAN_MS = 600_000
 """Shortest time between two captures that are taken by themselves."""
-_TAKING_MS = 120_000
-"""How long the turn is held while a capture is taken; if its process dies, another may take it then."""
 _AGAIN_MS = 60_000
-"""Time until a capture that failed is tried again by anyone."""
+"""Time until a capture that failed is tried again."""
 _log = logging.getLogger(__name__)
 
 
@@ -34,8 +26,7 @@ def captures_folder(settings: Settings) -> Path:
 class AutomaticCaptures:
     """Takes captures in a thread of its own. `report` returns at once and never raises.
 
-    Of all processes on one Redis, one takes a capture in each ten minutes. Without Redis, each process does. Times are
-    those of Redis and of this process' monotonic clock: setting a clock of this machine changes nothing.
+    Only the elected guard reports. Times are those of the monotonic clock: setting a clock changes nothing.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
@@ -68,32 +59,17 @@ class AutomaticCaptures:
             self._busy.release()
 
     def _take(self, incident: Incident) -> None:
-        owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        left_ms = self._turn(owner, _TAKING_MS)
-        if left_ms:
-            self._rest(min(left_ms, _AGAIN_MS))
-            return
         _log.warning("Taking a capture of the estate: %s", incident.reason)
         try:
             folder = captures_folder(self._settings)
             path = CaptureTaker(self._settings, self._clock).take(incident, folder)
         except FairlaneError as error:
             _log.error("No capture was taken (%s). %s", incident.reason, error)
-            self._turn(owner, _AGAIN_MS)
             self._rest(_AGAIN_MS)
             return
-        self._turn(owner, SPAN_MS)
         self._rest(SPAN_MS)
         forget_old(folder, path)
         _log.warning("The capture is in %s (%s)", path, incident.reason)
-
-    def _turn(self, owner: str, ttl_ms: int) -> int:
-        """Take or keep the turn. Return 0, or the ms until another process' turn ends."""
-        try:
-            with closing(open_view(self._settings.redis)) as view:
-                return Incidents(view).take_turn(owner, ttl_ms, SPAN_MS)
-        except Unreachable:
-            return 0
 
     def _rest(self, ms: int) -> None:
         self._not_before_s = self._clock.monotonic_s() + ms / 1000

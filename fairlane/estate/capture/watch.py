@@ -1,4 +1,4 @@
-"""Watches for incidents that the lanes and tasks show, and for those that submissions note, and has them captured."""
+"""Watches for incidents that the lanes and tasks show, and has them captured."""
 
 import logging
 import threading
@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 
 from backends.pulsar.broker_lanes import BrokerLanes, answered_lanes
 from backends.pulsar.client import topics
-from backends.redis.estate.incidents import IncidentNote, Incidents
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import IDLE_TASK
 from backends.redis.view import open_view
@@ -16,13 +15,10 @@ from backends.system_clock import SystemClock
 from dispatcher.analysis.served import Served
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import TaskView
-from dispatcher.wire.topics import topics_of_lane
 from estate.capture.incidents import STUCK_MS, Incident, blocked_lanes, joined, stuck_lanes
 from fairlane.figures.stuck_tasks import is_stuck
 from fairlane.settings import Settings
 
-NOTES_EVERY_S = 1.0
-"""How often the notes of submissions are read."""
 LANES_EVERY_S = 10.0
 """How often lanes and tasks are looked at. Brokers renew their statistics every 10 to 60 s."""
 _ANSWER_S = 5.0
@@ -42,7 +38,7 @@ class IncidentWatch:
         quick = {"operation_timeout_s": _ANSWER_S}
         self._lanes = BrokerLanes(settings.pulsar.model_copy(update=quick), topics(settings.pulsar), SystemClock())
         self._view = open_view(settings.redis)
-        self._incidents, self._registry = Incidents(self._view), Registry(self._view)
+        self._registry = Registry(self._view)
         self._workers = Workers(self._view)
         self._report = report
 
@@ -51,35 +47,17 @@ class IncidentWatch:
         self._view.close()
 
     def run(self, stop: threading.Event, active: Callable[[], bool] = lambda: True) -> None:
-        """Look again and again until `stop` is set, while `active` says so. Servers that do not answer are asked again.
-
-        Lanes have a thread of their own: brokers that hang must not delay the notes.
-        """
-        lanes = threading.Thread(
-            target=self._repeat, args=(stop, active, LANES_EVERY_S, self.look_at_lanes), name="lanes", daemon=True
-        )
-        lanes.start()
-        self._repeat(stop, active, NOTES_EVERY_S, self.look_at_notes)
-        lanes.join()
-
-    @staticmethod
-    def _repeat(
-        stop: threading.Event, active: Callable[[], bool], every_s: float, look: Callable[[], list[Incident]]
-    ) -> None:
+        """Look again and again until `stop` is set, while `active` says so. Servers that do not answer are asked again."""
         trouble = ""
-        while not stop.wait(every_s):
+        while not stop.wait(LANES_EVERY_S):
             try:
                 if active():
-                    look()
+                    self.look_at_lanes()
                 trouble = ""
             except FairlaneError as error:
                 if error.cause != trouble:
                     _log.warning("Incidents cannot be watched for now: %s", error)
                 trouble = error.cause
-
-    def look_at_notes(self) -> list[Incident]:
-        """Report what submissions have noted since the last look, and return it. Raises Unreachable."""
-        return self._reported([_incident(note) for note in self._incidents.take()])
 
     def look_at_lanes(self) -> list[Incident]:
         """Report what lanes and tasks show now, and return it. Raises Unreachable, and Refused if the role may not ask
@@ -104,7 +82,7 @@ class IncidentWatch:
 def incidents_watched(
     settings: Settings, report: Callable[[Incident], None], active: Callable[[], bool] = lambda: True
 ) -> Iterator[None]:
-    """Watch for incidents in threads of their own until the end of the block. report, active: as of IncidentWatch.
+    """Watch for incidents in a thread of its own until the end of the block. report, active: as of IncidentWatch.
 
     Raises NotConfigured; Unreachable if a server of the local stack has ended.
     """
@@ -117,8 +95,3 @@ def incidents_watched(
         finally:
             stop.set()
             thread.join(_LEAVE_S)
-
-
-def _incident(note: IncidentNote) -> Incident:
-    topics_named = tuple(topics_of_lane(note.lane, note.partitions)) if note.lane else ()
-    return Incident(note.reason, task=note.task, topics=topics_named)

@@ -110,17 +110,34 @@ def in_background() -> Iterator[Start]:
 
 
 # ---------------------------------------------------------------- turns
-def test_a_sender_that_waits_says_for_how_long_nothing_was_answered(in_background: Start) -> None:
-    silences: list[float] = []
-    partition, clock = Held(), VirtualClock()
-    in_time = RouterSettings(late_s=0.01, stall_s=60.0)
-    router = Router([partition], producer(1), in_time, clock.monotonic_s, on_silence=silences.append)
+def test_a_sender_that_waits_for_long_logs_its_task_and_what_to_do(
+    in_background: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = Held()
+    router, clock = router_of([partition], producer(1), late_s=0.01, task="sale")
     router.send_many(numbered(0, 3))
     in_background(router.flush)
-    eventually(lambda: bool(silences))
     clock.advance(31.0)
-    eventually(lambda: silences[-1] == 31.0)
+    eventually(lambda: "task sale got no receipt from Pulsar for 31 s" in caplog.text)
+    assert "fairlane estate capture --task sale" in caplog.text
     partition.answer()
+
+
+def test_a_stall_is_logged_once_and_the_next_one_again(caplog: pytest.LogCaptureFixture) -> None:
+    partition = Held()
+    router, clock = router_of([partition], producer(1, pending=100), note_stall_s=10.0)
+    before = threading.active_count()
+    for seconds, logged in ((9.0, 0), (2.0, 1), (20.0, 1)):
+        router.send_many(numbered(0, 1))
+        clock.advance(seconds)
+        router.send_many(numbered(0, 1))
+        eventually(lambda: threading.active_count() == before)
+        assert len(caplog.records) == logged
+    answer_all([partition], router)
+    router.send_many(numbered(0, 1))
+    clock.advance(11.0)
+    router.send_many(numbered(0, 1))
+    eventually(lambda: len(caplog.records) == 2)
 
 
 def test_the_partition_changes_once_a_batch() -> None:

@@ -11,27 +11,10 @@ from fairlane.estate.capture import automatic
 from fairlane.estate.capture.archive import CaptureFailed
 from fairlane.estate.capture.automatic import AutomaticCaptures
 from fairlane.settings import Settings
-from tests.unit.views import LostRedis, view_of
 from tests.virtual_clock import VirtualClock
 
 JOIN_S = 20.0
 Make = Callable[..., AutomaticCaptures]
-
-
-class Turns:
-    """The turn in Redis, whose clock is not that of the process."""
-
-    def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.redis = LostRedis(self.clock.wall_ms)
-
-    def end(self) -> None:
-        """Set Redis' clock forward."""
-        self.clock.advance(3_600)
-
-    def left_ms(self) -> int:
-        view = view_of(self.redis)
-        return int(view.command("PTTL", view.keys.lock("capture")))
 
 
 class Taker:
@@ -53,16 +36,9 @@ class Taker:
 
 
 @pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
-    turns = Turns()
+def captures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Make:
     Taker.taken, Taker.fails = [], None
     monkeypatch.setattr(automatic, "CaptureTaker", Taker)
-    monkeypatch.setattr(automatic, "open_view", lambda _: view_of(turns.redis))
-    return turns
-
-
-@pytest.fixture
-def captures(turns: Turns, tmp_path: Path) -> Make:
     settings = Settings(home=tmp_path, redis={"url": "redis://r:1"}, pulsar={"url": "pulsar://p:1"})
 
     def make(clock: VirtualClock | None = None) -> AutomaticCaptures:
@@ -79,15 +55,13 @@ def captured(captures: AutomaticCaptures, *reasons: str) -> int:
     return len(Taker.taken)
 
 
-def test_one_capture_is_taken_in_ten_minutes(turns: Turns, captures: Make) -> None:
+def test_one_capture_is_taken_in_ten_minutes(captures: Make) -> None:
     clock = VirtualClock()
     one = captures(clock)
     assert captured(one, "a", "b", "c") == 1
     clock.advance(599.0)
-    turns.end()
     assert captured(one, "d") == 1
     clock.advance(2.0)
-    turns.end()
     assert captured(one, "e") == 2
     assert [incident.reason for incident in Taker.taken] == ["a", "e"]
 
@@ -101,7 +75,7 @@ class JumpingClock(VirtualClock):
         return self.set_ms
 
 
-def test_a_wall_clock_that_jumps_neither_makes_nor_prevents_a_capture(turns: Turns, captures: Make) -> None:
+def test_a_wall_clock_that_jumps_neither_makes_nor_prevents_a_capture(captures: Make) -> None:
     clock = JumpingClock()
     one = captures(clock)
     for set_ms in (10**12, 0, 10**13, 5):
@@ -109,19 +83,12 @@ def test_a_wall_clock_that_jumps_neither_makes_nor_prevents_a_capture(turns: Tur
         captured(one, "a")
     assert len(Taker.taken) == 1
     clock.advance(601.0)
-    turns.end()
     assert captured(one, "b") == 2
-
-
-def test_of_two_processes_one_takes_the_capture(turns: Turns, captures: Make) -> None:
-    assert captured(captures(), "a") == 1
-    assert captured(captures(), "a") == 1
-    assert turns.left_ms() == automatic.SPAN_MS
 
 
 @pytest.mark.parametrize("error", [CaptureFailed("The disk is full."), RuntimeError("a defect")])
 def test_a_capture_that_fails_is_logged_and_tried_again_after_a_minute(
-    turns: Turns, captures: Make, error: Exception, caplog: pytest.LogCaptureFixture
+    captures: Make, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = VirtualClock()
     one = captures(clock)
@@ -129,27 +96,13 @@ def test_a_capture_that_fails_is_logged_and_tried_again_after_a_minute(
     assert captured(one, "a", "b") == 1
     assert str(error) in caplog.text
     assert caplog.records[-1].levelno == logging.ERROR
-    assert turns.left_ms() <= automatic._TAKING_MS  # noqa: SLF001  # another process may try soon
     Taker.fails = None
-    turns.end()
     clock.advance(61.0)
     assert captured(one, "c") == 2
 
 
-def test_without_redis_each_process_keeps_its_own_time_also_after_a_failure(turns: Turns, captures: Make) -> None:
-    turns.redis.gone = True
-    clock = VirtualClock()
-    one = captures(clock)
-    assert captured(one, "a", "b") == 1
-    clock.advance(601.0)
-    Taker.fails = CaptureFailed("The disk is full.")
-    assert captured(one, "c", "d") == 2
-    clock.advance(61.0)
-    assert captured(one, "e") == 3
-
-
 def test_what_the_watch_reports_reaches_the_capture_and_its_archive_is_in_the_home(
-    turns: Turns, captures: Make, tmp_path: Path
+    captures: Make, tmp_path: Path
 ) -> None:
     incident = Incident("r", node="n", task="t", topics=("x",))
     one = captures()

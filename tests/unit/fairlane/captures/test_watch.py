@@ -1,4 +1,4 @@
-"""The watch finds what submissions note, blocked subscriptions and lanes without progress, and survives its servers."""
+"""The watch finds blocked subscriptions and lanes without progress, and survives its servers."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from backends.redis.estate.incidents import MAX_PARTITIONS, IncidentNote, Incidents
 from backends.redis.registry.registry import Registry
 from backends.redis.workers import Workers
 from dispatcher.model.errors import Unreachable
@@ -60,7 +59,6 @@ def world() -> World:
 @pytest.fixture
 def watching(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IncidentWatch]:
     monkeypatch.setattr(watch, "open_view", lambda _: world.view)
-    monkeypatch.setattr(watch, "NOTES_EVERY_S", 0.01)
     monkeypatch.setattr(watch, "LANES_EVERY_S", 0.01)
     with ExitStack() as opened:
         runtime = {"statsUpdateFrequencyInSecs": "10"}
@@ -69,22 +67,6 @@ def watching(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         pulsar = {"url": "pulsar://p:1", "admin_url": f"http://{address}"}
         settings = Settings(home=tmp_path, pulsar=pulsar, redis={"url": "redis://r:1"})
         yield opened.enter_context(closing(IncidentWatch(settings, world.reported.append)))
-
-
-def test_a_stall_that_a_submission_noted_is_reported_once_with_its_partitions(
-    world: World, watching: IncidentWatch
-) -> None:
-    Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale", lane=LANE, partitions=2))
-    topics = (f"{LANE}-partition-0", f"{LANE}-partition-1")
-    assert watching.look_at_notes() == [Incident("no receipt", task="sale", topics=topics)]
-    assert not watching.look_at_notes()
-    assert len(world.reported) == 1
-
-
-def test_a_note_beyond_its_bounds_is_left_out(world: World, watching: IncidentWatch) -> None:
-    Incidents(world.view).note(IncidentNote(reason="x", task="a", lane=LANE, partitions=MAX_PARTITIONS + 1))
-    Incidents(world.view).note(IncidentNote(reason="x" * 100_000, task="b"))
-    assert not watching.look_at_notes()
 
 
 def test_a_blocked_subscription_is_reported(world: World, watching: IncidentWatch) -> None:
@@ -124,16 +106,16 @@ def test_a_lane_that_has_a_reason_to_stay_as_it_is_is_not_reported(
 def test_the_watch_goes_on_when_redis_is_gone_and_comes_back(
     world: World, watching: IncidentWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    world.lane(msgBacklog=5, blockedSubscriptionOnUnackedMsgs=True)
     world.server.gone = True
     with pytest.raises(Unreachable):
-        watching.look_at_notes()
+        watching.look_at_lanes()
     with running(watching.run):
         asked = world.server.asked
         eventually(lambda: world.server.asked > asked + 20)
         lines = [one for one in caplog.records if "cannot be watched" in one.message]
-        assert 1 <= len(lines) <= 2, "once for each thread"
+        assert len(lines) == 1
         world.server.gone = False
-        Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
         eventually(lambda: bool(world.reported))
 
 
@@ -142,8 +124,8 @@ def test_a_watch_begins_and_ends_with_its_block(
 ) -> None:
     monkeypatch.setattr(watch, "IncidentWatch", lambda *_: watching)
     settings = Settings(redis={"url": "redis://r:1"}, pulsar={"url": "pulsar://p:1"})
+    world.lane(msgBacklog=5, blockedSubscriptionOnUnackedMsgs=True)
     with incidents_watched(settings, world.reported.append):
-        Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
         eventually(lambda: bool(world.reported))
     eventually(lambda: "incidents" not in {thread.name for thread in threading.enumerate()})
 
@@ -155,7 +137,7 @@ def test_a_process_that_is_not_elected_asks_nothing(world: World, watching: Inci
         asked.release()
         return False
 
-    Incidents(world.view).note(IncidentNote(reason="no receipt", task="sale"))
+    world.lane(msgBacklog=5, blockedSubscriptionOnUnackedMsgs=True)
     with running(lambda stop: watching.run(stop, held)):
         assert all(asked.acquire(timeout=10.0) for _ in range(10))
     assert not world.reported
