@@ -28,14 +28,6 @@ from fairlane.settings import (
     with_source,
 )
 
-_SPILL = "was removed in 0.3.0: a submission that Pulsar cannot follow waits or fails. Delete it"
-REMOVED = {
-    "producer.spill_folder": _SPILL,
-    "producer.spill_mib": _SPILL,
-    "worker.grace_s": "was removed in 0.2.0: without Redis a worker sends what it has leased, then waits. Delete it",
-}
-"""Messages for settings of earlier versions, by name."""
-
 Leaf = tuple[tuple[str, ...], Any, str]
 """The path of a setting, its value and its description."""
 
@@ -121,8 +113,6 @@ def _explain(fault: ErrorDetails, sources: Sources) -> str:
     name = ".".join(path)
     origin = sources.of(path)
     if fault["type"] == "extra_forbidden":
-        if name in REMOVED:
-            return f"Setting {name} ({origin}) {REMOVED[name]}."
         near = get_close_matches(name, _names(), 1)
         return f"There is no setting {name} ({origin}).{f' The nearest is {near[0]}.' if near else ''}"
     field = _field(path)

@@ -36,7 +36,7 @@ class Epoch:
     form: int = FORM
     """See dispatcher.model.view_form."""
     address: str = ""
-    """Address of the Redis that holds the view; empty in a view of version 0.2."""
+    """Address of the Redis that holds the view."""
     adopted: bool = False
     """Whether the installation moves here from another Redis."""
     foreign: str = ""
@@ -105,10 +105,6 @@ class Epochs(ViewPart):
         """Return the form of the present view, or None if Redis holds none."""
         epoch_id, form = self._view.command("HMGET", self._view.keys.epoch, "id", "form")
         return None if epoch_id is None else int(form or 1)
-
-    def lower_form(self, epoch: str) -> bool:
-        """Mark the view for a rebuild, since an older version folds it. Return False if it is another view."""
-        return bool(self._view.call("lower_form", epoch))
 
     def check_home(self) -> None:
         """Raise Refused if another Redis holds the view of this installation."""

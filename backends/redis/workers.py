@@ -30,7 +30,7 @@ class Workers(ViewPart):
 
     def absences(self, channel: str = "") -> list[TimeSpan]:
         """Return the spans of time (ms) in which no worker served the channel; without a channel, those without any
-        worker. Nothing is known of older workers (0.2.0)."""
+        worker. None are known before the first heartbeat of a view."""
         names = [f"{name}:{channel}" for name in ("first", "last", "gaps")]
         known, first, last, gaps = self._view.command("HMGET", self._view.keys.served, "first:", *names)
         epoch, is_first = self._view.command("HMGET", self._view.keys.epoch, "id", "first")
@@ -73,7 +73,7 @@ def _decoded(body: bytes) -> WorkerBeat:
     try:
         return _decode(body)
     except DECODING_ERRORS:
-        return WorkerBeat(id="unreadable", host="", pid=0, state="serving", started_ms=0, seen_ms=0, version="", form=0)
+        return WorkerBeat(id="unreadable", host="", pid=0, state="serving", started_ms=0, seen_ms=0, version="")
 
 
 def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:

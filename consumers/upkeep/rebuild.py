@@ -194,7 +194,7 @@ class Rebuilder:
         return self._name(epoch, first=not before.epochs, claim_ms=before.claim_ms)
 
     def _name(self, epoch: Epoch, *, first: bool = False, claim_ms: int = 0) -> float:
-        """Announce the address of the view. A view of 0.2 has none, and the server of any view may get another name."""
+        """Announce the address of the view, whose server may get another name."""
         claim_ms = max(claim_ms, epoch.claim_ms)
         position = self.ports.control.append(self._started(epoch.id, self.settings.address, claim_ms))
         self.ports.epochs.epoch_announced(epoch.id, first=first, position=position, claim_ms=claim_ms)

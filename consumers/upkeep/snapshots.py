@@ -15,7 +15,6 @@ from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.ports import ControlLog, RecordReader
 from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
 from dispatcher.wire.control import EpochStarted
-from dispatcher.wire.older_snapshot import checked
 from dispatcher.wire.snapshot import (
     FORMAT,
     Begun,
@@ -235,7 +234,7 @@ class Restorer:
         """Restore one snapshot. Return False if it cannot be used."""
         try:
             begun = check(self._records(number), self._partitions)
-            tasks = self._put(number, restorer, begun.format)
+            tasks = self._put(number, restorer)
         except Unreachable:
             self._failures[number] += 1
             raise
@@ -247,13 +246,13 @@ class Restorer:
             _log.info("the view begins with snapshot %s (%d tasks)", number, tasks)
         return True
 
-    def _put(self, number: str, restorer: str, form: int) -> int | None:
+    def _put(self, number: str, restorer: str) -> int | None:
         """Restore the parts. Return the number of tasks; None if Redis now holds another view, or another restorer took
         over."""
         tasks = 0
         for record in self._records(number):
             if isinstance(record, Chunk):
-                parts = parts_of(record) if form == FORMAT else checked(parts_of(record))
+                parts = parts_of(record)
                 tasks += sum(isinstance(part, TaskPart) for part in parts)
                 if not self._view.restore_parts(restorer, parts):
                     return None

@@ -12,7 +12,7 @@ class Served(NamedTuple):
 
     workers: int
     channels: frozenset[str] | None
-    """Channels of at least one worker; None if a worker does not report its channels (0.2.0 and older)."""
+    """Channels of at least one worker; None if a worker does not name its channels."""
 
     @classmethod
     def by(cls, beats: Iterable[WorkerBeat]) -> Self:

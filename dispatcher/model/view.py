@@ -189,8 +189,8 @@ class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):
     """Port of its metrics; 0: none."""
     extra: dict[str, Any] = {}
     """More fields, by name."""
-    form: int = 1
-    """The form of the views that it maintains (dispatcher.model.view_form). Version 0.1.0 does not report it."""
+    form: int = 0
+    """The form of the views that it maintains (dispatcher.model.view_form). 0: it names none."""
 
     @property
     def is_live(self) -> bool:
@@ -199,7 +199,7 @@ class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def channels(self) -> frozenset[str] | None:
-        """The worker's channels; None if it does not report them (0.2.0 and older), so it may have any."""
+        """The worker's channels; None if it does not name them, so it may have any."""
         names = self._names("channels")
         return None if names is None else frozenset(names)
 
@@ -220,8 +220,7 @@ class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unrecorded(self) -> Unrecorded | None:
-        """Outcomes that Pulsar has not stored for UNRECORDED_MS; None if there are none or it does not report them
-        (0.2.0 and older)."""
+        """Outcomes that Pulsar has not stored for UNRECORDED_MS; None if it reports none."""
         try:
             unrecorded = msgspec.convert(self.extra.get("unrecorded"), Unrecorded | None)
         except msgspec.ValidationError:

@@ -13,9 +13,7 @@ from dispatcher.model.values import listed
 from dispatcher.model.view import WorkerBeat
 
 FORM = 4
-"""The form of this version's view. Form 1 is that of 0.1.0, which did not name it. Up to form 2, the state of an
-open envelope had a list of positions (now dispatcher/wire/positions.py); up to form 3, no tries and due times of its
-targets (dispatcher/wire/groups.py)."""
+"""The form of this version's view."""
 GONE = ("stopped", "lost")
 """States of workers that do nothing any more."""
 MAX_NAMED = 5
@@ -39,8 +37,8 @@ class ViewDecision(NamedTuple):
 
 
 def older_workers(beats: Sequence[WorkerBeat]) -> list[WorkerBeat]:
-    """Return the workers that keep views of an older form, or do not name a form."""
-    return [beat for beat in beats if beat.form < FORM and beat.state not in GONE]
+    """Return the workers that keep views of an older form, or do not name a form. On standby they keep none."""
+    return [beat for beat in beats if beat.form < FORM and beat.state not in (*GONE, "standby")]
 
 
 def judge(form: int | None, beats: Sequence[WorkerBeat]) -> ViewDecision:

@@ -181,11 +181,11 @@ class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
     epoch: str
     at_ms: int
     address: str = ""
-    """Address of the view, as named by backends/redis/view.py. Empty in records of 0.2 and where it does not matter.
-    The last address in the topic belongs to the one Redis that may grant."""
+    """Address of the view, as named by backends/redis/view.py. Empty where it does not matter. The last address in the
+    topic belongs to the one Redis that may grant."""
     claim_ms: int = 0
-    """The longest claim that the writer knows of; 0 in records of 0.2 and where it does not matter. A view that may
-    lack claims grants nothing until the longest claim in the topic could have ended."""
+    """The longest claim that the writer knows of; 0 where it does not matter. A view that may lack claims grants
+    nothing until the longest claim in the topic could have ended."""
 
 
 class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):

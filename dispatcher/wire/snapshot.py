@@ -16,7 +16,7 @@ from dispatcher.model.errors import Malformed
 from dispatcher.model.view_form import FORM
 
 FORMAT = FORM
-"""Format of a snapshot. It follows the form of the view: 0.1.0 uses no snapshot of a later form."""
+"""Format of a snapshot. It follows the form of the view."""
 
 
 class Cursors(NamedTuple):

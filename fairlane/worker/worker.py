@@ -210,7 +210,7 @@ class Worker:
         self._stops = TaskStops(
             redis.registry.tasks, redis.registry.control, self._pulsar.control, clock, self._refusals
         )
-        self._form = FormWatch(redis.epochs, self._heartbeat.older)
+        self._form = FormWatch(redis.epochs)
         self._watchdog = Watchdog(
             self._signs,
             self._threads.fail,

@@ -48,8 +48,7 @@ _GATEWAY = "PYSPARK_GATEWAY_PORT"
 class SessionSettings:
     """Settings of a session. If spark-submit started this process, its master and memory settings win."""
 
-    app_name: str = field(default="fairlane", kw_only=False)
-    """By position too until 0.4, as the documents of 0.2 had it."""
+    app_name: str = "fairlane"
     master: str = "local[*]"
     """local[N], spark://HOST:PORT, yarn, k8s://…."""
     driver_memory: str = "2g"

@@ -1,6 +1,5 @@
 """The options of `df.write.format("fairlane")`: the fields of a task, and the roles of the columns."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,8 +19,6 @@ from spark_jobs.session.servers import NAMES, Servers, servers_of
 
 TASK_FIELDS = tuple(PushTask.model_fields)
 """Options that are fields of a PushTask, by the same names."""
-OLD_NAMES = {"task": "id", "ttl": "ttl_s"}
-"""The option names of 0.2, accepted until the next release."""
 _NOT_PASSED_ON = ("id", "hold_until_sealed", "message")
 SPLIT_FIELDS = ("app", "tier", "channel")
 """Split columns of these names give the task's field; others only tell tasks apart."""
@@ -121,7 +118,6 @@ def parse_options(options: Mapping[str, str]) -> TaskOptions:
 
     Raises InvalidInput for an option that is unknown, missing or outside its limits.
     """
-    options = _renamed(options)
     _check_names(options)
     _check_held(options.get("hold_until_sealed", ""))
     fields: dict[str, Any] = {
@@ -173,19 +169,6 @@ def _safe(value: str) -> str:
         return value
     kept = "".join(letter if letter in _SAFE else "_" for letter in value[:_SAFE_LENGTH])
     return f"{kept}-{blake2b(value.encode(), digest_size=4).hexdigest()}"
-
-
-def _renamed(options: Mapping[str, str]) -> dict[str, str]:
-    renamed = dict(options)
-    for old, new in OLD_NAMES.items():
-        if old not in renamed:
-            continue
-        if new in renamed:
-            raise InvalidInput(f"The options {old} and {new} are the same.", f"Leave {old} out.")
-        text = f"The option {old} is called {new} now, and the next release does not know the old name."
-        warnings.warn(text, FutureWarning, stacklevel=3)
-        renamed[new] = renamed.pop(old)
-    return renamed
 
 
 def _check_held(text: str) -> None:

@@ -99,5 +99,5 @@ def test_while_a_worker_does_not_say_what_it_has_nothing_is_said_of_absences(
     )
     with PushClient.connect(settings) as client:
         assert [part.cause for part in client.why("t1").parts] == ["no_worker_runs"]
-        workers.beat(records.beat("old", version="0.2.0"))
+        workers.beat(records.beat("silent"))
         assert [part.cause for part in client.why("t1").parts] == ["no_worker"]

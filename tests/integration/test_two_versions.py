@@ -17,7 +17,6 @@ from fairlane.worker.connections import open_pulsar, opened_servers
 from fairlane.worker.rebuild_by_hand import rebuild
 from fairlane.worker.shared_jobs import snapshot_topics
 from tests.actors import running
-from tests.formats.frozen import put_view
 from tests.integration.worker_crew import audience, crew, eventually, push
 from tests.records import beat
 
@@ -45,11 +44,9 @@ def a_refused_rebuild_keeps_the_snapshots(settings: Settings) -> None:
 
 
 def older_worker(view: RedisView) -> object:
-    """Beats as 0.1.0 does, which says nothing of forms."""
-
     def run(stop: threading.Event) -> None:
         while not stop.wait(0.3):
-            Workers(view).beat(beat("old", "serving"))
+            Workers(view).beat(beat("old", "serving", form=FORM - 1))
         Workers(view).beat(beat("old", "stopped"))
 
     return run
@@ -59,22 +56,22 @@ def states(view: RedisView) -> set[str]:
     return {beat.state for beat in Workers(view).workers() if beat.id != "old" and beat.state != "stopped"}
 
 
-def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_view_again(
+def test_a_worker_stands_by_until_older_ones_are_gone_and_then_makes_the_view_again(
     fresh_settings: Settings, tmp_path: Path
 ) -> None:
     write_nonsense(fresh_settings)
     view = open_view(fresh_settings.redis)
-    put_view("0.1.0", view)
-    Workers(view).beat(beat("w-1", "stopped"))
+    Epochs(view).begin_epoch("e", 0, fresh_settings.pulsar.outcome_partitions)
+    view.command("HSET", view.keys.epoch, "form", FORM - 1)
     with crew(fresh_settings, tmp_path) as members, PushClient.connect(fresh_settings) as client:
         with running(older_worker(view)):  # type: ignore[arg-type]
-            eventually(lambda: Workers(view).workers()[0].state == "serving", 10, "the older worker beats")
+            eventually(Workers(view).workers, 10, "the older worker beats")
             members.join("new")
             eventually(lambda: states(view) == {"standby"}, 30, "the new worker is in standby")
-            with pytest.raises(NotReady, match="has form 1"):
+            with pytest.raises(NotReady, match=f"has form {FORM - 1}"):
                 client.submit(push(), audience(10))
             assert "workers of an older version serve the view: stop old (0.1.0)" in members.log_of("new")
-            assert Epochs(view).form() == 1
+            assert Epochs(view).form() == FORM - 1
             a_refused_rebuild_keeps_the_snapshots(fresh_settings)
         members.await_serving("new")
         assert Epochs(view).form() == FORM

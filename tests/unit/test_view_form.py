@@ -24,6 +24,7 @@ def beat(form: int, state: str = "serving", version: str = "0.1.0") -> WorkerBea
         (FORM - 1, [], ViewRole.REBUILD),
         (FORM - 1, [beat(FORM, "standby")], ViewRole.REBUILD),
         (FORM - 1, [beat(FORM - 1, "stopped"), beat(FORM - 1, "lost")], ViewRole.REBUILD),
+        (FORM, [beat(FORM), beat(FORM - 1, "standby")], ViewRole.SERVE),
         *(
             (form, [beat(FORM), beat(FORM - 1, state)], ViewRole.STAND_BY)
             for state in ("starting", "serving", "draining", "suspect")

@@ -6,7 +6,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
@@ -136,14 +136,12 @@ class FormWatch:
     check, either.
     """
 
-    def __init__(self, views: Epochs, older: Callable[[], Sequence[WorkerBeat]]) -> None:
-        """Set up the watch. `older` returns the live workers of an older version."""
+    def __init__(self, views: Epochs) -> None:
         self.closed = threading.Event()
         """Set when the worker must leave."""
         self.exit_code = NotReady.exit_code
         """The exit code with which it leaves."""
         self._views = views
-        self._older = older
 
     def run(self, stop: threading.Event) -> None:
         """Return when `stop` is set, or the worker must leave."""
@@ -161,12 +159,7 @@ class FormWatch:
     def check(self) -> None:
         """Check once. Raises Unreachable, and Refused if another Redis holds the view."""
         self._views.check_home()
-        form = self._views.form()
-        judged = judge(form, self._older())
-        if judged.role is ViewRole.SERVE:
-            return
-        epoch = self._views.epoch()
-        if epoch is not None and epoch.form == FORM:
-            self._views.lower_form(epoch.id)
-        _log.error("this worker stops, and will be on standby when it is started again: %s", judged.why)
-        self.closed.set()
+        judged = judge(self._views.form(), [])
+        if judged.role is not ViewRole.SERVE:
+            _log.error("this worker stops, and will be on standby when it is started again: %s", judged.why)
+            self.closed.set()

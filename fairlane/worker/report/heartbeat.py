@@ -15,7 +15,7 @@ from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import TierStats, Unrecorded, WorkerBeat
-from dispatcher.model.view_form import FORM, older_workers
+from dispatcher.model.view_form import FORM
 from fairlane.worker.live_lanes import ALL_TIERS, Peer
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,6 @@ class Heartbeat:
     def __post_init__(self) -> None:
         self._started_ms = self.clock.wall_ms()
         self._alive = 1
-        self._older: list[WorkerBeat] = []
         self._peers: tuple[Peer, ...] = ()
         self._count_at_s = float("-inf")
         self._sent: deque[tuple[float, dict[str, int]]] = deque(maxlen=RATE_BEATS + 1)
@@ -75,10 +74,6 @@ class Heartbeat:
     def peers(self) -> tuple[Peer, ...]:
         """Return the workers that hold lanes, this one included, as of the last beats; none while that is not known."""
         return self._peers
-
-    def older(self) -> list[WorkerBeat]:
-        """Return the live workers of an older version, by the last heartbeats."""
-        return self._older
 
     def run(self, stop: threading.Event) -> None:
         """Send beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
@@ -115,7 +110,6 @@ class Heartbeat:
             return
         self._count_at_s = now_s
         beats = self.beats.workers()
-        self._older = older_workers(beats)
         self._alive = max(1, sum(beat.is_live or beat.state == "draining" for beat in beats))
         others = (beat for beat in beats if beat.id != self.identity.id and beat.is_live)
         self._peers = (self._me(), *map(_peer, others))

@@ -176,7 +176,6 @@ def test_a_wrong_secret_is_not_repeated() -> None:
         ("[pulsar", "not TOML"),
         (None, "cannot be read"),
         ("[nope]", "no setting"),
-        ("[worker]\ngrace_s = 30", "removed in 0.2.0"),
     ],
 )
 def test_a_wrong_file_is_named(text: str | None, message: str, tmp_path: Path) -> None:

@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_the_name_of_a_session_may_be_given_by_position_as_in_0_2() -> None:
-    from spark_jobs import SessionSettings
-
-    assert SessionSettings("vip", log_level="INFO") == SessionSettings(app_name="vip", log_level="INFO")
-
-
 def test_a_session_takes_its_servers_from_settings_as_commands_do(spark: "SparkSession") -> None:
     settings = Settings(home=Path("/none"), redis={"url": "redis://redis.example:6379/0", "prefix": "mine"})
     given = {"redis.url": "redis://redis.example:6379/0", "redis.prefix": "mine"}

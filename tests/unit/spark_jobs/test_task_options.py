@@ -28,19 +28,6 @@ def test_options_are_the_fields_of_a_task() -> None:
     assert (task.expected_targets, task.start_ms, task.hold_until_sealed) == (5000, 1_796_108_400_000, True)
 
 
-def test_the_names_of_0_2_work_and_name_the_new_ones() -> None:
-    old = {"task": "sale", "app": "shop", "tier": "high", "channel": "log", "message": "Sale!", "ttl": "2h"}
-    with pytest.warns(FutureWarning) as caught:
-        options = parse_options(old)
-    assert (options.task, options.push_task("sale").ttl_s) == ("sale", 7_200)
-    assert [str(each.message).partition(" now")[0] for each in caught] == [
-        "The option task is called id",
-        "The option ttl is called ttl_s",
-    ]
-    with pytest.raises(InvalidInput, match="task and id are the same"):
-        parse_options({**TASK, "task": "sale"})
-
-
 def test_options_have_the_names_of_a_push_task() -> None:
     given = {**TASK, "hold_until_sealed": "true", "messages": '{"DE": {"title": "Angebot"}}', "split": "language"}
     assert parse_options(given).push_task("sale", ["de"]).message == {"title": "Angebot"}

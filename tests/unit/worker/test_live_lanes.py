@@ -49,12 +49,12 @@ def test_tasks_that_have_ended_leave_no_times_behind_at_which_to_look_at_them() 
 
 
 def test_lanes_of_a_channel_are_divided_among_the_workers_that_have_it() -> None:
-    """One that does not say which it has, as 0.2.0 does not, may have all."""
-    peers = [Peer("both", channels=frozenset({"http", "null"})), Peer("null-only", channels=NULL), Peer("old")]
+    """One that does not say which it has may have all."""
+    peers = [Peer("both", channels=frozenset({"http", "null"})), Peer("null-only", channels=NULL), Peer("silent")]
     tasks = [live_task(f"{channel}-{number}", channel=channel) for channel in ("http", "null") for number in range(50)]
     held = holders_of(tasks, peers)
     assert held["null-only"] == {f"null-{number}" for number in range(50)}
-    assert held["both"] == held["old"] == {task.id for task in tasks}
+    assert held["both"] == held["silent"] == {task.id for task in tasks}
 
     held = holders_of(tasks, peers[:2], lanes_each=0)
     assert all(f"http-{number}" in held["both"] for number in range(50)), "the one worker that has it holds each lane"

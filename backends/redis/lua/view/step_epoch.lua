@@ -3,8 +3,8 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] epoch, [2] announced | marked, [3] 1 if there is no claim to wait for, else 0; when announced: [4] position of
---         its record, [5] address of this Redis, which a view of version 0.2 lacks, [6] ms of the longest claim that the
---         control topic knows of: a view that is not complete waits for it too
+--         its record, [5] address of this Redis, [6] ms of the longest claim that the control topic knows of: a
+--         view that is not complete waits for it too
 -- Returns 1, or 0 if Redis now holds another view
 
 -- include: keys.lua

@@ -9,7 +9,7 @@
 local UNRECORDED = P .. ':unrecorded'
 
 -- Returns the outcomes without a record that a heartbeat reports: since when (ms), and of which tasks. nil if it
--- reports none (0.2.0 never does).
+-- reports none.
 local function unrecorded_in(packed)
   local is_read, beat = pcall(cmsgpack.unpack, packed or '')
   local extra = is_read and type(beat) == 'table' and beat.extra
