@@ -47,7 +47,7 @@ class IncidentWatch:
         self._view.close()
 
     def run(self, stop: threading.Event, active: Callable[[], bool] = lambda: True) -> None:
-        """Look again and again until `stop` is set, while `active` says so. Servers that do not answer are asked again."""
+        """Look again and again until `stop` is set, while `active` says so, whether or not servers answer."""
         trouble = ""
         while not stop.wait(LANES_EVERY_S):
             try:
