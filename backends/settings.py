@@ -75,13 +75,11 @@ def _both_or_none(settings: T) -> T:
     return settings
 
 
-class SettingGroup(BaseModel):
-    """Base class of setting groups: frozen, and unknown names are refused."""
-
+class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class PulsarSettings(SettingGroup):
+class PulsarSettings(_Group):
     """A Pulsar cluster and the names Fairlane uses in it."""
 
     url: PulsarUrl | None = Field(
@@ -136,7 +134,7 @@ class PulsarSettings(SettingGroup):
         return [("Pulsar", setting) for setting, url in given.items() if url is None]
 
 
-class RedisSettings(SettingGroup):
+class RedisSettings(_Group):
     """One Redis (or Valkey) server or the Sentinels of one, the database in it and the prefix of every key."""
 
     url: RedisUrl | None = Field(
@@ -176,7 +174,7 @@ class RedisSettings(SettingGroup):
         return [("Redis", "redis.url")] if self.url is None else []
 
 
-class OffloadSettings(SettingGroup):
+class OffloadSettings(_Group):
     """Where old records of the system namespace go."""
 
     driver: Literal["filesystem", "aws-s3", "google-cloud-storage", "azureblob", "aliyun-oss", "S3"] = Field(
@@ -203,7 +201,7 @@ class Copies(NamedTuple):
     """Number of copies that a receipt waits for."""
 
 
-class EstateSettings(SettingGroup):
+class EstateSettings(_Group):
     """Brokers and bookies as nodes: how they are asked, where they are, when one counts as slow."""
 
     bookie_http: str | None = Field(

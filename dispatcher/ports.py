@@ -112,7 +112,7 @@ class OutcomeTopics(Protocol):
 
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """Targets that were given up, with the reasons, or a message that cannot be sent. Targets that a provider called
-    invalid are named in outcome records instead (dispatcher.wire.invalid); letters of 0.2 and before have them too.
+    invalid are named in outcome records instead.
 
     A message that cannot be sent has a body and no targets. It is an envelope of an unknown task; or it is not an
     envelope at all, and then `task` is empty. A letter with targets and a body is of an envelope that was set apart:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dispatcher.model.task import PushTask, Target
     from dispatcher.model.tier import Tier
     from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat
-    from dispatcher.wire.invalid import InvalidTarget
     from fairlane.settings import Settings
     from producers.async_client import AsyncDeadLetterBox, AsyncPushClient, AsyncTaskHandle
     from producers.client import Audience, PushClient
@@ -25,13 +24,10 @@ if TYPE_CHECKING:
     from producers.control.service_controls import ServiceControls
     from producers.control.steering import BulkResult, Plan
     from producers.control.task_changes import Changes, TaskFilter
-    from producers.failures import Failure, FailureGroup
     from producers.handle import TaskHandle
-    from producers.letters.dead_letters import DeadLetterBox
-    from producers.letters.invalid import InvalidFilter
-    from producers.letters.replay import Replay
-    from producers.letters.selection import DeadTarget, LetterFilter, LetterGroup
-    from producers.outcomes import TargetOutcome
+    from producers.outcomes.dead_letters import DeadLetterBox
+    from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
+    from producers.outcomes.replay import Replay
     from producers.submit.many import Submitted
     from producers.submit.report import SubmitProgress, SubmitResult
     from producers.submit.validation import Refusal
@@ -48,19 +44,13 @@ __all__ = [
     "Cap",
     "Changes",
     "DeadLetterBox",
-    "DeadTarget",
     "Edit",
-    "Failure",
-    "FailureGroup",
     "Globals",
-    "InvalidFilter",
-    "InvalidTarget",
-    "LetterFilter",
-    "LetterGroup",
     "Limits",
     "Plan",
     "PushClient",
     "PushTask",
+    "ReasonGroup",
     "Refusal",
     "Replay",
     "ServiceControls",
@@ -70,7 +60,8 @@ __all__ = [
     "Submitted",
     "Target",
     "TargetCounts",
-    "TargetOutcome",
+    "TargetFilter",
+    "TargetRecord",
     "TaskFilter",
     "TaskHandle",
     "TaskView",

@@ -7,7 +7,7 @@ from producers.aio import AsyncProxy, awaited
 from producers.client import Audience, PushClient
 from producers.files.duplicates import Duplicates
 from producers.handle import TaskHandle
-from producers.letters.dead_letters import DeadLetterBox
+from producers.outcomes.dead_letters import DeadLetterBox
 from producers.submit.many import CONCURRENCY, Submitted
 from producers.submit.report import SubmitProgress, SubmitResult
 from producers.submit.validation import Refusal, Variables

@@ -18,7 +18,6 @@ from dispatcher.model.pools import Cap
 from dispatcher.model.service_settings import Setting, globals_after
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view import STATES, Globals, TaskView, WorkerBeat
-from dispatcher.wire.invalid import InvalidTarget
 from producers.connection import Connection
 from producers.control.change import Stored, change_service, log_deferred
 from producers.control.controls import Cancelled, Controls, Edit
@@ -28,8 +27,8 @@ from producers.control.steering import BulkChanges, BulkResult, Plan, Progress
 from producers.control.task_changes import Changes, TaskFilter
 from producers.files.duplicates import Duplicates
 from producers.handle import TaskHandle
-from producers.letters.dead_letters import DeadLetterBox
-from producers.letters.invalid import InvalidFilter
+from producers.outcomes.dead_letters import DeadLetterBox
+from producers.outcomes.record import TargetFilter, TargetRecord
 from producers.settings import ConnectionSettings
 from producers.submit.channel_check import ChannelCheck
 from producers.submit.cutter import SlabSource
@@ -365,13 +364,13 @@ class PushClient:
     def dead_letters(self) -> DeadLetterBox:
         """The targets that were given up: list them, send them again, drop them.
 
-        >>> client.dead_letters.replay(LetterFilter(task="sale", error="HTTP 503"))
+        >>> client.dead_letters.replay(TargetFilter(task="sale", error="HTTP 503"))
         """
         return self._dead_letters
 
     def invalid_targets(
-        self, chosen: InvalidFilter = InvalidFilter(), *, repeats: bool = False
-    ) -> Iterator[InvalidTarget]:
+        self, chosen: TargetFilter = TargetFilter(), *, repeats: bool = False
+    ) -> Iterator[TargetRecord]:
         """Yield the targets that providers called invalid in the last 14 days, each of an app and a channel once.
 
         It comes with its latest time of death. They are yielded when all are read; repeats: yield them as they are

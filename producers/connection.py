@@ -17,14 +17,12 @@ from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view_home import held_elsewhere
-from dispatcher.wire.invalid import InvalidTarget
 from producers.control.foresight import Foresight
 from producers.control.known_tasks import KnownTasks, without_redis
-from producers.failures import Failure
-from producers.letters.dead_letters import DeadLetterBox
-from producers.letters.invalid import InvalidFilter, chosen_targets, doubted_by, latest
-from producers.letters.replay import LetterRecords, Replays
-from producers.outcomes import TargetOutcome, outcomes
+from producers.outcomes.dead_letters import DeadLetterBox
+from producers.outcomes.record import TargetFilter, TargetRecord
+from producers.outcomes.recorded import failures, invalid_targets, latest, outcomes
+from producers.outcomes.replay import LetterRecords, Replays
 from producers.owner import OwnerProcess
 from producers.ports import Services
 from producers.settings import ConnectionSettings
@@ -107,16 +105,19 @@ class Connection:
         read = self.registry.service.flow_entries
         return without_redis(read, lambda: self.services().known.stored_flows())  # noqa: PLW0108  # it connects
 
-    def failures(self, task: str) -> Iterator[Failure]:
+    def failures(self, task: str) -> Iterator[TargetRecord]:
         """Return the task's failed targets so far. Nothing is read while its counts show none. Raises as `services`."""
-        view, complete = self.known_tasks.task(task), self.epochs.ready()
-        if not complete:
-            return self._connected().failures(view, [], complete=False)
+        view = self.known_tasks.task(task)
+        if not self.epochs.ready():  # its counts are too low
+            connected = self._connected()
+            return failures(connected.letters(view), connected.outcomes(view), task)
         if not view.targets.failed and not view.targets.invalid:
             return iter(())
-        return self._connected().failures(view, LetterIndex(self._view).spans(task), complete=True)
+        connected, spans = self._connected(), LetterIndex(self._view).spans(task)
+        letters = connected.letters(view, spans) if spans or view.targets.failed else ()
+        return failures(letters, connected.outcomes(view), task, view.targets.invalid)
 
-    def outcomes(self, task: str, target: str | None = None) -> Iterator[TargetOutcome]:
+    def outcomes(self, task: str, target: str | None = None) -> Iterator[TargetRecord]:
         """Return the final outcomes of the task's targets so far, or those of one. Raises as `services`."""
         return outcomes(self._connected().outcomes(self.known_tasks.task(task)), task, target)
 
@@ -142,11 +143,11 @@ class Connection:
             LetterIndex(self._view).set_counts,
         )
 
-    def invalid_targets(self, chosen: InvalidFilter, *, repeats: bool) -> Iterator[InvalidTarget]:
+    def invalid_targets(self, chosen: TargetFilter, *, repeats: bool) -> Iterator[TargetRecord]:
         """Return the feed of invalid targets, each once or as often as it was reported, without those that are
         doubted, as their flow was suspected. Raises as `services`."""
-        doubted = doubted_by(self.registry.service.flow_entries())
-        targets = chosen_targets(self._connected().invalid(chosen.since_ms), chosen, doubted)
+        flows = self.registry.service.flow_entries()
+        targets = invalid_targets(self._connected().all_outcomes(chosen.since_ms), chosen, flows)
         return targets if repeats else latest(targets)
 
     def _definition(self, task: str) -> PushTask:

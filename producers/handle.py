@@ -12,8 +12,7 @@ from dispatcher.model.view import TaskView
 from producers.connection import Connection
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.task_changes import Changes
-from producers.failures import Failure, FailureGroup, by_reason
-from producers.outcomes import TargetOutcome
+from producers.outcomes.record import ReasonGroup, TargetRecord, group_by_reason
 from producers.submit.report import SubmitResult
 
 _FIRST_POLL_S = 0.02
@@ -143,11 +142,11 @@ class TaskHandle:
         """
         return self._controls.edit(self.id, message)
 
-    def failures(self) -> Iterator[Failure]:
+    def failures(self) -> Iterator[TargetRecord]:
         """Yield the failed targets so far with their reasons, each once. Raises Unreachable, NotFound, NotReady."""
         return self._connection.failures(self.id)
 
-    def outcomes(self, target: str | None = None) -> Iterator[TargetOutcome]:
+    def outcomes(self, target: str | None = None) -> Iterator[TargetRecord]:
         """Yield the final outcomes of its targets so far, or of one target, from the outcome records of 14 days.
 
         Records name only invalid targets unless the workers' setting `journal.targets` is `all`; the others come
@@ -156,9 +155,9 @@ class TaskHandle:
         """
         return self._connection.outcomes(self.id, target)
 
-    def failures_by_reason(self) -> list[FailureGroup]:
+    def failures_by_reason(self) -> list[ReasonGroup]:
         """Return the number of failed targets by reason, the most frequent first. Raises as `failures`."""
-        return by_reason(self.failures())
+        return group_by_reason(self.failures())
 
 
 def _unfinished(task: str, view: TaskView | None, timeout_s: float) -> str:

@@ -6,7 +6,7 @@ It is imported on first use: a command that only reads the view starts faster wi
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 
@@ -14,7 +14,7 @@ from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.dead_letter_topic import LetterTopic, read_dead_letters
-from backends.pulsar.outcome_topic import read_invalid, read_outcome_records
+from backends.pulsar.outcome_topic import read_outcome_records
 from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
 from backends.redis.epochs import Epochs
 from backends.redis.letter_index import LetterSpan
@@ -24,10 +24,9 @@ from dispatcher.clock import Clock
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import TaskView
 from dispatcher.model.view_home import EarlierViews, read_views
-from dispatcher.wire.invalid import Reported
+from dispatcher.ports import DeadLetter
 from dispatcher.wire.outcome import Outcomes
-from producers.failures import Failure, failures
-from producers.letters.definition import read_definition
+from producers.outcomes.definition import read_definition
 from producers.ports import Services
 from producers.publish.lanes import SubmissionLanes
 from producers.settings import ConnectionSettings
@@ -69,18 +68,20 @@ class PulsarConnection:
         """Return the records of other views in the control topic behind a position. Raises Unreachable."""
         return read_views(TopicReader(self._client, self._topics.control, after), epoch)
 
-    def failures(self, view: TaskView, spans: Sequence[LetterSpan], *, complete: bool) -> Iterator[Failure]:
-        """Read the task's failed targets. spans: as for read_dead_letters. complete: whether the view's counts are."""
-        counts, partition = view.targets, self._topics.partition_of(view.id)
-        letters = read_dead_letters(self._client, self._topics, view.id, spans, counts.failed)
-        invalid = read_invalid(self._client, self._topics, [partition], view.created_ms)
-        if not complete:
-            return failures(letters, invalid, view.id)
-        return failures(letters if spans or counts.failed else (), invalid, view.id, counts.invalid)
+    def letters(self, view: TaskView, spans: Sequence[LetterSpan] = ()) -> Iterator[DeadLetter]:
+        """Yield a task's dead letters. spans: as for read_dead_letters."""
+        return read_dead_letters(self._client, self._topics, view.id, spans, view.targets.failed)
 
     def outcomes(self, view: TaskView) -> Iterator[Outcomes]:
         """Yield the outcome records of the task's topic since it was accepted, those of other tasks among them."""
-        return read_outcome_records(self._client, self._topics, self._topics.partition_of(view.id), view.created_ms)
+        return self._outcomes([self._topics.partition_of(view.id)], view.created_ms)
+
+    def all_outcomes(self, since_ms: int) -> Iterator[Outcomes]:
+        """Yield the outcome records of all tasks since a wall time."""
+        return self._outcomes(range(self._topics.outcome_partitions), since_ms)
+
+    def _outcomes(self, partitions: Iterable[int], since_ms: int) -> Iterator[Outcomes]:
+        return read_outcome_records(self._client, self._topics, partitions, since_ms)
 
     def dead_letters(self) -> LetterTopic:
         """Return the dead-letter topic, for reading and marking."""
@@ -90,10 +91,6 @@ class PulsarConnection:
         """Return a task as it was submitted, without an id. Raises NotFound if its record is gone, Unreachable."""
         since_ms = max(0, created_ms - CLOCKS_MS)
         return read_definition(task, TopicReader(self._client, self._topics.control, since_ms=since_ms))
-
-    def invalid(self, since_ms: int) -> Iterator[Reported]:
-        """Yield the invalid targets recorded since a wall time, as often as they were reported."""
-        return read_invalid(self._client, self._topics, range(self._topics.outcome_partitions), since_ms)
 
     def close(self) -> None:
         self._opened.close()

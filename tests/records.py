@@ -10,10 +10,10 @@ from dispatcher.model.task_control import Control, Override
 from dispatcher.model.view import WorkerBeat
 from dispatcher.ports import DeadLetter, LaneInfo
 from dispatcher.wire.control import FORMAT, Checkpoint, Finished
-from dispatcher.wire.invalid import InvalidTarget
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import FORMAT as OUTCOME_FORMAT
 from dispatcher.wire.outcome import Mixed, Named, Outcomes, ProviderIds, Run
+from producers.outcomes.record import TargetRecord
 
 
 def beat(worker: str = "w", state: str = "serving", **fields: Any) -> WorkerBeat:
@@ -32,10 +32,18 @@ def dead_letter(task: str = "t", targets: Sequence[str] = (), **fields: Any) -> 
     return structs.replace(plain, **fields)
 
 
-def invalid_target(name: str, died_ms: int = 5, **fields: Any) -> InvalidTarget:
+def target_record(target: str, **fields: Any) -> TargetRecord:
+    """The first target of a task `t` of the app `shop`, which failed."""
+    plain = TargetRecord(
+        task="t", app="shop", channel="fcm", outcome="failed", reason="no", target=target, attempt=1, at_ms=9,
+        writer="0", sequence=0, position=0,
+    )  # fmt: skip
+    return structs.replace(plain, **fields)
+
+
+def invalid_target(target: str, died_ms: int = 5, **fields: Any) -> TargetRecord:
     """An address of the app `shop` that a task `t` found dead."""
-    values: dict[str, Any] = {"app": "shop", "channel": "fcm", "reason": "gone", "seen_ms": 9, "task": "t", **fields}
-    return InvalidTarget(target=name, died_ms=died_ms, **values)
+    return target_record(target, died_ms=died_ms, **{"outcome": "invalid", "reason": "gone", **fields})
 
 
 def checkpoint(task: str, sequence: int, **fields: Any) -> Checkpoint:

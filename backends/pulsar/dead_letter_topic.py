@@ -20,7 +20,7 @@ from dispatcher.ports import DeadLetter, Done, StoredRecord, records_to_end
 from dispatcher.settle import MAX_SAMPLE_BYTES
 from dispatcher.wire.checks.damage import without_field
 from dispatcher.wire.checks.nesting import complaint_of
-from dispatcher.wire.letters import is_sound, keys_of, parts_of, with_rows, without_texts
+from dispatcher.wire.letters import is_sound, parts_of, with_rows, without_texts
 from dispatcher.wire.topics import Topics
 
 OTHERS = "others"
@@ -167,7 +167,7 @@ class LetterTopic:
             if record.key == MARK_KEY or (task is not None and record.key != task):
                 continue
             letter = _letter(record)
-            indexes = [] if letter is None else seen.fresh(letter, [key.position for key in keys_of(letter)])
+            indexes = [] if letter is None else seen.fresh(letter)
             if letter is not None and indexes:
                 yield letter if len(indexes) >= len(letter.positions) else with_rows(letter, indexes)
 

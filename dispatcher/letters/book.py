@@ -8,7 +8,7 @@ import msgspec
 
 from dispatcher.letters.marks import LetterMark, MarkedLetter, MarkKind
 from dispatcher.ports import DeadLetter
-from dispatcher.wire.letters import MAX_POSITION
+from dispatcher.wire.letters import MAX_POSITION, positions_of
 
 _Envelope = tuple[str, str, int]
 """Task, writer and sequence."""
@@ -76,10 +76,10 @@ class LetterBook:
         if len(claim.parts) == mark.parts:
             self._begin(claim)
 
-    def claims_of(self, letter: DeadLetter, positions: Iterable[int]) -> list[Claim | None]:
-        """Return the claim that has the target at each position; None for an open one."""
+    def claims_of(self, letter: DeadLetter) -> list[Claim | None]:
+        """Return the claim that has each target of a letter; None for an open one."""
         entries = self._claimed.get((letter.task, letter.writer, letter.sequence), ())
-        return [next((claim for claim, bits in entries if bits & _bit(at)), None) for at in positions]
+        return [next((claim for claim, bits in entries if bits & _bit(at)), None) for at in positions_of(letter)]
 
     def _begin(self, claim: Claim) -> None:
         """Let the claim count: it has what no earlier one has."""
@@ -103,11 +103,11 @@ class SeenTargets:
         self._seen: dict[_Envelope, int] = {}
         self.count = 0
 
-    def fresh(self, letter: DeadLetter, positions: Iterable[int]) -> list[int]:
-        """Return the indexes of the positions that come for the first time, and note them."""
+    def fresh(self, letter: DeadLetter) -> list[int]:
+        """Return the indexes of the letter's targets that come for the first time, and note them."""
         envelope = (letter.task, letter.writer, letter.sequence)
         bits, indexes = self._seen.get(envelope, 0), list[int]()
-        for index, position in enumerate(positions):
+        for index, position in enumerate(positions_of(letter)):
             if not bits & _bit(position):
                 bits |= _bit(position)
                 indexes.append(index)

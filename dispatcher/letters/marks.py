@@ -8,14 +8,13 @@ operator that dies half-way has marked nothing.
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.wire.groups import Time
-from dispatcher.wire.invalid import TargetKey
 from dispatcher.wire.letters import MAX_PARTS, MAX_POSITION
 
 FORMAT = 1
@@ -25,6 +24,14 @@ MAX_MARKED = 50_000
 """Maximum positions in a part, so that it stays far below the broker's limit."""
 _LONGEST_TASK = 76
 _DIGEST_BYTES = 8
+
+
+class TargetKey(NamedTuple):
+    """The identity of a target of a task."""
+
+    writer: str
+    sequence: int
+    position: int
 
 
 class MarkKind(StrEnum):
@@ -45,7 +52,7 @@ class MarkedLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     writer: str
     sequence: int
     positions: list[Annotated[int, Meta(ge=-MAX_PARTS, lt=MAX_POSITION)]]
-    """As dispatcher.wire.letters.keys_of numbers them."""
+    """As dispatcher.wire.letters.positions_of numbers them."""
 
 
 class LetterMark(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):

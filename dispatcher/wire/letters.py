@@ -7,7 +7,6 @@ import msgspec
 
 from dispatcher.model.task import MAX_TARGET_LENGTH
 from dispatcher.ports import DeadLetter
-from dispatcher.wire.invalid import TargetKey
 from dispatcher.wire.outcome import OUTCOME_NAMES, sound_text
 
 MAX_LETTER_BYTES = 1_000_000
@@ -55,13 +54,13 @@ def with_rows(letter: DeadLetter, indexes: Sequence[int]) -> DeadLetter:
     )
 
 
-def keys_of(letter: DeadLetter) -> list[TargetKey]:
-    """Return the key of each target.
+def positions_of(letter: DeadLetter) -> list[int]:
+    """Return the position of each target in its envelope.
 
     A letter without targets (an envelope of an unknown task) counts as position -1, and the further parts of a split
     one as -2, -3 and so on.
     """
-    return [TargetKey(letter.writer, letter.sequence, at) for at in letter.positions or [-1 - letter.part]]
+    return letter.positions or [-1 - letter.part]
 
 
 def is_sound(letter: DeadLetter) -> bool:

@@ -17,7 +17,7 @@ from aiohttp import web
 from dispatcher.model.task import PushTask, Target
 from fairlane.settings import Settings
 from producers.client import PushClient
-from producers.letters.invalid import InvalidFilter
+from producers.outcomes.record import TargetFilter
 from tests.acceptance.conftest import CommandLine
 from tests.integration.provider import Body, Provider, provider
 from tests.integration.worker_crew import crew, eventually
@@ -157,11 +157,11 @@ def test_invalid_targets_are_exported_each_once(fairlane: CommandLine, client: P
     for task in ("gone-1", "gone-2"):
         assert client.submit(push(task), targets).wait(60).targets.invalid == 5
     dead = {f"gone-{number:04d}" for number in (3, 13, 23, 33, 43)}
-    found = [one for one in client.invalid_targets(InvalidFilter(app="shop", channel="http")) if one.target in dead]
+    found = [one for one in client.invalid_targets(TargetFilter(app="shop", channel="http")) if one.target in dead]
     assert {one.target for one in found} == dead
     assert len(found) == len(dead)
     assert {(one.reason, one.task) for one in found} == {("gone", "gone-2")}
-    assert all(one.died_ms == one.seen_ms >= begun_ms for one in found)
+    assert all(one.died_ms == one.at_ms >= begun_ms for one in found)
     everything = [one.target for one in client.invalid_targets(repeats=True) if one.target in dead]
     assert Counter(everything) == dict.fromkeys(dead, 2)
     exported = fairlane("invalid", "export", "--app", "shop", "--since", "1h", "--out", "gone.csv")

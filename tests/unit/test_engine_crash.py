@@ -3,8 +3,8 @@
 import pytest
 
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import RETRY, Outcome, Outcomes, Report, Verdict, decode_record
+from producers.outcomes.recorded import invalid_in
 from tests.unit.engine_world import EngineWorld, Worker
 from tests.unit.tripwire import Crash
 
@@ -81,7 +81,7 @@ def test_a_worker_stopped_at_any_step_changes_nothing(lose_receipts: int) -> Non
         check(world)
         letters = {(letter.task, position) for letter in world.dead_letters.letters for position in letter.positions}
         assert letters == {("own", 2)}
-        assert {one.target for record in world.records() for *_, one in invalid_in(record)} == {"own:3"}
+        assert {one.target for record in world.records() for one in invalid_in(record)} == {"own:3"}
 
 
 def two_crashes_at(step: int) -> EngineWorld:

@@ -1,8 +1,8 @@
 """Contents and size of a worker's outcome records."""
 
 from dispatcher.fold_cost import CALL_COST, cost_of
-from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import Outcome, Report, Verdict, encode_record
+from producers.outcomes.recorded import invalid_in
 from tests.epoch_marks import read_marks
 from tests.unit.engine_world import BUSY, EngineWorld
 
@@ -65,7 +65,7 @@ def test_no_invalid_target_is_left_out_however_many_there_are() -> None:
     world.add_task(task, 10_000, chunk=500)
     world.worker(named_targets="none", settle_linger_s=1.0, quantum_targets=10_000)
     world.run_out(task)
-    invalid = [one.target for record in world.records() for *_, one in invalid_in(record)]
+    invalid = [one.target for record in world.records() for one in invalid_in(record)]
     assert len(invalid) == len(set(invalid)) == 10_000
     assert max(len(encode_record(record)) for record in world.records()) < 1_000_000
 

@@ -13,8 +13,7 @@ from dispatcher.wire.checks.damage import salvaged
 from dispatcher.wire.envelope import Envelope, decode_envelope, encode_envelope
 from dispatcher.wire.lease import Want
 from dispatcher.wire.outcome import ALL_SENT, Outcome, OutcomeRecord, Outcomes, Report, Verdict
-from producers.letters.replay import is_replayable
-from producers.letters.selection import LetterRow
+from producers.outcomes.letter_rows import LetterRow, target_of
 from tests.near_envelopes import wire
 from tests.unit.engine_world import EngineWorld, Worker, busy_at_first
 from tests.unit.test_engine_suspects import faulty
@@ -100,7 +99,7 @@ def test_its_dead_letter_names_the_targets_and_the_reason_and_is_never_replayed(
     assert letter.targets == ["t:0-0", "t:0-1"]
     assert letter.reasons[0].startswith("set apart: its variables cannot be read: lists and maps are nested")
     assert letter.is_set_apart
-    assert not is_replayable(LetterRow(letter, 0, 0, letter.reasons[0], None))
+    assert not LetterRow(letter, target_of(letter, 0)).is_replayable
 
 
 def test_a_damaged_envelope_of_an_unknown_or_cancelled_task_is_treated_as_any_other(world: EngineWorld) -> None:

@@ -16,7 +16,7 @@ from producers.async_client import AsyncDeadLetterBox, AsyncPushClient, AsyncTas
 from producers.client import PushClient
 from producers.control.service_controls import ServiceControls
 from producers.handle import TaskHandle
-from producers.letters.dead_letters import DeadLetterBox
+from producers.outcomes.dead_letters import DeadLetterBox
 
 FACES = [(AsyncPushClient, PushClient), (AsyncTaskHandle, TaskHandle), (AsyncDeadLetterBox, DeadLetterBox)]
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,6 @@ from dispatcher.ports import Delivery
 from dispatcher.rounds import retry_wait
 from dispatcher.settle import Draft, NamedTargets, match
 from dispatcher.wire.groups import MAX_DUES, TargetGroup
-from dispatcher.wire.invalid import invalid_in
 from dispatcher.wire.outcome import (
     ALL_SENT,
     OPEN_NAMES,
@@ -27,6 +26,7 @@ from dispatcher.wire.outcome import (
     encode_record,
 )
 from dispatcher.wire.positions import unpack_positions
+from producers.outcomes.recorded import invalid_in
 from tests.unit.consumers.envelopes import envelope
 
 NOW_MS = 1_700_000_000_000
@@ -140,7 +140,7 @@ def test_every_target_is_told_of_once_and_what_follows_fits(
     assert again == {key for key, code in found.items() if code in OPEN_NAMES}
     buried = {(x.sequence, x.attempt, position) for x in plan.letters for position in x.positions}
     assert buried == {key for key, code in found.items() if code == Outcome.FAILED}
-    named = {(key.sequence, attempt, key.position) for key, attempt, _ in invalid_in(plan.record)}
+    named = {(one.sequence, one.attempt - 1, one.position) for one in invalid_in(plan.record)}
     assert named == {key for key, code in found.items() if code == Outcome.INVALID}
     finals = [code for code in found.values() if code not in OPEN_NAMES]
     assert plan.counts == {code: finals.count(code) for code in set(finals)}
@@ -323,14 +323,14 @@ def test_targets_are_named_as_the_journal_wants_them(named: NamedTargets, expect
 def test_an_invalid_target_is_named_with_its_time_of_death_and_has_no_letter(named: NamedTargets) -> None:
     dead, failed = Verdict(int(Outcome.INVALID), "gone", died_ms=NOW_MS - 5_000), Verdict(int(Outcome.FAILED), "no")
     plan = journaled(named, deliveries(0, [4, 2]), [Report(exceptions={0: dead, 1: failed, 2: DEAD}), Report(DEAD)])
-    invalid = [target for *_, target in invalid_in(decode_record(encode_record(plan.record)))]
+    invalid = sorted(invalid_in(decode_record(encode_record(plan.record))), key=lambda one: one.key)
     assert [(one.target, one.reason, one.died_ms) for one in invalid] == [
         ("0:0", "gone", NOW_MS - 5_000),
         ("0:2", "unregistered", NOW_MS + 75),
         ("1:0", "unregistered", NOW_MS + 75),
         ("1:1", "unregistered", NOW_MS + 75),
     ]
-    assert {(one.app, one.channel, one.task, one.seen_ms) for one in invalid} == {("shop", "null", "t", NOW_MS + 75)}
+    assert {(one.app, one.channel, one.task, one.at_ms) for one in invalid} == {("shop", "null", "t", NOW_MS + 75)}
     assert [letter.targets for letter in plan.letters] == [["0:1"]]
 
 

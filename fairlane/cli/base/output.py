@@ -1,8 +1,8 @@
 """Output of commands: data goes to stdout, as a table or as JSON; messages go to stderr."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,9 +46,11 @@ class Output:
 
         self.emit(rows, lambda: table_of(rows if shown is None else shown, columns, leaving))
 
-    def first_rows(self, items: Iterator[Any], limit: int | None) -> tuple[list[dict[str, Any]], bool]:
-        """Return the fields of the first items, and whether there are more. limit: of rows_option."""
-        rows = [asdict(one) for one in islice(items, limit or (None if self.as_json else MAX_ROWS))]
+    def first_rows(
+        self, items: Iterator[Any], fields: Sequence[str], limit: int | None
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return these fields of the first items, and whether there are more. limit: of rows_option."""
+        rows = fields_of(islice(items, limit or (None if self.as_json else MAX_ROWS)), fields)
         return rows, next(items, None) is not None
 
     def emit_record(self, record: Fields, rows: Fields | None = None, first: Sequence[str] = ()) -> None:
@@ -66,6 +68,11 @@ class Output:
 
         tables = [table for table in ([summary] if summary else [], rows) if table]
         self.emit(document, lambda: _stacked([table_of(table, list(table[0])) for table in tables]))
+
+
+def fields_of(items: Iterable[Any], fields: Sequence[str]) -> list[dict[str, Any]]:
+    """Return these fields of each item."""
+    return [{name: getattr(one, name) for name in fields} for one in items]
 
 
 def output_option(command: F) -> F:

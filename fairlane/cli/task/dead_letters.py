@@ -1,65 +1,32 @@
 """`fairlane dead-letters list | show | replay | drop`."""
 
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dispatcher.model.values import counted
-from fairlane.cli.base.arguments import MOMENT
-from fairlane.cli.base.completion import app_names, task_ids
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.options import F, with_options
-from fairlane.cli.base.output import Output, output_option, rows_option, say
+from fairlane.cli.base.output import Output, fields_of, output_option, rows_option, say
 from fairlane.cli.task.many import confirm
-from producers.letters.selection import STATES, LetterFilter
+from fairlane.cli.task.targets import GROUP_FIELDS, LETTER_FIELDS, target_filters
+from producers.outcomes.letter_rows import STATES
+from producers.outcomes.record import TargetFilter
 
 if TYPE_CHECKING:
-    from producers.letters.selection import LetterGroup
+    from producers.outcomes.record import ReasonGroup
 
 GROUP_COLUMNS = ("task", "app", "count", "outcome", "reason", "state", "last_ms", "example")
 TARGET_COLUMNS = ("task", "target", "outcome", "reason", "attempt", "state", "at_ms")
 REPLAY_COLUMNS = ("task", "replay", "targets", "refused", "state")
 
 
-def filter_options(command: F) -> F:
-    """Give a command the filters of dead letters, passed to it as `chosen`."""
-
-    @wraps(command)
-    def called(
-        *args: Any,
-        task_id: str | None,
-        app: str | None,
-        error: str | None,
-        since: datetime | None,
-        until: datetime | None,
-        without_task: bool,
-        **rest: Any,
-    ) -> Any:
-        chosen = LetterFilter(task=task_id, app=app, error=error, since=since, until=until, without_task=without_task)
-        return command(*args, chosen=chosen, **rest)
-
-    return with_options(
-        click.option("--task", "task_id", metavar="ID", help="Only letters of this task.", shell_complete=task_ids),
-        click.option("--app", help="Only letters of this app. Filters combine.", shell_complete=app_names),
-        click.option("--error", metavar="TEXT", help="Only letters whose reason contains this text."),
-        click.option(
-            "--since", type=MOMENT, help="Only letters given up at or after this: a time, or how long ago (2h)."
-        ),
-        click.option("--until", type=MOMENT, help="Only letters given up before this: a time, or how long ago (2h)."),
-        click.option(
-            "--without-task",
-            is_flag=True,
-            help="Only messages that were not envelopes. They have no task, and cannot be sent again.",
-        ),
-    )(called)  # type: ignore[return-value]  # the same command, with options
-
-
+_filters = target_filters("letters", "given up", "task", "app", "error", "since", "until", "without_task")
 _reading_options = with_options(
-    filter_options,
+    _filters,
     click.option("--state", type=click.Choice(STATES), default="open", help="Only letters in this state."),
 )
 
@@ -68,7 +35,7 @@ _reading_options = with_options(
 class LetterChange:
     """Which letters to change, and how the change is confirmed."""
 
-    chosen: LetterFilter
+    chosen: TargetFilter
     limit: int | None
     """Maximum number of targets."""
     yes: bool
@@ -82,14 +49,14 @@ def _changing_options(command: F) -> F:
 
     @wraps(command)
     def called(
-        *args: Any, chosen: LetterFilter, everything: bool, limit: int | None, yes: bool, dry_run: bool, **rest: Any
+        *args: Any, chosen: TargetFilter, everything: bool, limit: int | None, yes: bool, dry_run: bool, **rest: Any
     ) -> Any:
-        if chosen == LetterFilter() and not everything:
+        if chosen == TargetFilter() and not everything:
             raise click.UsageError("Say which letters, by a filter such as --task or --error, or give --all.")
         return command(*args, asked=LetterChange(chosen, limit, yes, dry_run), **rest)
 
     return with_options(
-        filter_options,
+        _filters,
         click.option("--all", "everything", is_flag=True, help="All letters; required if no filter is given."),
         click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
         click.option("--dry-run", is_flag=True, help="Show which letters would be changed, and change nothing."),
@@ -108,7 +75,7 @@ def dead_letters() -> None:
 @_reading_options
 @output_option
 @click.pass_context
-def list_letters(ctx: click.Context, output: Output, chosen: LetterFilter, state: str) -> None:
+def list_letters(ctx: click.Context, output: Output, chosen: TargetFilter, state: str) -> None:
     """Count dead letters by task, reason and state.
 
     Letters are kept for 14 days. Without --task or --since, all of them are read.
@@ -125,10 +92,10 @@ def list_letters(ctx: click.Context, output: Output, chosen: LetterFilter, state
 @rows_option
 @output_option
 @click.pass_context
-def show(ctx: click.Context, output: Output, chosen: LetterFilter, state: str, limit: int | None) -> None:
+def show(ctx: click.Context, output: Output, chosen: TargetFilter, state: str, limit: int | None) -> None:
     """Show dead letters target by target, with reason and times; with -o json also the variables."""
     with client_of(ctx) as client, _reading():
-        rows, more = output.first_rows(client.dead_letters.targets(chosen, state), limit)
+        rows, more = output.first_rows(client.dead_letters.targets(chosen, state), LETTER_FIELDS, limit)
     output.emit_rows(rows, TARGET_COLUMNS, ("attempt", "at_ms"))
     if more:
         say(f"There are more than {len(rows):,}: add --limit N, or use `fairlane dead-letters list`.")
@@ -182,7 +149,7 @@ def drop(ctx: click.Context, output: Output, asked: LetterChange) -> None:
     output.emit_record({"dropped": dropped})
 
 
-def _agreed(ctx: click.Context, output: Output, asked: LetterChange, groups: "list[LetterGroup]", done: str) -> bool:
+def _agreed(ctx: click.Context, output: Output, asked: LetterChange, groups: "list[ReasonGroup]", done: str) -> bool:
     """Say what will be changed, and ask. Return False if there is nothing to change. A dry run ends here."""
     if asked.dry_run:
         _emit(output, groups)
@@ -198,8 +165,8 @@ def _agreed(ctx: click.Context, output: Output, asked: LetterChange, groups: "li
     return True
 
 
-def _emit(output: Output, groups: "list[LetterGroup]") -> None:
-    output.emit_rows([asdict(group) for group in groups], GROUP_COLUMNS, ("example", "app"))
+def _emit(output: Output, groups: "list[ReasonGroup]") -> None:
+    output.emit_rows(fields_of(groups, GROUP_FIELDS), GROUP_COLUMNS, ("example", "app"))
 
 
 def _reading() -> Any:

@@ -15,15 +15,14 @@ import click
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import counted
-from fairlane.cli.base.arguments import MOMENT
-from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import say
-from producers.letters.invalid import InvalidFilter
+from fairlane.cli.task.targets import target_filters
+from producers.outcomes.record import TargetFilter
 
 if TYPE_CHECKING:
-    from dispatcher.wire.invalid import InvalidTarget
+    from producers.outcomes.record import TargetRecord
 
 COLUMNS = ("app", "channel", "target", "reason", "died_at", "seen_at", "task")
 STANDARD_OUTPUT = "-"
@@ -35,10 +34,7 @@ def invalid() -> None:
 
 
 @invalid.command()
-@click.option("--app", help="Only targets of this app.", shell_complete=app_names)
-@click.option("--channel", help="Only targets of this channel.", shell_complete=channel_names)
-@click.option("--since", type=MOMENT, help="Recorded at or after this: a time, or how long ago (24h).")
-@click.option("--until", type=MOMENT, help="Recorded before then: a time, or how long ago (24h).")
+@target_filters("targets", "recorded", "app", "channel", "since", "until")
 @click.option(
     "--out",
     default=STANDARD_OUTPUT,
@@ -53,17 +49,7 @@ def invalid() -> None:
 )
 @click.option("--repeats", is_flag=True, help="Write one line for each report instead of one for each target.")
 @click.pass_context
-def export(
-    ctx: click.Context,
-    app: str | None,
-    channel: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    out: str,
-    format_: str | None,
-    *,
-    repeats: bool,
-) -> None:
+def export(ctx: click.Context, chosen: TargetFilter, out: str, format_: str | None, *, repeats: bool) -> None:
     """Write the targets that providers reported as invalid: one line for each app, channel and target.
 
     Each line has the latest time at which the target was known to be invalid: the one that the provider gave (APNs),
@@ -72,14 +58,13 @@ def export(
     """
     from fairlane.cli.base.progress import counting
 
-    chosen = InvalidFilter(app=app, channel=channel, since=since, until=until)
     as_csv = format_ == "csv" or (format_ is None and out.lower().endswith(".csv"))
     with client_of(ctx) as client, _written(out) as file, counting("targets written") as on_progress:
         written = _write(file, client.invalid_targets(chosen, repeats=repeats), on_progress, as_csv=as_csv)
     say(f"{counted(written, 'invalid target')} written" + ("" if out == STANDARD_OUTPUT else f" to {out}"))
 
 
-def fields_of(one: "InvalidTarget") -> dict[str, str]:
+def fields_of(one: "TargetRecord") -> dict[str, str]:
     """Return a target as it is written."""
     return {
         "app": one.app,
@@ -87,7 +72,7 @@ def fields_of(one: "InvalidTarget") -> dict[str, str]:
         "target": one.target,
         "reason": one.reason,
         "died_at": _time(one.died_ms),
-        "seen_at": _time(one.seen_ms),
+        "seen_at": _time(one.at_ms),
         "task": one.task,
     }
 
@@ -97,7 +82,7 @@ def _time(at_ms: int) -> str:
 
 
 def _write(
-    file: IO[str], targets: "Iterable[InvalidTarget]", on_progress: Callable[[int], None], *, as_csv: bool
+    file: IO[str], targets: "Iterable[TargetRecord]", on_progress: Callable[[int], None], *, as_csv: bool
 ) -> int:
     """Write the targets and return their number."""
     writer, encode = csv.DictWriter(file, COLUMNS, lineterminator="\n"), json.JSONEncoder(ensure_ascii=False).encode

@@ -16,6 +16,7 @@ from fairlane.cli.base.connect import client_of, settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.options import task_filters
 from fairlane.cli.base.output import Output, output_option, rows_option, say
+from fairlane.cli.task.targets import FAILURE_FIELDS, OUTCOME_FIELDS, REASON_FIELDS
 from fairlane.cli.task.why import due_text, go_text, say_error
 
 _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "channel", "reason")
@@ -119,11 +120,11 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 @click.pass_context
 def failures(ctx: click.Context, output: Output, task_id: str, *, by_reason: bool, limit: int | None) -> None:
     """List the targets that failed or are invalid, with the reason."""
-    columns = REASON_COLUMNS if by_reason else FAILURE_COLUMNS
+    columns, fields = (REASON_COLUMNS, REASON_FIELDS) if by_reason else (FAILURE_COLUMNS, FAILURE_FIELDS)
     with client_of(ctx) as client:
         task = client.task(task_id)
         items: Iterator[Any] = iter(task.failures_by_reason()) if by_reason else task.failures()
-        rows, more = output.first_rows(items, limit)
+        rows, more = output.first_rows(items, fields, limit)
     output.emit_rows(rows, columns)
     if more:
         say(f"There are more than {len(rows):,}: add --limit N, or --by-reason to count them.")
@@ -143,7 +144,7 @@ def outcomes(ctx: click.Context, output: Output, task_id: str, target: str | Non
     FCM are there if the workers' setting channels.fcm.keep_ids is on. A target may be listed twice: the first counts.
     """
     with client_of(ctx) as client:
-        rows, more = output.first_rows(client.task(task_id).outcomes(target), limit)
+        rows, more = output.first_rows(client.task(task_id).outcomes(target), OUTCOME_FIELDS, limit)
     output.emit_rows(rows, OUTCOME_COLUMNS, leaving=("reason", "attempt"))
     if target is not None and not rows:
         say("No outcome record names it: it has no outcome yet, or the workers' setting journal.targets is not all.")

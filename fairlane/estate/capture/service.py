@@ -16,7 +16,8 @@ from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.wire.topics import topics_of_lane
 from fairlane import __version__
-from fairlane.settings import Settings, explain_settings
+from fairlane.settings import Settings
+from fairlane.settings_sources import explain_settings
 from producers.client import PushClient
 
 ANSWER_S = 3.0

@@ -24,7 +24,8 @@ from estate.capture.lanes import LaneFacts, candidates, chosen, facts_of, summar
 from fairlane.estate.capture.archive import PREFIX, ArchiveEntry, prepare_folder, write_archive
 from fairlane.estate.capture.masking import Masker, secrets_in
 from fairlane.estate.capture.service import ServiceReader, own_documents
-from fairlane.settings import Settings, secret_values
+from fairlane.settings import Settings
+from fairlane.settings_sources import secret_values
 
 FORMAT = 1
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")

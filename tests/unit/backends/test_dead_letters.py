@@ -13,8 +13,7 @@ from backends.redis.view import SET_APART, WITHOUT_TASK
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.topics import Topics
-from producers.letters.replay import is_replayable
-from producers.letters.selection import LetterRow
+from producers.outcomes.letter_rows import LetterRow, target_of
 from tests.contract.registry_records import position
 from tests.records import dead_letter
 from tests.unit.backends.raw_client import Client
@@ -51,7 +50,7 @@ def test_one_whose_variables_cannot_be_read_is_shown_without_them_and_not_replay
     (letter,) = at(400, lambda: list(read_dead_letters(None, Topics(), "t")))
     assert msgspec.structs.replace(letter, body=b"") == msgspec.structs.replace(whole, variables=None)
     assert letter.is_set_apart
-    assert not is_replayable(LetterRow(letter, 0, 0, "no", None))
+    assert not LetterRow(letter, target_of(letter, 0)).is_replayable
 
 
 def letters_of(client: Client) -> list[DeadLetter]:

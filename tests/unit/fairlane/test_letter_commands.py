@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from dispatcher.wire.invalid import InvalidTarget
 from fairlane.cli.task import dead_letters, invalid
-from producers.letters.invalid import InvalidFilter
-from producers.letters.replay import Replay
-from producers.letters.selection import DeadTarget, LetterFilter, LetterGroup
-from tests.records import invalid_target
+from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
+from producers.outcomes.replay import Replay
+from tests.records import invalid_target, target_record
 from tests.unit.command_line import CommandLine
 
 AT_MS = 1_795_600_000_123
@@ -26,30 +24,26 @@ class Letters:
     """Notes the calls that change something."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, LetterFilter, int | None]] = []
-        self.chosen: list[LetterFilter] = []
+        self.calls: list[tuple[str, TargetFilter, int | None]] = []
+        self.chosen: list[TargetFilter] = []
 
-    def groups(self, chosen: LetterFilter, state: str = "open") -> list[LetterGroup]:
+    def groups(self, chosen: TargetFilter, state: str = "open") -> list[ReasonGroup]:
         self.chosen.append(chosen)
         if state != "open":
             return []
         return [
-            LetterGroup(
+            ReasonGroup(
                 task="sale", app="shop", channel="fcm", outcome=outcome, reason="HTTP 503", state="open", replay="",
                 count=count, example="tok-1", first_ms=AT_MS, last_ms=AT_MS,
             )
             for outcome, count in (("failed", 3), ("message", 1))
         ]  # fmt: skip
 
-    def targets(self, chosen: LetterFilter, state: str) -> Iterator[DeadTarget]:
+    def targets(self, chosen: TargetFilter, state: str) -> Iterator[TargetRecord]:
         for number in range(1_500):
-            yield DeadTarget(
-                task="sale", app="shop", channel="fcm", target=f"tok-{number}", variables={"n": number},
-                outcome="failed", reason="HTTP 503", attempt=5, at_ms=AT_MS, first_call_ms=AT_MS - 9, state=state,
-                replay="", lane="",
-            )  # fmt: skip
+            yield target_record(f"tok-{number}", task="sale", variables={"n": number}, reason="HTTP 503", state=state)
 
-    def replay(self, chosen: LetterFilter, limit: int | None, on_progress: Any) -> list[Replay]:
+    def replay(self, chosen: TargetFilter, limit: int | None, on_progress: Any) -> list[Replay]:
         self.calls.append(("replay", chosen, limit))
         on_progress("sale.replay-1", 3, 3)
         return [
@@ -57,7 +51,7 @@ class Letters:
             Replay(task="old", replay="old.replay-1", targets=3, state="replayed", refused=2),
         ]
 
-    def drop(self, chosen: LetterFilter, limit: int | None) -> int:
+    def drop(self, chosen: TargetFilter, limit: int | None) -> int:
         self.calls.append(("drop", chosen, limit))
         return 4
 
@@ -65,13 +59,13 @@ class Letters:
 class Client:
     def __init__(self) -> None:
         self.dead_letters = Letters()
-        self.asked: list[tuple[InvalidFilter, bool]] = []
+        self.asked: list[tuple[TargetFilter, bool]] = []
         self.fails = False
 
-    def invalid_targets(self, chosen: InvalidFilter, *, repeats: bool) -> Iterator[InvalidTarget]:
+    def invalid_targets(self, chosen: TargetFilter, *, repeats: bool) -> Iterator[TargetRecord]:
         self.asked.append((chosen, repeats))
         for name in ("tok,1", 'tok"2'):
-            yield invalid_target(name, AT_MS, channel="apns", seen_ms=AT_MS + 1, task="sale")
+            yield invalid_target(name, AT_MS, channel="apns", at_ms=AT_MS + 1, task="sale")
         if self.fails:
             raise RuntimeError("the server is gone")
 
@@ -88,7 +82,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 def test_letters_are_listed_and_shown(cli: CommandLine, client: Client) -> None:
     listed = cli(["dead-letters", "list", "--app", "shop", "--error", "503", "-o", "json"])
     assert [row["count"] for row in json.loads(listed.out)] == [3, 1]
-    assert client.dead_letters.chosen == [LetterFilter(app="shop", error="503")]
+    assert client.dead_letters.chosen == [TargetFilter(app="shop", error="503")]
     table = cli(["dead-letters", "list"])
     assert "HTTP 503" in table.out
     assert "There are no dropped dead letters" in cli(["dead-letters", "list", "--state", "dropped"]).err
@@ -107,7 +101,7 @@ def test_a_change_needs_a_filter_and_a_yes(cli: CommandLine, client: Client, com
     dry = cli(["dead-letters", command, "--task", "sale", "--dry-run"])
     assert ("HTTP 503" in dry.out, client.dead_letters.calls) == (True, [])
     done = cli(["dead-letters", command, "--task", "sale", "--limit", "9", "--yes", "-o", "json"])
-    assert client.dead_letters.calls == [(command, LetterFilter(task="sale"), 9)]
+    assert client.dead_letters.calls == [(command, TargetFilter(task="sale"), 9)]
     if command == "drop":
         assert json.loads(done.out) == {"dropped": 4}
     else:
@@ -149,7 +143,7 @@ def test_invalid_targets_are_written_as_json_lines_and_as_csv(cli: CommandLine, 
     printed = cli(["invalid", "export", "--app", "shop", "--channel", "apns"])
     assert [json.loads(line) for line in printed.out.splitlines()] == expected
     assert "2 invalid targets written" in printed.err
-    assert client.asked == [(InvalidFilter(app="shop", channel="apns"), False)]
+    assert client.asked == [(TargetFilter(app="shop", channel="apns"), False)]
     file = tmp_path / "gone.csv"
     cli(["invalid", "export", "--out", str(file), "--repeats"])
     with file.open(newline="") as rows:

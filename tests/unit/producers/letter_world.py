@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.letters.book import LetterBook, SeenTargets
@@ -10,10 +10,11 @@ from dispatcher.letters.marks import LetterMark, encode_mark, parts_of, read_mar
 from dispatcher.model.errors import BeingSubmitted, NotFound
 from dispatcher.model.task import PushTask, Target
 from dispatcher.ports import DeadLetter
-from dispatcher.wire.letters import keys_of, with_rows
-from producers.letters.dead_letters import DeadLetterBox
-from producers.letters.replay import Replay, Replays
-from producers.letters.selection import LetterFilter, rows_of
+from dispatcher.wire.letters import with_rows
+from producers.outcomes.dead_letters import DeadLetterBox
+from producers.outcomes.letter_rows import LetterRow, rows_of
+from producers.outcomes.record import TargetFilter
+from producers.outcomes.replay import Replay, Replays
 from tests.unit.producers.fake_service import Died
 from tests.virtual_clock import VirtualClock
 
@@ -39,7 +40,7 @@ class LetterWorld:
         seen = SeenTargets()
         for one in list(self.topic):
             if isinstance(one, DeadLetter) and one.at_ms >= since_ms and task in (None, one.task):
-                indexes = seen.fresh(one, [key.position for key in keys_of(one)])
+                indexes = seen.fresh(one)
                 if indexes:
                     yield with_rows(one, indexes) if one.targets else one
 
@@ -77,10 +78,10 @@ class LetterWorld:
         return PushTask(app="shop", tier="high", channel="fcm", message={"body": f"of {task}"})
 
     # ------------------------------------------------------------- operators
-    def replay(self, chosen: LetterFilter = LetterFilter(), book: LetterBook | None = None) -> list[Replay]:
+    def replay(self, chosen: TargetFilter = TargetFilter(), book: LetterBook | None = None) -> list[Replay]:
         return self.operator().replay(self.rows(chosen, book))
 
-    def drop(self, chosen: LetterFilter = LetterFilter(), book: LetterBook | None = None) -> int:
+    def drop(self, chosen: TargetFilter = TargetFilter(), book: LetterBook | None = None) -> int:
         return self.operator().drop(self.rows(chosen, book))
 
     def operator(self) -> Replays:
@@ -91,13 +92,13 @@ class LetterWorld:
         tasks = cast("TaskTable", SimpleNamespace(task=lambda _: None))
         return DeadLetterBox(lambda: self, tasks, self.operator, lambda _counts, _scope: None)
 
-    def rows(self, chosen: LetterFilter = LetterFilter(), book: LetterBook | None = None) -> list[Any]:
+    def rows(self, chosen: TargetFilter = TargetFilter(), book: LetterBook | None = None) -> list[LetterRow]:
         """Return the rows that match; book: as the operator read it, before others went on."""
         return list(rows_of(self.letters(), book or LetterBook(self.marks()), chosen, lambda _: "shop"))
 
     def states(self) -> dict[str, str]:
         """Return the state of each target."""
-        return {row.letter.targets[row.at]: str(row.state) for row in self.rows() if row.letter.targets}
+        return {row.record.target: row.record.state for row in self.rows() if row.letter.targets}
 
     def sent_again(self) -> list[str]:
         return sorted(target.address for audience in self.audiences.values() for target in audience)

@@ -10,7 +10,7 @@ from dispatcher.model.errors import NotFound
 from dispatcher.model.task import PushTask
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, encode_control
 from dispatcher.wire.topics import Topics
-from producers.letters.definition import push_task, read_definition
+from producers.outcomes.definition import push_task, read_definition
 from producers.submit.acceptance import accept
 from tests.contract.registry_records import change, position
 from tests.records import edit_text

@@ -15,12 +15,13 @@ from dispatcher.letters.marks import MAX_MARKED, MarkKind, encode_mark, parts_of
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.task import Target
 from dispatcher.ports import DeadLetter
-from producers.letters.selection import LetterFilter, dead_target, groups_of, in_state
+from producers.outcomes.letter_rows import in_state
+from producers.outcomes.record import TargetFilter, group_by_reason
 from tests.records import dead_letter
 from tests.unit.producers.fake_service import Died
 from tests.unit.producers.letter_world import LetterWorld, until_done
 
-SALE = LetterFilter(task="sale")
+SALE = TargetFilter(task="sale")
 
 
 def world_of(*letters: DeadLetter) -> LetterWorld:
@@ -62,7 +63,7 @@ def test_invalid_targets_and_messages_are_not_sent_again() -> None:
     assert world.drop() == 2
     assert world.drop() == 0
     assert world.states() == {"a": "dropped", "b": "replayed"}
-    groups = groups_of(in_state(world.rows(), "dropped"), lambda _: "")
+    groups = world.box().groups(state="dropped")
     assert [(one.task, one.replay) for one in groups] == [("", ""), ("sale", "")]
 
 
@@ -112,7 +113,7 @@ def test_a_limit_counts_what_is_sent_again_and_nothing_else() -> None:
 def test_an_empty_text_selects_nothing_instead_of_everything(name: str) -> None:
     fields: dict[str, Any] = {name: ""}
     with pytest.raises(InvalidInput, match=f"{name}: is empty"):
-        LetterFilter(**fields)
+        TargetFilter(**fields)
 
 
 def test_what_was_dropped_is_not_sent_again() -> None:
@@ -211,7 +212,7 @@ def test_no_letter_is_sent_twice_and_none_is_lost(work: list[tuple[Any, ...]]) -
         book = old if more else None
         old = LetterBook(world.marks())
         act = world.replay if kind == "replay" else world.drop
-        until_done(world, lambda: act(LetterFilter(task=task), book), () if number < 0 else (number,))  # noqa: B023
+        until_done(world, lambda: act(TargetFilter(task=task), book), () if number < 0 else (number,))  # noqa: B023
     world.replay()
     sent = world.sent_again()
     assert len(sent) == len(set(sent))
@@ -229,10 +230,10 @@ def test_a_mark_of_many_letters_counts_when_its_last_part_is_there(monkeypatch: 
     assert [(mark.part, mark.parts) for mark in marks] == [(number, 5) for number in range(5)]
     letter = sale(0, "a", "b")
     book = LetterBook(marks[:-1])
-    assert book.claims_of(letter, [0, 1]) == [None, None]
+    assert book.claims_of(letter) == [None, None]
     book.add(marks[0])
     book.add(marks[-1])
-    assert all(claim is not None and claim.targets == 10 for claim in book.claims_of(letter, [0, 1]))
+    assert all(claim is not None and claim.targets == 10 for claim in book.claims_of(letter))
 
 
 def test_parts_are_small() -> None:
@@ -266,8 +267,7 @@ def test_letters_are_selected_by_task_app_error_and_time() -> None:
     )
 
     def found(**fields: Any) -> list[str]:
-        rows = world.rows(LetterFilter(**fields))
-        return [row.letter.targets[row.at] if row.letter.targets else "?" for row in rows]
+        return [row.record.target or row.letter.body.decode() for row in world.rows(TargetFilter(**fields))]
 
     assert found() == ["a", "b", "x", "?"]
     assert found(task="sale", error="down") == ["a"]
@@ -276,7 +276,7 @@ def test_letters_are_selected_by_task_app_error_and_time() -> None:
     assert (found(since=at), found(until=at)) == (["a", "b", "?"], ["x"])
     assert found(without_task=True) == ["?"]
     with pytest.raises(InvalidInput, match="time zone"):
-        LetterFilter(since=datetime(2026, 11, 25))  # noqa: DTZ001
+        TargetFilter(since=datetime(2026, 11, 25))  # noqa: DTZ001
     with pytest.raises(InvalidInput, match="state"):
         list(in_state([], "gone"))
 
@@ -288,12 +288,12 @@ def test_rows_and_groups_say_what_became_of_a_letter() -> None:
         dead_letter("", body=b"?", lane="lane", at_ms=4),
     )
     world.replay(replace(SALE, error="no"))
-    rows = world.rows()
-    first = dead_target(rows[0], lambda _: "")
+    targets = list(world.box().targets(state="all"))
+    first = targets[0]
     assert (first.target, first.variables, first.attempt, first.first_call_ms) == ("a", {"n": 1}, 3, 3)
     assert (first.state, first.app, first.outcome) == ("replayed", "shop", "failed")
     assert first.replay == next(iter(world.audiences))
-    groups = groups_of(rows, lambda _: "")
+    groups = group_by_reason(targets)
     assert [(one.task, one.outcome, one.reason, one.state, one.count, one.example) for one in groups] == [
         ("sale", "failed", "no", "replayed", 2, "a"),
         ("sale", "failed", "bad", "open", 1, "c"),

@@ -10,17 +10,9 @@ from backends.redis.registry.tasks import TaskTable
 from backends.redis.view import LETTER_COUNTERS, SET_APART, WITHOUT_TASK
 from dispatcher.letters.book import LetterBook, LetterState
 from dispatcher.model.errors import InvalidInput
-from producers.letters.replay import LetterRecords, OnProgress, Replay, Replays, is_replayable
-from producers.letters.selection import (
-    DeadTarget,
-    LetterFilter,
-    LetterGroup,
-    LetterRow,
-    dead_target,
-    groups_of,
-    in_state,
-    rows_of,
-)
+from producers.outcomes.letter_rows import LetterRow, in_state, rows_of
+from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord, group_by_reason
+from producers.outcomes.replay import LetterRecords, OnProgress, Replay, Replays
 
 MAX_LIMIT = 10**12
 """More than there are letters."""
@@ -48,20 +40,20 @@ class DeadLetterBox:
         self._store_counts = store_counts
         self._app_of = lru_cache(maxsize=10_000)(self._app)
 
-    def groups(self, chosen: LetterFilter = LetterFilter(), state: str = "open") -> list[LetterGroup]:
+    def groups(self, chosen: TargetFilter = TargetFilter(), state: str = "open") -> list[ReasonGroup]:
         """Return the number of letters by task, reason and state, those of the latest task first.
 
         state: open, replaying, replayed, dropped or all.
         """
-        return groups_of(in_state(self._rows(chosen), state), self._app_of)
+        return group_by_reason(self.targets(chosen, state))
 
-    def targets(self, chosen: LetterFilter = LetterFilter(), state: str = "open") -> Iterator[DeadTarget]:
+    def targets(self, chosen: TargetFilter = TargetFilter(), state: str = "open") -> Iterator[TargetRecord]:
         """Yield the targets and messages, each once, in the order in which they were stored. state: as in `groups`."""
-        return (dead_target(row, self._app_of) for row in in_state(self._rows(chosen), state))
+        return (row.record for row in in_state(self._rows(chosen), state))
 
     def replay(
         self,
-        chosen: LetterFilter = LetterFilter(),
+        chosen: TargetFilter = TargetFilter(),
         *,
         limit: int | None = None,
         on_progress: OnProgress | None = None,
@@ -77,10 +69,10 @@ class DeadLetterBox:
         task is raised after the letters of the others were sent again.
         """
         check_limit(limit)
-        rows = (row for row in self._rows(chosen) if row.state is LetterState.REPLAYING or _may_be_replayed(row))
+        rows = (row for row in self._rows(chosen) if row.record.state == LetterState.REPLAYING or row.is_replayable)
         return self._replays().replay(islice(rows, limit), on_progress)
 
-    def drop(self, chosen: LetterFilter = LetterFilter(), *, limit: int | None = None) -> int:
+    def drop(self, chosen: TargetFilter = TargetFilter(), *, limit: int | None = None) -> int:
         """Mark the open letters as not needed any more, and return their number. limit: the maximum number."""
         check_limit(limit)
         dropped = self._replays().drop(islice(in_state(self._rows(chosen), LetterState.OPEN), limit))
@@ -88,16 +80,15 @@ class DeadLetterBox:
             self._count(chosen)
         return dropped
 
-    def _count(self, dropped: LetterFilter) -> None:
+    def _count(self, dropped: TargetFilter) -> None:
         """Count the open letters that `fairlane doctor` names again. A drop that died before is repaired."""
         scope = WITHOUT_TASK if dropped.without_task else SET_APART + dropped.task if dropped.task else LETTER_COUNTERS
-        rows = in_state(
-            self._rows(LetterFilter(task=dropped.task, without_task=dropped.without_task)), LetterState.OPEN
-        )
+        counted = TargetFilter(task=dropped.task, without_task=dropped.without_task)
+        rows = in_state(self._rows(counted), LetterState.OPEN)
         named = (counter_of(row.letter) for row in rows if row.letter.part == 0)
         self._store_counts(Counter(name for name in named if name), scope)
 
-    def _rows(self, chosen: LetterFilter) -> Iterator[LetterRow]:
+    def _rows(self, chosen: TargetFilter) -> Iterator[LetterRow]:
         records, since_ms = self._records(), chosen.since_ms
         task = "" if chosen.without_task else chosen.task
         if task:
@@ -115,7 +106,3 @@ def check_limit(limit: int | None) -> None:
     """Raise InvalidInput unless the limit is None or a number of letters."""
     if limit is not None and not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit: is {limit}; it must be 1 to {MAX_LIMIT:,}.", "Leave it out for no limit.")
-
-
-def _may_be_replayed(row: LetterRow) -> bool:
-    return row.state is LetterState.OPEN and is_replayable(row)

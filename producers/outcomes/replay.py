@@ -21,7 +21,16 @@ from typing import Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.letters.book import Claim, LetterBook, LetterState
-from dispatcher.letters.marks import FORMAT, LetterMark, MarkedLetter, MarkKind, digest_of, marked_letters, replay_id
+from dispatcher.letters.marks import (
+    FORMAT,
+    LetterMark,
+    MarkedLetter,
+    MarkKind,
+    TargetKey,
+    digest_of,
+    marked_letters,
+    replay_id,
+)
 from dispatcher.model.errors import (
     BeingSubmitted,
     FairlaneError,
@@ -34,12 +43,9 @@ from dispatcher.model.errors import (
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.values import counted
 from dispatcher.ports import DeadLetter
-from dispatcher.wire.invalid import TargetKey
-from dispatcher.wire.letters import keys_of
-from dispatcher.wire.outcome import Outcome
-from producers.letters.selection import LetterRow
+from producers.outcomes.letter_rows import LetterRow
+from producers.outcomes.record import TargetRecord
 
-_FAILED = int(Outcome.FAILED)
 Submit = Callable[[PushTask, Iterable[Target]], int]
 """Submits a task, or continues its submission, and returns the number of refused targets, which may be all. Raises as
 PushClient.submit."""
@@ -95,11 +101,10 @@ class Replays:
         begun: dict[str, tuple[str, Claim]] = {}
         chosen: dict[str, _Chosen] = {}
         for row in rows:
-            if row.claim is not None:
-                if row.state is LetterState.REPLAYING:
-                    begun[row.claim.id] = (row.letter.task, row.claim)
-            elif is_replayable(row):
-                chosen.setdefault(row.letter.task, _Chosen()).add(row)
+            if row.claim is not None and row.claim.state is LetterState.REPLAYING:
+                begun[row.claim.id] = (row.record.task, row.claim)
+            elif row.is_replayable:
+                chosen.setdefault(row.record.task, _Chosen()).add(row.record)
         steps = [partial(self._finish, task, claim, on_progress) for task, claim in begun.values()]
         return _results([*steps, *(partial(self._begin, task, of, on_progress) for task, of in chosen.items())])
 
@@ -108,7 +113,7 @@ class Replays:
         chosen: dict[str, _Chosen] = {}
         for row in rows:
             if row.claim is None:
-                chosen.setdefault(row.letter.task, _Chosen()).add(row)
+                chosen.setdefault(row.record.task, _Chosen()).add(row.record)
         letters = [letter for task, of in chosen.items() for letter in of.letters(task)]
         if not letters:
             return 0
@@ -147,8 +152,7 @@ class Replays:
         """Yield the claim's targets in the order of the topic: the same for every reader."""
         read = 0
         for letter in self._records.letters(claim.since_ms, task):
-            positions = [key.position for key in keys_of(letter)]
-            for index, holder in enumerate(book.claims_of(letter, positions)):
+            for index, holder in enumerate(book.claims_of(letter)):
                 if holder is claim:
                     variables = None if letter.variables is None else letter.variables[index]
                     yield Target(letter.targets[index], variables)
@@ -187,20 +191,12 @@ class _Chosen:
         self.since_ms = 1 << 62
         """Wall time of the oldest letter."""
 
-    def add(self, row: LetterRow) -> None:
-        self._keys.append(TargetKey(row.letter.writer, row.letter.sequence, row.position))
-        self.since_ms = min(self.since_ms, row.letter.at_ms)
+    def add(self, target: TargetRecord) -> None:
+        self._keys.append(target.key)
+        self.since_ms = min(self.since_ms, target.at_ms)
 
     def letters(self, task: str) -> list[MarkedLetter]:
         return marked_letters(task, self._keys)
-
-
-def is_replayable(row: LetterRow) -> bool:
-    """Return whether the row is a failed target with an address, whose variables are known. A letter that the broker
-    refused has no addresses."""
-    letter = row.letter
-    has_address = bool(letter.targets) and bool(letter.targets[row.at])
-    return has_address and letter.outcomes[row.at] == _FAILED and not letter.is_set_apart
 
 
 def _results(steps: Iterable[Callable[[], Replay | None]]) -> list[Replay]:

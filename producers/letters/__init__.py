@@ -1,1 +1,0 @@
-"""Dead letters and invalid targets: list them, send dead letters again, drop them."""

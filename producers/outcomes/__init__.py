@@ -1,0 +1,1 @@
+"""The fate of single targets: outcomes, failures, invalid targets, and dead letters with sending them again."""
