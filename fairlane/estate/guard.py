@@ -13,8 +13,8 @@ from typing import Protocol
 from backends.redis.estate.guard_states import GuardStates
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
-from estate.capture.incidents import Incident
 from estate.cluster import Estate
+from estate.incidents import Incident
 from estate.node_life import Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes
 from estate.node_looks import ProbeLook, budget_of, node_looks, unseen_kinds
 from estate.verdicts import Budget, Command, JudgeSettings, carried_out, judge

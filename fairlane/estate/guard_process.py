@@ -20,12 +20,12 @@ from backends.system_clock import SystemClock
 from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
 from estate.cluster import Estate
 from estate.node_life import NodeKind, NodeRecord
-from fairlane.estate.capture.automatic import AutomaticCaptures
-from fairlane.estate.capture.watch import incidents_watched
+from fairlane.estate.capture import take_capture
 from fairlane.estate.drains import BrokerDrainer
 from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
 from fairlane.estate.guard_actions import NodeActions
 from fairlane.estate.guard_metrics import GuardCollector
+from fairlane.estate.incident_watch import IncidentWatch
 from fairlane.estate.look import estate_reader, judge_settings, look_at
 from fairlane.estate.probes import NodeProbe, ProbeFigures, Probes
 from fairlane.settings import Settings
@@ -38,6 +38,8 @@ ELECTION = JobLockSettings(ttl_s=3.0, period_s=0.5)
 BROKER_PROBE_S = 1.0
 BOOKIE_PROBE_S = 0.1
 """A bookie that stops for 0.4 s again and again is caught by nearly every stop. Only isolated ones are probed."""
+_LEAVE_S = 1.0
+"""How long the end waits for a look at lanes that is under way; a broker may hang."""
 
 
 class NodeProbes(Probes):
@@ -81,23 +83,26 @@ def run_guard(settings: Settings, stop: threading.Event, *, acts: bool, metrics_
         figures = ProbeFigures()
         name, clock = guard_name(), SystemClock()
         jobs = HeldJobs(JobLocks(view), [GUARD_JOB], name, clock, lambda: 1, ELECTION)
-        captures = AutomaticCaptures(settings)
-        ports = _ports(settings, view, figures, partial(jobs.held, GUARD_JOB), captures, stop, opened)
+        take = partial(take_capture, settings, clock=clock)
+        watch = opened.enter_context(closing(IncidentWatch(settings, view, clock, take)))
+        ports = _ports(settings, view, figures, partial(jobs.held, GUARD_JOB), watch, stop, opened)
         judge = judge_settings(settings.estate)
         guard = Guard(ports, GuardSettings(name=name, judge=judge, look_s=settings.estate.look_s, acts=acts))
         if metrics_port >= 0:
             server = MetricsServer(metrics_port, settings.worker.metrics_host, [GuardCollector(guard, figures)])
             opened.callback(server.close)
             _log.info("guard %s serves metrics on port %s", name, server.port)
-        opened.enter_context(incidents_watched(settings, captures.report, lambda: guard.elected))
         left = threading.Event()
         election = threading.Thread(target=jobs.run, args=(left,), name="election", daemon=True)
+        watching = threading.Thread(target=watch.run, args=(left, lambda: guard.elected), name="incidents", daemon=True)
         election.start()
+        watching.start()
         try:
             guard.run(stop)
         finally:
             left.set()
             election.join()
+            watching.join(_LEAVE_S)
 
 
 def _ports(
@@ -105,7 +110,7 @@ def _ports(
     view: RedisView,
     figures: ProbeFigures,
     held: Callable[[], bool],
-    captures: AutomaticCaptures,
+    watch: IncidentWatch,
     stop: threading.Event,
     opened: ExitStack,
 ) -> GuardPorts:
@@ -120,6 +125,6 @@ def _ports(
         states=GuardStates(view),
         held=held,
         actions=NodeActions(switch, drains.drain, lambda: held() and not stop.is_set()),
-        capture=captures.report,
+        capture=watch.report,
         clock=SystemClock(),
     )

@@ -13,7 +13,7 @@ from backends.pulsar.topic_reader import TopicReader
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
-from estate.capture.lanes import facts_of
+from estate.reading import ENSEMBLES
 from tests.integration import worker_crew
 
 DEADLINE_S = 20.0
@@ -77,7 +77,9 @@ def task_lanes(admin: PulsarAdmin, names: Topics) -> list[str]:
 def bookies_of(admin: PulsarAdmin, topic: str) -> tuple[str, ...]:
     """The bookies that store the newest entries of a topic."""
     path = topic.replace("persistent://", "persistent/")
-    return facts_of(topic, {}, admin.document(f"{path}/internalStats?metadata=true")).bookies
+    ledgers = admin.document(f"{path}/internalStats?metadata=true")["ledgers"]
+    ensembles = ENSEMBLES.findall(str(ledgers[-1].get("metadata"))) if ledgers else []
+    return tuple(sorted({name.strip() for ensemble in ensembles for name in ensemble.split(",")}))
 
 
 def consumer_of(client: pulsar.Client, lane: str) -> "pulsar.Consumer":

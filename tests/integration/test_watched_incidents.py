@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
+from backends.system_clock import SystemClock
 from benchmarks.estate.servers import EstateServers
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
-from estate.capture.incidents import Incident
-from fairlane.estate.capture.automatic import AutomaticCaptures, captures_folder
+from estate.incidents import Incident
+from fairlane.estate.capture import take_capture
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.pulsar_helpers import bookies_of
@@ -80,7 +81,6 @@ def contents(archive: Path) -> dict[str, str]:
 def test_a_bookie_that_stops_under_load_is_captured_with_the_lanes_it_stopped(
     settings: Settings, estate: EstateServers
 ) -> None:
-    folder = captures_folder(settings)
     with PushClient.connect(settings) as client, closing(PulsarAdmin(settings.pulsar)) as admin:
         load = Load(client)
         eventually(lambda: len(client.tasks()) == LANES, 20, "all tasks are there")
@@ -88,24 +88,16 @@ def test_a_bookie_that_stops_under_load_is_captured_with_the_lanes_it_stopped(
         eventually(lambda: len(bookies_of(admin, lane)) == 2, 20, "the lane has its bookies")
         names = {estate.bookie_id(name): name for name in estate.names() if name.startswith("bookie")}
         stopped = bookies_of(admin, lane)[0]
-        captures = AutomaticCaptures(settings)
         with estate.paused(names[stopped]):
             time.sleep(STALL_S)
-            captures.report(Incident(f"bookie {stopped} is slow", stopped, "load-0", (lane,)))
-            captures.join(60)
+            incident = Incident(f"bookie {stopped} is slow", stopped, "load-0", (lane,))
+            files = contents(take_capture(settings, incident, SystemClock()))
         load.end()
-    (archive,) = folder.iterdir()
-    files = contents(archive)
     manifest = json.loads(files["manifest.json"])
     assert manifest["reason"] == f"bookie {stopped} is slow"
-    named = {one["topic"] for one in manifest["lanes"] if stopped in one["bookies"]}
-    assert any(manifest["task"] in topic for topic in named)
-    internal = {name: text for name, text in files.items() if name.endswith("internal-stats.json")}
-    stalled = [text for name, text in internal.items() if f"-{manifest['task']}/" in name]
-    assert stalled
-    assert all(stopped in text for text in stalled)
-    missing = {(row["node"], row["document"]) for row in manifest["missing"]}
-    assert (stopped, "metrics") in missing
-    assert json.loads(files[f"fairlane/tasks/{manifest['task']}/show.json"])["state"] == "running"
+    (internal,) = [text for name, text in files.items() if name.endswith("-load-0/internal-stats.json")]
+    assert stopped in internal
+    assert f"bookies/{stopped.replace(':', '-')}/metrics" in manifest["missing"]
+    assert json.loads(files["fairlane/task.json"])["state"] == "running"
     assert not [name for name, text in files.items() if SECRET in text]
     assert "channels" in files["fairlane/settings.json"]

@@ -31,36 +31,12 @@ class Reply:
 
     body: bytes = b""
     failure: str = ""
-    cut: bool = False
-    """Whether the answer was longer than its bounds."""
-
-
-class Allowance:
-    """The bytes that many answers may take together. Answers that find it used up are cut. Safe for threads."""
-
-    def __init__(self, total: int, each: int) -> None:
-        self.each = each
-        """Maximum number of bytes of one answer."""
-        self._left = total
-        self._lock = threading.Lock()
-
-    def take(self, wanted: int) -> int:
-        """Return how many bytes may be kept."""
-        with self._lock:
-            taken = min(wanted, self._left)
-            self._left -= taken
-            return taken
 
 
 def ask_all(
-    http: urllib3.PoolManager,
-    questions: Iterable[Question],
-    limit_s: float = LIMIT_S,
-    allowance: Allowance | None = None,
+    http: urllib3.PoolManager, questions: Iterable[Question], limit_s: float = LIMIT_S
 ) -> dict[tuple[str, str], Reply]:
     """Return a reply to each question after at most `limit_s`.
-
-    allowance: cut long answers to it.
 
     Threads that are still waiting then are left behind; they end with their connections, and not with the program.
     """
@@ -68,7 +44,7 @@ def ask_all(
     end_s = time.monotonic() + limit_s
     replies: dict[tuple[str, str], Reply] = {}
     threads = [
-        threading.Thread(target=_ask, args=(http, question, end_s, replies, allowance), name="ask", daemon=True)
+        threading.Thread(target=_ask, args=(http, question, end_s, replies), name="ask", daemon=True)
         for question in asked
     ]
     for thread in threads:
@@ -84,17 +60,16 @@ def _ask(
     question: Question,
     end_s: float,
     replies: dict[tuple[str, str], Reply],
-    allowance: Allowance | None,
 ) -> None:
     try:
-        replies[question.key] = _get(http, question, end_s, allowance)
+        replies[question.key] = _get(http, question, end_s)
     except urllib3.exceptions.HTTPError as error:
         replies[question.key] = Reply(failure=_reason(error))
     except (OSError, ValueError) as error:
         replies[question.key] = Reply(failure=beginning(str(error), 200) or type(error).__name__)
 
 
-def _get(http: urllib3.PoolManager, question: Question, end_s: float, allowance: Allowance | None) -> Reply:
+def _get(http: urllib3.PoolManager, question: Question, end_s: float) -> Reply:
     left_s = max(0.05, end_s - time.monotonic())
     answer = http.request(
         "GET",
@@ -107,20 +82,16 @@ def _get(http: urllib3.PoolManager, question: Question, end_s: float, allowance:
     try:
         if answer.status != 200:
             return Reply(failure=f"answered {answer.status}")
-        return _body(answer, end_s, allowance)
+        return _body(answer, end_s)
     finally:
         answer.close()
 
 
-def _body(answer: urllib3.BaseHTTPResponse, end_s: float, allowance: Allowance | None) -> Reply:
+def _body(answer: urllib3.BaseHTTPResponse, end_s: float) -> Reply:
     """Return the body; the pool bounds its bytes. Raises ValueError with the reason if it is not read to its end."""
-    parts, size = [], 0
+    parts = []
     for part in answer.stream(_CHUNK):
-        kept = part if allowance is None else part[: allowance.take(min(len(part), allowance.each - size))]
-        parts.append(kept)
-        size += len(kept)
-        if len(kept) < len(part):
-            return Reply(b"".join(parts), cut=True)
+        parts.append(part)
         if time.monotonic() > end_s:
             raise ValueError("an answer that does not end")
     return Reply(b"".join(parts))

@@ -55,6 +55,12 @@ def of_ledgers(base: str, topics: Iterable[str]) -> Iterator[Question]:
         yield from documents(CLUSTER, url, paths)
 
 
+def of_topics(base: str, topics: Iterable[str]) -> Iterator[Question]:
+    for topic in topics:
+        url = f"{base}/admin/v2/persistent/{quote(topic.removeprefix('persistent://'))}"
+        yield from documents(topic, url, {"stats": "stats", "internal-stats": "internalStats?metadata=true"})
+
+
 def of_broker(name: str, base: str, depth: Depth) -> Iterator[Question]:
     paths = {METRICS: "metrics/", "report": "admin/v2/broker-stats/load-report"}
     if Depth.SETTINGS in depth:

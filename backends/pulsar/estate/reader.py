@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,48 +18,48 @@ from dispatcher.model.errors import DECODING_ERRORS, Malformed
 from dispatcher.wire.topics import Topics
 
 Replies = Mapping[tuple[str, str], Reply]
+_CONNECTIONS = 64
+"""Connections to one node that are kept: a look asks everything at once."""
 FIRST_SPAN_S = 1.0
 """Span of time that the first look covers. Counts since a broker's start say nothing about now."""
 
 
-class NodeAsker:
-    """Connections to the nodes of one estate. A node that does not answer raises nothing."""
+@dataclass(frozen=True)
+class FoundNodes:
+    """The nodes that the cluster lists, and the answers that named them."""
+
+    brokers: Mapping[str, str]
+    """Base URL by name."""
+    bookies: Sequence[str]
+    replies: Replies
+
+
+class EstateReader:
+    """Asks all nodes of one estate, as often as `read` is called. One thread at a time may use it.
+
+    A node that does not answer raises nothing.
+    """
 
     def __init__(
-        self, settings: PulsarSettings, bookie_http: str | None, limit_s: float = LIMIT_S, connections: int = 16
+        self, settings: PulsarSettings, names: Topics, bookie_http: str | None, limit_s: float = LIMIT_S
     ) -> None:
         """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended.
 
         bookie_http: address of the bookies' HTTP interfaces with {host}; None: bookies are not asked. limit_s: how long
         an answer may take.
         """
-        self._base = settings.admin_address.rstrip("/")
+        self._base = self._configured = settings.admin_address.rstrip("/")
         self._template = bookie_http
         self._limit_s = limit_s
-        self._http = make_pool(settings, connections)
-
-    def close(self) -> None:
-        self._http.clear()
-
-    def _bookie_urls(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the addresses of the bookies that are asked. Raises InvalidInput if `bookie_http` is no address."""
-        return {} if self._template is None else {name: questions.bookie_url(self._template, name) for name in names}
-
-
-class EstateReader(NodeAsker):
-    """Asks all nodes of one estate, as often as `read` is called. One thread at a time may use it."""
-
-    def __init__(
-        self, settings: PulsarSettings, names: Topics, bookie_http: str | None, limit_s: float = LIMIT_S
-    ) -> None:
-        """Raise as NodeAsker."""
-        super().__init__(settings, bookie_http, limit_s)
-        self._configured = self._base
+        self._http = make_pool(settings, _CONNECTIONS)
         self._known: list[str] = []
         """Base URLs of the brokers that were listed last."""
         self._metrics: dict[str, Metrics] = {}
         """Metrics of brokers at the last look."""
         self._names = names
+
+    def close(self) -> None:
+        self._http.clear()
 
     def read(self, depth: Depth = Depth.FIGURES) -> EstateAnswer:
         """Return what all nodes answered, after at most twice the limit: the nodes' names come first.
@@ -68,32 +68,46 @@ class EstateReader(NodeAsker):
         which takes the limit once more. The first look asks the brokers for their metrics twice, and takes FIRST_SPAN_S
         longer. Raises InvalidInput if `bookie_http` is no address.
         """
+        found = self.find()
+        earlier = self._metrics or self._first_metrics(found.brokers)
+        replies = self.ask(found, depth)
+        nodes = [replace(node_of(name, replies), earlier=earlier.get(name)) for name in found.brokers]
+        self._metrics = {node.name: node.metrics for node in nodes if node.metrics is not None}
+        return EstateAnswer(
+            cluster=node_of(CLUSTER, {**found.replies, **replies}),
+            brokers=tuple(nodes),
+            bookies=tuple(node_of(name, replies) for name in found.bookies),
+            asked_bookies=self._template is not None,
+        )
+
+    def find(self) -> FoundNodes:
+        """Return the nodes that the cluster lists; the broker at the configured address if it lists none."""
         first: Replies = ask_all(self._http, questions.of_cluster_first(self._configured), self._limit_s)
         self._base = self._configured
         others = [url for url in self._known if url != self._configured]
         if first[CLUSTER, "brokers"].failure and others:
             self._base, first = self._ask_others(first, others)
         named = node_of(CLUSTER, first)
-        brokers, bookies = broker_urls(self._base, named), bookie_names(named)
+        brokers = broker_urls(self._base, named)
         if named.documents.get("brokers"):
             self._known = list(brokers.values())
+        return FoundNodes(brokers, bookie_names(named), first)
+
+    def ask(self, found: FoundNodes, depth: Depth) -> Replies:
+        """Return the answers of the nodes, all asked at once. Raises InvalidInput if `bookie_http` is no address."""
         asked = list(questions.of_cluster(self._base, self._names.all_namespaces()))
         if Depth.STORAGE in depth:
             asked += questions.of_ledgers(self._base, self._names.system_topics())
-        for name, base in brokers.items():
+        for name, base in found.brokers.items():
             asked += questions.of_broker(name, base, depth)
-        for name, base in self._bookie_urls(bookies).items():
-            asked += questions.of_bookie(name, base, depth)
-        earlier = self._metrics or self._first_metrics(brokers)
-        replies = ask_all(self._http, asked, self._limit_s)
-        nodes = [replace(node_of(name, replies), earlier=earlier.get(name)) for name in brokers]
-        self._metrics = {node.name: node.metrics for node in nodes if node.metrics is not None}
-        return EstateAnswer(
-            cluster=node_of(CLUSTER, {**first, **replies}),
-            brokers=tuple(nodes),
-            bookies=tuple(node_of(name, replies) for name in bookies),
-            asked_bookies=self._template is not None,
-        )
+        if self._template is not None:
+            for name in found.bookies:
+                asked += questions.of_bookie(name, questions.bookie_url(self._template, name), depth)
+        return ask_all(self._http, asked, self._limit_s)
+
+    def ask_topics(self, topics: Iterable[str]) -> Replies:
+        """Return the statistics of topics, with the bookies of their ledgers. Brokers that do not own one redirect."""
+        return ask_all(self._http, questions.of_topics(self._base, topics), self._limit_s)
 
     def _first_metrics(self, brokers: Mapping[str, str]) -> dict[str, Metrics]:
         """Return the metrics of brokers, as far as they answer, after FIRST_SPAN_S."""

@@ -11,7 +11,6 @@ from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.output import say
 
 if TYPE_CHECKING:
-    from dispatcher.clock import Clock
     from fairlane.settings import Settings
 
 
@@ -27,38 +26,33 @@ def capture(settings: "Settings", task: str | None, output: Path | None) -> None
     """Record the state of the estate and the service in one archive, for those who look into an incident.
 
     All brokers and bookies are asked at once, for at most 5 s each; what does not answer is noted in the archive. It
-    has load, metrics, settings, Fairlane's own view, and the statistics of lanes that are stopped (they store nothing
-    though entries wait) or have the largest backlog. Secrets are masked. It has at most 20 MB: the largest texts are
-    cut. Prints its path.
+    has what `doctor` reads: load, metrics, settings, Fairlane's own view; and the statistics of lanes that are blocked
+    or have the largest backlog. Secrets are masked. It has at most 20 MB: the largest texts are left out. Prints its
+    path.
     """
     from backends.system_clock import SystemClock
-    from estate.capture.incidents import Incident
-    from fairlane.estate.capture.archive import forget_old
-    from fairlane.estate.capture.automatic import captures_folder
-    from fairlane.estate.capture.take import CaptureTaker
+    from estate.incidents import Incident
+    from fairlane.estate.capture import take_capture
 
-    clock = SystemClock()
     incident = Incident("asked for by hand")
     if task is not None:
-        incident = Incident(f"task {task}, asked for by hand", task=task, topics=tuple(_topics(settings, task, clock)))
-    path = CaptureTaker(settings, clock).take(incident, output or captures_folder(settings))
-    if output is None:
-        forget_old(path.parent, path)
-    click.echo(path)
+        incident = Incident(f"task {task}, asked for by hand", task=task, topics=tuple(_topics(settings, task)))
+    click.echo(take_capture(settings, incident, SystemClock(), output))
 
 
-def _topics(settings: "Settings", task: str, clock: "Clock") -> list[str]:
+def _topics(settings: "Settings", task: str) -> list[str]:
     """Return the topics of a task's lane. Without Redis it is taken for one of its own, without partitions."""
     from contextlib import closing
 
     from backends.pulsar.client import topics
     from dispatcher.model.errors import InvalidInput, NotReady, Unreachable
-    from dispatcher.wire.topics import TASK_PATTERN
-    from fairlane.estate.capture.service import ServiceReader
+    from dispatcher.wire.topics import TASK_PATTERN, topics_of_lane
+    from fairlane.estate.capture import quick_client
 
     try:
-        with closing(ServiceReader(settings, clock)) as service:
-            return service.topics_of(task)
+        with closing(quick_client(settings)) as client:
+            view = client.task(task).progress()
+        return topics_of_lane(view.lane, view.partitions)
     except (NotReady, Unreachable) as error:
         if re.fullmatch(TASK_PATTERN, task) is None:
             raise InvalidInput(f"--task: {task!r} is no id of a task.", "`fairlane task list` shows them.") from error

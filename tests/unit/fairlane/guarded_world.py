@@ -9,8 +9,8 @@ from backends.redis.estate.guard_states import GUARD_JOB, GuardStates
 from backends.redis.job_locks import JobLocks
 from consumers.upkeep.held_jobs import HeldJobs
 from dispatcher.model.errors import Unreachable
-from estate.capture.incidents import Incident
 from estate.cluster import BookieMode, BookieState, BrokerLoad, Estate, NamespaceState
+from estate.incidents import Incident
 from estate.node_life import NodeKind, NodeRecord, decode_nodes
 from estate.node_looks import ProbeLook
 from estate.verdicts import JudgeSettings

@@ -32,7 +32,7 @@ from dispatcher.verdicts import error_text, read_reports
 from dispatcher.wire.outcome import RETRY, Report, Verdict
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.main import run
-from fairlane.estate.capture.masking import Masker
+from fairlane.estate.masking import Masker
 from fairlane.logging import configure_logging
 from fairlane.masked_stream import masked
 from fairlane.setting_groups import LogSettings

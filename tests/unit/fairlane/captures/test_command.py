@@ -8,7 +8,7 @@ import pytest
 
 from dispatcher.model.errors import NotFound
 from fairlane.cli.base import exit_codes
-from fairlane.estate.capture.service import ServiceReader
+from producers.client import PushClient
 from tests.unit.command_line import CommandLine
 
 CAPTURE = ["estate", "capture"]
@@ -45,7 +45,7 @@ def test_what_is_no_task_is_refused_and_leaves_nothing(cli: CommandLine, tmp_pat
 
 
 def test_a_task_that_does_not_exist_is_said_so(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ServiceReader, "topics_of", Mock(side_effect=NotFound("There is no task sale.")))
+    monkeypatch.setattr(PushClient, "task", Mock(side_effect=NotFound("There is no task sale.")))
     assert "There is no task sale." in cli([*CAPTURE, "--task", "sale"], exit_codes.NOT_FOUND).err
 
 

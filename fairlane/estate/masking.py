@@ -10,19 +10,15 @@ _BETWEEN = re.compile(r"[:,;={}\"'\s]+")
 _MIN_PART = 8
 _MIN_LEARNED = 6
 """Minimum length of a value that is hidden everywhere because a server has it under the name of a secret."""
-_SURE = r"pass(?:word|wd|phrase|code)|secret|token|credential|auth(?:orization|(?:entication)?param)|"
-_SURE += r"(?:private|api|access)_?key"
+_SURE = r"pass(?:word|wd|phrase|code)|secret|token|credential|cookie|auth(?:orization|(?:entication)?param)|"
+_SURE += r"(?:private|api|access)[_-]?key"
 _SURE_NAME = re.compile(_SURE, re.IGNORECASE)
 """Names whose values are secrets whatever they are. Those of SECRET_NAME may be numbers, such as keys per second."""
-_SURE_WORDS = ("pass", "secret", "token", "credential", "auth", "private", "api", "access")
+_SURE_WORDS = ("pass", "secret", "token", "credential", "cookie", "auth", "private", "api", "access")
 """The beginnings of names that _SURE finds."""
-_HEADER_WORDS = ("authorization", "cookie", "x-api-key")
 _PLAIN = ("", "true", "false", "null", "none", "omitted", MASK)
 _NUMBER = re.compile(r"-?[\d.]+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w.-]*")
-_HEADER = re.compile(
-    r"^(?P<name>(?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(?P<sign>\s*:\s*).+$", re.IGNORECASE | re.MULTILINE
-)
 _PAIR = re.compile(
     rf"(?<![\w.-])(?P<name>[\w.-]{{0,80}}?(?:{_SURE})[\w.-]{{0,80}})(?P<sign>\\?[\"']?\s*[=:]\s*)"
     r"(?P<value>\"(?:[^\"\\]|\\.)*\"?|\\\"(?:[^\"\\]|\\[^\"])*(?:\\\")?|'[^']*'?|(?![{\[])[^\s\"',;&})\]]+)",
@@ -56,8 +52,6 @@ class Masker:
         """Return a text with its secrets hidden."""
         text = without_credentials(self._secrets.mask(text))
         small = text.lower()
-        if any(word in small for word in _HEADER_WORDS):
-            text = _HEADER.sub(rf"\g<name>\g<sign>{MASK}", text)
         if any(word in small for word in _SURE_WORDS):
             text = "".join(map(_masked_line, text.splitlines(keepends=True)))
         return text
@@ -86,7 +80,7 @@ def _and_its_parts(value: str) -> Iterator[str]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value says nothing, whatever its name."""
+    """Return whether the value is empty, a mask, or a plain word such as true."""
     return value is None or isinstance(value, bool) or str(value).strip().lower() in _PLAIN
 
 
