@@ -26,10 +26,9 @@ from backends.settings import EstateSettings, Name, PulsarSettings, RedisSetting
 from backends.text_files import parse_toml, read_text
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.shown import hide_named
+from fairlane.local_stack import addresses_in_force, cache_folder, home_folder
 from fairlane.push_settings import PUSH_CHANNELS, PushChannelSettings
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
-from fairlane.stack.addresses import addresses_in_force
-from fairlane.stack.homes import cache_folder, home_folder
 from producers.settings import ProducerOptions
 
 ENV_PREFIX = "FAIRLANE_"

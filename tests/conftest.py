@@ -22,10 +22,9 @@ from backends.extras import Missing
 from backends.settings import EstateSettings, PulsarSettings, RedisSettings
 from benchmarks.estate.servers import SHAPE, EstateServers
 from dispatcher.model import shown
+from fairlane.local_stack import StackAddresses, cache_folder
 from fairlane.settings import Settings
-from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
-from fairlane.stack.homes import cache_folder
 from fairlane.stack.stack import LocalStack
 from spark_jobs.session.session import SessionSettings, make_session, require_spark
 from tests.stack_keeper import held

@@ -1,8 +1,20 @@
 """Errors of a connection that say in our words what is wrong with the server, with what to do next."""
 
+import re
+from typing import Final
+
 from redis import exceptions
 
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
+
+OLDEST: Final = (7, 0)
+"""The oldest version of Redis that Fairlane works with."""
+
+
+def is_new_enough(version: str) -> bool:
+    """Return whether Fairlane works with servers of this version of Redis. False if it is no version."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and tuple(map(int, numbers.groups())) >= OLDEST
 
 
 class ServerFault(exceptions.RedisError):

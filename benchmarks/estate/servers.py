@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from backends.settings import PulsarSettings
+from fairlane.local_stack import StackAddresses
 from fairlane.settings import Settings
 from fairlane.stack import processes
 from fairlane.stack import state as states
-from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.estate.shape import EstatePorts, EstateRequest, EstateShape, host_of
 from fairlane.stack.homes import Home
 from fairlane.stack.launch import StackOptions

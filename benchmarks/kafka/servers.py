@@ -11,8 +11,9 @@ from uuid import uuid4
 
 from benchmarks.kafka.installing import KafkaTools
 from dispatcher.model.errors import FairlaneError
+from fairlane.local_stack import cache_folder
 from fairlane.stack import distribution, java, launch, ports, processes, pulsar_server
-from fairlane.stack.homes import Home, cache_folder
+from fairlane.stack.homes import Home
 from fairlane.stack.ports import HOST
 from fairlane.stack.state import ServerState
 

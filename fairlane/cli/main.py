@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from dispatcher.model.errors import FairlaneError
+from fairlane import floors
 from fairlane.cli.base import exit_codes
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import Invocation, options_of
@@ -46,18 +47,15 @@ COMMANDS = {
 }
 """Help of each command, by name."""
 _FOLDERS = {
-    "setup": ("stack", "provision", "doctor", "config", "demo", "fake", "tune"),
+    "setup": ("provision", "doctor", "config", "tune"),
     "task": ("task", "dead-letters", "invalid"),
     "service": ("worker", "tier", "capacity", "channel", "app", "quota", "signals", "top", "registry"),
-    "tables": ("backlog", "ingest", "journal", "reconcile"),
 }
 _MODULES = {
     name: "fairlane.cli.{0}.{1}:{1}".format(folder, name.replace("-", "_"))
     for folder, names in _FOLDERS.items()
     for name in names
-}
-_MODULES["estate"] = "fairlane.cli.estate.estate:estate"
-_MODULES["simulate"] = "fairlane.cli.simulate.simulate:simulate"
+} | floors.COMMANDS
 
 
 class MainGroup(CommandGroup):

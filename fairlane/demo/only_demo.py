@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from dispatcher.model.errors import Refused
 from fairlane.cli.base.output import say
+from fairlane.local_stack import birth_of, is_alive
 from fairlane.stack import processes
 from fairlane.stack.stored import StoredFile
 from fairlane.worker.process.stop_signal import interrupted_by
@@ -45,7 +46,7 @@ def only_demo(folder: Path) -> Iterator[Callable[[int], None]]:
 
 
 def _stop(left: list[_Started]) -> None:
-    living = [one for one in left if processes.is_alive(one.pid, one.birth)]
+    living = [one for one in left if is_alive(one.pid, one.birth)]
     if living:
         say("stopping the processes of a demo that was killed")
     for one in living:
@@ -56,7 +57,7 @@ def _noting(file: StoredFile[list[_Started]]) -> Callable[[int], None]:
     started: list[_Started] = []
 
     def note(pid: int) -> None:
-        birth = processes.birth_of(pid)
+        birth = birth_of(pid)
         if birth is not None:
             started.append(_Started(pid=pid, birth=birth))
             file.save(started)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dispatcher.model.errors import Unreachable
+from fairlane.local_stack import birth_of
 from fairlane.stack import distribution, java, ports, processes, pulsar_server, redis_server
 from fairlane.stack.errors import NoSpace, ServerDied
 from fairlane.stack.estate.shape import EstateRequest
@@ -93,7 +94,7 @@ def _port(asked_port: int | None, usual: int, what: str, progress: Progress) -> 
 
 def started(pid: int, program: str, version: str, numbers: dict[str, int], log: Path) -> ServerState:
     """Return the state of a process that was just started. Raises ServerDied if it has ended."""
-    birth = processes.birth_of(pid)
+    birth = birth_of(pid)
     if birth is None:
         raise died(program, log)
     return ServerState(pid=pid, birth=birth, program=program, version=version, ports=numbers)

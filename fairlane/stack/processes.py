@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fairlane.local_stack import is_alive
+
 POLL_S = 0.05
 _LISTENING = "0A"
 """The state of a listening socket in /proc/net/tcp."""
@@ -26,37 +28,6 @@ def start_detached(command: Sequence[str], cwd: Path, log: Path, env: Mapping[st
     ]
     shell = ["sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *command]
     return os.posix_spawn("/bin/sh", shell, dict(env), file_actions=actions, setsid=True)
-
-
-def birth_of(pid: int) -> str | None:
-    """Return the birth time of a living process, as text that identifies it; None if there is none.
-
-    No other process with this pid ever has the same text.
-    """
-    if Path("/proc/self/stat").exists():
-        return _birth_linux(pid)
-    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or None
-
-
-def _birth_linux(pid: int) -> str | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    # A killed process becomes a zombie at once, but holds its ports until the last of its threads has ended.
-    if fields[0] in "ZX" and int(fields[17]) <= 1:
-        return None
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}:{fields[19]}"
-
-
-def is_alive(pid: int, birth: str) -> bool:
-    """Return whether the same process that was started is still alive."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
-    return birth_of(pid) == birth
 
 
 def listens(pid: int, port: int) -> bool:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from backends.redis.faults import is_new_enough
 from fairlane.stack.errors import StackError
 from fairlane.stack.homes import Home
 from fairlane.stack.ports import HOST
-
-OLDEST = (7, 0)
 
 
 @dataclass(frozen=True)
@@ -25,12 +24,6 @@ class RedisProgram:
     def usable(self) -> bool:
         """Return whether it is new enough."""
         return is_new_enough(self.version)
-
-
-def is_new_enough(version: str) -> bool:
-    """Return whether Fairlane works with servers of this version of Redis. False if it is no version."""
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    return numbers is not None and tuple(map(int, numbers.groups())) >= OLDEST
 
 
 def find(env: Mapping[str, str]) -> RedisProgram:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from backends.settings import EstateSettings, PulsarSettings
+from fairlane.local_stack import StackAddresses, addresses_in_force, cache_folder, home_folder
 from fairlane.stack import distribution, launch, lock, processes, pulsar_server, redis_server
 from fairlane.stack import state as states
-from fairlane.stack.addresses import StackAddresses, addresses_of
 from fairlane.stack.errors import AlreadyRunning, StackError
 from fairlane.stack.estate.shape import EstateRequest
 from fairlane.stack.estate.start import EstateStarter
 from fairlane.stack.estate.start import stop as stop_estate
-from fairlane.stack.homes import Home, cache_folder, home_folder
+from fairlane.stack.homes import Home
 from fairlane.stack.launch import Progress, StackOptions
 from fairlane.stack.state import EstateState, ServerState, StackState
 
@@ -87,7 +87,7 @@ class LocalStack:
             already = state.ready and not self._grows(state)
             if not already:
                 state = self._start_missing(state, progress)
-            addresses = addresses_of(state)
+            addresses = addresses_in_force(self._home.root)
             assert addresses is not None, "a stack that is ready has addresses"
             changed = _provision(addresses, provision_as or PulsarSettings(), progress)
             return replace(addresses, already_running=already, changed=tuple(changed))
@@ -114,7 +114,7 @@ class LocalStack:
         if state.estate is not None:
             named = {name: state.estate.servers.get(name) for name in state.estate.shape.names()}
         servers = {name: _server_status(server) for name, server in {**named, "redis": state.redis}.items()}
-        return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses_of(state))
+        return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses_in_force(self._home.root))
 
     def _start_missing(self, state: StackState, progress: Progress) -> StackState:
         """Start the servers that do not run.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from fairlane.stack import processes
+from fairlane.local_stack import is_alive
 from fairlane.stack.estate.shape import EstatePorts, EstateShape
 from fairlane.stack.stored import StoredFile
 
@@ -21,7 +21,7 @@ class ServerState(BaseModel, frozen=True):
     @property
     def alive(self) -> bool:
         """Return whether that same process is still alive."""
-        return processes.is_alive(self.pid, self.birth)
+        return is_alive(self.pid, self.birth)
 
 
 class StackPorts(BaseModel, frozen=True):
@@ -54,10 +54,6 @@ class EstateState(BaseModel, frozen=True):
     def with_server(self, name: str, server: ServerState) -> "EstateState":
         return self.model_copy(update={"servers": {**self.servers, name: server}})
 
-    def living_brokers(self) -> list[int]:
-        """Return the positions of the brokers that were started and not known to have ended."""
-        return [index for index, name in enumerate(self.shape.broker_names()) if name in self.servers]
-
 
 class StackState(BaseModel, frozen=True):
     """The servers of a local stack; None for one that was not started or was stopped."""
@@ -73,7 +69,7 @@ class StackState(BaseModel, frozen=True):
     ports: StackPorts | None = None
     """Ports of the last `stack up` that completed.
 
-    They stay in force until `stack down`, even if a server ends. None in a file of 0.2.0 or before.
+    They stay in force until `stack down`, even if a server ends.
     """
 
     @property
@@ -83,14 +79,13 @@ class StackState(BaseModel, frozen=True):
         return pulsar is not None and pulsar.alive and self.redis is not None and self.redis.alive
 
     def living(self) -> "StackState":
-        """Return the state without servers that have ended, and with the ports that are in force."""
+        """Return the state without servers that have ended."""
         return self.model_copy(
             update={
                 "pulsar": self.pulsar if self.pulsar and self.pulsar.alive else None,
                 "estate": self.estate.living() if self.estate else None,
                 "redis": self.redis if self.redis and self.redis.alive else None,
                 "ready": self.ready and self.alive,
-                "ports": self.ports or (self.server_ports() if self.ready else None),
             }
         )
 

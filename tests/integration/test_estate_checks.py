@@ -13,7 +13,7 @@ from benchmarks.estate.servers import SHAPE, EstateServers
 from dispatcher.analysis.finding import Finding
 from dispatcher.model.errors import InvalidInput, Refused
 from dispatcher.wire.topics import SUBSCRIPTION
-from fairlane.checks.doctor import estate_findings
+from fairlane.estate.findings import estate_findings
 from fairlane.settings import Settings
 from tests.integration.pulsar_helpers import bookies_of
 from tests.integration.worker_crew import eventually

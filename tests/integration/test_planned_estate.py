@@ -30,9 +30,9 @@ from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.isolation import isolated, provisioned
+from fairlane.local_stack import cache_folder
 from fairlane.settings import Settings
 from fairlane.stack.estate.shape import EstateShape
-from fairlane.stack.homes import cache_folder
 from tests.actors import running
 from tests.conftest import GIVEN, settings_for, skipped_without, small_tenant
 from tests.integration.pulsar_helpers import bookies_of, eventually

@@ -9,8 +9,8 @@ from backends.pulsar.policies import RETENTION_DAYS
 from backends.pulsar.provision import check, deprovision, provision
 from dispatcher.model.errors import NotFound
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
+from fairlane.local_stack import StackAddresses
 from fairlane.settings import Settings
-from fairlane.stack.addresses import StackAddresses
 from tests.conftest import settings_for
 from tests.integration.pulsar_helpers import Tenant
 

@@ -22,9 +22,7 @@ from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane import PushClient, Settings
 from fairlane.cli.base import exit_codes
-from fairlane.stack import processes
-from fairlane.stack.addresses import StackAddresses, addresses_in_force
-from fairlane.stack.homes import cache_folder
+from fairlane.local_stack import StackAddresses, addresses_in_force, birth_of, cache_folder
 from fairlane.stack.stack import LocalStack
 from tests.conftest import GIVEN, settings_for
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
@@ -193,7 +191,7 @@ def test_wipe_leaves_nothing(local: LocalStack) -> None:
     local.up()
     pids = [pid_of(local, "pulsar"), pid_of(local, "redis")]
     assert local.down(wipe=True)
-    assert all(processes.birth_of(pid) is None for pid in pids)
+    assert all(birth_of(pid) is None for pid in pids)
     assert [path.name for path in local.home.iterdir()] == ["lock"]
 
 

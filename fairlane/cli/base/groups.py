@@ -1,10 +1,11 @@
 """A group of commands."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import click
+
+from fairlane.floors import loaded
 
 
 class CommandGroup(click.Group):
@@ -24,8 +25,7 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        module, _, name = self._modules[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = loaded(self._modules[cmd_name])
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -19,10 +19,12 @@ def provision(settings: "Settings", output: Output) -> None:
 
     Also sets what is configured under `estate`: copies, racks, brokers and bookies of the system namespace, offload.
     """
-    from backends.pulsar.estate.provision import provision_estate
     from backends.pulsar.provision import provision as make_ready
+    from fairlane.floors import PROVISION, loaded
 
-    changed = [*make_ready(settings.pulsar), *provision_estate(settings.pulsar, settings.estate)]
+    changed = list(make_ready(settings.pulsar))
+    for step in PROVISION:
+        changed += loaded(step)(settings.pulsar, settings.estate)
     if changed or output.as_json:
         output.emit({"changed": changed}, lambda: "\n".join(changed))
     say(f"{len(changed)} changes" if changed else "nothing to change")

@@ -7,11 +7,12 @@ import click
 from fairlane.cli.base.arguments import BYTE_SIZE
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, say
+from fairlane.floors import TUNE_CLUSTER
 from producers.publish.tuning import FIXED, ProducerNeeds
 from producers.publish.tuning import tune as tuned
 
 
-@click.group(cls=CommandGroup, modules={"cluster": "fairlane.cli.setup.tune_cluster:cluster"})
+@click.group(cls=CommandGroup, modules={"cluster": TUNE_CLUSTER})
 def tune() -> None:
     """Recommended settings, each with its reason."""
 

@@ -101,11 +101,6 @@ def host_of(name: str) -> str:
     return f"127.0.0.{int(number) + 1}" if kind == "bookie" else ports.HOST
 
 
-def bookie_template(chosen: EstatePorts) -> str:
-    """Return the address of a bookie's HTTP interface, with {host} for its host."""
-    return f"http://{{host}}:{chosen.bookie_http}"
-
-
 class StoredEstate(BaseModel, frozen=True):
     """Kept with the data: the ports, to some of which it is bound, and the number of bookies that hold some of it."""
 

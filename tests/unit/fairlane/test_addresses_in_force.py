@@ -16,7 +16,8 @@ from dispatcher.model.errors import InvalidInput, NotConfigured
 from fairlane import PushClient, Settings
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
-from fairlane.stack import lock, processes, state
+from fairlane.local_stack import birth_of
+from fairlane.stack import lock, state
 from fairlane.stack.errors import AlreadyRunning
 from fairlane.stack.homes import Home
 from fairlane.stack.launch import StackOptions
@@ -40,7 +41,7 @@ def home() -> Path:
 
 def server(*, alive: bool) -> ServerState:
     """A server whose process is this one, or none."""
-    birth = (processes.birth_of(os.getpid()) or "") if alive else "another boot:1"
+    birth = (birth_of(os.getpid()) or "") if alive else "another boot:1"
     return ServerState(pid=os.getpid(), birth=birth, program="x", version="1", ports=PORTS)
 
 
@@ -152,15 +153,6 @@ def test_after_a_reboot_the_addresses_are_still_those_of_the_stack(home: Path) -
     assert not LocalStack(home).status().running
 
 
-def test_a_stack_started_by_an_older_version_is_known(home: Path) -> None:
-    started(home, pulsar=True, redis=False)
-    file = Home(home).state_file
-    stored = json.loads(file.read_text())
-    del stored["ports"]
-    file.write_text(json.dumps(stored))
-    assert Settings().redis.url == "redis://127.0.0.1:4/0"
-
-
 def test_stack_down_lets_go_of_the_addresses_and_never_kills_a_stale_pid(home: Path) -> None:
     """The pid in the state file now belongs to another process: this one, which survives the test."""
     started(home, pulsar=False, redis=False)
@@ -183,7 +175,7 @@ def full(*_: object) -> None:
 
 def test_a_server_that_cannot_be_noted_is_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
-        birth = processes.birth_of(process.pid)
+        birth = birth_of(process.pid)
         assert birth is not None
         redis = ServerState(pid=process.pid, birth=birth, program="redis", version="7", ports={"redis": 4})
         monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)

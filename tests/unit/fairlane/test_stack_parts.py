@@ -13,10 +13,12 @@ from unittest.mock import Mock
 
 import pytest
 
+from backends.redis.faults import is_new_enough
 from dispatcher.model.errors import Refused, Unreachable
+from fairlane.local_stack import birth_of, cache_folder, home_folder, is_alive
 from fairlane.stack import distribution, java, launch, ports, processes, pulsar_conf, pulsar_server, redis_server, state
 from fairlane.stack.errors import DownloadFailed, JavaUnusable, NoSpace, PortTaken, ServerDied, StackError
-from fairlane.stack.homes import Home, cache_folder, home_folder
+from fairlane.stack.homes import Home
 from fairlane.stack.launch import StackOptions, once_reached
 from fairlane.stack.stack import LocalStack, quiet
 from fairlane.stack.state import ServerState, StackState
@@ -95,13 +97,13 @@ def server(pid: int, birth: str) -> ServerState:
 def started(folder: Path, *command: str) -> ServerState:
     """Start a process that writes to the file `log` of the folder."""
     pid = processes.start_detached([*command], folder, folder / "log", os.environ)
-    return server(pid, processes.birth_of(pid) or "gone")
+    return server(pid, birth_of(pid) or "gone")
 
 
 def test_a_process_is_known_by_its_birth_and_stops_when_asked(tmp_path: Path) -> None:
     sleeper = started(tmp_path, "sleep", "60")
     assert sleeper.alive
-    assert not processes.is_alive(sleeper.pid, sleeper.birth + "0")
+    assert not is_alive(sleeper.pid, sleeper.birth + "0")
     assert (processes.resident_bytes(sleeper.pid) or 0) > 0
     assert processes.stop(sleeper.pid, sleeper.birth, 10)
     assert not sleeper.alive
@@ -222,7 +224,7 @@ def test_a_server_that_dies_tells_its_last_words(
 
 
 def test_a_server_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
-    this = server(os.getpid(), processes.birth_of(os.getpid()) or "gone")
+    this = server(os.getpid(), birth_of(os.getpid()) or "gone")
     with pytest.raises(ServerDied, match="not ready after 0 s"):
         launch.wait_ready(this, lambda: False, (tmp_path / "log",), 0)
 
@@ -256,7 +258,7 @@ def test_an_old_redis_is_passed_over_for_the_shipped_one(tmp_path: Path) -> None
     [("7.0.15", True), ("10.0", True), ("6.2.7", False), ("8.0-rc1", True), ("unstable", False), ("", False)],
 )
 def test_a_version_of_redis_is_new_enough_or_not(version: str, is_new: bool) -> None:
-    assert redis_server.is_new_enough(version) == is_new
+    assert is_new_enough(version) == is_new
 
 
 def test_a_new_redis_on_the_path_is_used(tmp_path: Path) -> None:

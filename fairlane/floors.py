@@ -1,0 +1,32 @@
+"""What the upper floors (tables, estate, laboratory) add to the program, by name; each is imported when asked for.
+
+Nothing else of `fairlane` knows them, so dispatch loads and runs without them.
+"""
+
+from importlib import import_module
+from typing import Any
+
+COMMANDS = {
+    "stack": "fairlane.cli.setup.stack:stack",
+    "demo": "fairlane.cli.setup.demo:demo",
+    "fake": "fairlane.cli.setup.fake:fake",
+    "simulate": "fairlane.cli.simulate.simulate:simulate",
+    "estate": "fairlane.cli.estate.estate:estate",
+    "backlog": "fairlane.cli.tables.backlog:backlog",
+    "ingest": "fairlane.cli.tables.ingest:ingest",
+    "journal": "fairlane.cli.tables.journal:journal",
+    "reconcile": "fairlane.cli.tables.reconcile:reconcile",
+}
+"""The commands."""
+TUNE_CLUSTER = "fairlane.cli.setup.tune_cluster:cluster"
+"""A command of the group `tune`."""
+FINDINGS = ("fairlane.stack.checks:local_findings", "fairlane.estate.findings:estate_findings")
+"""Findings of `doctor`: each takes the settings and yields findings; it raises no error that a finding can report."""
+PROVISION = ("backends.pulsar.estate.provision:provision_estate",)
+"""Steps of `provision`: each takes the settings of Pulsar and of the estate, and returns the changes that it made."""
+
+
+def loaded(name: str) -> Any:
+    """Import a module and return what it has under a name. name: "module:name"."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
