@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from backends.pulsar.estate.lane_stats import LaneStats
+from backends.pulsar.lane_stats import LaneStats
 from dispatcher.model.view import TaskView
 from dispatcher.wire.topics import topics_of_lane
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from backends.pulsar.estate.lane_stats import LaneStats
+from backends.pulsar.lane_stats import LaneStats
 from dispatcher.model.task_control import Control, Override
 from dispatcher.model.view import WorkerBeat
 from dispatcher.ports import DeadLetter, LaneInfo

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, TypedDict, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 import urllib3
@@ -369,3 +369,15 @@ def make_pool(settings: PulsarSettings, maxsize: int = 16) -> urllib3.PoolManage
         ),
         **tls,
     )
+
+
+def settings_at(settings: PulsarSettings, broker: str, *, alone: bool) -> PulsarSettings:
+    """Return the settings for one broker. A single broker is reached at the configured address: the name it has for
+    itself may not resolve here."""
+    update = {} if alone else {"admin_url": broker_url(settings.admin_address, broker)}
+    return settings.model_copy(update=update)
+
+
+def broker_url(base: str, broker: str) -> str:
+    """Return the base URL of a broker. base: that of another one; broker: host:port of its REST address."""
+    return urlunsplit((urlsplit(base).scheme, broker, "", "", ""))

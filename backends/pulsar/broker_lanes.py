@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
 
-from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.estate.lane_stats import LaneStats, lanes_of
-from backends.pulsar.estate.questions import settings_at
+from backends.pulsar.admin import PulsarAdmin, settings_at
+from backends.pulsar.lane_stats import LaneStats, lanes_of
 from backends.settings import PulsarSettings
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Refused

@@ -23,9 +23,9 @@ import msgspec
 
 from backends.pulsar.client import topics
 from backends.pulsar.estate.asking import Reply
-from backends.pulsar.estate.lane_stats import lanes_of
 from backends.pulsar.estate.questions import CLUSTER, Depth
 from backends.pulsar.estate.reader import EstateReader, Replies
+from backends.pulsar.lane_stats import lanes_of
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Malformed, Unreachable
 from estate.incidents import Incident, topic_of

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.pulsar.estate.bundles import BrokerBundles
-from backends.pulsar.estate.lane_stats import TopicStats
+from backends.pulsar.lane_stats import TopicStats
 from estate.balance import Goal, loads_of, pieces_of
 from estate.cluster import BrokerLoad, BundleLoad, Estate, Usage
 from estate.placement import hash_of, parse_range

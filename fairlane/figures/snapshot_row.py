@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from backends.pulsar.broker_lanes import BrokerAnswer, answered_lanes
-from backends.pulsar.estate.lane_stats import LaneStats
+from backends.pulsar.lane_stats import LaneStats
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from backends.redis.keys import BUCKET_UNIT
 from dispatcher.analysis.situation import tier_rates

@@ -7,9 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.estate.lane_stats import TopicStats, topics_by_bundle
-from backends.pulsar.estate.questions import settings_at
+from backends.pulsar.admin import PulsarAdmin, settings_at
+from backends.pulsar.lane_stats import TopicStats, topics_by_bundle
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, NotFound
 

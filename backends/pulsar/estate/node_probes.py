@@ -10,9 +10,9 @@ import pulsar
 import urllib3
 
 from backends.bounded import NODE, open_http
-from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.admin import PulsarAdmin, settings_at
 from backends.pulsar.client import connect, translated
-from backends.pulsar.estate.questions import bookie_url, settings_at
+from backends.pulsar.estate.questions import bookie_url
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import Unreachable
 

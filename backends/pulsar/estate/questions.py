@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Flag, auto
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit
 
 from backends.pulsar.estate.asking import Question
-from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput
 
 CLUSTER = "cluster"
@@ -81,18 +80,6 @@ def of_bookie(name: str, base: str, depth: Depth) -> Iterator[Question]:
         paths["settings"] = "api/v1/config/server_config"
         paths["under_replicated"] = "api/v1/autorecovery/list_under_replicated_ledger"
     return documents(name, base, paths, is_public=True)
-
-
-def settings_at(settings: PulsarSettings, broker: str, *, alone: bool) -> PulsarSettings:
-    """Return the settings for one broker. A single broker is reached at the configured address: the name it has for
-    itself may not resolve here."""
-    update = {} if alone else {"admin_url": broker_url(settings.admin_address, broker)}
-    return settings.model_copy(update=update)
-
-
-def broker_url(base: str, broker: str) -> str:
-    """Return the base URL of a broker. base: that of another one; broker: host:port of its REST address."""
-    return urlunsplit((urlsplit(base).scheme, broker, "", "", ""))
 
 
 def bookie_url(template: str, bookie: str) -> str:

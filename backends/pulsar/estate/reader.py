@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from backends.pulsar.admin import make_pool
+from backends.pulsar.admin import broker_url, make_pool
 from backends.pulsar.estate import questions
 from backends.pulsar.estate.answers import EstateAnswer, Metrics, NodeAnswer
 from backends.pulsar.estate.asking import LIMIT_S, Question, Reply, ask_all
 from backends.pulsar.estate.metrics_text import parse_metrics
-from backends.pulsar.estate.questions import CLUSTER, METRICS, Depth, broker_url
+from backends.pulsar.estate.questions import CLUSTER, METRICS, Depth
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
 from dispatcher.wire.topics import Topics

@@ -8,7 +8,7 @@ import pytest
 
 from backends.pulsar import broker_lanes
 from backends.pulsar.broker_lanes import BrokerAnswer, BrokerLanes, answered_lanes
-from backends.pulsar.estate.lane_stats import lanes_of
+from backends.pulsar.lane_stats import lanes_of
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed, Refused, Unreachable
 from dispatcher.wire.topics import Topics

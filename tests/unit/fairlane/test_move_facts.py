@@ -3,7 +3,7 @@
 import pytest
 
 from backends.pulsar.estate.bundles import BrokerBundles
-from backends.pulsar.estate.lane_stats import TopicStats
+from backends.pulsar.lane_stats import TopicStats
 from estate.placement import equal_bundles, hash_of
 from fairlane.estate.move_facts import facts_of, unmeasured_namespaces
 
