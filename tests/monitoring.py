@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import promql_parser
@@ -17,13 +18,22 @@ OF_PROMETHEUS = {"up", "ALERTS"}
 """Metrics that Prometheus makes itself."""
 
 
-def expressions(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (where, expression) of the panels and rules in files by name."""
+def texts(tenant: str = "fairlane") -> dict[str, str]:
+    """Return the boards and the rules by the names of their files, for a tenant as the README says."""
+    files = (*FOLDER.glob("board-*.json"), FOLDER / "rules.yaml")
+    of_usual = {file.name: file.read_text(encoding="utf-8") for file in files}
+    return {**of_usual, "rules.yaml": of_usual["rules.yaml"].replace('"fairlane/', f'"{tenant}/')}
+
+
+def expressions(files: Mapping[str, str], tenant: str = "fairlane") -> Iterator[tuple[str, str]]:
+    """Yield (where, expression) of the panels and rules in files by name. All of each variable is chosen."""
     for name, text in files.items():
         if name.endswith(".json"):
-            for panel in json.loads(text)["panels"]:
+            board = json.loads(text)
+            chosen = {one["name"]: one.get("allValue", tenant) for one in board["templating"]["list"]}
+            for panel in board["panels"]:
                 for target in panel.get("targets", ()):
-                    yield f"{name}: {panel['title']}", target["expr"]
+                    yield f"{name}: {panel['title']}", Template(target["expr"]).substitute(chosen)
         else:
             for rule in rules(text):
                 yield f"{name}: {rule.get('alert') or rule['record']}", rule["expr"]
@@ -31,6 +41,11 @@ def expressions(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def rules(text: str) -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+
+
+def alerts() -> list[dict[str, Any]]:
+    """Return the rules that are alerts; one with two severities is there twice."""
+    return [rule for rule in rules((FOLDER / "rules.yaml").read_text(encoding="utf-8")) if "alert" in rule]
 
 
 def metrics_of(expression: str) -> set[str]:

@@ -22,12 +22,9 @@ from benchmarks.estate.steady_lanes import steady_lanes
 from fairlane import PushClient
 from fairlane.settings import Settings
 from fairlane.stack.ports import choose
-from scripts.boards.__main__ import rendered
-from scripts.boards.alerts import BOOKIE_WRITES
-from scripts.boards.installation import Installation
 from tests.actors import running
 from tests.integration.worker_crew import audience, crew, environment, eventually, push
-from tests.monitoring import FOLDER, expressions, metrics_of, program
+from tests.monitoring import FOLDER, expressions, metrics_of, program, texts
 
 SERVED_S = 90.0
 """Deadline for the last metric: a bookie that hangs is in quarantine after some ten seconds."""
@@ -143,7 +140,7 @@ def test_every_metric_that_boards_and_rules_name_is_served_and_every_expression_
     estate: EstateServers, estate_settings: Settings, tmp_path: Path
 ) -> None:
     program("prometheus")
-    settings, files = estate_settings, rendered(Installation(tenant=estate_settings.pulsar.tenant))
+    settings, files = estate_settings, texts(estate_settings.pulsar.tenant)
     with ExitStack() as opened:
         members = opened.enter_context(crew(settings, tmp_path / "crew", "w1", config=REFUSING))
         client = opened.enter_context(PushClient.connect(settings))
@@ -158,7 +155,7 @@ def test_every_metric_that_boards_and_rules_name_is_served_and_every_expression_
         addresses = targets(estate, f"127.0.0.1:{worker}", guard)
         watch = opened.enter_context(prometheus(tmp_path / "prometheus", files, addresses))
         all_served(watch, files)
-        panels_have_data(watch, files)
+        panels_have_data(watch, files, settings.pulsar.tenant)
         rules_are_evaluated(watch)
         bookies_are_labels(watch, estate)
 
@@ -195,9 +192,9 @@ def all_served(watch: Prometheus, files: Mapping[str, str]) -> None:
     within(SERVED_S, lambda: sorted(needed - watch.names()))
 
 
-def panels_have_data(watch: Prometheus, files: Mapping[str, str]) -> None:
+def panels_have_data(watch: Prometheus, files: Mapping[str, str], tenant: str) -> None:
     """An expression whose parts do not match by their labels has an empty result for ever."""
-    shown = [(where, expression) for where, expression in expressions(files) if where.startswith("board")]
+    shown = [(where, expression) for where, expression in expressions(files, tenant) if where.startswith("board")]
     assert len(shown) > 50
     within(SERVED_S, lambda: [where for where, expression in shown if not watch.values(expression)])
 
@@ -214,7 +211,7 @@ def rules_are_evaluated(watch: Prometheus) -> None:
 def bookies_are_labels(watch: Prometheus, estate: EstateServers) -> None:
     bookies = [name for name in estate.names() if name.startswith("bookie")]
     ids = {re.sub(r"\W", "_", estate.bookie_id(name)) for name in bookies}
-    assert {one["metric"]["bookie"] for one in watch.values(BOOKIE_WRITES.name)} <= ids
+    assert {one["metric"]["bookie"] for one in watch.values("bookie:write_p99_ms:max")} <= ids
     seen = watch.values("count by (bookie) (pulsar_managedLedger_client_per_channel_bookie_client_ADD_ENTRY)")
     assert len(ids & {one["metric"]["bookie"] for one in seen}) == len(seen) >= SHAPE.bookies
     assert not [name for name in watch.names() if "per_channel_bookie_client_bookie_" in name]

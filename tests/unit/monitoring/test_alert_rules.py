@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.boards.alerts import alerts
-from scripts.boards.installation import Installation
-from tests.monitoring import FOLDER, program
+from tests.monitoring import FOLDER, alerts, program
 
 HERE = Path(__file__).parent
-NAMES = {alert.name for alert in alerts(Installation())}
+NAMES = {rule["alert"] for rule in alerts()}
 
 
 def promtool(*arguments: str) -> str:
@@ -49,7 +47,7 @@ def test_each_severity_of_an_alert_is_tested_for_firing() -> None:
         for one in checks_of("firing.yaml")
         for alert in one["exp_alerts"]
     }
-    assert fired == {(alert.name, level.severity) for alert in alerts(Installation()) for level in alert.levels}
+    assert fired == {(rule["alert"], rule["labels"]["severity"]) for rule in alerts()}
 
 
 def test_the_tests_of_rules_find_a_rule_that_is_wrong(tmp_path: Path) -> None:

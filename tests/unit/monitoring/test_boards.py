@@ -1,57 +1,119 @@
-"""Boards, rules and runbooks belong together, and what is checked in is what scripts/boards writes."""
+"""Boards, rules and runbooks belong together, and agree with the settings and the metrics of the code."""
 
 import json
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from scripts.boards.__main__ import main, rendered
-from scripts.boards.alert import Alert
-from scripts.boards.alerts import alerts
-from scripts.boards.installation import Installation
-from tests.monitoring import FOLDER, ROOT, expressions, metrics_of, rules
+from backends.settings import EstateSettings
+from dispatcher.model.tier import TIERS
+from estate.node_life import NODE_LIFE
+from tests.monitoring import FOLDER, ROOT, alerts, expressions, metrics_of, rules, texts
 from tests.unit.test_documents import anchors
 
-FILES = rendered(Installation())
+FILES = texts()
 BOARDS = [name for name in FILES if name.endswith(".json")]
-ALERTS = alerts(Installation())
+ALERTS = alerts()
+NAMES = list(dict.fromkeys(rule["alert"] for rule in ALERTS))
 RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
+METRICS = re.findall(
+    r"^\| `(fairlane_\w+)` \| (\w+) \| ([^|]*) \|",
+    (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+"""Name, type and labels of each metric of the reference."""
+LIMITS = {
+    "1 Through each broker": ["SlowProbe"],
+    "3 Stored by the bookie": ["SlowBookie"],
+    "Probes, p99": ["SlowProbe"],
+    "Writes as brokers see them, p99": ["SlowBookie", "SlowMetadata"],
+    "Sync of the journal, p99": ["SlowJournal"],
+    "Writes in progress": ["GrowingWriteQueue"],
+    "Use": ["DiskFullInADay"],
+    "Hits of the brokers' cache": ["ColdCache"],
+}
+"""Alerts whose limit a panel shows, by the panel's title."""
 
 
 def panels(name: str) -> list[dict[str, Any]]:
     return [panel for panel in json.loads(FILES[name])["panels"] if panel["type"] != "row"]
 
 
-def test_what_is_checked_in_is_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (main(["--check"]), capsys.readouterr().err) == (0, "")
+def conditions(alert: str) -> str:
+    return "; ".join(rule["expr"] for rule in ALERTS if rule["alert"] == alert)
 
 
-def test_a_stale_and_a_missing_file_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--to", str(tmp_path)]) == 0
-    (tmp_path / "rules.yaml").write_text("groups: []\n")
-    (tmp_path / "board-estate.json").unlink()
-    assert main(["--check", "--to", str(tmp_path)]) == 1
-    named = re.findall(r"([\w.-]+) is out of date", capsys.readouterr().err)
-    assert sorted(named) == ["board-estate.json", "rules.yaml"]
+def served() -> dict[str, tuple[str, set[str]]]:
+    """Type and labels of each series by its name."""
+    return {
+        f"{name}_bucket" if kind == "histogram" else name: (kind, set(labels.split(", ")))
+        for name, kind, labels in METRICS
+    }
 
 
-@pytest.mark.parametrize("tenant", ["", "a/b", 'a"b', "a{b}"])
-def test_a_tenant_that_is_no_name_is_refused(tenant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--tenant", tenant, "--to", str(tmp_path / "new")]) == 2
-    assert "no name of a tenant" in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
+# ---------------------------------------------------------------- installations
+def test_limits_of_slow_nodes_are_the_defaults_of_the_settings() -> None:
+    usual = EstateSettings()
+    assert f"> {usual.slow_ms:g} and" in conditions("SlowBookie")
+    assert f"> {usual.slow_ratio:g} * " in conditions("SlowBookie")
+    assert f"> {usual.slow_ms / 1000:g} or" in conditions("SlowProbe")
 
 
-def test_files_of_another_tenant_name_it_alone() -> None:
-    texts = "".join(rendered(Installation(tenant="push.eu")).values())
-    assert "push" in texts
-    assert not re.search(r"fairlane/(shared|system|tasks|\.\+)", texts)
-    for _, expression in expressions(rendered(Installation(tenant="push.eu"))):
-        metrics_of(expression)
+@pytest.mark.parametrize("title", LIMITS)
+def test_the_line_of_a_limit_is_that_of_its_alert(title: str) -> None:
+    found = [panel for name in BOARDS for panel in panels(name) if panel["title"] == title]
+    limits = [panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1]["value"] for panel in found]
+    assert len(limits) == len(LIMITS[title])
+    for limit, alert in zip(limits, LIMITS[title], strict=True):
+        assert re.search(rf"[<>] {limit:g}( |$|;)", conditions(alert)), (limit, alert)
+
+
+def test_the_rules_of_another_tenant_name_it_alone() -> None:
+    text = texts("push.eu")["rules.yaml"]
+    assert "push.eu/" in text
+    assert not re.search(r"fairlane/(shared|system|tasks|\.\+)", text)
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert """s#"fairlane/#"push/#g""" in readme, "the change that these tests make"
+
+
+# ---------------------------------------------------------------- boards
+def test_figures_of_the_service_are_those_of_the_chosen_tiers_workers_and_apps() -> None:
+    asked = [target["expr"] for panel in panels("board-service.json") for target in panel["targets"]]
+    for name, matchers in re.findall(r"(fairlane_\w+)(?:{([^}]*)})?", " ".join(asked)):
+        kind, labels = served()[name]
+        chosen = {"tier"} & labels | ({"channel", "app"} if "app" in labels else set())
+        if not name.startswith(("fairlane_estate_", "fairlane_cap_")) and (
+            kind != "gauge" or re.match("fairlane_(worker|flow)_(?!paused)", name)
+        ):
+            chosen |= {"worker"}
+        of_variables = {variable for _, variable in re.findall(r'(\w+)=~"\$(\w+)"', matchers)}
+        assert of_variables == chosen, name
+
+
+def test_variables_offer_the_tiers_and_all_that_prometheus_has() -> None:
+    for name in BOARDS:
+        variables = {one["name"]: one for one in json.loads(FILES[name])["templating"]["list"]}
+        assert variables.keys() >= set(
+            re.findall(r"\$(\w+)", "".join(t["expr"] for p in panels(name) for t in p["targets"]))
+        )
+        for variable in variables.values():
+            if variable["type"] == "query":
+                query = re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])
+                assert query is not None
+                assert metrics_of(query[1].replace("$channel", ".*"))
+    tiers = next(one for one in json.loads(FILES["board-service.json"])["templating"]["list"] if one["name"] == "tier")
+    assert tiers["query"].split(",") == [str(tier) for tier in TIERS]
+
+
+def test_the_states_of_nodes_are_those_of_their_life() -> None:
+    [panel] = [panel for panel in panels("board-estate.json") if panel["title"] == "States"]
+    [mapping] = panel["fieldConfig"]["defaults"]["mappings"]
+    coded = dict(re.findall(r'state="(\w+)"} \* (\d)', panel["targets"][0]["expr"]))
+    assert coded == {state["text"]: number for number, state in mapping["options"].items()}
+    assert coded.keys() == set(NODE_LIFE.states)
 
 
 def test_each_expression_parses_and_names_what_is_served() -> None:
@@ -64,13 +126,8 @@ def test_each_expression_parses_and_names_what_is_served() -> None:
 
 
 def test_metrics_of_fairlane_are_those_of_the_reference() -> None:
-    page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
-    served = {
-        f"{name}_bucket" if kind == "histogram" else name
-        for name, kind in re.findall(r"^\| `(fairlane_\w+)` \| (\w+) \|", page, re.MULTILINE)
-    }
     named = set[str]().union(*(metrics_of(expression) for _, expression in expressions(FILES)))
-    assert {name for name in named if name.startswith("fairlane_")} <= served
+    assert {name for name in named if name.startswith("fairlane_")} <= served().keys()
 
 
 @pytest.mark.parametrize("text", ["sum(", "rate(up)", "a and and b", '{job="x"}', ""])
@@ -109,28 +166,36 @@ def test_the_boards_have_addresses_of_their_own() -> None:
 
 
 # ---------------------------------------------------------------- alerts and runbooks
-def test_alerts_have_names_of_their_own_and_the_documents_their_number() -> None:
-    assert len({alert.name for alert in ALERTS}) == len(ALERTS)
+def name_of(heading: str) -> str:
+    """Return the name of the alert whose section it is: Slow bookie is SlowBookie."""
+    return "".join(word[0].upper() + word[1:] for word in heading.replace("-", " ").split())
+
+
+SECTIONS = {
+    name_of(heading): text
+    for heading, text in re.findall(r"^## (.+?)\n(.+?)(?=^## |\Z)", RUNBOOKS, re.MULTILINE | re.DOTALL)
+}
+
+
+def test_the_documents_have_the_number_of_the_alerts() -> None:
     for page in ("deploy/monitoring/README.md", "docs/estate.md"):
-        assert f"{len(ALERTS)} alerts" in (ROOT / page).read_text(encoding="utf-8")
+        assert f"{len(NAMES)} alerts" in (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_each_alert_has_a_section_in_the_runbooks_and_each_section_an_alert() -> None:
-    headings = re.findall(r"^## (.+)$", RUNBOOKS, re.MULTILINE)
-    assert headings == [alert.title for alert in ALERTS]
+    assert list(SECTIONS) == NAMES
 
 
 def test_the_address_in_an_alert_leads_to_its_section() -> None:
-    for rule in rules(FILES["rules.yaml"]):
-        if "alert" in rule:
-            page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
-            assert (ROOT / page).exists()
-            assert anchor in anchors(ROOT / page)
+    for rule in ALERTS:
+        page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert anchor in anchors(ROOT / page)
+        assert name_of(anchor.replace("-", " ")).lower() == rule["alert"].lower()
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_a_section_says_what_it_means_how_to_look_and_what_to_do(alert: Alert) -> None:
-    section = RUNBOOKS.partition(f"## {alert.title}\n")[2].partition("\n## ")[0]
+@pytest.mark.parametrize("alert", NAMES)
+def test_a_section_says_what_it_means_how_to_look_and_what_to_do(alert: str) -> None:
+    section = SECTIONS[alert]
     parts = [section.find(f"**{part}.**") for part in ("Meaning", "Look", "Do")]
     assert -1 not in parts
     assert parts == sorted(parts)
@@ -140,12 +205,9 @@ def test_a_section_says_what_it_means_how_to_look_and_what_to_do(alert: Alert) -
         assert other not in look or look.index("`fairlane ") < look.index(other)
 
 
-def test_limits_in_the_runbooks_are_those_of_the_rules() -> None:
-    """Each duration and number that a rule has is in its section."""
-    for alert in ALERTS:
-        section = RUNBOOKS.partition(f"## {alert.title}\n")[2].partition("\n## ")[0]
-        for level in alert.levels:
-            assert _said(level.held) in section, (alert.name, level.held)
+def test_durations_of_the_rules_are_in_their_sections() -> None:
+    for rule in ALERTS:
+        assert _said(rule["for"]) in SECTIONS[rule["alert"]], (rule["alert"], rule["for"])
 
 
 def _said(duration: str) -> str:

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.boards.__main__ import rendered
-from scripts.boards.installation import Installation
-from tests.monitoring import FOLDER, program
+from tests.monitoring import FOLDER, expressions, program, texts
 
 BOOKIE = 'pulsar_managedLedger_client_per_channel_bookie_client_ADD_ENTRY{{bookie="{}",success="true",quantile="0.99"}}'
 PROBES = 'fairlane_estate_probe_seconds_bucket{{broker="{}",le="{}"}}'
@@ -39,14 +37,17 @@ CASES: dict[str, dict[str, str]] = {
 
 def limited() -> dict[str, tuple[list[str], float]]:
     """Return expressions and limit of the row's panels that have one, by title."""
-    panels: list[dict[str, Any]] = json.loads(rendered(Installation())["board-service.json"])["panels"]
+    name = "board-service.json"
+    panels: list[dict[str, Any]] = json.loads(texts()[name])["panels"]
+    asked = list(expressions({name: texts()[name]}))
     begin = next(index for index, panel in enumerate(panels) if panel["title"].startswith("One target's way"))
     end = next(index for index, panel in enumerate(panels) if index > begin and panel["type"] == "row")
     found = {}
     for panel in panels[begin + 1 : end]:
         steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
         if len(steps) == 2:
-            found[panel["title"]] = [target["expr"] for target in panel["targets"]], steps[1]["value"]
+            of_panel = [expression for where, expression in asked if where == f"{name}: {panel['title']}"]
+            found[panel["title"]] = of_panel, steps[1]["value"]
     return found
 
 
