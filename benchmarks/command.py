@@ -4,6 +4,7 @@ from typing import get_args
 
 import click
 
+from backends.settings import Compression
 from benchmarks.delivery.command import delivery, delivery_trial
 from benchmarks.estate.command import estate_day, estate_faults, estate_sizes
 from benchmarks.measured import Benchmark, chunk_option, measured, number_option
@@ -11,7 +12,6 @@ from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, say
-from producers.settings import CompressionRule
 
 
 @click.group(cls=CommandGroup)
@@ -277,16 +277,14 @@ def catch_up(mb: int, mb_s: int) -> Benchmark:
 )
 @click.option(
     "--compression",
-    type=click.Choice(get_args(CompressionRule)),
-    default="auto",
+    type=click.Choice(get_args(Compression)),
+    default="lz4",
     show_default=True,
     help="Compression of the tuned producer.",
 )
 @click.option("--blocked", is_flag=True, help="Use two private brokers instead, one of which stops for 10 s.")
 @measured
-def producer(
-    partitions: int, chunk: int, count: int | None, compression: CompressionRule, *, blocked: bool
-) -> Benchmark:
+def producer(partitions: int, chunk: int, count: int | None, compression: Compression, *, blocked: bool) -> Benchmark:
     """Compare the client's defaults with the tuned producer on a topic with partitions.
 
     Shows rate, CPU of producer and broker, bytes on the wire, entries and times, each per target.

@@ -17,6 +17,7 @@ import msgspec
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
+from backends.settings import Compression
 from benchmarks.estate_brokers import BlockedTopic, blocked_topic
 from benchmarks.producer_process import Published, Spec
 from benchmarks.resources import cpu_s
@@ -25,7 +26,6 @@ from fairlane.isolation import isolated, provisioned
 from fairlane.settings import Settings
 from fairlane.stack import state as states
 from fairlane.stack.homes import Home
-from producers.settings import CompressionRule
 
 VARIANTS = ("defaults", "batched", "tuned")
 """The client's defaults; the same with batching on; the settings that submissions use."""
@@ -50,7 +50,7 @@ class ProducerLoad:
     partitions: int
     """Partitions of the topic."""
     seed: int
-    compression: CompressionRule = "auto"
+    compression: Compression = "lz4"
     """Compression of the tuned producer."""
 
 

@@ -20,17 +20,15 @@ from typing import Any
 import msgspec
 
 from backends.pulsar.client import close, connect
-from backends.settings import PulsarSettings
+from backends.settings import Compression, PulsarSettings
 from dispatcher.ports import Done
 from dispatcher.scheduling.read_ahead import envelope_bytes, receiver_queue
 from dispatcher.wire.envelope import FORMAT, Envelope, encode_envelope, encode_message
 from dispatcher.wire.topics import topics_of_lane
-from producers.publish.compression import compression_for
 from producers.publish.lanes import open_producers
 from producers.publish.partitioning import ENVELOPES_PER_S, TARGETS_PER_S
 from producers.publish.router import Partition, Router, RouterSettings
 from producers.publish.tuning import MIB, ProducerNeeds, ProducerSettings, tune
-from producers.settings import CompressionRule
 
 MESSAGE = encode_message({"title": "Benchmark", "body": "x" * 200})
 TIMED_EVERY = 16
@@ -40,8 +38,6 @@ BODIES = 512
 
 It is more than a batch holds, so that compression finds no additional repetition.
 """
-FIRST = 64
-"""Number of bodies by which a submission chooses the compression."""
 SAMPLE_S = 0.05
 ACKED, TCP_INFO_BYTES = 120, 256
 """Offset of the confirmed bytes of a connection in Linux' report, and the size of the report.
@@ -69,7 +65,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     rate: float = 0.0
     """Messages/s; 0 for as fast as possible."""
     memory_mib: int = 128
-    compression: CompressionRule = "auto"
+    compression: Compression = "lz4"
     """The router's compression."""
     seed: int = 1
 
@@ -155,8 +151,7 @@ class TunedPublisher:
     def __init__(self, client: Any, spec: Spec, times: Times) -> None:
         settings = settings_of(spec)
         topics = topics_of_lane(spec.topic, spec.partitions)
-        compression = compression_for(spec.compression, bodies_of(spec, FIRST))
-        producers = open_producers(client, topics, settings, compression)
+        producers = open_producers(client, topics, settings, spec.compression)
         self._timed = [Timed(producer, times) for producer in producers]
         self._router = Router(self._timed, settings, RouterSettings(), time.monotonic)
 

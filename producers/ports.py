@@ -40,11 +40,8 @@ class LaneOpener(Protocol):
         """Create a topic (0 partitions: a plain one) and its subscription if they do not exist."""
         ...
 
-    def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
-        """Open a producer for each partition of the task's lane, set up for its envelopes.
-
-        first: the first envelopes, encoded; they show whether compression is worthwhile.
-        """
+    def open(self, record: TaskRecord) -> LaneWriter:
+        """Open a producer for each partition of the task's lane, set up for its envelopes."""
         ...
 
 

@@ -4,10 +4,8 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from backends.settings import PulsarSettings, RedisSettings
+from backends.settings import Compression, PulsarSettings, RedisSettings
 
-CompressionRule = Literal["auto", "lz4", "zstd", "none"]
-"""auto: chosen by the first envelopes (producers/publish/compression.py)."""
 WhenFull = Literal["wait", "fail"]
 """Treatment of messages that no partition takes: wait for room, or raise QueueFull."""
 
@@ -23,10 +21,10 @@ class ProducerOptions(BaseModel):
         le=65_536,
         description="MiB of unconfirmed messages of one submission; while Pulsar stalls they are in memory twice",
     )
-    compression: CompressionRule = Field(
-        default="auto",
-        description="how batches are compressed: auto (lz4, or none if the first envelopes do not shrink by it), lz4, "
-        "zstd (half the bytes, four times the CPU) or none",
+    compression: Compression = Field(
+        default="lz4",
+        description="how batches are compressed: lz4, zstd (half the bytes, four times the CPU) or none (for many "
+        "random tokens to an envelope, which do not shrink)",
     )
     when_full: WhenFull = Field(
         default="wait", description="what a submission does if Pulsar cannot keep up: wait or fail"

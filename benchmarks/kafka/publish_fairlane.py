@@ -7,9 +7,8 @@ from functools import partial
 from backends.pulsar.client import connect
 from backends.pulsar.publisher import LaneProducer
 from backends.settings import PulsarSettings
-from benchmarks.kafka.load import MESSAGE_BYTES, Load, Window, main, pieces
+from benchmarks.kafka.load import MESSAGE_BYTES, Load, Window, main
 from benchmarks.kafka.publish_pulsar import NAMESPACE, OPENED_AT_ONCE
-from producers.publish.compression import compression_for
 from producers.publish.lanes import lane_settings
 from producers.publish.tuning import ProducerNeeds, tune
 
@@ -19,10 +18,7 @@ class FairlanePublisher:
 
     def __init__(self, load: Load) -> None:
         client = connect(PulsarSettings(url=load.address, operation_timeout_s=120))
-        _, sample = next(pieces(1, 100))
-        settings = lane_settings(
-            tune(ProducerNeeds(message_bytes=MESSAGE_BYTES)).settings, compression_for("auto", sample)
-        )
+        settings = lane_settings(tune(ProducerNeeds(message_bytes=MESSAGE_BYTES)).settings, "none")
         with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
             names = (f"{NAMESPACE}/{name}" for name in load.names())
             self._producers = list(pool.map(lambda name: LaneProducer(client, name, settings), names))

@@ -15,7 +15,6 @@ from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.wire.topics import topics_of_lane
 from producers.ports import LaneWriter
-from producers.publish.compression import compression_for
 from producers.publish.partitioning import need_of
 from producers.publish.router import Router, RouterSettings
 from producers.publish.tuning import ProducerSettings, tune
@@ -39,10 +38,10 @@ class SubmissionLanes:
         with self._creating:
             self._admin.create_lane(topic, partitions)
 
-    def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
+    def open(self, record: TaskRecord) -> LaneWriter:
         options, settings = self._options, tune(need_of(record, self._options)).settings
         topics = topics_of_lane(record.lane, record.partitions)
-        producers = open_producers(self._client, topics, settings, compression_for(options.compression, first))
+        producers = open_producers(self._client, topics, settings, options.compression)
         rules = RouterSettings(when_full=options.when_full, note_stall_s=options.note_stall_s, task=record.task)
         return Router(producers, settings, rules, time.monotonic)
 

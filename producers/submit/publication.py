@@ -54,9 +54,9 @@ class Publication:
         return self._checkpoints.stopped if self._checkpoints is not None else ""
 
     def open(self, window: Window) -> None:
-        """Open the lane; the first envelopes show whether compression saves anything."""
+        """Open the lane that a window goes to."""
         self._in_trial = window.targets <= self._record.first
-        self._writer = self._services.lanes.open(self._record_of_lane(), window.bodies[0])
+        self._writer = self._services.lanes.open(self._record_of_lane())
         self._checkpoints = Checkpointer(self._services, self._writer, self._record.task, self._base)
 
     def put(self, window: Window) -> None:

@@ -264,7 +264,7 @@ class _OpenLanes:
                 oldest = next(iter(self._open))
                 self._open[oldest].flush()
                 self._open.pop(oldest).close()
-            writer = self._lanes.open(record, envelopes)
+            writer = self._lanes.open(record)
         self._open[record.lane] = writer
         writer.send_many(envelopes)
 

@@ -41,14 +41,13 @@ Step = Callable[[str], None]
 
 @dataclass(kw_only=True)
 class FakeService:
-    """fault: called with the name of every step; it may raise. first: the envelopes the last lane was opened with.
+    """fault: called with the name of every step; it may raise.
     ready: whether the view is complete; else all that is known is read back from the control topic."""
 
     log: list[bytes] = field(default_factory=list)
     lanes: dict[str, list[bytes]] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
     fault: Step = lambda step: None
-    first: Sequence[bytes] = ()
     in_flight: list[InFlight] = field(default_factory=list)
     """Answers of the registry, in turn."""
     admission: Admission = field(default_factory=Admission)
@@ -239,9 +238,8 @@ class Lanes:
         self._step("create")
         self._world.lanes.setdefault(topic, [])
 
-    def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
+    def open(self, record: TaskRecord) -> LaneWriter:
         self._step("open")
-        self._world.first = first
         return Writer(self._step, self._world.lanes.setdefault(record.lane, []))
 
 

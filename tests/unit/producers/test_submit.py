@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask
 from dispatcher.wire.control import Checkpoint, Sealed, TaskRecord
-from dispatcher.wire.envelope import decode_envelope, decode_message
+from dispatcher.wire.envelope import decode_message
 from dispatcher.wire.topics import Topics
 from producers.files.targets_file import TargetsFile
 from producers.ports import CheckpointPace, WindowPace
@@ -68,12 +68,6 @@ def test_what_is_sent_is_what_was_given(world: FakeService) -> None:
     assert decode_message(envelope.message) == {"title": "T"}
     assert (envelope.app, envelope.channel, envelope.max_attempts) == ("shop", "http", 3)
     assert envelope.expires_ms == now_ms + 60_000
-
-
-def test_the_lane_is_opened_with_the_first_envelopes(world: FakeService) -> None:
-    """They show whether compression saves anything."""
-    run(world, push(), slabs(["a", "b", "c", "d"], 2))
-    assert [decode_envelope(body).targets for body in world.first] == [["a", "b"]]
 
 
 def test_of_an_audience_that_comes_gradually_one_target_is_taken_before_its_task_is_known(world: FakeService) -> None:
