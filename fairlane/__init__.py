@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from dispatcher.model.tier import Tier
     from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat
     from fairlane.settings import Settings
-    from producers.async_client import AsyncDeadLetterBox, AsyncPushClient, AsyncTaskHandle
-    from producers.client import Audience, PushClient
+    from producers.client import AsyncPushClient, Audience, PushClient
     from producers.control.controls import Cancelled, Edit
     from producers.control.service_controls import ServiceControls
     from producers.control.steering import BulkResult, Plan
     from producers.control.task_changes import Changes, TaskFilter
-    from producers.handle import TaskHandle
-    from producers.outcomes.dead_letters import DeadLetterBox
+    from producers.handle import AsyncTaskHandle, TaskHandle
+    from producers.outcomes.dead_letters import AsyncDeadLetterBox, DeadLetterBox
     from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
     from producers.outcomes.replay import Replay
     from producers.submit.many import Submitted

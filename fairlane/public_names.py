@@ -9,9 +9,9 @@ from pathlib import Path
 
 PUBLIC: dict[str, dict[str, str]] = {
     "fairlane": {
-        "AsyncDeadLetterBox": "producers.async_client",
-        "AsyncPushClient": "producers.async_client",
-        "AsyncTaskHandle": "producers.async_client",
+        "AsyncDeadLetterBox": "producers.outcomes.dead_letters",
+        "AsyncPushClient": "producers.client",
+        "AsyncTaskHandle": "producers.handle",
         "Audience": "producers.client",
         "Cancelled": "producers.control.controls",
         "Cap": "dispatcher.model.pools",

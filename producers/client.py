@@ -1,33 +1,30 @@
 """The public Python API: submit push tasks, find them, and change the settings that all tasks share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import JsonValue
 
 from backends.redis.registry.task_rows import TASK_MESSAGE, TASK_VIEW
 from backends.redis.registry.tasks import TaskSelection
 from dispatcher.analysis.why import Why
-from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import InvalidInput, Unreachable
-from dispatcher.model.pools import Cap
-from dispatcher.model.service_settings import Setting, globals_after
 from dispatcher.model.task import PushTask, Target
-from dispatcher.model.view import STATES, Globals, TaskView, WorkerBeat
+from dispatcher.model.view import STATES, TaskView, WorkerBeat
+from producers.aio import AsyncProxy, awaited
 from producers.connection import Connection
-from producers.control.change import Stored, change_service, log_deferred
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.explaining import channel_trouble, explain
-from producers.control.service_controls import Put, ServiceControls
+from producers.control.service_client import ServiceClient
 from producers.control.steering import BulkChanges, BulkResult, Plan, Progress
 from producers.control.task_changes import Changes, TaskFilter
 from producers.files.duplicates import Duplicates
-from producers.handle import TaskHandle
-from producers.outcomes.dead_letters import DeadLetterBox
+from producers.handle import AsyncTaskHandle, TaskHandle
+from producers.outcomes.dead_letters import AsyncDeadLetterBox, DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
 from producers.settings import ConnectionSettings
 from producers.submit.channel_check import ChannelCheck
@@ -36,15 +33,16 @@ from producers.submit.many import CONCURRENCY, Submitted, submit_many
 from producers.submit.report import SubmitProgress, SubmitResult, Watchers
 from producers.submit.validation import Refusal, Unreadable, Variables
 
-if TYPE_CHECKING:
-    from producers.async_client import AsyncPushClient
-
 Audience = Iterable[str | Target | tuple[str, Variables] | Unreadable] | SlabSource
 """Targets: any iterable. It is streamed and read once. A target with variables is a Target or an (address, dict)
 pair."""
 
+AsyncAudience = Audience | AsyncIterable[str | Target | tuple[str, Variables]]
+"""Targets: any iterable or async iterable. It is streamed and read once."""
+_Submission = tuple[PushTask, AsyncAudience]
 
-class PushClient:
+
+class PushClient(ServiceClient):
     """A client connected to Pulsar and Redis.
 
     It is safe for threads. After a fork the child must not use a client that its parent has used: calls that need
@@ -57,11 +55,10 @@ class PushClient:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._channels = ChannelCheck(connection.workers.workers)
         self._controls = Controls(connection.services)
-        self._service = self._service_controls(self._store)
-        self._dead_letters = connection.dead_letters(self.submit)
+        self._dead_letters = connection.dead_letters(self._send_again)
         self._steering = BulkChanges(connection.services, connection.registry.tasks, connection.known_tasks)
 
     @classmethod
@@ -84,8 +81,6 @@ class PushClient:
         threads: the maximum number of threads, and so of concurrent calls of `wait`. Audiences may be async iterables,
         also those of `submit_many`. Callbacks run in the method's thread.
         """
-        from producers.async_client import AsyncPushClient  # it imports this module
-
         loop, executor = asyncio.get_running_loop(), ThreadPoolExecutor(threads, thread_name_prefix="fairlane")
         client = await loop.run_in_executor(executor, cls.connect, settings)
         try:
@@ -274,92 +269,6 @@ class PushClient:
         """
         return self._controls.follow(ids, wait_s, on_progress)
 
-    def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
-        """Set the targets/s of all workers together; 0: unlimited.
-
-        burst: the number of targets sent at once; 0: a quarter of a second's worth.
-        """
-        self._service.set_capacity(targets_per_s, burst)
-
-    def set_tiers(self, *, high: float, medium: float, low: float) -> None:
-        """Set the weights by which the tiers share capacity; the defaults are 6, 3 and 1."""
-        self._service.set_tiers(high, medium, low)
-
-    def set_sharing(self, shared_by: str) -> None:
-        """Set the unit that shares capacity within a tier: `tasks`, or `apps` and then the tasks of each app."""
-        self._service.set_sharing(shared_by)
-
-    def cap_channel(self, channel: str, targets_per_s: int, burst: int = 0) -> None:
-        """Set the maximum targets/s of a channel over all tasks; 0: no cap."""
-        self._service.cap_channel(channel, Cap(targets_per_s, burst))
-
-    def pause_channel(
-        self, channel: str, *, app: str | None = None, for_s: float | None = None, reason: str = ""
-    ) -> None:
-        """Stop sending on the channel until `resume_channel`.
-
-        app: only this app's targets; then the pause may end by itself after `for_s` seconds, and have a reason.
-        """
-        if app is not None:
-            self._service.pause_flow(channel, app, for_s, reason)
-        elif for_s is not None or reason:
-            raise InvalidInput("for_s, reason: only the pause of one app on a channel has an end and a reason.")
-        else:
-            self._service.pause_channel(channel, paused=True)
-
-    def resume_channel(self, channel: str, *, app: str | None = None, confirm_dead: bool = False) -> None:
-        """Resume sending on a paused channel.
-
-        app: end the pause of this app on the channel, of any kind. confirm_dead: many of its targets are dead
-        indeed; see ServiceControls.resume_flow.
-        """
-        if app is not None:
-            self._service.resume_flow(channel, app, confirm_dead=confirm_dead)
-        elif confirm_dead:
-            raise InvalidInput("confirm_dead: only one app on a channel is suspected.", "Name the app.")
-        else:
-            self._service.pause_channel(channel, paused=False)
-
-    def cap_app(self, app: str, targets_per_s: int, burst: int = 0, *, channel: str | None = None) -> None:
-        """Set the maximum targets/s of an app, over all channels or on one channel; 0: no cap."""
-        self._service.cap_app(app, Cap(targets_per_s, burst), channel)
-
-    def weigh_app(self, app: str, weight: float) -> None:
-        """Set an app's weight among the apps of a tier, used where apps share capacity. The default is 1."""
-        self._service.weigh_app(app, weight)
-
-    def limit_app(self, app: str, *, tasks: int | None = None, targets: int | None = None) -> None:
-        """Set the maximum number of live tasks and of queued targets of an app (`*`: every app without its own limit).
-
-        0: any number; None: unchanged. Submissions beyond the limit raise LimitReached; existing tasks stay.
-        """
-        self._service.limit_app(app, tasks, targets)
-
-    def change_service(self, change: Callable[[ServiceControls], None]) -> str:
-        """Make one or several of the changes above in one call of a function that receives the ServiceControls.
-
-        Return why they take effect only when Redis is back; an empty text if they are in force. (The methods above log
-        it as a warning.) Raises Unreachable if Pulsar is gone.
-        """
-        lacking = list[str]()
-        change(self._service_controls(lambda settings: lacking.append(self._changed(settings).lacks_redis)))
-        return next(filter(None, lacking), "")
-
-    def globals(self, after: Callable[[ServiceControls], None] | None = None) -> Globals:
-        """Return the settings of the whole service.
-
-        after: return them as they would be after a change; the change is not made.
-        """
-        changes = list[Setting]()
-        if after is not None:
-            after(self._service_controls(changes.extend))
-        return globals_after(self._connection.registry.service.globals(), changes)
-
-    def cap_states(self) -> dict[str, CapState]:
-        """Return how much of each cap of one app on a channel, and of each quota group, may be used at present, by the
-        name of its pool (`app_channel/APP/NAME`, `quota/GROUP`)."""
-        return self._connection.cap_states()
-
     @property
     def dead_letters(self) -> DeadLetterBox:
         """The targets that were given up: list them, send them again, drop them.
@@ -378,14 +287,10 @@ class PushClient:
         """
         return self._connection.invalid_targets(chosen, repeats=repeats)
 
-    def _store(self, settings: Sequence[Setting]) -> None:
-        log_deferred(self._changed(settings))
-
-    def _changed(self, settings: Sequence[Setting]) -> Stored:
-        return change_service(self._connection.services(), settings)
-
-    def _service_controls(self, put: Put) -> ServiceControls:
-        return ServiceControls(put, self._connection.now_ms, self._connection.flow_entries)
+    def _send_again(self, task: PushTask, targets: Iterable[Target]) -> int:
+        """Submit dead letters, and return the number of refused ones."""
+        result = self.submit(task, targets, allow_empty=True).result
+        return 0 if result is None else result.refused
 
     def live_tasks(self) -> list[TaskView]:
         """Return all tasks that have not ended, newest first."""
@@ -401,3 +306,100 @@ class PushClient:
 
     def _handle(self, task: str, result: SubmitResult | None = None) -> TaskHandle:
         return TaskHandle(task, self._connection, self._controls, result)
+
+
+class AsyncPushClient(AsyncProxy[PushClient]):
+    """PushClient for async callers: every method is awaited and runs in a thread. Created by
+    PushClient.connect_async."""
+
+    faces = {TaskHandle: AsyncTaskHandle}  # noqa: RUF012  # never changed
+
+    @property
+    def dead_letters(self) -> AsyncDeadLetterBox:
+        """The targets that were given up: list them, send them again, drop them."""
+        return AsyncDeadLetterBox(self._target.dead_letters, self._executor)
+
+    async def submit(
+        self,
+        task: PushTask,
+        targets: AsyncAudience,
+        *,
+        on_progress: Callable[[SubmitProgress], None] | None = None,
+        on_refused: Callable[[Refusal], None] | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        strict: bool = False,
+        allow_empty: bool = False,
+        duplicates: Duplicates = "keep",
+        first: int | None = None,
+    ) -> AsyncTaskHandle:
+        """Submit a task as PushClient.submit does; the audience may be async. The callbacks run in another thread."""
+        handle: AsyncTaskHandle = await self._call(
+            self._target.submit,
+            task,
+            targets,
+            on_progress=on_progress,
+            on_refused=on_refused,
+            on_warning=on_warning,
+            strict=strict,
+            allow_empty=allow_empty,
+            duplicates=duplicates,
+            first=first,
+        )
+        return handle
+
+    async def submit_many(
+        self,
+        submissions: Iterable[_Submission] | AsyncIterable[_Submission],
+        *,
+        concurrency: int = CONCURRENCY,
+        strict: bool = False,
+        allow_empty: bool = False,
+        duplicates: Duplicates = "keep",
+    ) -> AsyncIterator[Submitted[AsyncTaskHandle]]:
+        """Submit many tasks as PushClient.submit_many does; submissions and audiences may be async.
+
+        >>> async for submitted in await client.submit_many(submissions):
+        ...     print(submitted.task.app, submitted.error or submitted.handle.id)
+        """
+        submitted: AsyncIterator[Submitted[AsyncTaskHandle]] = await self._call(
+            self._target.submit_many,
+            submissions,
+            concurrency=concurrency,
+            strict=strict,
+            allow_empty=allow_empty,
+            duplicates=duplicates,
+        )
+        return submitted
+
+    async def task(self, id: str) -> AsyncTaskHandle:  # noqa: A002  # as PushClient.task
+        """Return a handle of any submitted task, whichever process submitted it. Raises NotFound, NotReady."""
+        handle: AsyncTaskHandle = await self._call(self._target.task, id)
+        return handle
+
+    cap_app = awaited(PushClient.cap_app)
+    cap_channel = awaited(PushClient.cap_channel)
+    change_service = awaited(PushClient.change_service)
+    channel_trouble = awaited(PushClient.channel_trouble)
+    check_counts = awaited(PushClient.check_counts)
+    check_view = awaited(PushClient.check_view)
+    close = awaited(PushClient.close)
+    edit_message = awaited(PushClient.edit_message)
+    follow_cancelled = awaited(PushClient.follow_cancelled)
+    globals = awaited(PushClient.globals)
+    cap_states = awaited(PushClient.cap_states)
+    invalid_targets = awaited(PushClient.invalid_targets)
+    limit_app = awaited(PushClient.limit_app)
+    live_tasks = awaited(PushClient.live_tasks)
+    message = awaited(PushClient.message)
+    pause_channel = awaited(PushClient.pause_channel)
+    plan_many = awaited(PushClient.plan_many)
+    resume_channel = awaited(PushClient.resume_channel)
+    set_capacity = awaited(PushClient.set_capacity)
+    set_many = awaited(PushClient.set_many)
+    set_sharing = awaited(PushClient.set_sharing)
+    set_tiers = awaited(PushClient.set_tiers)
+    task_page = awaited(PushClient.task_page)
+    tasks = awaited(PushClient.tasks)
+    weigh_app = awaited(PushClient.weigh_app)
+    why = awaited(PushClient.why)
+    workers = awaited(PushClient.workers)

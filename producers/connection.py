@@ -1,7 +1,7 @@
 """Assemble a client: Pulsar, Redis, and the services a submission needs of them."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
@@ -15,21 +15,20 @@ from backends.system_clock import SystemClock
 from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import FlowPause
-from dispatcher.model.task import PushTask, Target
+from dispatcher.model.task import PushTask
 from dispatcher.model.view_home import held_elsewhere
 from producers.control.foresight import Foresight
 from producers.control.known_tasks import KnownTasks, without_redis
 from producers.outcomes.dead_letters import DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
 from producers.outcomes.recorded import failures, invalid_targets, latest, outcomes
-from producers.outcomes.replay import LetterRecords, Replays
+from producers.outcomes.replay import LetterRecords, Replays, Submit
 from producers.owner import OwnerProcess
 from producers.ports import Services
 from producers.settings import ConnectionSettings
 from quotas.ledger import read_cap_states
 
 if TYPE_CHECKING:
-    from producers.handle import TaskHandle
     from producers.pulsar_connection import PulsarConnection
 
 
@@ -126,12 +125,8 @@ class Connection:
         pools = [pool for pool in self.registry.service.globals().caps if pool.startswith(("app_channel/", "quota/"))]
         return read_cap_states(self._view, pools)
 
-    def dead_letters(self, submit: "Callable[..., TaskHandle]") -> DeadLetterBox:
-        """Return the dead letters. submit: PushClient.submit, for the tasks that send them again."""
-
-        def send_again(task: PushTask, targets: Iterable[Target]) -> int:
-            result = submit(task, targets, allow_empty=True).result
-            return 0 if result is None else result.refused
+    def dead_letters(self, submit: Submit) -> DeadLetterBox:
+        """Return the dead letters. submit: for the tasks that send them again."""
 
         def letters() -> LetterRecords:
             return self._connected().dead_letters()
@@ -139,7 +134,7 @@ class Connection:
         return DeadLetterBox(
             letters,
             self.registry.tasks,
-            lambda: Replays(letters(), SystemClock(), send_again, self._definition),
+            lambda: Replays(letters(), SystemClock(), submit, self._definition),
             LetterIndex(self._view).set_counts,
         )
 

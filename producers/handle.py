@@ -9,6 +9,7 @@ from dispatcher.model.errors import NotReady, TimedOut, Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
+from producers.aio import AsyncProxy, awaited
 from producers.connection import Connection
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.task_changes import Changes
@@ -165,3 +166,32 @@ def _unfinished(task: str, view: TaskView | None, timeout_s: float) -> str:
         return f"Task {task} is not known after {timeout_s:g} s: the view in Redis is missing or being rebuilt."
     open_ones, total = view.targets.pending, view.targets.total
     return f"Task {view.id} is {view.state} after {timeout_s:g} s: {open_ones:,} of {total:,} targets are open."
+
+
+class AsyncTaskHandle(AsyncProxy[TaskHandle]):
+    """A handle of a task, like TaskHandle; every method is awaited."""
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        return self._target.id
+
+    @property
+    def result(self) -> SubmitResult | None:
+        """The result of the `submit` that returned this handle; None for a handle obtained in another way."""
+        return self._target.result
+
+    cancel = awaited(TaskHandle.cancel)
+    close = awaited(TaskHandle.close)
+    edit_message = awaited(TaskHandle.edit_message)
+    failures = awaited(TaskHandle.failures)
+    failures_by_reason = awaited(TaskHandle.failures_by_reason)
+    outcomes = awaited(TaskHandle.outcomes)
+    pause = awaited(TaskHandle.pause)
+    progress = awaited(TaskHandle.progress)
+    resume = awaited(TaskHandle.resume)
+    set_cap = awaited(TaskHandle.set_cap)
+    set_tier = awaited(TaskHandle.set_tier)
+    set_weight = awaited(TaskHandle.set_weight)
+    stop = awaited(TaskHandle.stop)
+    wait = awaited(TaskHandle.wait)

@@ -10,6 +10,7 @@ from backends.redis.registry.tasks import TaskTable
 from backends.redis.view import LETTER_COUNTERS, SET_APART, WITHOUT_TASK
 from dispatcher.letters.book import LetterBook, LetterState
 from dispatcher.model.errors import InvalidInput
+from producers.aio import AsyncProxy, awaited
 from producers.outcomes.letter_rows import LetterRow, in_state, rows_of
 from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord, group_by_reason
 from producers.outcomes.replay import LetterRecords, OnProgress, Replay, Replays
@@ -106,3 +107,12 @@ def check_limit(limit: int | None) -> None:
     """Raise InvalidInput unless the limit is None or a number of letters."""
     if limit is not None and not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit: is {limit}; it must be 1 to {MAX_LIMIT:,}.", "Leave it out for no limit.")
+
+
+class AsyncDeadLetterBox(AsyncProxy[DeadLetterBox]):
+    """Dead letters, like DeadLetterBox; every method is awaited."""
+
+    drop = awaited(DeadLetterBox.drop)
+    groups = awaited(DeadLetterBox.groups)
+    replay = awaited(DeadLetterBox.replay)
+    targets = awaited(DeadLetterBox.targets)

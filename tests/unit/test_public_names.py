@@ -12,11 +12,10 @@ import pytest
 from dispatcher.model.service_settings import Setting, globals_after, globals_of
 from dispatcher.model.task import PushTask
 from fairlane.public_names import PUBLIC
-from producers.async_client import AsyncDeadLetterBox, AsyncPushClient, AsyncTaskHandle
-from producers.client import PushClient
+from producers.client import AsyncPushClient, PushClient
 from producers.control.service_controls import ServiceControls
-from producers.handle import TaskHandle
-from producers.outcomes.dead_letters import DeadLetterBox
+from producers.handle import AsyncTaskHandle, TaskHandle
+from producers.outcomes.dead_letters import AsyncDeadLetterBox, DeadLetterBox
 
 FACES = [(AsyncPushClient, PushClient), (AsyncTaskHandle, TaskHandle), (AsyncDeadLetterBox, DeadLetterBox)]
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,7 @@ from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from dispatcher.model.task import PushTask
 from dispatcher.model.view_home import EarlierViews
-from producers.async_client import AsyncPushClient
-from producers.client import PushClient
+from producers.client import AsyncPushClient, PushClient
 from producers.settings import ProducerOptions
 
 SETTINGS = SimpleNamespace(
