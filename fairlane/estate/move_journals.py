@@ -1,32 +1,35 @@
-"""Journals of moves on disk: one file for each run, a lock that one run at a time holds, and the mark that stops it."""
+"""Journals of moves on disk: one file for each run, a lock that one run at a time holds, and the mark that stops it.
+
+A journal has a line of JSON for each move that was begun, written before the broker is asked.
+"""
 
 import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from backends.durable_files import sync
-from dispatcher.clock import Clock
-from dispatcher.model.errors import NotFound, Refused
-from estate.journal import JournalEntry, journal_line, parse_journal
+import msgspec
 
-_UNDONE = ".undone"
+from backends.durable_files import sync
+from backends.system_clock import SystemClock
+from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, NotFound, Refused
+from estate.balance import Move
+
+FORMAT = 1
 KEPT_JOURNALS = 50
 
 
-@dataclass(frozen=True)
-class MoveRun:
-    """A run that is under way: its journal, and whether it should stop."""
+class _Line(msgspec.Struct, frozen=True, array_like=True):
+    """A move that was begun, as it is stored."""
 
-    path: Path
-    record: Callable[[JournalEntry], None]
-    stop_mark: Path
-
-    def must_stop(self) -> bool:
-        return self.stop_mark.exists()
+    format: int
+    at_ms: int
+    bundle: str
+    source: str
+    target: str
 
 
 class MoveJournals:
@@ -34,22 +37,28 @@ class MoveJournals:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._stop_mark = folder / "stop"
 
     @contextmanager
-    def run(self, clock: Clock) -> Iterator[MoveRun]:
-        """Begin a run. Raises Refused if another one is under way here."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        stop_mark = self._folder / "stop"
+    def run(self) -> Iterator[Callable[[], bool]]:
+        """Hold the lock of a run; yield what returns whether it must stop. Raises Refused if another is under way."""
         with self._locked():
-            stop_mark.unlink(missing_ok=True)
-            path = self._folder / f"{clock.wall_ms():015d}-{os.getpid()}.jsonl"
-            with path.open("xb") as file:
-                sync(self._folder)  # or a crash of the machine could lose the file, whose lines are synced
-                yield MoveRun(path, lambda entry: _append(file, journal_line(entry, clock.wall_ms())), stop_mark)
-            self._forget_old()
+            self._stop_mark.unlink(missing_ok=True)
+            yield self._stop_mark.exists
+
+    @contextmanager
+    def journal(self) -> Iterator[Callable[[Move], None]]:
+        """Begin the journal of a run; yield what writes a move into it."""
+        path = self._folder / f"{SystemClock().wall_ms():015d}-{os.getpid()}.jsonl"
+        with path.open("xb") as file:
+            sync(self._folder)  # or a crash of the machine could lose the file, whose lines are synced
+            yield partial(_append, file)
+        for old in self._paths()[:-KEPT_JOURNALS]:
+            old.unlink(missing_ok=True)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self._folder / "lock").open("ab") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,34 +69,46 @@ class MoveJournals:
 
     def stop(self) -> None:
         """Ask the run that is under way to begin no further move. Raises NotFound if there is none."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             with self._locked():
                 raise NotFound("No moves are under way on this machine.")
         except Refused:
-            (self._folder / "stop").touch()
+            self._stop_mark.touch()
 
-    def last(self) -> tuple[Path, list[JournalEntry]]:
-        """Return the last journal that has moves and was not undone. Raises NotFound; InvalidInput."""
-        for path in sorted(self._folder.glob("*.jsonl"), reverse=True):
-            entries = parse_journal(path.read_bytes())
-            if entries and not path.with_suffix(_UNDONE).exists():
-                return path, entries
+    def last(self) -> tuple[Path, list[Move]]:
+        """Return the last journal that was not undone, and the moves that put everything back, the last one first.
+
+        Moves that were under way when the run died are among them: a bundle that is still at its source is left there
+        by the check that comes before a move. Raises NotFound; InvalidInput.
+        """
+        for path in reversed(self._paths()):
+            begun = _moves(path.read_bytes())
+            if begun:
+                return path, [Move(move.bundle, move.target, move.source) for move in reversed(begun)]
         raise NotFound("There is no run of moves to undo on this machine.")
 
-    @staticmethod
-    def mark_undone(path: Path) -> None:
-        """Remember that a run was put back completely."""
-        path.with_suffix(_UNDONE).touch()
-
-    def _forget_old(self) -> None:
-        for path in sorted(self._folder.glob("*.jsonl"))[:-KEPT_JOURNALS]:
-            path.unlink(missing_ok=True)
-            path.with_suffix(_UNDONE).unlink(missing_ok=True)
+    def _paths(self) -> list[Path]:
+        return sorted(self._folder.glob("*.jsonl"))
 
 
-def _append(file: BinaryIO, line: bytes) -> None:
+def _append(file: BinaryIO, move: Move) -> None:
     """Write a line so that a death after it cannot lose it."""
-    file.write(line)
+    line = _Line(FORMAT, SystemClock().wall_ms(), move.bundle, move.source, move.target)
+    file.write(msgspec.json.encode(line) + b"\n")
     file.flush()
     os.fsync(file.fileno())
+
+
+def _moves(content: bytes) -> list[Move]:
+    """Parse a journal. A last line without its end was cut off by a death, and is left out. Raises InvalidInput."""
+    moves = []
+    for number, text in enumerate(content.split(b"\n")[:-1], 1):
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+        except DECODING_ERRORS as error:
+            raise InvalidInput(f"journal of moves: line {number} is none: {error}.") from error
+        if line.format != FORMAT:
+            reads = f"this version reads {FORMAT}"
+            raise InvalidInput(f"journal of moves: line {number} has format {line.format}; {reads}.")
+        moves.append(Move(line.bundle, line.source, line.target))
+    return moves

@@ -159,10 +159,9 @@ def _stopped(moved: Moved) -> bool:
 
 
 def test_a_second_run_on_this_machine_is_refused(moved: Moved, estate: EstateServers) -> None:
-    from backends.system_clock import SystemClock
     from fairlane.estate.move_journals import MoveJournals
 
-    with MoveJournals(moved.settings.home_folder / "moves").run(SystemClock()):
+    with MoveJournals(moved.settings.home_folder / "moves").run():
         error = moved.call("drain", estate.broker_web("broker-2"), code=exit_codes.REFUSED)[1]
     assert "under way on this machine" in error
 

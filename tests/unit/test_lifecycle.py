@@ -1,16 +1,14 @@
-"""The tables of what a task, a worker, a node and a move go through."""
+"""The tables of what a task, a worker and a node go through."""
 
 import pytest
 
 from dispatcher.model.lifecycle import TASK, WORKER, Lifecycle
 from dispatcher.model.view import ENDED_STATES, STATES
-from estate.moves import MOVE
 from estate.node_life import NODE_LIFE
 
 ENDS = [
     (TASK, set(ENDED_STATES)),
     (WORKER, {"stopped"}),
-    (MOVE, {"verified", "given up", "skipped"}),
     (NODE_LIFE, set()),
 ]
 

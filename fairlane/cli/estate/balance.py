@@ -12,8 +12,8 @@ from fairlane.cli.estate.options import at_once_option, dry_run_option
 
 if TYPE_CHECKING:
     from estate.balance import Piece
-    from fairlane.cli.estate.moving import Mover
     from fairlane.estate.move_facts import MoveFacts
+    from fairlane.estate.mover import Mover
     from fairlane.settings import Settings
 
 _plan = with_options(
@@ -56,28 +56,29 @@ def balance(
         raise click.UsageError("Give one of --undo and --stop.")
     if stop:
         return _stop(settings)
-    from fairlane.cli.estate.moving import mover_of
+    from fairlane.estate.mover import mover_of
 
-    with mover_of(settings, output) as mover:
+    with mover_of(settings) as mover:
         if undo:
-            return _undo(mover, at_once)
-        return _balance(mover, mover.read(), goal, at_once, dry_run=dry_run, split=split)
+            return _undo(mover, output, at_once)
+        return _balance(mover, output, goal, settings.pulsar.tenant, at_once, dry_run=dry_run, split=split)
 
 
-def _balance(mover: "Mover", facts: "MoveFacts", goal: str, at_once: int, *, dry_run: bool, split: bool) -> int:
+def _balance(
+    mover: "Mover", output: Output, goal: str, tenant: str, at_once: int, *, dry_run: bool, split: bool
+) -> int:
     from estate.balance import Goal, hot_bundles, pieces_of, plan_balance, require_no_worse
+    from fairlane.cli.estate.moving import read_facts, show_moves
 
-    kind, tenant = Goal(goal), mover.settings.pulsar.tenant
+    facts, kind = read_facts(mover), Goal(goal)
     pieces = pieces_of(facts.estate, kind, tenant)
     plan = require_no_worse(plan_balance(pieces, facts.brokers(), fixed=facts.fixed(kind, tenant)))
     hot = hot_bundles(pieces, plan)
     if split and hot and not dry_run:
         return _split(mover, facts, hot)
     _say_hot(facts, hot)
-    more = {"hot": [piece.bundle for piece in hot]}
-    if dry_run:
-        return mover.show(plan, more)
-    return mover.carry_out(plan, facts, at_once, more)
+    progress = None if dry_run else mover.carry_out(plan.moves, facts, at_once)
+    return show_moves(output, plan, progress, {"hot": [piece.bundle for piece in hot]})
 
 
 def _split_point(facts: "MoveFacts", piece: "Piece") -> int | None:
@@ -110,26 +111,21 @@ def _split(mover: "Mover", facts: "MoveFacts", hot: "list[Piece]") -> int:
 
 
 def _stop(settings: "Settings") -> int:
-    from fairlane.estate.drains import journals_of
+    from fairlane.estate.mover import journals_of
 
     journals_of(settings).stop()
     say("The run begins no further move and finishes those under way. `--undo` takes them back.")
     return exit_codes.OK
 
 
-def _undo(mover: "Mover", at_once: int) -> int:
-    """Put back what the last run moved, and remember that it is undone if all of it is."""
-    from backends.system_clock import SystemClock
-    from estate.moves import undo_of
-    from fairlane.cli.estate.moving import emit_progress, exit_of
+def _undo(mover: "Mover", output: Output, at_once: int) -> int:
+    """Put back what the last run moved, and forget that run if all of it is."""
+    from fairlane.cli.estate.moving import read_facts, show_progress
+    from fairlane.estate.moves import MoveState
 
-    path, entries = mover.journals.last()
-    moves = undo_of(entries)
-    facts = mover.read({move.bundle for move in moves})
-    with mover.journals.run(SystemClock()) as run:
-        mover.journals.mark_undone(run.path)  # or the next --undo would make the moves again
-        progress = mover.move(moves, facts, at_once, run)
-    if all(one.state == "verified" for one in progress):
-        mover.journals.mark_undone(path)
-    emit_progress(mover.output, progress, ["bundle", "target", "state", "reason"])
-    return exit_of(progress)
+    path, moves = mover.journals.last()
+    facts = read_facts(mover, {move.bundle for move in moves})
+    progress = mover.carry_out(moves, facts, at_once, journaled=False)
+    if all(each.state is MoveState.VERIFIED for each in progress):
+        path.unlink()
+    return show_progress(output, progress, ["bundle", "target", "state", "reason"])

@@ -25,21 +25,17 @@ def drain(settings: "Settings", output: Output, broker: str, at_once: int, *, dr
     Pulsar may load bundles there again later, so stop the broker soon. Exits with 1 if a bundle was left behind.
     """
     from dispatcher.model.errors import NotFound
-    from estate.balance import Goal, pieces_of, plan_drain
-    from fairlane.cli.estate.moving import mover_of
-    from fairlane.estate.drains import let_go
+    from fairlane.cli.estate.moving import read_facts, show_moves
+    from fairlane.estate.mover import mover_of
 
-    with mover_of(settings, output, f"no bundle of {broker} has a topic") as mover:
-        facts = mover.read()
-        names = [one.name for one in facts.estate.brokers]
+    with mover_of(settings) as mover:
+        facts = read_facts(mover)
+        names = [each.name for each in facts.estate.brokers]
         if broker not in names:
             raise NotFound(f"There is no broker {broker}.", f"Name one of {', '.join(names)}.")
-        plan = plan_drain(pieces_of(facts.estate, Goal.BYTES), facts.brokers(), broker)
-        more = {"empty": list(facts.empty.get(broker, ()))}
-        if dry_run:
-            return mover.show(plan, more)
-        code = mover.carry_out(plan, facts, at_once, more)
-        left = let_go(mover.admin, more["empty"])
-        for bundle, reason in left.items():
-            say(f"{bundle} was not unloaded: {reason}")
-        return code if not left else exit_codes.FAILURE
+        drained = mover.drain(facts, broker, at_once, dry_run=dry_run)
+    nothing = f"no bundle of {broker} has a topic"
+    code = show_moves(output, drained.plan, drained.progress, {"empty": list(drained.empty)}, nothing)
+    for bundle, reason in drained.kept.items():
+        say(f"{bundle} was not unloaded: {reason}")
+    return exit_codes.FAILURE if drained.kept else code

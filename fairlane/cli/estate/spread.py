@@ -27,11 +27,9 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
     """
     from backends.pulsar.client import topics
     from backends.pulsar.estate.bundles import BundleAdmin
-    from backends.system_clock import SystemClock
     from estate.balance import Move
-    from estate.moves import MoveWindow, WindowSettings
-    from fairlane.cli.estate.moving import emit_progress, exit_of
-    from fairlane.estate.run_moves import MoveRunner, reload_topic
+    from fairlane.cli.estate.moving import show_progress
+    from fairlane.estate.moves import MoveRunner, MoveState, reload_topic
 
     names = topics(settings.pulsar)
     standing = [*names.standing_lanes(), *names.system_topics()]
@@ -39,13 +37,9 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
         output.emit_rows([{"topic": topic} for topic in standing], ["topic"])
         return 0
     with BundleAdmin(settings.pulsar) as admin:
-        window = MoveWindow([Move(topic, "", "any broker") for topic in standing], _forget, WindowSettings(at_once))
-        progress = MoveRunner(window, partial(reload_topic, admin), SystemClock(), at_once).run(lambda: False)
-    emit_progress(output, progress, ["topic", "state", "tries", "reason"])
-    begun = sum(one.state == "verified" for one in progress)
+        moves = [Move(topic, "", "any broker") for topic in standing]
+        progress = MoveRunner(moves, partial(reload_topic, admin), at_once).run()  # no journal: it needs no undo
+    code = show_progress(output, progress, ["topic", "state", "tries", "reason"])
+    begun = sum(each.state is MoveState.VERIFIED for each in progress)
     say(f"{begun} of {len(progress)} topics began new ledgers.")
-    return exit_of(progress)
-
-
-def _forget(_: object) -> None:
-    """Keep no journal: a topic that began a new ledger needs no undo."""
+    return code
