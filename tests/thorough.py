@@ -63,7 +63,7 @@ THOROUGH = (
     "tests/integration/test_missing_channels.py::test_a_worker_that_lacks*",
     "tests/integration/test_missing_channels.py::test_envelopes_of_a_cancelled*",
     "tests/integration/test_nemesis.py",
-    "tests/integration/test_planned_estate.py",
+    "tests/integration/test_tuned_estate.py",
     "tests/integration/test_redis_slow.py",
     "tests/integration/test_redis_trouble.py::test_a_full_redis*[[]valkey]",
     "tests/integration/test_redis_trouble.py::test_a_view_that_a_failing_script*",

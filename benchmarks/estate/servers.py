@@ -33,23 +33,19 @@ class EstateServers:
         env: Mapping[str, str],
         tenant: PulsarSettings,
         shape: EstateShape,
-        plan: Path | None = None,
-    ) -> None:
-        """plan: folder of a plan whose files the servers have. Raises a StackError."""
-        self._home, self._cache, self._env, self._tenant, self._shape = home, cache, env, tenant, shape
-        self._plan = plan
-        self.start_missing()
-
-    def start_missing(
-        self,
-        shape: EstateShape | None = None,
         broker_settings: Mapping[str, str] | None = None,
         bookie_settings: Mapping[str, str] | None = None,
-    ) -> StackAddresses:
-        """Start the servers that do not run, with these settings in place of the usual ones. A larger shape stays."""
+    ) -> None:
+        """Settings take the place of the usual ones, at each start of a server. Raises a StackError."""
+        self._home, self._cache, self._env, self._tenant, self._shape = home, cache, env, tenant, shape
+        self.broker_settings, self._bookie_settings = dict(broker_settings or {}), bookie_settings or {}
+        self.start_missing()
+
+    def start_missing(self, shape: EstateShape | None = None) -> StackAddresses:
+        """Start the servers that do not run. A larger shape stays."""
         running = self._state().estate
         usual = self._shape if running is None else running.shape
-        request = EstateRequest(shape or usual, broker_settings or {}, bookie_settings or {}).with_plan(self._plan)
+        request = EstateRequest(shape or usual, self.broker_settings, self._bookie_settings)
         self.addresses = self._stack(StackOptions(estate=request)).up(provision_as=self._tenant)
         return self.addresses
 

@@ -163,7 +163,7 @@ class LocalStack:
         asked, running = self._options.estate, state.estate
         if running is None:
             return asked
-        return (asked or EstateRequest(running.shape)).with_plan(running.plan)
+        return asked or EstateRequest(running.shape)
 
     def _grows(self, state: StackState) -> bool:
         """Return whether the estate that runs lacks servers that are asked for."""
@@ -247,14 +247,12 @@ def _refuse_other_ports(state: StackState, options: StackOptions) -> None:
 
 
 def _refuse_another_shape(state: StackState, options: StackOptions) -> None:
-    """Raise AlreadyRunning if another kind of Pulsar runs than the options ask for, more of it, or with other files."""
+    """Raise AlreadyRunning if another kind of Pulsar runs than the options ask for, or more of it."""
     asked = options.estate
     if asked is None:
         return
     if state.pulsar is not None:
         raise AlreadyRunning("The local stack runs a standalone Pulsar, not an estate.", _DOWN_FIRST)
-    if state.estate is not None and asked.plan not in (None, state.estate.plan):
-        raise AlreadyRunning(f"The local stack's estate does not have the files of {asked.plan}.", _DOWN_FIRST)
     if state.estate is not None and not asked.shape.includes(state.estate.shape):
         running = f"{state.estate.shape.bookies} bookies and {state.estate.shape.brokers} brokers"
         raise AlreadyRunning(f"The local stack's estate has {running}; it can only grow while it runs.", _DOWN_FIRST)

@@ -39,8 +39,6 @@ class EstateState(BaseModel, frozen=True):
     ports: EstatePorts
     servers: dict[str, ServerState]
     """By name: zookeeper, bookie-1, broker-1 and so on; those that were started."""
-    plan: Path | None = None
-    """Folder of the plan whose files they have."""
 
     @property
     def alive(self) -> bool:

@@ -1,6 +1,5 @@
 """`fairlane stack`: the local Pulsar and Redis."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,11 +29,6 @@ def stack() -> None:
 @click.option("--redis-port", type=click.IntRange(1, 65535), help="Redis' port; must be free")
 @click.option("--bookies", type=click.IntRange(1, 9), help="Start an estate with this many bookies (default 3).")
 @click.option("--brokers", type=click.IntRange(1, 9), help="Start an estate with this many brokers (default 2).")
-@click.option(
-    "--plan",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
-    help="Start an estate with the files that `tune cluster --write` wrote there.",
-)
 @output_option
 @pass_invocation
 def up(
@@ -44,15 +38,13 @@ def up(
     redis_port: int | None,
     bookies: int | None,
     brokers: int | None,
-    plan: Path | None,
     output: Output,
 ) -> None:
     """Start Pulsar and Redis, wait until they are ready, and provision Pulsar.
 
     With --bookies or --brokers, Pulsar is an estate instead of one process: ZooKeeper, bookies (each on an address of
     its own in 127/8) and brokers. Three bookies and two brokers take half a minute to start and 1.3 GB. An estate can
-    grow while it runs. With --plan its servers have the plan's settings and memory; only addresses and directories are
-    those of this machine.
+    grow while it runs.
 
     The usual ports are 6650, 8080 and 6379; if one is taken, the next free one is used and printed. The addresses stay
     in force until `stack down`: if a server has stopped, `stack up` starts it again on its port if that is free.
@@ -61,7 +53,7 @@ def up(
     from fairlane.stack.launch import StackOptions
 
     settings = invocation.settings()
-    options = StackOptions(pulsar_port, pulsar_web_port, redis_port, estate=_estate(bookies, brokers, plan))
+    options = StackOptions(pulsar_port, pulsar_web_port, redis_port, estate=_estate(bookies, brokers))
     with steps() as progress:
         addresses = _local_stack(settings, options).up(progress, settings.pulsar)
     for line in addresses.changed:
@@ -100,15 +92,12 @@ def status(invocation: Invocation, output: Output) -> int:
     return OK if state.running else FAILURE
 
 
-def _estate(bookies: int | None, brokers: int | None, plan: Path | None) -> "EstateRequest | None":
+def _estate(bookies: int | None, brokers: int | None) -> "EstateRequest | None":
     from fairlane.stack.estate.shape import EstateRequest, EstateShape
 
-    if bookies is None and brokers is None and plan is None:
+    if bookies is None and brokers is None:
         return None
-    shape = EstateShape(
-        bookies=bookies or DEFAULT_BOOKIES, brokers=brokers or DEFAULT_BROKERS, autorecovery=plan is not None
-    )
-    return EstateRequest(shape, plan=plan)
+    return EstateRequest(EstateShape(bookies=bookies or DEFAULT_BOOKIES, brokers=brokers or DEFAULT_BROKERS))
 
 
 def _local_stack(settings: "Settings", options: "StackOptions | None" = None) -> "LocalStack":

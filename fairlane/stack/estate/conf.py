@@ -50,31 +50,20 @@ def write_zookeeper(directory: Path, ports: EstatePorts) -> Path:
         "admin.enableServer": "false",
         "autopurge.purgeInterval": "1",
         "metricsProvider.className": "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
-        **zookeeper_addresses(ports),
-    }
-    text = "".join(f"{name}={value}\n" for name, value in lines.items())
-    return write_conf(directory / "zookeeper.conf", text)
-
-
-def zookeeper_addresses(ports: EstatePorts) -> dict[str, str]:
-    return {
         "clientPort": str(ports.zookeeper),
         "clientPortAddress": HOST,
         "metricsProvider.httpHost": HOST,
         "metricsProvider.httpPort": str(ports.zookeeper_http),
     }
+    text = "".join(f"{name}={value}\n" for name, value in lines.items())
+    return write_conf(directory / "zookeeper.conf", text)
 
 
 def write_bookie(distribution: Path, directory: Path, name: str, ports: EstatePorts, more: Mapping[str, str]) -> Path:
     """Write the configuration of a bookie; return its path. `more`: settings that replace ours."""
-    directories = {"journalDirectory": "data/journal", "ledgerDirectories": "data/ledgers"}
-    required = {**BOOKIE_SETTINGS, **more, **bookie_addresses(name, ports), **directories}
-    shipped = (distribution / "conf" / "bookkeeper.conf").read_text()
-    return write_conf(directory / "bookkeeper.conf", merged(shipped, required))
-
-
-def bookie_addresses(name: str, ports: EstatePorts) -> dict[str, str]:
-    return {
+    required = {
+        **BOOKIE_SETTINGS,
+        **more,
         "bookiePort": str(ports.bookie),
         "advertisedAddress": host_of(name),
         "listeningInterface": loopback_name(),
@@ -82,7 +71,11 @@ def bookie_addresses(name: str, ports: EstatePorts) -> dict[str, str]:
         "zkServers": f"{HOST}:{ports.zookeeper}",
         "httpServerHost": host_of(name),
         "httpServerPort": str(ports.bookie_http),
+        "journalDirectory": "data/journal",
+        "ledgerDirectories": "data/ledgers",
     }
+    shipped = (distribution / "conf" / "bookkeeper.conf").read_text()
+    return write_conf(directory / "bookkeeper.conf", merged(shipped, required))
 
 
 def write_broker(
@@ -92,7 +85,8 @@ def write_broker(
     copies = str(min(COPIES, shape.bookies))
     settings = {
         **CLUSTER_SETTINGS,
-        **cluster_of(ports),
+        "clusterName": CLUSTER,
+        **dict.fromkeys(("metadataStoreUrl", "configurationMetadataStoreUrl"), metadata_store(ports)),
         "managedLedgerDefaultEnsembleSize": copies,
         "managedLedgerDefaultWriteQuorum": copies,
         "managedLedgerDefaultAckQuorum": copies,
@@ -100,12 +94,6 @@ def write_broker(
     }
     numbers = ports.of(name)
     return pulsar_conf.write(distribution, directory, numbers["broker"], numbers["web"], "broker.conf", settings)
-
-
-def cluster_of(ports: EstatePorts) -> dict[str, str]:
-    """Return the settings by which a broker finds its cluster."""
-    store = metadata_store(ports)
-    return {"clusterName": CLUSTER, "metadataStoreUrl": store, "configurationMetadataStoreUrl": store}
 
 
 def metadata_store(ports: EstatePorts) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 from fairlane.stack import pulsar_server
 from fairlane.stack.errors import ServerDied
 from fairlane.stack.estate import conf
-from fairlane.stack.estate.planned import PlanFiles
-from fairlane.stack.estate.shape import AUTORECOVERY, ZOOKEEPER, EstatePorts, EstateRequest, host_of, kind_of
+from fairlane.stack.estate.shape import ZOOKEEPER, EstatePorts, EstateRequest, host_of, kind_of
 from fairlane.stack.homes import Home
 from fairlane.stack.java import Java
 from fairlane.stack.ports import HOST
@@ -17,22 +16,20 @@ from fairlane.stack.pulsar_server import JavaProgram, java_command
 
 METADATA_TIMEOUT_S = 120.0
 _SMALL = ("-Xss512k", "-XX:ReservedCodeCacheSize=96m", "-XX:+UseSerialGC")
-_OF_BROKERS = ("-Xss512k", "-XX:+UseG1GC")
 _MEMORY = {
     ZOOKEEPER: ("-Xms32m", "-Xmx96m", "-XX:MaxDirectMemorySize=32m", *_SMALL),
     "setup": ("-Xms32m", "-Xmx128m", "-XX:TieredStopAtLevel=1", *_SMALL),
     "bookie": ("-Xms64m", "-Xmx128m", "-XX:MaxDirectMemorySize=160m", *_SMALL),
     # Pauses of a larger heap under the serial collector would be seen as slowness of the broker.
-    "broker": ("-Xms128m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m", *_OF_BROKERS),
+    "broker": ("-Xms128m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m", "-Xss512k", "-XX:+UseG1GC"),
 }
 _MAIN = {
     ZOOKEEPER: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
     "setup": "org.apache.pulsar.PulsarClusterMetadataSetup",
     "bookie": "org.apache.bookkeeper.server.Main",
-    AUTORECOVERY: "org.apache.bookkeeper.replication.AutoRecoveryMain",
     "broker": "org.apache.pulsar.PulsarBrokerStarter",
 }
-_CONF = {ZOOKEEPER: (), "bookie": ("--conf",), AUTORECOVERY: ("--conf",), "broker": ("--broker-conf",)}
+_CONF = {ZOOKEEPER: (), "bookie": ("--conf",), "broker": ("--broker-conf",)}
 """The arguments before the path of a configuration."""
 
 
@@ -62,13 +59,8 @@ class EstateLaunch:
     def command(self, name: str) -> list[str]:
         """Write the configuration of a server and return its command line."""
         self.make_directories(name)
-        kind, plan = kind_of(name), self.asked.plan
-        if plan is None:
-            return self._java(name, kind, [*_CONF[kind], str(self._write(name, kind))], _MEMORY[kind])
-        files = PlanFiles(plan)
-        written = files.write(name, self.directory(name), self.ports)
-        collector = _OF_BROKERS if kind == "broker" else _SMALL
-        return self._java(name, kind, [*_CONF[kind], str(written)], (*files.memory(name), *collector))
+        kind = kind_of(name)
+        return self._java(name, kind, [*_CONF[kind], str(self._write(name, kind))], _MEMORY[kind])
 
     def _write(self, name: str, kind: str) -> Path:
         directory = self.directory(name)

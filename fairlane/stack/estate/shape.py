@@ -1,9 +1,7 @@
 """The shape of an estate: the number of its servers, their names, addresses and ports."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Self
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
@@ -13,7 +11,6 @@ from fairlane.stack.homes import Home
 from fairlane.stack.stored import StoredFile
 
 ZOOKEEPER = "zookeeper"
-AUTORECOVERY = "autorecovery"
 APART = 10
 """Minimum distance between the first ports of two estates."""
 
@@ -23,8 +20,6 @@ class EstateShape(BaseModel, frozen=True):
 
     bookies: int
     brokers: int
-    autorecovery: bool = False
-    """Whether lost copies are made again by a server of its own, instead of inside the bookies."""
 
     def bookie_names(self) -> list[str]:
         return [f"bookie-{number}" for number in range(1, self.bookies + 1)]
@@ -38,7 +33,7 @@ class EstateShape(BaseModel, frozen=True):
 
     def others(self) -> list[str]:
         """Return the names of all servers but ZooKeeper."""
-        return [*self.bookie_names(), *self.broker_names(), *([AUTORECOVERY] if self.autorecovery else [])]
+        return [*self.bookie_names(), *self.broker_names()]
 
     def includes(self, other: "EstateShape") -> bool:
         return self.bookies >= other.bookies and self.brokers >= other.brokers
@@ -52,13 +47,6 @@ class EstateRequest:
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of the brokers that are started, in place of the local stack's."""
     bookie_settings: Mapping[str, str] = field(default_factory=dict)
-    plan: Path | None = None
-    """Folder of a plan, whose files take the place of the local stack's; the settings above do not count then."""
-
-    def with_plan(self, plan: Path | None) -> Self:
-        """Return the same request for servers that have these files."""
-        shape = self.shape.model_copy(update={"autorecovery": plan is not None})
-        return replace(self, shape=shape, plan=plan)
 
 
 class EstatePorts(BaseModel, frozen=True):
@@ -82,13 +70,11 @@ class EstatePorts(BaseModel, frozen=True):
             return {"zookeeper": self.zookeeper, "http": self.zookeeper_http}
         if kind == "bookie":
             return {"bookie": self.bookie, "http": self.bookie_http}
-        if kind == AUTORECOVERY:
-            return {}
         return {"broker": self.brokers[int(number) - 1], "web": self.webs[int(number) - 1]}
 
 
 def kind_of(name: str) -> str:
-    """Return zookeeper, bookie, broker or autorecovery."""
+    """Return zookeeper, bookie or broker."""
     return name.partition("-")[0]
 
 

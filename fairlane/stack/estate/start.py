@@ -7,12 +7,12 @@ from pathlib import Path
 from fairlane.stack import distribution, java, launch, ports, processes, pulsar_server
 from fairlane.stack.estate import shape as shapes
 from fairlane.stack.estate.servers import EstateLaunch
-from fairlane.stack.estate.shape import AUTORECOVERY, ZOOKEEPER, EstatePorts, EstateRequest, EstateShape, StoredEstate
+from fairlane.stack.estate.shape import ZOOKEEPER, EstatePorts, EstateRequest, EstateShape, StoredEstate
 from fairlane.stack.homes import Home
 from fairlane.stack.launch import Progress, StackOptions
 from fairlane.stack.state import EstateState, ServerState
 
-STOP_S = {"broker": 20.0, AUTORECOVERY: 10.0, "bookie": 20.0, ZOOKEEPER: 10.0}
+STOP_S = {"broker": 20.0, "bookie": 20.0, ZOOKEEPER: 10.0}
 """Deadlines of SIGTERM, in the order in which the kinds are stopped: brokers close their ledgers first."""
 
 Note = Callable[[EstateState], None]
@@ -40,7 +40,7 @@ class EstateStarter:
         kept = EstateShape(bookies=0, brokers=0) if stored is None else stored.shape
         file.save(StoredEstate(ports=chosen, shape=kept))
         site = self._site(asked, chosen, progress)
-        state = EstateState(shape=shape, ports=chosen, servers=running, plan=asked.plan)
+        state = EstateState(shape=shape, ports=chosen, servers=running)
         for names in ([ZOOKEEPER], shape.others()):
             for name in names:
                 if name not in state.servers:
@@ -85,8 +85,7 @@ class EstateStarter:
 
     def _start_one(self, site: EstateLaunch, name: str, progress: Progress) -> ServerState:
         numbers = site.ports.of(name)
-        listens = f", ports {' and '.join(map(str, numbers.values()))}" if numbers else ""
-        progress(f"starting {name} on {shapes.host_of(name)}{listens}")
+        progress(f"starting {name} on {shapes.host_of(name)}, ports {' and '.join(map(str, numbers.values()))}")
         command = site.command(name)
         env = pulsar_server.environment(self._env)
         pid = processes.start_detached(command, site.directory(name), site.console(name), env)

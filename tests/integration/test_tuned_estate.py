@@ -1,6 +1,6 @@
-"""A cluster that was started with the files of a plan: doctor takes it, it grows, it loses a rack, its brokers differ.
+"""A cluster with the settings of `tune cluster`: doctor accepts it, it grows, it loses a rack, its brokers differ.
 
-These servers have the plan's settings alone, and not those of the local stack.
+The settings are those of a plan for the memory that the servers of the local stack have.
 """
 
 import os
@@ -9,8 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pulsar
@@ -25,6 +24,11 @@ from benchmarks.estate.servers import SHAPE, EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
 from dispatcher.analysis.finding import Finding
 from dispatcher.wire.topics import Topics
+from estate.sizing.figures import texts_of
+from estate.sizing.memory import JavaMemory
+from estate.sizing.needs import MIB, ClusterNeeds, parse_machines
+from estate.sizing.plan import plan_cluster
+from estate.sizing.settings import bookie_settings, broker_settings
 from fairlane.checks.doctor import examine
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
@@ -40,9 +44,11 @@ from tests.integration.worker_crew import let_commands_use
 
 pytestmark = [pytest.mark.alone, pytest.mark.needs_stack, pytest.mark.timeout(600)]
 
-TENANT = "t-planned"
+TENANT = "t-tuned"
 LANES = 8
 RACKS = {"/r1": ("bookie-1",), "/r2": ("bookie-2", "bookie-3", "bookie-4")}
+BROKER_MEMORY, BOOKIE_MEMORY = JavaMemory(256 * MIB, 256 * MIB), JavaMemory(128 * MIB, 160 * MIB)
+"""Memory of a server of the local stack."""
 OBSERVED_S = 5.0
 WORST_PAUSE_S = 6.0
 """Asked is 1 s on a machine at rest; a bookie that hangs costs 5.5 s."""
@@ -50,11 +56,10 @@ EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadMana
 
 
 @dataclass(frozen=True)
-class Planned:
-    """An estate, and the folder of the plan that it was started with."""
+class Tuned:
+    """An estate with the settings of a plan."""
 
     estate: EstateServers
-    folder: Path
 
     @property
     def settings(self) -> Settings:
@@ -63,10 +68,9 @@ class Planned:
         of_estate = settings.estate.model_copy(update={"bookie_http": here.bookie_http})
         return settings.model_copy(update={"estate": of_estate})
 
-    def restart_with(self, lines: str, *brokers: str) -> None:
-        """Add lines to the file of the brokers, and start these again."""
-        with (self.folder / "broker.conf").open("a") as file:
-            file.write(lines)
+    def restart_with(self, name: str, value: str, *brokers: str) -> None:
+        """Set one setting of brokers, and start these again."""
+        self.estate.broker_settings[name] = value
         for broker in brokers:
             self.estate.terminate(broker)
         self.estate.start_missing()
@@ -84,19 +88,20 @@ class Planned:
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
-    folder = tmp_path_factory.mktemp("plan")
-    needs = ["--targets-per-s", "10k", "--machines", "3x3GiB,2cpu,nvme", "--mixed"]
-    assert run(["tune", "cluster", *needs, "--write", str(folder)]) == exit_codes.OK
-    home = tmp_path_factory.mktemp("planned estate")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tuned]:
+    plan = plan_cluster(ClusterNeeds(targets_per_s=1e4, machines=parse_machines("3x3GiB,2cpu,nvme"), mixed=True))
+    small = replace(plan, broker_memory=BROKER_MEMORY, bookie_memory=BOOKIE_MEMORY, brokers=SHAPE.brokers)
+    brokers, bookies = texts_of(broker_settings(small)), texts_of(bookie_settings(small))
+    del bookies["autoRecoveryDaemonEnabled"]  # no unit of its own does that work here
+    home = tmp_path_factory.mktemp("tuned estate")
     with skipped_without("servers"):
-        estate = EstateServers(home, cache_folder(GIVEN), os.environ, small_tenant(TENANT), SHAPE, folder)
-    yield Planned(estate, folder)
+        estate = EstateServers(home, cache_folder(GIVEN), os.environ, small_tenant(TENANT), SHAPE, brokers, bookies)
+    yield Tuned(estate)
     estate.stop()
 
 
-def test_a_cluster_that_was_started_with_the_files_of_a_plan_passes_doctor(planned: Planned) -> None:
-    found = planned.findings()
+def test_a_cluster_with_the_settings_of_a_plan_passes_doctor(tuned: Tuned) -> None:
+    found = tuned.findings()
     assert [one.what for one in found if one.level == "fail"] == []
     of_this_machine = "writes to the metadata store are slow"
     assert [one.what for one in found if one.level == "warn" and one.what != of_this_machine] == []
@@ -105,19 +110,19 @@ def test_a_cluster_that_was_started_with_the_files_of_a_plan_passes_doctor(plann
 
 
 def test_an_added_bookie_gets_its_part_of_the_standing_topics_while_lanes_are_published_to(
-    planned: Planned, monkeypatch: pytest.MonkeyPatch
+    tuned: Tuned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with steady_lanes(planned.settings.pulsar, LANES) as lanes:
-        planned.estate.start_missing(EstateShape(bookies=4, brokers=2))
-        let_commands_use(planned.settings, monkeypatch)
+    with steady_lanes(tuned.settings.pulsar, LANES) as lanes:
+        tuned.estate.start_missing(EstateShape(bookies=4, brokers=2))
+        let_commands_use(tuned.settings, monkeypatch)
         run_until_it_succeeds("spread")
         lanes.wait_for_all()
         lanes.check_nothing_lost()
-    settings = planned.settings.pulsar
+    settings = tuned.settings.pulsar
     names = Topics(settings.tenant, settings.namespaces, settings.shared_lanes, settings.outcome_partitions)
     with closing(PulsarAdmin(settings)) as admin:
         ensembles = [bookies_of(admin, topic) for topic in names.standing_lanes()]
-    assert planned.estate.bookie_id("bookie-4") in {bookie for ensemble in ensembles for bookie in ensemble}
+    assert tuned.estate.bookie_id("bookie-4") in {bookie for ensemble in ensembles for bookie in ensemble}
     assert all(len(ensemble) == 2 for ensemble in ensembles)
 
 
@@ -128,9 +133,9 @@ def run_until_it_succeeds(*arguments: str) -> None:
         assert time.monotonic() < deadline_s, f"estate {' '.join(arguments)} does not succeed"
 
 
-def test_a_lost_rack_stops_no_lane_for_long_and_loses_nothing(planned: Planned) -> None:
+def test_a_lost_rack_stops_no_lane_for_long_and_loses_nothing(tuned: Tuned) -> None:
     """One copy of every entry is in each of two racks, and the only bookie of one is killed."""
-    estate, settings = planned.estate, planned.settings
+    estate, settings = tuned.estate, tuned.settings
     racks = {estate.bookie_id(name): rack for rack, names in RACKS.items() for name in names}
     provision_estate(settings.pulsar, settings.estate.model_copy(update={"racks": racks}))
     own = isolated(settings, "racks", namespaces=4)
@@ -145,22 +150,22 @@ def test_a_lost_rack_stops_no_lane_for_long_and_loses_nothing(planned: Planned) 
     assert pause.seconds < WORST_PAUSE_S
 
 
-def test_a_slow_bookie_does_not_fill_the_brokers_direct_memory(planned: Planned) -> None:
+def test_a_slow_bookie_does_not_fill_the_brokers_direct_memory(tuned: Tuned) -> None:
     """Receipts follow two of three copies. Entries wait in the brokers for the third, which a slow bookie stores.
 
     Without the setting the brokers ran out of direct memory in three of four runs.
     """
-    planned.restart_with("bookkeeper_waitTimeoutOnBackpressureMs=1000\n", "broker-1", "broker-2")
-    settings, slow = planned.settings, planned.estate.bookie_id("bookie-2")
+    tuned.restart_with("bookkeeper_waitTimeoutOnBackpressureMs", "1000", "broker-1", "broker-2")
+    settings, slow = tuned.settings, tuned.estate.bookie_id("bookie-2")
     looks: list[EstateView] = []
-    with copies(settings, 3, 3, 2), EstateViewer(settings) as viewer, planned.estate.slowed("bookie-2"):
+    with copies(settings, 3, 3, 2), EstateViewer(settings) as viewer, tuned.estate.slowed("bookie-2"):
 
         def look(stop: threading.Event) -> None:
             while not stop.wait(1.0):
                 looks.append(viewer.look())
 
         with running(look):
-            lost = flood(settings, 4 * publish_buffer_bytes(settings))
+            lost = flood(settings, 2 * publish_buffer_bytes(settings))
             named = f"bookie {slow} is slow"
             eventually(lambda: any(named in one for view in looks for one in view.wrong), named)
     assert lost == 0
@@ -217,19 +222,19 @@ def numbers_in(client: pulsar.Client, lane: str) -> set[int]:
     return found
 
 
-def test_a_setting_that_differs_between_brokers_is_a_finding(planned: Planned) -> None:
-    planned.restart_with("dispatcherMaxReadBatchSize=50\n", "broker-2")
-    [differ] = [one for one in planned.findings() if one.what.startswith("settings differ")]
+def test_a_setting_that_differs_between_brokers_is_a_finding(tuned: Tuned) -> None:
+    tuned.restart_with("dispatcherMaxReadBatchSize", "50", "broker-2")
+    [differ] = [one for one in tuned.findings() if one.what.startswith("settings differ")]
     assert differ.level == "warn"
     assert "dispatcherMaxReadBatchSize" in f"{differ.what} {differ.figure}"
 
 
 def test_with_the_extensible_load_manager_brokers_are_shown_and_drained(
-    planned: Planned, monkeypatch: pytest.MonkeyPatch
+    tuned: Tuned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last one: its load manager cannot run beside the other."""
-    planned.restart_with(f"loadManagerClassName={EXTENSIBLE}\n", "broker-1", "broker-2")
-    with steady_lanes(planned.settings.pulsar, LANES) as lanes, EstateViewer(planned.settings) as viewer:
+    tuned.restart_with("loadManagerClassName", EXTENSIBLE, "broker-1", "broker-2")
+    with steady_lanes(tuned.settings.pulsar, LANES) as lanes, EstateViewer(tuned.settings) as viewer:
         looks: list[EstateView] = []
 
         def all_answered() -> bool:
@@ -239,11 +244,11 @@ def test_with_the_extensible_load_manager_brokers_are_shown_and_drained(
 
         eventually(all_answered, "answers of both brokers, with the other load manager")
         assert all(row["cpu"] is not None for row in looks[-1].brokers)
-        let_commands_use(planned.settings, monkeypatch)
-        drained = planned.estate.broker_web("broker-2")
+        let_commands_use(tuned.settings, monkeypatch)
+        drained = tuned.estate.broker_web("broker-2")
         run_until_it_succeeds("drain", drained)
         lanes.wait_for_all()
         lanes.check_nothing_lost()
-    with BundleAdmin(planned.settings.pulsar) as bundles:
+    with BundleAdmin(tuned.settings.pulsar) as bundles:
         owned = {answer.broker: answer.owned for answer in bundles.read()}
     assert [bundle for bundle in owned[drained] if bundle.startswith(f"{TENANT}/")] == []
