@@ -9,7 +9,7 @@ from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option, say
 
 if TYPE_CHECKING:
-    from estate.quarantine import RatioRow
+    from simulator.estate.quarantine import QuarantineResult
 
 RATIOS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 ALL_AT_ONCE = 1.0
@@ -66,7 +66,7 @@ def quarantine(
     """
     from dataclasses import asdict
 
-    from estate.quarantine import QuarantineSettings, best_of, compare_ratios
+    from simulator.estate.quarantine import QuarantineSettings, best_of, compare_ratios
 
     usual = capacity or HEADROOM * estate["inflow"] / estate["bookies"]
     settings = QuarantineSettings(
@@ -82,7 +82,7 @@ def quarantine(
     say(_summary(best, part))
 
 
-def _row(row: "RatioRow") -> dict[str, Any]:
+def _row(row: "QuarantineResult") -> dict[str, Any]:
     return {
         "ratio": row.ratio,
         "std_dev MB/s": round(row.std_dev, 1),
@@ -91,7 +91,7 @@ def _row(row: "RatioRow") -> dict[str, Any]:
     }
 
 
-def _summary(best: "RatioRow", part: float | None) -> str:
+def _summary(best: "QuarantineResult", part: float | None) -> str:
     text = f"The ratio {best.ratio:g} has the fewest minutes of overload"
     if part is None or best.ratio == ALL_AT_ONCE:
         return f"{text}."

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from estate.shedder_cases import CASES
 from fairlane.cli.main import run
+from simulator.estate.shedder_cases import CASES
 from tests.unit.command_line import CommandLine
 
 QUICK = ["--hours", "6", "--seeds", "2"]
@@ -33,13 +33,13 @@ def test_a_capacity_that_is_never_reached_has_no_quarantine(cli: CommandLine) ->
     assert all(row["quarantines"] == 0 for row in played["ratios"])
 
 
-def test_both_shedders_are_shown_side_by_side(cli: CommandLine) -> None:
+def test_shedders_are_shown_side_by_side(cli: CommandLine) -> None:
     shown = cli(["simulate", "shedders"]).out
-    for words in (*CASES, "threshold moves", "avg moves", "threshold uneven", "avg uneven"):
+    for words in (*CASES, "threshold moves", "avg moves", "threshold uneven", "overload uneven"):
         assert words in shown
     played = json.loads(cli(["simulate", "shedders", "--case", "one-empty", "-o", "json"]).out)
     [case] = played["cases"]
-    assert case["usages"] == list(CASES["one-empty"])
+    assert case["usages"] == [50, 50, 50, 50, 50, 0]
     assert case["plays"]["threshold"]["moves"] == 0 < case["plays"]["avg"]["moves"]
 
 
@@ -50,12 +50,26 @@ def test_a_cluster_of_ones_own_is_played_alone(cli: CommandLine) -> None:
     assert [case["usages"] for case in played["cases"]] == [[90, 5]]
 
 
+def test_settings_of_shedders_are_options(cli: CommandLine) -> None:
+    settings = ["--threshold", "20", "--history", "0.5", "--overloaded", "70", "--weight", "bandwidth-out", "0.5"]
+    arguments = ["simulate", "shedders", "--usage", "80/10/90,10", *settings, "-o", "json"]
+    played = json.loads(cli(arguments).out)
+    weights = {"cpu": 1, "bandwidth-in": 1, "bandwidth-out": 0.5, "direct-memory": 0}
+    assert played["settings"] == {"weights": weights, "threshold": 20, "history": 0.5, "overloaded": 70}
+    [case] = played["cases"]
+    assert case["usages"] == [[80, 10, 90], 10]
+    assert all(play["moves"] > 0 for play in case["plays"].values())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["shedders", "--usage", "1,x"], "with commas"),
         (["shedders", "--usage", "nan"], "between 0 and 100"),
+        (["shedders", "--usage", "1/2/3/4/5"], "1 to 4 usages"),
         (["shedders", "--case", "none"], "one-empty"),
+        (["shedders", "--history", "1.1"], "0<=x<=1"),
+        (["shedders", "--weight", "disk", "1"], "direct-memory"),
         (["quarantine", "--ratio", "2"], "0<=x<=1"),
         (["quarantine", "--ratio", "nan"], "not between 0 and 1"),
         (["quarantine", "--hours", "nan"], "is not a number"),

@@ -1,11 +1,12 @@
-"""The rules by which Pulsar 4.0 sheds load, as pure code: ThresholdShedder, its default, and AvgShedder.
+"""The rules by which Pulsar 4.0 sheds load, as pure code: ThresholdShedder (its default), OverloadShedder, AvgShedder.
 
-They are played on loads that are given, to show what they would move and what they would leave as it is.
+They follow the classes of the same names in `org.apache.pulsar.broker.loadbalance.impl` of release 4.0.8, and
+LeastLongTermMessageRate, which places what the first two unload.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
 from dispatcher.model.errors import InvalidInput
@@ -14,6 +15,25 @@ from estate.balance import Move
 MIB = 1024 * 1024
 GRACE_MINUTES = 30
 """A bundle that was unloaded is not unloaded again within this time (loadBalancerSheddingGracePeriodMinutes)."""
+MARGIN = 5.0
+"""Points that ThresholdShedder and OverloadShedder shed beyond their threshold."""
+WEIGHTS: Mapping[str, float] = {"cpu": 1.0, "bandwidth-in": 1.0, "bandwidth-out": 1.0, "direct-memory": 0.0}
+"""Pulsar's weight of each resource of a broker (loadBalancerCPUResourceWeight and so on)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShedderSettings:
+    """Settings of a broker that the shedders read."""
+
+    weights: Mapping[str, float] = field(default_factory=lambda: WEIGHTS)
+    """By resource. The usage of a broker is the largest of its weighted ones."""
+    threshold: float = 10.0
+    """Points above the mean at which ThresholdShedder sheds (loadBalancerBrokerThresholdShedderPercentage)."""
+    history: float = 0.9
+    """Weight of the past in ThresholdShedder's usages (loadBalancerHistoryResourcePercentage)."""
+    overloaded: float = 85.0
+    """Usage at which OverloadShedder sheds, and above which no bundle is placed on a broker
+    (loadBalancerBrokerOverloadedThresholdPercentage)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +45,8 @@ class Bundle:
     """Bytes per second."""
     messages: float = 0.0
     """Messages per second."""
-    usage: float = 0.0
-    """Points of its broker's usage that it causes."""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """Points of its broker's usage that it causes, by resource."""
 
 
 @dataclass
@@ -34,10 +54,14 @@ class Loads:
     """Bundles by broker, as a play changes them. The usage of a broker is that of its bundles."""
 
     bundles: dict[str, list[Bundle]]
+    settings: ShedderSettings = field(default_factory=ShedderSettings)
 
     def usage(self, broker: str) -> float:
-        """Return the largest of a broker's weighted resource usages, in per cent."""
-        return sum(bundle.usage for bundle in self.bundles[broker])
+        """Return the largest of a broker's weighted resource usages, in per cent (LocalBrokerData)."""
+        return max(
+            weight * sum(bundle.usage.get(resource, 0.0) for bundle in self.bundles[broker])
+            for resource, weight in self.settings.weights.items()
+        )
 
     def bytes(self, broker: str) -> float:
         return sum(bundle.bytes for bundle in self.bundles[broker])
@@ -57,19 +81,13 @@ class Loads:
         return pstdev(usages) / fmean(usages) if usages and any(usages) else 0.0
 
 
-THRESHOLD = 10.0
-"""Points above the mean at which ThresholdShedder sheds (loadBalancerBrokerThresholdShedderPercentage)."""
-HISTORY = 0.9
-"""Weight of the past (loadBalancerHistoryResourcePercentage)."""
+# ---------------------------------------------------------------- by a threshold
 THRESHOLD_MIN_BYTES = 10 * MIB
 """Least throughput worth a move (loadBalancerBundleUnloadMinThroughputThreshold)."""
 
 
 class ThresholdShedder:
-    """Sheds from each broker that is a threshold above the mean, whatever the others carry.
-
-    Its bundles go to the broker with the fewest messages, as LeastLongTermMessageRate places them.
-    """
+    """Sheds from each broker that is a threshold above the mean, whatever the others carry."""
 
     def __init__(self) -> None:
         self._usages: dict[str, float] = {}
@@ -77,44 +95,67 @@ class ThresholdShedder:
     def shed(self, loads: Loads, resting: frozenset[str]) -> list[Move]:
         """Return what is unloaded in this minute. resting: bundles that were unloaded a short while ago."""
         for broker in loads.bundles:
-            usage = loads.usage(broker)
-            before = self._usages.get(broker, usage)
-            self._usages[broker] = HISTORY * before + (1 - HISTORY) * usage
-        mean = fmean(self._usages[broker] for broker in loads.bundles)
+            usage, past = loads.usage(broker), loads.settings.history
+            self._usages[broker] = past * self._usages.get(broker, usage) + (1 - past) * usage
+        allowed = fmean(self._usages[broker] for broker in loads.bundles) + loads.settings.threshold
         chosen = []
         for broker in loads.bundles:
-            chosen += self._of_broker(loads, broker, self._usages[broker] - mean, resting)
+            wanted = _bytes_above(loads, broker, self._usages[broker] - allowed)
+            if wanted >= THRESHOLD_MIN_BYTES:
+                chosen += _largest(loads, broker, wanted, resting)
         return _placed(loads, chosen)
 
-    def _of_broker(self, loads: Loads, broker: str, above: float, resting: frozenset[str]) -> list[tuple[str, Bundle]]:
-        if above < THRESHOLD or len(loads.bundles[broker]) < 2:
-            return []
-        wanted = loads.bytes(broker) * (above - THRESHOLD + 5.0) / 100  # 5 points more: Pulsar's margin
-        if wanted < THRESHOLD_MIN_BYTES:
-            return []
-        chosen: list[tuple[str, Bundle]] = []
-        marked = 0.0
-        for bundle in sorted(loads.bundles[broker], key=lambda bundle: -bundle.bytes):
-            if bundle.name not in resting and (marked < wanted or not chosen):
-                chosen.append((broker, bundle))
-                marked += bundle.bytes
-        return chosen
+
+class OverloadShedder:
+    """Sheds from each broker whose usage is above a fixed threshold, whatever the others carry."""
+
+    @staticmethod
+    def shed(loads: Loads, resting: frozenset[str]) -> list[Move]:
+        """Return what is unloaded in this minute. resting: bundles that were unloaded a short while ago."""
+        chosen = []
+        for broker in loads.bundles:
+            wanted = _bytes_above(loads, broker, loads.usage(broker) - loads.settings.overloaded)
+            if wanted:
+                chosen += _largest(loads, broker, wanted, resting)
+        return _placed(loads, chosen)
+
+
+def _bytes_above(loads: Loads, broker: str, above: float) -> float:
+    """Return the throughput that brings a broker below its threshold; 0 if it is there, or has one bundle only."""
+    sheds = above >= 0 and len(loads.bundles[broker]) > 1
+    return loads.bytes(broker) * (above + MARGIN) / 100 if sheds else 0.0
+
+
+def _largest(loads: Loads, broker: str, wanted: float, resting: frozenset[str]) -> list[tuple[str, Bundle]]:
+    """Return the largest bundles that make up the wanted throughput, and at least one."""
+    chosen: list[tuple[str, Bundle]] = []
+    marked = 0.0
+    for bundle in sorted(loads.bundles[broker], key=lambda bundle: -bundle.bytes):
+        if bundle.name not in resting and (marked < wanted or not chosen):
+            chosen.append((broker, bundle))
+            marked += bundle.bytes
+    return chosen
 
 
 def _placed(loads: Loads, chosen: Sequence[tuple[str, Bundle]]) -> list[Move]:
-    """Place bundles one after the other, each where the fewest messages are, with those placed before."""
+    """Place bundles one after the other, each where the fewest messages are (LeastLongTermMessageRate).
+
+    A broker that is overloaded gets none, unless all are.
+    """
     messages = {broker: loads.messages(broker) for broker in loads.bundles}
     for broker, bundle in chosen:
         messages[broker] -= bundle.messages
+    takers = [broker for broker in messages if loads.usage(broker) <= loads.settings.overloaded] or list(messages)
     sheds = []
     for source, bundle in chosen:
-        target = min(messages, key=lambda broker: (messages[broker], broker))
+        target = min(takers, key=lambda broker: (messages[broker], broker))
         messages[target] += bundle.messages
         if target != source:
             sheds.append(Move(bundle.name, source, target))
     return sheds
 
 
+# ---------------------------------------------------------------- by pairs
 AVG_LOW, AVG_HIGH = 15.0, 40.0
 """Points between a pair of brokers that count as a hit, and as a severe one (loadBalancerAvgShedderLowThreshold,
 -HighThreshold of PIP-364)."""
@@ -175,8 +216,10 @@ def _fitting(
     return sheds
 
 
-SHEDDERS: Mapping[str, Callable[[], ThresholdShedder | AvgShedder]] = {
+# ---------------------------------------------------------------- plays
+SHEDDERS: Mapping[str, Callable[[], ThresholdShedder | OverloadShedder | AvgShedder]] = {
     "threshold": ThresholdShedder,
+    "overload": OverloadShedder,
     "avg": AvgShedder,
 }
 """Shedders by the names that commands have for them."""

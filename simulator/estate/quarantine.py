@@ -5,7 +5,7 @@ fail too, and all come back at once: the inflow swings. With a smaller ratio onl
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from math import isfinite
 from random import Random
 from statistics import fmean, pstdev
@@ -52,13 +52,14 @@ class QuarantineSettings:
 
 @dataclass(frozen=True)
 class QuarantineResult:
-    """The inflow of bookies over the time played."""
+    """The inflow of bookies over the time played, or the means over several seeds."""
 
+    ratio: float
     std_dev: float
     """Standard deviation of the bookies' inflow within a minute, MB/s, as the mean over all minutes."""
-    overloaded_minutes: int
+    overloaded_minutes: float
     """Minutes of bookies above their capacity."""
-    quarantines: int
+    quarantines: float
     """Times that a client left a bookie out."""
 
 
@@ -110,29 +111,20 @@ def play_quarantine(settings: QuarantineSettings, seed: int) -> QuarantineResult
     estate = _Estate(settings, seed)
     inflows = [estate.minute(minute) for minute in range(settings.minutes)]
     std_dev = fmean(pstdev(inflow) for inflow in inflows)
-    return QuarantineResult(std_dev, estate.overloaded_minutes, estate.quarantines)
+    return QuarantineResult(settings.ratio, std_dev, estate.overloaded_minutes, estate.quarantines)
 
 
-@dataclass(frozen=True)
-class RatioRow:
-    """The mean over seeds of one ratio."""
-
-    ratio: float
-    std_dev: float
-    overloaded_minutes: float
-    quarantines: float
-
-
-def compare_ratios(settings: QuarantineSettings, ratios: Sequence[float], seeds: Sequence[int]) -> list[RatioRow]:
-    """Return a row for each ratio: the mean of its results over the seeds."""
+def compare_ratios(
+    settings: QuarantineSettings, ratios: Sequence[float], seeds: Sequence[int]
+) -> list[QuarantineResult]:
+    """Return the mean result of each ratio over the seeds."""
     rows = []
     for ratio in ratios:
-        results = [play_quarantine(replace(settings, ratio=ratio), seed) for seed in seeds]
-        names = ("std_dev", "overloaded_minutes", "quarantines")
-        rows.append(RatioRow(ratio, **{name: fmean(getattr(result, name) for result in results) for name in names}))
+        results = [astuple(play_quarantine(replace(settings, ratio=ratio), seed))[1:] for seed in seeds]
+        rows.append(QuarantineResult(ratio, *map(fmean, zip(*results, strict=True))))
     return rows
 
 
-def best_of(rows: Sequence[RatioRow]) -> RatioRow:
+def best_of(rows: Sequence[QuarantineResult]) -> QuarantineResult:
     """Return the ratio with the fewest minutes of overload. The evenest inflow would be that without a quarantine."""
     return min(rows, key=lambda row: (row.overloaded_minutes, row.std_dev))

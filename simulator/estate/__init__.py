@@ -1,0 +1,1 @@
+"""Models of what Pulsar and BookKeeper do by themselves: load shedders and the quarantine of bookies."""
